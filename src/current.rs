@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::engine::{context, worker};
+use crate::engine::item::context;
+use crate::engine::worker::worker_thread;
 use crate::{Work, WorkQueue};
 
 /// Returns the reusable item whose function the caller executes. `None` in a one-shot, and outside of items.
@@ -121,5 +122,5 @@ pub fn set_description(description: impl fmt::Display) {
 #[doc(alias = "current_is_workqueue_rescuer")]
 #[must_use]
 pub fn is_rescuer() -> bool {
-    worker::with_current(|worker| worker.is_some_and(|worker| worker.is_rescuer()))
+    worker_thread::with_current(|worker| worker.is_some_and(|worker| worker.is_rescuer()))
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::engine::one_shot::RawHandle;
+use crate::engine::item::one_shot::handle::RawHandle;
 use crate::sys::wait::Until;
 use crate::{JoinError, PanicPayload, WaitError};
 

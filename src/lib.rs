@@ -329,25 +329,35 @@ pub mod trace;
 mod work;
 
 #[cfg(not(cmwq_loom))]
-pub use self::{
-    blocking::guard::{BlockingGuard, MayBlockGuard, blocking, may_block},
-    current::{current_queue, current_queue_name, current_work, is_rescuer, set_description},
-    engine::core::PanicReport,
-    engine::offenders::Offender,
-    engine::refusal::{QueueError, ShutdownError, WaitError},
-    engine::scope::Scope,
-    engine::watchdog::{StallReport, StalledWorker},
-    error::{
-        ApplyAttrsError, BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload,
-        QueueBatchError, Refused, RefusedBatch, RefusedDetachedBatch, RunOnCpuError, ScopeError,
-        SetDefaultScopeError, SetMaxActiveError, SetUnboundCpusError,
-    },
-    executor::{Executor, ExecutorBuilder, GlobalExecutor, QueueReport, ShutdownReport},
-    join::JoinHandle,
-    periodic::PeriodicHandle,
-    queue::{ScopedJoinHandle, WorkQueue, WorkQueueBuilder},
-    work::Work,
+pub use self::blocking::guard::{BlockingGuard, MayBlockGuard, blocking, may_block};
+#[cfg(not(cmwq_loom))]
+pub use self::current::{current_queue, current_queue_name, current_work, is_rescuer, set_description};
+#[cfg(not(cmwq_loom))]
+pub use self::error::{
+    ApplyAttrsError, BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload,
+    QueueBatchError, Refused, RefusedBatch, RefusedDetachedBatch, RunOnCpuError, ScopeError,
+    SetDefaultScopeError, SetMaxActiveError, SetUnboundCpusError,
 };
+#[cfg(not(cmwq_loom))]
+pub use self::executor::{Executor, ExecutorBuilder, GlobalExecutor, QueueReport, ShutdownReport};
+#[cfg(not(cmwq_loom))]
+pub use self::join::JoinHandle;
+#[cfg(not(cmwq_loom))]
+pub use self::periodic::PeriodicHandle;
+#[cfg(not(cmwq_loom))]
+pub use self::queue::{ScopedJoinHandle, WorkQueue, WorkQueueBuilder};
+#[cfg(not(cmwq_loom))]
+pub use self::work::Work;
+#[cfg(not(cmwq_loom))]
+pub use crate::engine::executor::core::PanicReport;
+#[cfg(not(cmwq_loom))]
+pub use crate::engine::item::scope::Scope;
+#[cfg(not(cmwq_loom))]
+pub use crate::engine::manager::offenders::Offender;
+#[cfg(not(cmwq_loom))]
+pub use crate::engine::manager::watchdog::{StallReport, StalledWorker};
+#[cfg(not(cmwq_loom))]
+pub use crate::engine::refusal::{QueueError, ShutdownError, WaitError};
 pub use policy::attrs::{Attrs, EffectiveAttrs};
 pub use policy::counters::Counters;
 pub use policy::cpu_set::{CpuSet, ParseCpuSetError};

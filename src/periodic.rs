@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::periodic::Period;
+use crate::engine::item::periodic::Period;
 use crate::{WaitError, Work};
 
 /// The handle of a function that is called every period: see [`WorkQueue::spawn_every`](crate::WorkQueue::spawn_every).

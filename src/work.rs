@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::engine::item_type::ItemType;
-use crate::engine::work_item::WorkHandle;
+use crate::engine::item::item_type::ItemType;
+use crate::engine::item::work_item::WorkHandle;
 use crate::sys::wait::Until;
 use crate::{EnableError, WaitError};
 

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::engine::worker;
+use crate::engine::worker::worker_thread;
 
 /// Runs `f`, which may block. Returns its result. Meanwhile the worker does not count as running, and another one takes
 /// its place if work is pending.
@@ -63,7 +63,7 @@ impl BlockingGuard {
     /// Marks the calling thread's item as blocking.
     #[inline]
     pub fn enter() -> Self {
-        let item = worker::with_current(|worker| worker.map(|worker| worker.enter_guard()));
+        let item = worker_thread::with_current(|worker| worker.map(|worker| worker.enter_guard()));
         Self { item, thread: PhantomData }
     }
 }
@@ -72,7 +72,7 @@ impl Drop for BlockingGuard {
     #[inline]
     fn drop(&mut self) {
         if let Some(item) = self.item {
-            worker::with_current(|worker| {
+            worker_thread::with_current(|worker| {
                 if let Some(worker) = worker {
                     worker.leave_guard(item);
                 }
@@ -137,7 +137,7 @@ impl MayBlockGuard {
     /// Marks that the calling thread's item may block.
     #[inline]
     pub fn enter() -> Self {
-        let item = worker::with_current(|worker| worker.map(|worker| worker.enter_may_block_guard()));
+        let item = worker_thread::with_current(|worker| worker.map(|worker| worker.enter_may_block_guard()));
         Self { item, thread: PhantomData }
     }
 }
@@ -146,7 +146,7 @@ impl Drop for MayBlockGuard {
     #[inline]
     fn drop(&mut self) {
         if let Some(item) = self.item {
-            worker::with_current(|worker| {
+            worker_thread::with_current(|worker| {
                 if let Some(worker) = worker {
                     worker.leave_may_block_guard(item);
                 }

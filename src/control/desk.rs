@@ -9,9 +9,9 @@ use std::sync::{Arc, Weak};
 use serde::Serialize;
 
 use crate::Executor;
-use crate::engine::executor::ExecutorInner;
-use crate::engine::queue::Queue;
-use crate::engine::register::Pin;
+use crate::engine::executor::inner::ExecutorInner;
+use crate::engine::queue::register::Pin;
+use crate::engine::queue::workqueue::Queue;
 use crate::observe::{Monitor, Snapshot};
 
 use super::attribute::Attribute;

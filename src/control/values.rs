@@ -1,6 +1,6 @@
 //! Attributes of a queue as texts: reading, checking and changing them one by one.
 
-use crate::engine::queue::Queue;
+use crate::engine::queue::workqueue::Queue;
 use crate::policy::admission::NO_LIMIT;
 use crate::queue::{attrs, set_max_active};
 use crate::{AffinityScope, ApplyAttrsError, Attrs, CpuSet, SetMaxActiveError};

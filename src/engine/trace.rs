@@ -16,15 +16,15 @@ use crate::policy::suspect::Found;
 #[cfg(feature = "tracing")]
 use crate::policy::worker::Finding;
 
-use super::entry::{Entry, Header};
-use super::item_type::ItemType;
-use super::pool::Pool;
+use super::item::entry::{Entry, Header};
+use super::item::item_type::ItemType;
 #[cfg(feature = "tracing")]
-use super::pool::PoolKind;
-use super::shard::Shard;
+use super::pool::spec::PoolKind;
+use super::pool::worker_pool::Pool;
+use super::queue::shard::Shard;
 #[cfg(feature = "tracing")]
 use super::user_code;
-use super::worker::Worker;
+use super::worker::shared::Worker;
 
 /// The target of all events and of the span: `cmwq`.
 #[cfg(feature = "tracing")]

@@ -6,16 +6,15 @@
 //! * **No lock is held** across a call, so user code may use the executor that calls it.
 //! * **The manager destroys nothing that belongs to a user.** A destructor may wait for a timer or for another
 //!   worker, and both need the manager. So on the manager's thread, [`destroy`] leaves the value to the
-//!   [cleaner](super::manager).
+//!   [cleaner](super::manager::manager_thread).
 //!
 //! No other file logs or calls a subscriber, and `tests/tidy` checks that.
 
 use std::any::Any;
 use std::cell::Cell;
-use std::fmt;
-use std::io;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{fmt, io};
 
 /// Code that destroys values of a user.
 pub(crate) type Leftover = Box<dyn FnOnce() + Send>;

@@ -11,8 +11,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::CpuSet;
-use crate::engine::executor::ExecutorInner;
-use crate::engine::offenders::{Offender, Offenders};
+use crate::engine::executor::inner::ExecutorInner;
+use crate::engine::manager::offenders::{Offender, Offenders};
 use crate::engine::user_code::report;
 use crate::observe::{Monitor, Snapshot};
 use crate::sys::fork::PerProcess;

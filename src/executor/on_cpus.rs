@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::placement::Place;
+use crate::engine::executor::placement::Place;
 use crate::sys::wait::Until;
 use crate::{Executor, JoinHandle, QueueError, RunOnCpuError, WorkQueue};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::engine::shutdown::Remains;
+use crate::engine::executor::shutdown::Remains;
 use crate::sys::wait::Until;
 use crate::{Executor, ShutdownError, blocking};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::engine::offenders::Offender;
+use crate::engine::manager::offenders::Offender;
 
 use super::snapshot::{PoolSnapshot, QueueSnapshot, RunningItem, Snapshot, WorkerSnapshot, WorkerState};
 use super::text::{For, Item, Thread};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ::metrics::{Label, Unit, counter, gauge, histogram};
 
-use crate::engine::executor::ExecutorInner;
+use crate::engine::executor::inner::ExecutorInner;
 use crate::policy::counters::Counters;
 use crate::policy::histogram::{Histogram, Latency};
 

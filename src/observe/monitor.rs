@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::engine::executor::ExecutorInner;
+use crate::engine::executor::inner::ExecutorInner;
 use crate::policy::counters::Counters;
 
 use super::snapshot::{QueueKind, Snapshot};

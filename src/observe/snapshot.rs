@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::offenders::Offender;
+use crate::engine::manager::offenders::Offender;
 use crate::policy::attrs::EffectiveAttrs;
 use crate::policy::counters::Counters;
 use crate::policy::cpu_set::CpuSet;

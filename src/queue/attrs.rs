@@ -1,6 +1,6 @@
 //! Attributes of a queue that is in use.
 
-use crate::engine::queue::Queue;
+use crate::engine::queue::workqueue::Queue;
 use crate::policy::attrs::EffectiveAttrs;
 use crate::{ApplyAttrsError, Attrs, WorkQueue};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::engine::queue::{Limit, QueueHandle, QueueKind, QueueSpec, Unbound};
-use crate::engine::rescuer::OwnedRescuer;
+use crate::engine::queue::workqueue::{Limit, QueueHandle, QueueKind, QueueSpec, Unbound};
+use crate::engine::worker::rescuer::OwnedRescuer;
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT, NO_LIMIT};
 use crate::{Attrs, BuildQueueError, Executor, WorkQueue, blocking};
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::engine::item_type::ItemType;
-use crate::engine::periodic;
-use crate::engine::placement::Place;
-use crate::engine::queue::Queue;
+use crate::engine::executor::placement::Place;
+use crate::engine::item::item_type::ItemType;
+use crate::engine::item::periodic;
+use crate::engine::queue::workqueue::Queue;
 use crate::policy::item::Arm;
 use crate::{EnableError, JoinHandle, PeriodicHandle, QueueError, Refused, Work, WorkQueue};
 

@@ -1,6 +1,6 @@
 //! Queueing without a handle.
 
-use crate::engine::placement::Place;
+use crate::engine::executor::placement::Place;
 use crate::{Refused, WorkQueue};
 
 /// Items without a handle.

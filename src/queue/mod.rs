@@ -14,8 +14,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::placement::Place;
-use crate::engine::queue::{Queue, QueueHandle};
+use crate::engine::executor::placement::Place;
+use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
 use crate::sys::wait::Until;
 use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work};

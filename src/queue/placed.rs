@@ -1,6 +1,6 @@
 //! Queueing on a CPU or NUMA node that the caller names.
 
-use crate::engine::executor::ExecutorInner;
+use crate::engine::executor::inner::ExecutorInner;
 use crate::{JoinHandle, QueueError, Refused, Work, WorkQueue};
 
 /// The caller chooses the CPU or node, by the numbers of the executor's topology: on Linux, those of the system.

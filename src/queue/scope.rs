@@ -82,8 +82,8 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::one_shot::RawHandle;
-use crate::engine::scope::{Scope, Tally};
+use crate::engine::item::one_shot::handle::RawHandle;
+use crate::engine::item::scope::{Scope, Tally};
 use crate::sys::wait::Until;
 use crate::{JoinError, PanicPayload, Refused, ScopeError, WaitError, WorkQueue};
 

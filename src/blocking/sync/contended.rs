@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::blocking::guard::{blocking, may_block};
-use crate::engine::worker;
+use crate::engine::worker::worker_thread;
 
 /// How long an item that waits for a lock keeps its place. The system adds slack to short sleeps, as a rule 50 µs. Most
 /// locks are held for less than that. If each wait let another item start, that item would soon want the same lock, and
@@ -15,7 +15,7 @@ const MOMENT: Duration = Duration::from_micros(20);
 /// given moment at most, or without a limit, and returns whether it has the lock. Returns whether the lock was taken.
 #[cold]
 pub(super) fn wait(deadline: Option<Instant>, lock: impl Fn(Option<Instant>) -> bool) -> bool {
-    if worker::with_current(|worker| worker.is_some()) {
+    if worker_thread::with_current(|worker| worker.is_some()) {
         let moment = Instant::now() + MOMENT;
         if deadline.is_some_and(|deadline| deadline <= moment) {
             return may_block(|| lock(deadline));

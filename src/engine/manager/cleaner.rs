@@ -17,10 +17,11 @@ use std::sync::Arc;
 
 use crate::sys::sync::Mutex;
 
-use super::super::core::Core;
-use super::super::threads::{ExecutorThreads, Place};
+use crate::engine::executor::core::Core;
+use crate::engine::executor::threads::{ExecutorThreads, Place};
+
 use super::super::user_code::{Leftover, contain, destroy, report};
-use super::Point;
+use super::supervision::Point;
 
 /// The values that an executor's manager has left.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use crate::policy::manager::CREATION_COOLDOWN;
 use crate::sys::sync::Mutex;
 use crate::sys::wait::{Chore, set_chore};
 
-use super::Core;
+use crate::engine::executor::core::Core;
 
 /// Lock order: this lock first, then that of the chore.
 static MISSING: Mutex<Vec<Weak<Core>>> = Mutex::new(Vec::new());

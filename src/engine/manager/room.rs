@@ -8,9 +8,10 @@ use std::sync::{Arc, Weak};
 use crate::policy::room::{Claim, Shortage};
 use crate::policy::time::Time;
 
-use super::super::core::Core;
-use super::super::pool::Pool;
-use super::ManagerThread;
+use crate::engine::executor::core::Core;
+use crate::engine::pool::worker_pool::Pool;
+
+use super::manager_thread::ManagerThread;
 
 impl ManagerThread {
     /// Called when the cap is reached. If work of the pool waits for a thread, sends an idle worker of another pool

@@ -14,12 +14,15 @@ use crate::policy::manager::{CREATION_COOLDOWN, Duty};
 use crate::policy::time::Time;
 use crate::sys::clock;
 
-use super::super::detector::Detector;
-use super::super::environment::Lookout;
-use super::super::pool::Pool;
-use super::super::timers::{Timer, TimerName};
+use crate::engine::executor::environment::Lookout;
+use crate::engine::item::timers::{Timer, TimerName};
+use crate::engine::pool::worker_pool::Pool;
+
 use super::super::user_code::{Managing, call, contain, discard, report};
-use super::{ManagerThread, Request, cleaner};
+use super::cleaner;
+use super::detector::Detector;
+use super::inbox::Request;
+use super::manager_thread::ManagerThread;
 
 /// How long the manager rests after a panic, unless the bell rings. So a panic that comes again and again does not
 /// use up a CPU.

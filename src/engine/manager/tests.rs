@@ -1,5 +1,6 @@
 //! Tests of a manager whose own code panics, and of values that it must not destroy.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -8,7 +9,10 @@ use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::{Detection, Executor, ExecutorBuilder, JoinHandle, TopologySource, Work, WorkQueue};
 use testkit::{SOON, eventually};
 
-use super::*;
+use crate::engine::user_code::Managing;
+
+use super::cleaner;
+use super::supervision::Point;
 
 fn builder() -> ExecutorBuilder {
     let builder = Executor::builder().topology(TopologySource::Synthetic("core:1 pu:1".into()));
@@ -322,7 +326,7 @@ fn hooks_are_not_destroyed_on_the_managers_thread() {
 /// spec: P1.5 (the manager is supervised): requests, duties and timers outlive a panic.
 #[test]
 fn a_manager_that_panics_goes_on_and_loses_nothing() {
-    use Point::{Admission, Duty, Making, Request, Round, Timer};
+    use super::supervision::Point::{Admission, Duty, Making, Request, Round, Timer};
     let each = [Request, Duty, Making, Timer, Admission, Round].map(|point| {
         move || {
             let executor = executor();

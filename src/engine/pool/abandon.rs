@@ -6,10 +6,11 @@
 
 use std::collections::VecDeque;
 
-use super::super::entry::Entry;
-use super::super::shard::steal;
-use super::super::shutdown::give_up;
-use super::Pool;
+use crate::engine::executor::shutdown::give_up;
+use crate::engine::item::entry::Entry;
+use crate::engine::queue::shard::steal;
+
+use super::worker_pool::Pool;
 
 impl Pool {
     /// Marks the pool: from now on it runs nothing, and entries that come to it are given up. The caller gives up the

@@ -22,10 +22,12 @@ use crate::policy::worker::Phase;
 use crate::sys::affinity;
 use crate::sys::sync::Mutex;
 
-use super::super::environment::Present;
-use super::super::worker::Worker;
+use crate::engine::executor::environment::Present;
+use crate::engine::worker::shared::Worker;
+
 use super::door::Near;
-use super::{Pool, PoolKind, Slot};
+use super::spec::PoolKind;
+use super::worker_pool::{Pool, Slot};
 
 /// The binding of a pool.
 #[derive(Debug)]
@@ -214,7 +216,7 @@ impl Pool {
     }
 
     /// Returns whether a worker or a rescuer works here, or is about to. A worker inside a blocking guard does not
-    /// count: it calls [`Watch::active`](super::super::environment::Watch::active) when it returns.
+    /// count: it calls [`Watch::active`](crate::engine::executor::environment::Watch::active) when it returns.
     pub(crate) fn is_active(&self) -> bool {
         let at_work = |phase| !matches!(phase, Phase::Idle | Phase::Blocked | Phase::Exiting);
         let is_served = || !self.binding.state.lock().guests.is_empty();
@@ -225,7 +227,7 @@ impl Pool {
     }
 }
 
-impl super::State {
+impl super::worker_pool::State {
     /// Returns the CPUs on which the workers that satisfy `which` were last seen.
     fn cpus_of(&self, which: impl Fn(&Worker) -> bool + Clone) -> impl Iterator<Item = usize> + Clone {
         let workers = self.workers.iter().filter_map(Slot::worker);

@@ -12,10 +12,12 @@ use crate::policy::crew::Mayday;
 use crate::policy::rescue::Call;
 use crate::protocol::running::RunningCell;
 
-use super::super::rescuer::Rescuer;
-use super::super::shard::steal;
+use crate::engine::item::entry::Entry;
+use crate::engine::queue::shard::steal;
+use crate::engine::worker::rescuer::Rescuer;
+
 use super::door::Near;
-use super::{Entry, Pool, State};
+use super::worker_pool::{Pool, State};
 
 impl Pool {
     /// Notes that the worker that was asked for cannot be made now. Returns the call for help that begins with that,

@@ -7,9 +7,10 @@ use crate::policy::crew::Wake;
 use crate::policy::worker::Phase;
 use crate::sys::{affinity, clock};
 
-use super::super::manager::Request;
-use super::Pool;
+use crate::engine::manager::inbox::Request;
+
 use super::scrutiny::is_watched;
+use super::worker_pool::Pool;
 
 /// Where a woken worker should run.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,9 @@ use crate::policy::time::Time;
 use crate::policy::worker::Phase;
 use crate::sys::sync::{AtomicUsize, Ordering};
 
-use super::super::worker::Worker;
-use super::{Pool, Slot, State};
+use crate::engine::worker::shared::Worker;
+
+use super::worker_pool::{Pool, Slot, State};
 
 /// What the manager has found last: does the pool starve? And whether it was told that it does not any more. A hint: an
 /// outdated one costs a thread more or a request more than was needed.

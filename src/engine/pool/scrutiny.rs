@@ -7,9 +7,11 @@ use crate::policy::suspect::Found;
 use crate::policy::time::Time;
 use crate::policy::watch::{Look, Rules};
 
-use super::super::core::Settings;
-use super::super::worker::Worker;
-use super::{Pool, PoolKind, PoolSpec, Slot};
+use crate::engine::executor::core::Settings;
+use crate::engine::worker::shared::Worker;
+
+use super::spec::{PoolKind, PoolSpec};
+use super::worker_pool::{Pool, Slot};
 
 /// Returns whether there is anything to look for in such a pool. If the pool manages concurrency, there always is: an
 /// item may be in a `may_block` guard for long.

@@ -13,13 +13,14 @@ use crate::protocol::exchange::{Helpers, Member};
 use crate::protocol::running::RunningCell;
 use crate::sys::clock;
 
-use super::super::class::Seat;
-use super::super::entry::Entry;
-use super::super::manager::Request;
-use super::super::route;
-use super::super::shard::steal;
+use crate::engine::item::entry::Entry;
+use crate::engine::manager::inbox::Request;
+use crate::engine::queue::route;
+use crate::engine::queue::shard::steal;
+
+use super::class::Seat;
 use super::door::Near;
-use super::{Pool, State};
+use super::worker_pool::{Pool, State};
 
 impl Member for Pool {
     fn running(&self) -> &RunningCell {

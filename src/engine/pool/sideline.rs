@@ -3,10 +3,11 @@
 
 use crate::protocol::sideline::Bound;
 
-use super::super::entry::Entry;
-use super::super::route;
-use super::super::shard::steal;
-use super::Pool;
+use crate::engine::item::entry::Entry;
+use crate::engine::queue::route;
+use crate::engine::queue::shard::steal;
+
+use super::worker_pool::Pool;
 
 impl Bound for Entry {
     fn is_bound(&self) -> bool {

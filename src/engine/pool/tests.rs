@@ -7,7 +7,7 @@ use crate::sys::machine::locks_taken;
 use crate::{Detection, Executor, TopologySource, Work, WorkQueue, blocking, may_block};
 use testkit::{SOON, eventually};
 
-use super::*;
+use super::worker_pool::*;
 
 /// Fewer items than a batch pushes at once, and than may be active.
 const ITEMS: usize = 200;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::policy::crew::Prepare;
 
-use super::super::worker::Worker;
-use super::Pool;
+use crate::engine::worker::shared::Worker;
+
+use super::worker_pool::Pool;
 
 impl Pool {
     /// Opens the pool for issuers, perhaps after it was closed. The caller calls [`attend`](Self::attend) once it

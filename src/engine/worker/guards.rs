@@ -1,7 +1,9 @@
 //! How an item affects its worker: it enters and leaves guards, and describes itself.
 
-use super::super::{bh, waits};
-use super::WorkerThread;
+use crate::engine::item::waits;
+
+use super::bh;
+use super::worker_thread::WorkerThread;
 
 impl WorkerThread {
     /// Stores the present item's description of itself.

@@ -7,10 +7,11 @@ use crate::policy::crew::{Prepare, Rest};
 use crate::policy::worker::Phase;
 use crate::sys::thread;
 
-use super::super::bh;
-use super::super::manager::Request;
-use super::super::route;
-use super::WorkerThread;
+use crate::engine::manager::inbox::Request;
+use crate::engine::queue::route;
+
+use super::bh;
+use super::worker_thread::WorkerThread;
 
 /// Why a worker takes no further item.
 #[must_use]

@@ -16,10 +16,11 @@ use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::sys::thread::Sleeper;
 use crate::sys::{affinity, clock, thread_state};
 
-use super::super::item_type::ItemType;
-use super::super::queue::Queue;
-use super::super::shard::{self, Shard};
-use super::super::tally::as_nanos;
+use crate::engine::item::item_type::ItemType;
+use crate::engine::queue::shard::{self, Shard};
+use crate::engine::queue::workqueue::Queue;
+
+use super::tally::meter::as_nanos;
 
 /// See the module.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::engine::placement::Slot;
+use crate::engine::executor::placement::Slot;
 use crate::policy::topology::Topology;
 use crate::{BuildExecutorError, CpuSet, ExecutorBuilder, TopologySource};
 

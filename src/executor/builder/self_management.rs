@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::watchdog::StallReport;
+use crate::engine::manager::watchdog::StallReport;
 use crate::policy::detection::Detection;
 use crate::sys::probe::Probe;
 use crate::{BuildExecutorError, ExecutorBuilder};

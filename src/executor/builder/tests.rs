@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use crate::engine::manager::Point;
+use crate::engine::manager::supervision::Point;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::{Detection, WorkQueue};
 
@@ -188,7 +188,7 @@ fn a_manager_that_is_made_slowly_is_made_once() {
 #[cfg(all(target_os = "linux", not(any(cmwq_portable, cmwq_loom))))]
 #[test]
 fn workers_have_the_time_slice_of_their_manager() {
-    use crate::engine::manager::TIME_SLICE;
+    use crate::engine::manager::manager_thread::TIME_SLICE;
     use crate::sys::thread::{set_slice, slice};
 
     let (queue, takes_notice) = std::thread::scope(|scope| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::engine::offenders::Offender;
+use crate::engine::manager::offenders::Offender;
 use crate::observe::{
     Counters, MonitorReport, MonitorRow, PodSnapshot, PoolSnapshot, QueueKind, QueueSnapshot,
     RescuerSnapshot, RunningItem, ScopeSnapshot, ShardSnapshot, Snapshot, WorkerSnapshot, WorkerState,

@@ -28,7 +28,7 @@ impl Queue {
         Self { gates, given_up: GivenUpCount::new() }
     }
 
-    /// Does the same as `engine/shutdown.rs`.
+    /// Does the same as `engine/executor/shutdown.rs`.
     fn give_up(&self, gate: usize) {
         self.given_up.raise();
         assert_eq!(self.gates[gate].complete().slot, Slot::Free);

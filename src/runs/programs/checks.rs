@@ -1,7 +1,7 @@
 //! What holds whenever time is about to pass: no thread can take a step.
 
 use crate::Executor;
-use crate::engine::pool::Pool;
+use crate::engine::pool::worker_pool::Pool;
 use crate::policy::time::Time;
 use crate::protocol::exchange::Member as _;
 use crate::sys::machine;

@@ -1,0 +1,237 @@
+//! The threads of an executor, from before they are made until they are gone.
+//!
+//! A thread ends in three steps:
+//!
+//! 1. Its own code ends, and it *leaves*: it takes no place under `max_threads` any more.
+//! 2. Its thread-local destructors run. They are user code, and may wait for items of the same executor.
+//! 3. It puts its handle on the list of threads that have *ended*, and counts as *gone*. If its handle does not exist
+//!    yet, the thread that makes it does both.
+//!
+//! A shutdown waits until all threads are gone, and joins the threads on the list. The third step comes after all
+//! user code as long as the system runs destructors in the order that `sys::thread` relies on. The join does not rely
+//! on that order: after a join, the thread runs no code at all.
+//!
+//! A thread that ends joins those threads on the list that run no code any more, without waiting. So the list stays
+//! short, and the stacks of culled threads are given back. When the executor goes, the threads that are left on the
+//! list are detached.
+
+use std::cell::Cell;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::{io, ptr};
+
+use crossbeam_utils::CachePadded;
+
+use crate::policy::threads::{Kind, Threads};
+use crate::protocol::threads::ThreadsCell;
+use crate::sys::sync::Mutex;
+use crate::sys::thread::{self, SignalMask};
+use crate::sys::wait::Until;
+
+use crate::engine::manager::inbox::Request;
+
+use super::core::Core;
+
+thread_local! {
+    /// The executor that the calling thread belongs to. Only compared, never followed. The thread owns a share of the
+    /// executor's threads until all of its thread-local destructors have run, so no other executor has the same
+    /// address.
+    static OWNER: Cell<*const ExecutorThreads> = const { Cell::new(ptr::null()) };
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ExecutorThreads {
+    /// On a cache line of its own, apart from fields that are written more often: each worker reads it between its
+    /// items.
+    pub(crate) cell: CachePadded<ThreadsCell>,
+    /// Threads whose thread-local destructors have run, and that were not joined yet.
+    ended: Mutex<Vec<JoinHandle<()>>>,
+    /// The signal mask of threads that run user code, if the mask of the main thread cannot be read when they begin.
+    signals: SignalMask,
+}
+
+/// A thread that is counted: it is about to be made, or has not left.
+#[derive(Debug)]
+pub(crate) struct Place {
+    threads: Arc<ExecutorThreads>,
+    /// Weak, because a manager may outlive its executor. Empty for a cleaner.
+    core: Weak<Core>,
+    kind: Kind,
+    /// The thread exists.
+    is_made: bool,
+}
+
+impl ExecutorThreads {
+    pub(crate) fn new() -> Self {
+        Self {
+            cell: CachePadded::new(ThreadsCell::new()),
+            ended: Mutex::new(Vec::new()),
+            signals: SignalMask::of_main_thread().unwrap_or_else(|_| SignalMask::of_this_thread()),
+        }
+    }
+
+    /// Returns how many threads there are. A hint.
+    pub(crate) fn load(&self) -> Threads {
+        self.cell.load()
+    }
+
+    /// Returns whether the calling thread belongs to this executor. True also in the thread's hooks and thread-local
+    /// destructors.
+    pub(crate) fn has_current_thread(&self) -> bool {
+        ptr::eq(OWNER.get(), self)
+    }
+
+    /// Waits until all threads have ended. Returns how many have not when the time runs out.
+    pub(crate) fn wait(&self, until: Until) -> usize {
+        let alive = self.cell.wait(until) as usize;
+        // Each thread is on the list before it is gone.
+        alive + self.join_ended(until)
+    }
+
+    /// Joins the threads on the list. Returns how many still run when the time is over.
+    fn join_ended(&self, until: Until) -> usize {
+        let ended = std::mem::take(&mut *self.ended.lock());
+        let left: Vec<_> = ended.into_iter().filter_map(|ended| thread::join(ended, until).err()).collect();
+        let count = left.len();
+        self.ended.lock().extend(left);
+        count
+    }
+
+    /// Counts a thread as gone, because its thread-local destructors have run. `own`: its handle.
+    fn gone(&self, own: JoinHandle<()>) {
+        self.join_ended(Until::after(Duration::ZERO));
+        self.ended.lock().push(own);
+        self.cell.gone();
+    }
+
+    /// Gives the calling thread, which runs user code, the signal mask that programs and threads should inherit from
+    /// it.
+    fn take_on_signals(&self) {
+        SignalMask::of_main_thread().unwrap_or(self.signals).take_on();
+    }
+}
+
+impl Place {
+    /// Counts a worker that is about to be made. Returns `None` if there are as many as `max_threads` permits. Then
+    /// the manager is told when one leaves.
+    pub(crate) fn of_worker(core: &Arc<Core>) -> Option<Self> {
+        let comes = core.threads.cell.worker_comes(core.settings.max_threads as u64);
+        comes.then(|| Self::new(core, Kind::Worker))
+    }
+
+    /// Counts a rescuer that is about to be made.
+    pub(crate) fn of_rescuer(core: &Arc<Core>) -> Self {
+        core.threads.cell.rescuer_comes();
+        Self::new(core, Kind::Rescuer)
+    }
+
+    /// Counts a manager that is about to be made.
+    pub(crate) fn of_manager(core: &Arc<Core>) -> Self {
+        core.threads.cell.other_comes();
+        Self::new(core, Kind::Manager)
+    }
+
+    /// Counts a cleaner that is about to be made. The executor may be gone, but the calling thread belongs to it and
+    /// has not ended.
+    pub(crate) fn of_cleaner(threads: &Arc<ExecutorThreads>) -> Self {
+        threads.cell.other_comes();
+        Self { threads: Arc::clone(threads), core: Weak::new(), kind: Kind::Cleaner, is_made: false }
+    }
+
+    fn new(core: &Arc<Core>, kind: Kind) -> Self {
+        Self { threads: Arc::clone(&core.threads), core: Arc::downgrade(core), kind, is_made: false }
+    }
+
+    /// Makes the thread, unless the hook `before_spawn` forbids it.
+    ///
+    /// # Errors
+    ///
+    /// If the thread cannot be made, or the hook forbids it. Then it does not count.
+    pub(crate) fn spawn(
+        self,
+        core: &Core,
+        name: String,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        core.settings.hooks.may_spawn(&name)?;
+        self.start(name, core.settings.stack_size, body)
+    }
+
+    /// Makes the thread without asking the hook. `stack_size` is for threads that run user code.
+    pub(crate) fn start(
+        mut self,
+        name: String,
+        stack_size: Option<usize>,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        let runs_user_code = self.kind != Kind::Manager;
+        let stack_size = stack_size.filter(|_| runs_user_code);
+        let threads = Arc::clone(&self.threads);
+        let end = {
+            let threads = Arc::clone(&threads);
+            move |own: JoinHandle<()>| threads.gone(own)
+        };
+        let life = move || {
+            self.is_made = true;
+            OWNER.set(Arc::as_ptr(&threads));
+            if runs_user_code {
+                threads.take_on_signals();
+            }
+            drop(threads);
+            body();
+            drop(self);
+        };
+        thread::spawn_to_the_end(name, stack_size, life, end).map(drop)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let makes_room = self.threads.cell.leaves(self.kind);
+        if !self.is_made {
+            self.threads.cell.gone();
+        }
+        if makes_room {
+            self.core.upgrade().inspect(|core| _ = core.manager.ask(Request::Room));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Executor, TopologySource, WorkQueue};
+    use std::cell::RefCell;
+    use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    thread_local! {
+        /// Dropped with the thread's other thread-local values. The receiver notices that.
+        static SAYS: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
+    }
+
+    /// spec: E5.1, C8: a thread that has ended keeps its stack until it is joined.
+    #[test]
+    fn threads_that_have_ended_are_joined_by_threads_that_end_later() {
+        const ROUNDS: usize = 50;
+        let machine = TopologySource::Synthetic("core:1 pu:1".into());
+        let executor = Executor::builder().topology(machine).build().unwrap();
+        let threads = Arc::clone(&executor.inner.core.threads);
+        for _ in 0..ROUNDS {
+            let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
+            let (say, said) = channel();
+            queue.spawn(move || SAYS.set(Some(say))).unwrap().join().unwrap();
+            // Its pool goes with the queue, and its workers with the pool.
+            drop(queue);
+            assert!(said.recv_timeout(LONG).is_err_and(|error| error == RecvTimeoutError::Disconnected));
+        }
+        // Threads that ended at the same time could not join each other.
+        let ended = threads.ended.lock().len();
+        assert!(ended <= ROUNDS / 2, "{ended} threads were not joined");
+        assert!(executor.shutdown(LONG).unwrap().is_complete());
+        assert_eq!((threads.load().alive(), threads.ended.lock().len()), (0, 0));
+    }
+}

@@ -1,0 +1,281 @@
+//! Batches: many items with one kick of their pool. One-shots are also admitted together.
+//!
+//! A batch has one place, and so one shard. It has one pool, unless the shard's route is turned meanwhile. No user
+//! code runs between its first push and its kick. The kick wakes as many workers as the pool wants for its entries.
+#![allow(unsafe_code, reason = "cells that are not queued are taken apart again")]
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::engine::executor::placement::Place;
+use crate::engine::pool::worker_pool::Pool;
+use crate::engine::queue::flush::BatchPass;
+use crate::engine::queue::route;
+use crate::engine::queue::shard::Shard;
+use crate::engine::queue::workqueue::Queue;
+use crate::engine::refusal::QueueError;
+use crate::engine::trace;
+
+use super::entry::{Entry, Header};
+use super::one_shot;
+use super::one_shot::handle::RawHandle;
+use super::submit::enqueue;
+use super::work_item::WorkHandle;
+
+/// How many items are admitted and pushed before one kick. So a long batch begins to run while it is still being
+/// queued.
+const AT_ONCE: usize = 256;
+
+/// A batch of closures of which one was refused.
+pub(crate) struct Cut<F, T> {
+    pub(crate) error: QueueError,
+    pub(crate) accepted: Vec<RawHandle<T>>,
+    /// The refused closure, and those behind it.
+    pub(crate) rest: Vec<F>,
+}
+
+/// A batch of closures without handles, of which one was refused.
+pub(crate) struct CutDetached<F> {
+    pub(crate) error: QueueError,
+    pub(crate) accepted: usize,
+    pub(crate) rest: Vec<F>,
+}
+
+/// A batch of reusable items of which one was refused.
+pub(crate) struct CutAt {
+    pub(crate) error: QueueError,
+    /// The index of the refused item.
+    pub(crate) index: usize,
+    /// How many of the items before it became pending.
+    pub(crate) newly_pending: usize,
+}
+
+impl Queue {
+    /// Queues closures in their order, up to the first one that is refused.
+    pub(crate) fn spawn_batch<F, T>(&self, closures: Vec<F>) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let place = self.place_of_batch();
+        let mut accepted = Vec::with_capacity(closures.len());
+        let mut items = Vec::with_capacity(closures.len().min(AT_ONCE));
+        let mut closures = closures.into_iter();
+        while closures.len() > 0 {
+            let lane = match self.shard_of_batch(place) {
+                Ok(shard) => shard.lane(),
+                Err(error) => return Err(Cut { error, accepted, rest: closures.collect() }),
+            };
+            items.clear();
+            for closure in closures.by_ref().take(AT_ONCE) {
+                let (item, handle) = one_shot::make(closure, lane, self.executor.origin);
+                items.push(item);
+                accepted.push(handle);
+            }
+            if let Err((queued, error)) = self.push_run(place, &items) {
+                let refused = accepted.split_off(accepted.len() - (items.len() - queued));
+                // SAFETY: these were made above, in the same order, and were not queued.
+                let closure = |(item, handle)| unsafe { one_shot::unmake(item, handle) };
+                let mut rest: Vec<F> = items.drain(queued..).zip(refused).map(closure).collect();
+                rest.extend(closures);
+                return Err(Cut { error, accepted, rest });
+            }
+        }
+        Ok(accepted)
+    }
+
+    /// Queues closures without handles in their order, up to the first one that is refused. The iterator is user
+    /// code: this takes as many closures from it as are pushed at once, and then pushes them.
+    pub(crate) fn spawn_batch_detached<F, T>(
+        &self,
+        closures: impl Iterator<Item = F>,
+    ) -> Result<(), CutDetached<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: 'static,
+    {
+        let place = self.place_of_batch();
+        let mut made = Made::<F, T>::new(closures.size_hint().0);
+        // Fused: the loop asks the iterator again after a part that was not full.
+        let mut closures = closures.fuse();
+        let mut accepted = 0;
+        loop {
+            made.items.extend(closures.by_ref().take(AT_ONCE).map(one_shot::make_detached));
+            if made.items.is_empty() {
+                return Ok(());
+            }
+            // Taken out of `made`, which takes its items apart on a panic: from here on they may be queued.
+            let mut items = std::mem::take(&mut made.items);
+            let answer = self.push_run(place, &items);
+            let queued = answer.map_or_else(|(queued, _)| queued, |()| items.len());
+            accepted += queued;
+            items.drain(..queued);
+            made.items = items;
+            if let Err((_, error)) = answer {
+                let mut rest = made.take_apart();
+                rest.extend(closures);
+                return Err(CutDetached { error, accepted, rest });
+            }
+        }
+    }
+
+    /// Queues one-shots that were made for this queue, in their order, up to the first one that is refused. The error
+    /// tells how many were queued before it, and why it was refused.
+    fn push_run(&self, place: Place, items: &[NonNull<Header>]) -> Result<(), (usize, QueueError)> {
+        let mut queued = 0;
+        while queued < items.len() {
+            let shard = self.shard_of_batch(place).map_err(|error| (queued, error))?;
+            // One by one if traced: a subscriber, which is user code, is called between an admission and its push.
+            let is_traced = trace::listens();
+            let at_once = if is_traced { 1 } else { items.len() - queued };
+            let pass = self.admit_many(shard.gate(), at_once).map_err(|error| (queued, error))?;
+            let behind = queued + pass.admitted.items();
+            let admitted_items = &items[queued..behind];
+            if is_traced {
+                push_traced(shard, admitted_items, &pass);
+            } else {
+                push_admitted(shard, admitted_items, &pass);
+            }
+            queued = behind;
+        }
+        Ok(())
+    }
+
+    /// Returns the shard for the next part of a batch. Each part asks again, since user code may fork the process.
+    fn shard_of_batch(&self, place: Place) -> Result<&Shard, QueueError> {
+        if self.executor.origin.is_forked() {
+            return Err(QueueError::Forked);
+        }
+        Ok(self.shard(self.executor.placement.slot_for(place)))
+    }
+
+    /// Queues reusable items in their order, up to the first one that is refused. Returns how many of them became
+    /// pending.
+    pub(crate) fn queue_batch<'a>(
+        &self,
+        works: impl Iterator<Item = &'a WorkHandle>,
+    ) -> Result<usize, CutAt> {
+        let place = self.place_of_batch();
+        let mut kick = Kick::default();
+        let mut newly_pending = 0;
+        for (index, work) in works.enumerate() {
+            match self.queue_with(place, work, |shard, entry, has_slot| kick.put(shard, entry, has_slot)) {
+                Ok(is_new) => newly_pending += usize::from(is_new),
+                Err(error) => return Err(CutAt { error, index, newly_pending }),
+            }
+        }
+        Ok(newly_pending)
+    }
+
+    /// Returns the place near the issuer's CPU. Asked for once, since the system may move the issuer while it queues.
+    fn place_of_batch(&self) -> Place {
+        Place::Near(self.executor.placement.slot_for(Place::Here))
+    }
+}
+
+/// Pushes the entries of items that were admitted to the shard's gate: to the worklist, or to the waiting list.
+fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
+    let entry = |item: &NonNull<Header>| Entry::new(*item, shard, pass.ticket, false);
+    let mut kick = Kick::default();
+    let (started, waiting) = items.split_at(pass.admitted.started);
+    for entry in started.iter().map(entry) {
+        entry.stamp(&shard.timing);
+        kick.push(shard, entry);
+    }
+    // Before the others are listed, so that these come first even if the route was turned.
+    drop(kick);
+    if waiting.is_empty() {
+        return;
+    }
+    let gate = shard.gate();
+    let entries = waiting.iter().map(entry).inspect(|entry| entry.stamp(&shard.timing));
+    if pass.ticket.is_some() {
+        return entries.for_each(|entry| shard.put(entry, false));
+    }
+    entries.for_each(|entry| gate.push_waiting(entry));
+    shard.arrived(gate.list_many(waiting.len(), route::submit));
+}
+
+/// Pushes and traces the entries one by one.
+#[cold]
+fn push_traced(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
+    for (index, item) in items.iter().enumerate() {
+        let entry = Entry::new(*item, shard, pass.ticket, false);
+        enqueue(shard, entry, None, index < pass.admitted.started, Shard::put);
+    }
+}
+
+/// Cells of closures that are not queued yet, in their order.
+struct Made<F, T> {
+    items: Vec<NonNull<Header>>,
+    closures: PhantomData<fn(F) -> T>,
+}
+
+impl<F, T> Made<F, T> {
+    fn new(expected: usize) -> Self {
+        Self { items: Vec::with_capacity(expected.min(AT_ONCE)), closures: PhantomData }
+    }
+
+    fn take_apart(mut self) -> Vec<F> {
+        // SAFETY: the items were made for this type, and were not queued.
+        self.items.drain(..).map(|item| unsafe { one_shot::unmake_detached::<F, T>(item) }).collect()
+    }
+}
+
+impl<F, T> Drop for Made<F, T> {
+    fn drop(&mut self) {
+        // There are some only if the iterator has panicked: items that are being queued were taken out.
+        for item in self.items.drain(..) {
+            // SAFETY: as in `take_apart`.
+            drop(unsafe { one_shot::unmake_detached::<F, T>(item) });
+        }
+    }
+}
+
+/// The kick for the pushed entries of a batch. Dropping this kicks the pool.
+///
+/// The caller has a handle of the queue, which keeps the pool in memory.
+#[derive(Default)]
+struct Kick<'a> {
+    /// The shard of the pushed entries, and the pool to which they were pushed.
+    to: Option<(&'a Shard, &'a Pool)>,
+    pushed: usize,
+}
+
+impl<'a> Kick<'a> {
+    fn put(&mut self, shard: &'a Shard, entry: Entry, has_slot: bool) {
+        if has_slot {
+            self.push(shard, entry);
+        } else {
+            // Kicks for the pushed entries first, so that they come first even if the route was turned.
+            *self = Self::default();
+            shard.put(entry, false);
+        }
+    }
+
+    fn push(&mut self, shard: &'a Shard, entry: Entry) {
+        // No batch if traced: a subscriber, which is user code, is called between the entries.
+        let open = if trace::listens() { None } else { shard.open_pool() };
+        let Some(pool) = open.filter(|pool| self.to.is_none_or(|(_, known)| std::ptr::eq(known, *pool)))
+        else {
+            // The pushed entries may have come late. The kick then plugs the route, and this entry waits behind them.
+            *self = Self::default();
+            return shard.submit(entry);
+        };
+        pool.push(entry);
+        self.to = Some((shard, pool));
+        self.pushed += 1;
+        if self.pushed == AT_ONCE {
+            *self = Self::default();
+        }
+    }
+}
+
+impl Drop for Kick<'_> {
+    fn drop(&mut self) {
+        if let Some((shard, pool)) = self.to {
+            pool.pushed_many(self.pushed);
+            shard.submitted(pool);
+        }
+    }
+}

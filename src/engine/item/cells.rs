@@ -1,0 +1,238 @@
+//! Memory for the cells of one-shots, which is used again and again.
+//!
+//! An issuer makes a cell and a worker frees it, which is the slowest case for general allocators. So a *room* that
+//! becomes free goes onto a *shelf* of the thread that frees it. A full shelf hands half of its rooms to the
+//! [depot](crate::protocol::depot) of the process, and an empty one takes as many from there: one lock for 32 items.
+//! A thread that finds the depot full or empty, or its lock taken, calls the allocator.
+//!
+//! A room is only memory. It belongs to no queue and no executor, and its content is gone before it is given back. So
+//! any thread of the process may use it next. All rooms of a class have the same layout.
+//!
+//! The memory that is kept has a bound. A thread keeps at most [`SHELF`] rooms of each class, or 126 KiB of all
+//! classes, and frees them when it ends. The depots keep at most [`DEPOT_BYTES`] of each class, or 7 MiB. The shelves
+//! themselves take 7 KiB for each thread.
+//!
+//! `--cfg cmwq_uncached` leaves all of this out, so that a sanitizer notices the use of a cell that was freed.
+#![allow(unsafe_code, reason = "memory is taken from, and given back to, the allocator")]
+
+#[cfg(test)]
+mod tests;
+
+use std::alloc::{self, Layout};
+use std::array;
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+use crate::protocol::depot;
+use crate::sys::sync::{AtomicU64, Mutex};
+
+const CACHED: bool = cfg!(not(any(cmwq_uncached, miri)));
+
+/// How many classes there are: for cells of up to 248 bytes, if a pointer has 8.
+const CLASSES: usize = 14;
+/// The alignment of `malloc`, in bytes. It is also the step between the sizes of two classes. So a cell takes no more
+/// memory in a room than by itself.
+const ALIGN: usize = 2 * size_of::<usize>();
+/// The bytes that an allocator keeps in front of a room. The size of a room is a multiple of the step minus these.
+const ITS_OWN: usize = size_of::<usize>();
+/// The bytes that a room of the first class takes, including the allocator's own.
+const FIRST: usize = 3 * ALIGN;
+
+/// How many rooms move between a shelf and the depot at once.
+const CHAIN: usize = 32;
+/// How many rooms a shelf holds. It is half full after a chain has moved. So at least [`CHAIN`] rooms come or go
+/// before the next chain moves.
+const SHELF: usize = 2 * CHAIN;
+/// The bytes of each class in the depot: about as many as are in flight between a producer and a worker that take
+/// turns on a CPU.
+const DEPOT_BYTES: usize = 512 << 10;
+
+/// Memory for a `C`, without content.
+pub(crate) struct Room<C>(NonNull<C>);
+
+/// A room of which the type is not known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Bare(NonNull<u8>);
+
+// SAFETY: no other pointer to the memory is in use.
+unsafe impl Send for Bare {}
+
+type Chain = [Bare; CHAIN];
+
+/// The free rooms of one class on one thread, in the order in which they were put there.
+struct Shelf {
+    rooms: [Cell<Option<Bare>>; SHELF],
+    len: Cell<usize>,
+}
+
+/// The shelves of one thread.
+struct Shelves([Shelf; CLASSES]);
+
+/// The free rooms of one class that are on no shelf.
+type Depot = depot::Depot<Chain>;
+
+static DEPOTS: [Depot; CLASSES] = [const { empty_depot() }; CLASSES];
+
+thread_local! {
+    static SHELVES: Shelves = const { Shelves([const { Shelf::new() }; CLASSES]) };
+}
+
+impl<C> Room<C> {
+    /// `None` if no class has room for a `C`.
+    const CLASS: Option<usize> = class_of(Layout::new::<C>());
+
+    /// Finds memory for a `C`.
+    #[inline]
+    pub(crate) fn find() -> Self {
+        let room = match Self::CLASS {
+            Some(class) => take(class),
+            None => allocate(Layout::new::<C>()),
+        };
+        Self(room.0.cast())
+    }
+
+    /// Takes the memory of a cell whose content was dropped, or moved elsewhere. Dropping the room gives the memory
+    /// back.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the cell, which [`fill`](Self::fill) made, and no other reference to it is used any more.
+    #[inline]
+    pub(crate) unsafe fn of(cell: NonNull<C>) -> Self {
+        Self(cell)
+    }
+
+    #[inline]
+    pub(crate) fn fill(self, content: C) -> NonNull<C> {
+        let room = ManuallyDrop::new(self);
+        // SAFETY: a room has the size and alignment of its `C`, and this function owns it.
+        unsafe { room.0.write(content) };
+        room.0
+    }
+}
+
+impl<C> Drop for Room<C> {
+    #[inline]
+    fn drop(&mut self) {
+        let room = Bare(self.0.cast());
+        match Self::CLASS {
+            Some(class) => put(class, room),
+            // SAFETY: a room without a class was allocated with this layout.
+            None => unsafe { free(room, Layout::new::<C>()) },
+        }
+    }
+}
+
+/// Returns the class that has room for this, if any.
+const fn class_of(layout: Layout) -> Option<usize> {
+    let class = (layout.size() + ITS_OWN).saturating_sub(FIRST).div_ceil(ALIGN);
+    if CACHED && class < CLASSES && layout.align() <= ALIGN { Some(class) } else { None }
+}
+
+const fn layout_of(class: usize) -> Layout {
+    match Layout::from_size_align(FIRST + class * ALIGN - ITS_OWN, ALIGN) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a class is small, and its alignment a power of two"),
+    }
+}
+
+const fn empty_depot() -> Depot {
+    Depot::of(Mutex::new(Vec::new()), AtomicU64::new(0))
+}
+
+/// Returns how many chains of a class the depot keeps.
+const fn chains_of(class: usize) -> usize {
+    DEPOT_BYTES / ((FIRST + class * ALIGN) * CHAIN)
+}
+
+#[inline]
+fn take(class: usize) -> Bare {
+    // A thread that is ending may have no shelves any more.
+    let room = SHELVES.try_with(|shelves| shelves.0[class].take(&DEPOTS[class]));
+    room.ok().flatten().unwrap_or_else(|| allocate(layout_of(class)))
+}
+
+#[inline]
+fn put(class: usize, room: Bare) {
+    if SHELVES.try_with(|shelves| shelves.0[class].put(room, class, &DEPOTS[class])).is_err() {
+        // SAFETY: every room of the class was allocated with its layout.
+        unsafe { free(room, layout_of(class)) };
+    }
+}
+
+fn allocate(layout: Layout) -> Bare {
+    // SAFETY: neither a class nor a cell has size 0: a cell has a header.
+    let memory = unsafe { alloc::alloc(layout) };
+    Bare(NonNull::new(memory).unwrap_or_else(|| alloc::handle_alloc_error(layout)))
+}
+
+/// # Safety
+///
+/// The room was allocated with this layout, and the caller owns it.
+unsafe fn free(room: Bare, layout: Layout) {
+    // SAFETY: the caller promises it.
+    unsafe { alloc::dealloc(room.0.as_ptr(), layout) };
+}
+
+impl Shelf {
+    const fn new() -> Self {
+        Self { rooms: [const { Cell::new(None) }; SHELF], len: Cell::new(0) }
+    }
+
+    #[inline]
+    fn take(&self, depot: &Depot) -> Option<Bare> {
+        if self.len.get() == 0 {
+            self.fetch(depot);
+        }
+        let last = self.len.get().checked_sub(1)?;
+        self.len.set(last);
+        self.rooms[last].get()
+    }
+
+    #[inline]
+    fn put(&self, room: Bare, class: usize, depot: &Depot) {
+        // A loop: `hand_over` may call the allocator, and an allocator that uses queues itself may put rooms here.
+        while self.len.get() == SHELF {
+            self.hand_over(class, depot);
+        }
+        let len = self.len.get();
+        self.rooms[len].set(Some(room));
+        self.len.set(len + 1);
+    }
+
+    /// Fills half of an empty shelf from the depot, if that has a chain and its lock is free.
+    fn fetch(&self, depot: &Depot) {
+        if let Some(chain) = depot.take() {
+            chain.into_iter().zip(&self.rooms).for_each(|(room, place)| place.set(Some(room)));
+            self.len.set(CHAIN);
+        }
+    }
+
+    /// Empties half of a full shelf: hands the oldest rooms to the depot, or frees them.
+    #[cold]
+    fn hand_over(&self, class: usize, depot: &Depot) {
+        let oldest: Chain =
+            array::from_fn(|n| self.rooms[n].get().expect("a full shelf has a room in each place"));
+        (0..CHAIN).for_each(|n| self.rooms[n].set(self.rooms[CHAIN + n].get()));
+        self.len.set(CHAIN);
+        if let Err(oldest) = depot.put(oldest, chains_of(class)) {
+            // SAFETY: rooms on a shelf of the class were allocated with its layout.
+            oldest.into_iter().for_each(|room| unsafe { free(room, layout_of(class)) });
+        }
+    }
+}
+
+impl Drop for Shelves {
+    /// Frees the rooms of a thread that ends.
+    fn drop(&mut self) {
+        for (class, shelf) in self.0.iter().enumerate() {
+            let rooms = &shelf.rooms[..shelf.len.replace(0)];
+            // SAFETY: as in `hand_over`.
+            rooms
+                .iter()
+                .filter_map(|place| place.get())
+                .for_each(|room| unsafe { free(room, layout_of(class)) });
+        }
+    }
+}

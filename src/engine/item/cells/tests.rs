@@ -1,0 +1,150 @@
+#![allow(unsafe_code, reason = "rooms are given back by hand")]
+
+use std::collections::HashSet;
+use std::sync::mpsc;
+
+use super::*;
+
+/// Takes this many rooms of class 1: from the shelf, or from the allocator if the depot has none.
+fn take(shelf: &Shelf, depot: &Depot, count: usize) -> Vec<Bare> {
+    (0..count).map(|_| shelf.take(depot).unwrap_or_else(|| allocate(layout_of(1)))).collect()
+}
+
+fn free_all(rooms: impl IntoIterator<Item = Bare>) {
+    // SAFETY: all rooms of these tests are of class 1, and each is freed once.
+    rooms.into_iter().for_each(|room| unsafe { free(room, layout_of(1)) });
+}
+
+#[test]
+fn a_class_has_room_for_its_cells_and_wastes_less_than_a_step() {
+    for size in 1..300 {
+        for align in [1, 2, 4, 8, ALIGN] {
+            let cell = Layout::from_size_align(size, align).unwrap();
+            match class_of(cell) {
+                Some(class) => {
+                    let room = layout_of(class);
+                    assert!(room.size() >= size && room.align() >= align, "{cell:?} in {room:?}");
+                    assert!(class == 0 || room.size() < size + ALIGN, "{cell:?} in {room:?}");
+                    assert!(class < CLASSES && chains_of(class) > 0);
+                }
+                None => assert!(!CACHED || size > layout_of(CLASSES - 1).size(), "{cell:?}"),
+            }
+        }
+    }
+    assert_eq!(class_of(Layout::from_size_align(64, 2 * ALIGN).unwrap()), None, "over-aligned");
+}
+
+#[test]
+fn rooms_come_back_through_the_depot_and_none_is_taken_twice() {
+    let (depot, issuer, worker) = (empty_depot(), Shelf::new(), Shelf::new());
+    let mut known = HashSet::new();
+    for _ in 0..10 {
+        let rooms = take(&issuer, &depot, 500);
+        let addresses: HashSet<usize> = rooms.iter().map(|room| room.0.addr().get()).collect();
+        assert_eq!(addresses.len(), 500, "no room is taken twice");
+        known.extend(addresses);
+        rooms.into_iter().for_each(|room| worker.put(room, 1, &depot));
+    }
+    assert!(known.len() < 700, "rooms are used again: {}", known.len());
+    let mut kept: Vec<Bare> = std::iter::from_fn(|| depot.take()).flatten().collect();
+    kept.extend([issuer, worker].iter().flat_map(|shelf| take(shelf, &depot, shelf.len.get())));
+    assert_eq!(kept.iter().map(|room| room.0).collect::<HashSet<_>>().len(), kept.len());
+    free_all(kept);
+}
+
+#[test]
+fn the_depot_keeps_no_more_rooms_than_its_limit() {
+    let (depot, shelf) = (empty_depot(), Shelf::new());
+    let limit = chains_of(1) * CHAIN;
+    let rooms = take(&shelf, &depot, 2 * limit);
+    rooms.into_iter().for_each(|room| shelf.put(room, 1, &depot));
+    assert_eq!(depot.len(), chains_of(1));
+    assert!(limit * (layout_of(1).size() + ITS_OWN) <= DEPOT_BYTES);
+    assert!(shelf.len.get() <= SHELF);
+    let all = limit + shelf.len.get();
+    free_all(take(&shelf, &depot, all));
+    assert_eq!((shelf.len.get(), depot.len()), (0, 0));
+}
+
+/// The lock of the depot may be taken for ever: in a child that was forked while another thread had it.
+#[test]
+fn a_thread_does_not_wait_for_the_depot() {
+    let (depot, shelf) = (empty_depot(), Shelf::new());
+    let rooms = take(&shelf, &depot, 3 * SHELF);
+    rooms.into_iter().for_each(|room| shelf.put(room, 1, &depot));
+    assert!(depot.len() > 0);
+    depot.occupied(|| {
+        let own = shelf.len.get();
+        free_all(take(&shelf, &depot, own));
+        assert_eq!(shelf.take(&depot), None, "the caller turns to the allocator");
+        let rooms = take(&shelf, &depot, 2 * SHELF);
+        rooms.into_iter().for_each(|room| shelf.put(room, 1, &depot));
+    });
+    let all = shelf.len.get() + depot.len() * CHAIN;
+    free_all(take(&shelf, &depot, all));
+}
+
+/// Cells of several sizes and alignments are made on some threads and freed on another, and the threads end.
+#[test]
+fn the_content_of_a_room_stays_until_the_room_is_given_back() {
+    #[repr(align(64))]
+    struct Aligned(u64);
+    fn pass<C: Send + 'static>(make: fn(u64) -> C, is: fn(&C) -> u64) {
+        struct Cell<C>(NonNull<C>);
+        // SAFETY: the content is `Send`, and goes to one thread.
+        unsafe impl<C: Send> Send for Cell<C> {}
+        for round in 0..4 {
+            let (send, receive) = mpsc::channel();
+            let makers = [0, 1, 2].map(|maker| {
+                let send = send.clone();
+                move || {
+                    for n in (0..2000).map(|n| n * 12 + maker * 4 + round) {
+                        send.send((n, Cell(Room::find().fill(make(n))))).unwrap();
+                    }
+                }
+            });
+            std::thread::scope(|scope| {
+                makers.into_iter().for_each(|maker| drop(scope.spawn(maker)));
+                drop(send);
+                for (n, Cell(cell)) in receive {
+                    // SAFETY: the cell was filled, and only this thread has it.
+                    assert_eq!(is(unsafe { cell.as_ref() }), n);
+                    // SAFETY: as above; the content needs no drop.
+                    drop(unsafe { Room::of(cell) });
+                }
+            });
+        }
+    }
+    pass(|n| n, |n| *n);
+    pass(|n| [n; 8], |cell| cell[7]);
+    pass(|n| [n; 30], |cell| cell[29]);
+    pass(|n| [n; 100], |cell| cell[99]);
+    pass(Aligned, |cell| cell.0);
+}
+
+/// spec: X2: thread-local destructors may use queues, even when the thread's shelves are gone.
+#[test]
+fn a_thread_finds_rooms_until_its_last_destructor() {
+    struct Late;
+    impl Drop for Late {
+        fn drop(&mut self) {
+            for n in 0..100_u64 {
+                let cell = Room::find().fill([n; 4]);
+                // SAFETY: the cell was filled just now, and no other thread knows it.
+                assert_eq!(unsafe { cell.read() }, [n; 4]);
+                // SAFETY: as above.
+                drop(unsafe { Room::of(cell) });
+            }
+        }
+    }
+    thread_local! {
+        static EARLY: Late = const { Late };
+        static LAST: Late = const { Late };
+    }
+    let user = || {
+        EARLY.with(|_| ());
+        drop(Late);
+        LAST.with(|_| ());
+    };
+    std::thread::scope(|scope| scope.spawn(user).join().unwrap());
+}

@@ -1,0 +1,188 @@
+//! Histograms of how long the items of a shard wait and run. They are off by default.
+//!
+//! An issuer leaves a stamp in the header of an item that is to be timed. The worker that runs the item takes the
+//! stamp, and records the times. [`policy::sampling`](crate::policy::sampling) decides which items are timed. The
+//! clock is that of `Instant`. A cheaper one (the processor's counter, through a crate) would save a fifth of the
+//! cost that sampling leaves.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use crate::policy::histogram::{BUCKETS, Latency};
+use crate::policy::sampling::{FIRST_MEAN, Rate, Stamp, mean_after};
+use crate::policy::time::Time;
+use crate::protocol::timing::{RateCell, Recorder};
+use crate::sys::clock;
+use crate::sys::sync::{AtomicU64, Ordering};
+
+use crate::engine::worker::tally::COUNTED;
+
+/// Whether the items of a shard are timed, and the histograms.
+#[derive(Debug)]
+pub(crate) struct Timing {
+    rate: RateCell,
+    /// How long items run in the mean, in nanoseconds. A hint: if two threads write it at once, it may be a little
+    /// wrong.
+    mean: AtomicU64,
+    /// Made when the first timed item begins.
+    found: OnceLock<Box<Found>>,
+}
+
+#[derive(Debug)]
+struct Found {
+    queue_to_start: Recorder,
+    run: Recorder,
+}
+
+/// A timed item that has begun.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    at: Time,
+    stamp: Stamp,
+}
+
+thread_local! {
+    /// The last number that this thread has drawn; 0 before the first one.
+    static RANDOM: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Returns the next pseudo-random number (Marsaglia's xorshift).
+#[inline]
+fn draw() -> u32 {
+    let mut random = RANDOM.get();
+    if random == 0 {
+        random = seed();
+    }
+    random ^= random << 13;
+    random ^= random >> 17;
+    random ^= random << 5;
+    RANDOM.set(random);
+    random
+}
+
+/// Returns a different seed for each thread.
+#[cold]
+fn seed() -> u32 {
+    static THREADS: AtomicU64 = AtomicU64::new(1);
+    (THREADS.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32 | 1
+}
+
+impl Timing {
+    pub(crate) fn new(on: bool) -> Self {
+        Self { rate: RateCell::new(on), mean: AtomicU64::new(FIRST_MEAN), found: OnceLock::new() }
+    }
+
+    pub(crate) fn set(&self, on: bool) {
+        self.rate.switch(on);
+    }
+
+    /// Returns the stamp for an item that is being queued; 0 if the item is not timed.
+    #[inline]
+    pub(crate) fn stamp(&self) -> u64 {
+        match self.rate.load() {
+            rate @ Rate::OneOf(_) if COUNTED && rate.draws(draw()) => Self::stamp_now(rate),
+            _ => 0,
+        }
+    }
+
+    #[cold]
+    fn stamp_now(rate: Rate) -> u64 {
+        Stamp::new(clock::now(), rate).map_or(0, Stamp::into_bits)
+    }
+
+    /// Records how long an item with this stamp has waited. Returns `None` if items are not timed any more.
+    #[cold]
+    pub(crate) fn begins(&self, stamp: u64) -> Option<Begun> {
+        let stamp = Stamp::from_bits(stamp).filter(|_| self.rate.load() != Rate::Never)?;
+        let at = clock::now();
+        self.found().queue_to_start.record(nanos(stamp.queued, at), stamp.weight());
+        Some(Begun { at, stamp })
+    }
+
+    /// Records how long the item has run.
+    #[cold]
+    pub(crate) fn ends(&self, begun: &Begun) {
+        let now = clock::now();
+        self.found().run.record(nanos(begun.at, now), begun.stamp.weight());
+        let mean = mean_after(self.mean.load(Ordering::Relaxed), now.since(begun.at), begun.stamp.weight());
+        self.mean.store(mean, Ordering::Relaxed);
+        self.rate.adapt(Rate::of(Duration::from_nanos(mean)));
+    }
+
+    fn found(&self) -> &Found {
+        self.found.get_or_init(Found::new)
+    }
+
+    /// Returns the histograms so far.
+    pub(crate) fn latency(&self) -> Latency {
+        self.found.get().map(|found| found.load()).unwrap_or_default()
+    }
+}
+
+impl Found {
+    fn new() -> Box<Self> {
+        Box::new(Self { queue_to_start: Recorder::new(BUCKETS), run: Recorder::new(BUCKETS) })
+    }
+
+    fn load(&self) -> Latency {
+        Latency { queue_to_start: self.queue_to_start.load(), run: self.run.load() }
+    }
+}
+
+fn nanos(from: Time, to: Time) -> u64 {
+    to.as_nanos().saturating_sub(from.as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: O1.8 (off by default, switched at run time)
+    #[test]
+    fn no_item_is_stamped_and_no_histogram_made_while_timing_is_off() {
+        let timing = Timing::new(false);
+        assert_eq!(timing.stamp(), 0);
+        timing.set(true);
+        let stamp = timing.stamp();
+        assert_ne!(stamp, 0, "at first, each item is timed");
+        timing.set(false);
+        assert!(timing.begins(stamp).is_none(), "timing was switched off after the stamp");
+        assert!(timing.found.get().is_none());
+        assert_eq!(timing.latency(), Latency::default());
+    }
+
+    /// spec: O1.10 (sampled for short items)
+    #[test]
+    fn short_items_are_timed_more_rarely_and_count_for_more() {
+        let timing = Timing::new(true);
+        let mut timed = 0;
+        for _ in 0..100_000 {
+            let stamp = timing.stamp();
+            if stamp != 0 {
+                let begun = timing.begins(stamp).unwrap();
+                timing.ends(&begun);
+                timed += 1;
+            }
+        }
+        if timed >= 50_000 && testkit::emulator().is_some() {
+            return testkit::skip("emulated", "reading the clock takes longer than a short item");
+        }
+        let latency = timing.latency();
+        assert!(timed < 50_000, "{timed} items");
+        for histogram in [&latency.queue_to_start, &latency.run] {
+            assert!((80_000..120_000).contains(&histogram.count()), "{}", histogram.count());
+            assert!(histogram.quantile(0.5) <= histogram.quantile(0.999));
+        }
+        timing.set(false);
+        assert_eq!(timing.stamp(), 0);
+    }
+
+    #[test]
+    fn threads_draw_different_numbers() {
+        let mine: Vec<u32> = (0..8).map(|_| draw()).collect();
+        let others: Vec<u32> =
+            std::thread::scope(|scope| scope.spawn(|| (0..8).map(|_| draw()).collect()).join().unwrap());
+        assert_ne!(mine, others);
+    }
+}

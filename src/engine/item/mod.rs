@@ -1,0 +1,15 @@
+//! What users queue: one-shots and reusable items, their entries on lists, and the ways to submit them.
+
+pub(crate) mod batch;
+pub(crate) mod cells;
+pub(crate) mod context;
+pub(crate) mod entry;
+pub(crate) mod item_type;
+pub(crate) mod latency;
+pub(crate) mod one_shot;
+pub(crate) mod periodic;
+pub(crate) mod scope;
+pub(crate) mod submit;
+pub(crate) mod timers;
+pub(crate) mod waits;
+pub(crate) mod work_item;

@@ -1,0 +1,318 @@
+//! A closure that runs once, and its handle: one heap cell of header, state, closure and result.
+//!
+//! ```text
+//! OneShot<F, T, O>: { head: { header: { execute }, cell: state word }, stage: closure and owner | result }
+//! ```
+//!
+//! An item may have an [`Owner`], which is told of the item's end, run or not. By then nothing is in use any more
+//! that may borrow from the owner. Most items have none.
+//!
+//! The state word alone decides which thread may use `stage`, and which one frees the cell: see `policy::one_shot`.
+#![allow(unsafe_code, reason = "an entry and a handle share the cell, and the last of them frees it")]
+
+pub(crate) mod handle;
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::thread::Result as RunResult;
+
+use crate::policy::one_shot::{Finish, Take};
+use crate::protocol::one_shot::OneShotCell;
+use crate::sys::fork::Origin;
+
+use crate::engine::queue::shard::Gate;
+use crate::engine::user_code::contain;
+use crate::engine::worker::worker_thread::WorkerThread;
+
+use super::cells::Room;
+use super::entry::{Entry, Header, ItemOperations};
+use super::item_type::ItemType;
+
+use self::handle::RawHandle;
+
+#[repr(C)]
+struct OneShot<F, T, O> {
+    head: Head,
+    stage: UnsafeCell<Stage<F, T, O>>,
+}
+
+/// Learns that an item is over. If the item is dropped without a run, the owner is dropped, after the closure.
+pub(crate) trait Owner: Send {
+    /// Called by the worker that is about to run the item, with the item's address.
+    fn begins(&self, _item: NonNull<Header>) {}
+
+    /// Called after the item has run. Its closure is gone, and so is its result if there is no handle.
+    fn ran(self, ended: Ended);
+}
+
+/// How a run ended.
+pub(crate) enum Ended {
+    Well,
+    /// The item panicked, and its handle has the payload.
+    Panicked,
+    /// The item panicked, and has no handle.
+    PanickedAlone(Box<dyn Any + Send>),
+}
+
+/// The owner of most items: there is none.
+pub(crate) struct Nobody;
+
+impl Owner for Nobody {
+    #[inline]
+    fn ran(self, ended: Ended) {
+        if let Ended::PanickedAlone(payload) = ended {
+            contain(|| drop(payload));
+        }
+    }
+}
+
+/// The part of the cell that the handle knows. `repr(C)`: a pointer to the cell also points to its head, and to its
+/// header.
+#[repr(C)]
+struct Head {
+    header: Header,
+    cell: OneShotCell,
+}
+
+enum Stage<F, T, O> {
+    /// The closure is dropped first.
+    Closure(F, O),
+    Gone,
+    Result(RunResult<T>),
+}
+
+/// The functions of a handle, for one type of cells.
+struct Operations {
+    drop_closure: unsafe fn(NonNull<Head>),
+    /// Moves the result to the memory at the second pointer.
+    take_result: unsafe fn(NonNull<Head>, NonNull<()>),
+    free: unsafe fn(NonNull<Head>),
+}
+
+/// Makes a cell. Returns the entry's side of it, and its handle.
+#[inline]
+pub(crate) fn make<F, T>(function: F, gate: *const Gate, origin: Origin) -> (NonNull<Header>, RawHandle<T>)
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    // SAFETY: neither closure nor result borrows anything.
+    unsafe { make_owned(function, gate, origin, Nobody) }
+}
+
+/// Makes a cell for an item that has an owner.
+///
+/// # Safety
+///
+/// All borrows of the closure, the result and the owner are valid until the owner is told that the item ran, or is
+/// dropped. Those of the result are also valid until the handle is gone.
+#[inline]
+pub(crate) unsafe fn make_owned<F, T, O>(
+    function: F,
+    gate: *const Gate,
+    origin: Origin,
+    owner: O,
+) -> (NonNull<Header>, RawHandle<T>)
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+    O: Owner,
+{
+    let cell = make_cell::<F, T, O>(function, owner, OneShotCell::new());
+    (cell.cast(), RawHandle::new(cell, operations::<F, T, O>(), gate, origin))
+}
+
+/// Makes a cell that has no handle. The worker that makes the result also drops it, so the result need not be `Send`.
+#[inline]
+pub(crate) fn make_detached<F, T>(function: F) -> NonNull<Header>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: 'static,
+{
+    make_cell::<F, T, Nobody>(function, Nobody, OneShotCell::detached()).cast()
+}
+
+#[inline]
+fn make_cell<F, T, O>(function: F, owner: O, cell: OneShotCell) -> NonNull<Head>
+where
+    F: FnOnce() -> T + Send,
+    O: Owner,
+{
+    let item = const {
+        &ItemOperations {
+            execute: execute::<F, T, O>,
+            abandon: abandon::<F, T, O>,
+            item_type: |_| ItemType::of::<F>(),
+        }
+    };
+    let cell = OneShot {
+        head: Head { header: Header::new(item), cell },
+        stage: UnsafeCell::new(Stage::<F, T, O>::Closure(function, owner)),
+    };
+    Room::find().fill(cell).cast()
+}
+
+/// # Safety
+///
+/// The cell was made for `F`, `T` and `O`, and the caller is its last owner.
+unsafe fn free<F, T, O>(cell: NonNull<OneShot<F, T, O>>) {
+    // SAFETY: the caller promises it. The room is given back last, even if a destructor panics.
+    let _room = unsafe { Room::of(cell) };
+    // SAFETY: as above; the content of the cell has not been dropped.
+    unsafe { cell.drop_in_place() };
+}
+
+/// Takes apart a cell that was not queued. Returns its closure.
+///
+/// # Safety
+///
+/// The item was made by [`make`] for `F` and `T`, with this handle, and the caller owns the entry's side of it.
+pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -> F {
+    // Not dropped: the handle's side ends with the cell.
+    let _handle = ManuallyDrop::new(handle);
+    // SAFETY: the caller has both sides.
+    unsafe { unmake_detached::<F, T>(item) }
+}
+
+/// Takes apart a cell that was not queued and has no handle. Returns its closure.
+///
+/// # Safety
+///
+/// The item was made by [`make_detached`], or by [`make`], for `F` and `T`, and the caller owns both sides of it.
+pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
+    let cell: NonNull<OneShot<F, T, Nobody>> = item.cast();
+    // SAFETY: the caller owns the whole cell.
+    let _room = unsafe { Room::of(cell) };
+    // SAFETY: as above; the content of the cell is moved out, and its room is given back without it.
+    match unsafe { cell.read() }.stage.into_inner() {
+        Stage::Closure(function, Nobody) => function,
+        Stage::Gone | Stage::Result(_) => unreachable!("a one-shot that was not queued has its closure"),
+    }
+}
+
+/// # Safety
+///
+/// The entry is of a cell made for `F`, `T` and `O`.
+unsafe fn execute<F, T, O>(entry: Entry, worker: &WorkerThread)
+where
+    F: FnOnce() -> T + Send,
+    O: Owner,
+{
+    let cell: NonNull<OneShot<F, T, O>> = entry.item().cast();
+    // SAFETY: the entry's bit keeps the cell in memory until `finish` or `take` clears it; a detached cell is freed
+    // below.
+    let state = unsafe { &cell.as_ref().head.cell };
+    // A detached cell belongs to its entry alone, so no other thread changes its state.
+    let detached = state.load().is_detached();
+    if !detached {
+        match state.take() {
+            Take::Run => {}
+            Take::Leave => return worker.pass_over(entry),
+            Take::Free => {
+                worker.own(&entry);
+                // SAFETY: `take` returned that the handle is gone.
+                contain(|| unsafe { free(cell) });
+                return worker.pass_over(entry);
+            }
+        }
+    }
+    // SAFETY: the state says that the closure has begun. So the handle does not use the stage until `finish`; a
+    // detached cell has no handle.
+    let stage = unsafe { &mut *cell.as_ref().stage.get() };
+    let Stage::Closure(function, owner) = std::mem::replace(stage, Stage::Gone) else {
+        unreachable!("a one-shot that has not begun has its closure")
+    };
+    owner.begins(entry.item());
+    let result = worker.call(&entry, ItemType::of::<F>(), None, function);
+    let ended = if result.is_ok() { Ended::Well } else { Ended::Panicked };
+    *stage = Stage::Result(result);
+    let key = state.key();
+    match if detached { Finish::Free } else { state.finish() } {
+        Finish::Leave => owner.ran(ended),
+        Finish::Wake => {
+            OneShotCell::wake(key);
+            owner.ran(ended);
+        }
+        Finish::Free => {
+            // The cell is freed last: until the owner was told, its address stands for the item.
+            // SAFETY: the handle is gone, so only this thread uses the stage.
+            let stage = unsafe { &mut *cell.as_ref().stage.get() };
+            owner.ran(clear(stage, ended));
+            // SAFETY: the handle is gone, and the entry's side ends here. The stage is empty now.
+            drop(unsafe { Room::of(cell) });
+        }
+    }
+    worker.complete(entry);
+}
+
+/// Empties the stage of an item that has no handle: drops its result, or returns the payload of its panic.
+#[inline]
+fn clear<F, T, O>(stage: &mut Stage<F, T, O>, ended: Ended) -> Ended {
+    match std::mem::replace(stage, Stage::Gone) {
+        Stage::Result(Err(payload)) => Ended::PanickedAlone(payload),
+        Stage::Result(Ok(result)) => {
+            contain(|| drop(result));
+            ended
+        }
+        Stage::Closure(..) | Stage::Gone => ended,
+    }
+}
+
+/// # Safety
+///
+/// The item is a cell made for `F`, `T` and `O`, and the caller owns the entry's side of it.
+unsafe fn abandon<F, T, O>(item: NonNull<Header>, _entry: Option<&Entry>) -> bool {
+    let cell: NonNull<OneShot<F, T, O>> = item.cast();
+    // SAFETY: the entry's bit keeps the cell in memory until `take` or `abandon` clears it.
+    let state = unsafe { &cell.as_ref().head.cell };
+    let (finish, would_have_run) = match state.take() {
+        Take::Leave => return false,
+        Take::Free => (Finish::Free, false),
+        Take::Run => {
+            // SAFETY: the state says that the closure has begun, so no other thread uses the stage.
+            let stage = unsafe { &mut *cell.as_ref().stage.get() };
+            let closure = std::mem::replace(stage, Stage::Gone);
+            contain(|| drop(closure));
+            let key = state.key();
+            match state.abandon() {
+                Finish::Wake => {
+                    OneShotCell::wake(key);
+                    return true;
+                }
+                finish => (finish, true),
+            }
+        }
+    };
+    if finish == Finish::Free {
+        // SAFETY: the handle is gone, and the entry's side ends here.
+        contain(|| unsafe { free(cell) });
+    }
+    would_have_run
+}
+
+fn operations<F, T, O>() -> &'static Operations {
+    &Operations {
+        drop_closure: |head| {
+            let cell: NonNull<OneShot<F, T, O>> = head.cast();
+            // SAFETY: the caller has cancelled the cell, so it owns the closure.
+            let stage = unsafe { &mut *cell.as_ref().stage.get() };
+            *stage = Stage::Gone;
+        },
+        take_result: |head, to| {
+            let cell: NonNull<OneShot<F, T, O>> = head.cast();
+            // SAFETY: the caller has seen that the item is done, so it owns the result.
+            let stage = unsafe { &mut *cell.as_ref().stage.get() };
+            let Stage::Result(result) = std::mem::replace(stage, Stage::Gone) else {
+                unreachable!("a one-shot that is done has its result")
+            };
+            // SAFETY: the caller passes memory for a result of this type.
+            unsafe { to.cast::<RunResult<T>>().write(result) };
+        },
+        free: |head| {
+            // SAFETY: the caller is the last owner.
+            unsafe { free(head.cast::<OneShot<F, T, O>>()) };
+        },
+    }
+}

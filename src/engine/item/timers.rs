@@ -1,0 +1,264 @@
+//! Timers, which queue items later. Each executor has one ordered map of deadlines, and its manager fires the timers.
+//!
+//! An armed timer owns a handle of its queue and a share of its item, so both stay until it fires or is cancelled.
+//! It is not a submission: no gate counts it, and no flush waits for it.
+//!
+//! The map has a lock of its own. A timer that is due before all others wakes the manager; the others cost no system
+//! call. A thread that fires a timer and one that cancels it compete for the map's entry. If the item is reusable,
+//! they also compete for the timer's name in the item's ledger: see `protocol::item`.
+#![allow(unsafe_code, reason = "a one-shot with a delay is a pointer that owns its entry's side")]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::policy::admission::Door;
+use crate::policy::deadlines::{Deadline, Deadlines};
+use crate::policy::time::Time;
+use crate::sys::clock;
+use crate::sys::sync::Mutex;
+
+use crate::engine::executor::core::Core;
+use crate::engine::executor::placement::Place;
+use crate::engine::queue::shard::Gate;
+use crate::engine::queue::workqueue::{Queue, QueueHandle};
+use crate::engine::refusal::QueueError;
+use crate::engine::user_code::{contain, destroy};
+
+use super::entry::Header;
+use super::one_shot;
+use super::one_shot::handle::RawHandle;
+use super::submit::Kept;
+use super::work_item::WorkHandle;
+
+/// The timers of one executor.
+#[derive(Debug)]
+pub(crate) struct Timers(Mutex<Deadlines<Timer>>);
+
+/// An item that is to be queued, and its place.
+#[derive(Debug)]
+pub(crate) struct Timer {
+    pub(crate) what: Later,
+    pub(crate) queue: Arc<QueueHandle>,
+    pub(crate) slot: usize,
+    /// Whether the issuer named the place.
+    pub(crate) bound: bool,
+}
+
+/// The item of a timer.
+#[derive(Debug)]
+pub(crate) enum Later {
+    Work(WorkHandle),
+    OneShot(Unlisted),
+}
+
+/// The entry's side of a one-shot that is on no list yet. Dropping this gives the item up without a run.
+#[derive(Debug)]
+pub(crate) struct Unlisted(NonNull<Header>);
+
+// SAFETY: it owns its side of a one-shot, whose closure is `Send`.
+unsafe impl Send for Unlisted {}
+
+/// The name of a timer: its executor, in whose map it is, and its key there.
+#[derive(Clone, Debug)]
+pub(crate) struct TimerName {
+    core: Arc<Core>,
+    deadline: Deadline,
+}
+
+impl PartialEq for TimerName {
+    fn eq(&self, other: &Self) -> bool {
+        self.deadline == other.deadline && Arc::ptr_eq(&self.core, &other.core)
+    }
+}
+
+impl Timers {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Deadlines::new()))
+    }
+
+    /// Returns when the next timer is due.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.0.lock().next()
+    }
+
+    /// Takes the first timer that is due, with its name.
+    pub(crate) fn take_due(&self, core: &Arc<Core>, now: Time) -> Option<(TimerName, Timer)> {
+        let (deadline, timer) = self.0.lock().take_due(now)?;
+        Some((TimerName { core: Arc::clone(core), deadline }, timer))
+    }
+
+    /// Takes all timers.
+    pub(crate) fn take_all(&self, core: &Arc<Core>) -> Vec<(TimerName, Timer)> {
+        let timers = self.0.lock().take_all(|_| true);
+        let named = |(deadline, timer)| (TimerName { core: Arc::clone(core), deadline }, timer);
+        timers.into_iter().map(named).collect()
+    }
+
+    /// Takes the timers of one queue. Takes O(n) time for n timers of the executor.
+    pub(crate) fn take_of(&self, core: &Arc<Core>, queue: &Queue) -> Vec<(TimerName, Timer)> {
+        let timers = self.0.lock().take_all(|timer| std::ptr::eq(timer.queue.queue(), queue));
+        let named = |(deadline, timer)| (TimerName { core: Arc::clone(core), deadline }, timer);
+        timers.into_iter().map(named).collect()
+    }
+}
+
+impl TimerName {
+    /// Arms a timer. Also returns whether the caller must call [`wake_manager`](Self::wake_manager), once it holds no
+    /// lock. A timer that is due at once never becomes due in the map: the caller takes it by its name and fires it,
+    /// unless another thread that flushes, rearms or cancels the item has taken it first.
+    pub(crate) fn set(after: Duration, timer: Timer) -> (Self, bool) {
+        let core = Arc::clone(&timer.queue.queue().executor.core);
+        let at = if after.is_zero() { Time::NEVER } else { clock::now() + after };
+        let mut timers = core.timers.0.lock();
+        let deadline = timers.set(at, timer);
+        let is_first = timers.is_first(deadline);
+        drop(timers);
+        (Self { core, deadline }, is_first)
+    }
+
+    pub(crate) fn wake_manager(&self) {
+        self.core.manager.rouse();
+    }
+
+    /// Returns the lane of its item, unless the timer was taken off the map. An address to compare with.
+    pub(crate) fn lane(&self) -> Option<*const Gate> {
+        let timers = self.core.timers.0.lock();
+        let (queue, slot) = timers.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.slot))?;
+        drop(timers);
+        Some(queue.queue().shard(slot).lane())
+    }
+
+    /// Takes the timer off the map, unless it was taken off before.
+    pub(crate) fn take(&self) -> Option<Timer> {
+        self.core.timers.0.lock().cancel(self.deadline)
+    }
+}
+
+impl Timer {
+    /// Queues the item, unless the timer was cancelled or replaced.
+    pub(crate) fn fire(self, name: &TimerName) {
+        self.fire_into(name, None);
+    }
+
+    /// Fires the timer in `due`, and takes it from there when its item is about to be pushed, or is given up. A
+    /// panic before that leaves it there.
+    pub(crate) fn fire_from(due: &mut Option<Self>, name: &TimerName) {
+        if let Some(queue) = due.as_ref().map(|timer| Arc::clone(&timer.queue)) {
+            queue.queue().fired(due, name, None);
+        }
+    }
+
+    /// Fires the timer. `kept`: the place that its item has taken among the queue's pending ones.
+    pub(crate) fn fire_into(self, name: &TimerName, kept: Option<Kept<'_>>) {
+        let queue = Arc::clone(&self.queue);
+        queue.queue().fired(&mut Some(self), name, kept);
+    }
+
+    /// Gives up a timer that was taken off the map, since its executor ends. Its queue counts it.
+    pub(crate) fn cancel(self, name: &TimerName) {
+        let queue = Arc::clone(&self.queue);
+        queue.queue().cancel_timer(name, self);
+    }
+
+    /// Gives up a timer that was taken off the map, and cancels its item. Returns false if the timer was cancelled or
+    /// replaced before.
+    pub(crate) fn give_up(self, name: &TimerName) -> bool {
+        match self.what {
+            Later::Work(work) => {
+                let was_meant = work.cell.disarm(name);
+                contain(|| drop(work));
+                was_meant
+            }
+            Later::OneShot(item) => item.give_up(),
+        }
+    }
+}
+
+impl Unlisted {
+    /// Takes the entry's side of a cell that was just made.
+    pub(crate) fn new(item: NonNull<Header>) -> Self {
+        Self(item)
+    }
+
+    /// Hands the share in the item over to an entry.
+    pub(crate) fn list(self) -> NonNull<Header> {
+        std::mem::ManuallyDrop::new(self).0
+    }
+}
+
+impl Unlisted {
+    /// Gives the item up. Returns false if it was cancelled before.
+    fn give_up(self) -> bool {
+        std::mem::ManuallyDrop::new(self).abandon()
+    }
+
+    fn abandon(&self) -> bool {
+        // SAFETY: the entry's side, which this owns, keeps the item in memory.
+        let operations = unsafe { self.0.as_ref() }.operations;
+        // SAFETY: these are the functions for the item's own type, and the entry's side is given up once: by `give_up`,
+        // or when this is dropped.
+        unsafe { (operations.abandon)(self.0, None) }
+    }
+}
+
+impl Drop for Unlisted {
+    fn drop(&mut self) {
+        let item = std::mem::ManuallyDrop::new(Self(self.0));
+        destroy(move || {
+            item.abandon();
+        });
+    }
+}
+
+impl Queue {
+    /// Queues a closure after a delay. A refusal hands it back, even if the queue ends at this moment.
+    pub(crate) fn spawn_after<F, T>(
+        handle: &Arc<QueueHandle>,
+        place: Place,
+        after: Duration,
+        function: F,
+    ) -> Result<RawHandle<T>, (QueueError, F)>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let queue = handle.queue();
+        if after.is_zero() {
+            return queue.spawn(place, function);
+        }
+        if queue.executor.origin.is_forked() {
+            return Err((QueueError::Forked, function));
+        }
+        let slot = queue.executor.placement.slot_for(place);
+        let shard = queue.shard(slot);
+        if let Err(error) = queue.may_arm(shard.gate(), false) {
+            return Err((error, function));
+        }
+        let (item, mut raw) = one_shot::make(function, shard.lane(), queue.executor.origin);
+        let what = Later::OneShot(Unlisted::new(item));
+        let (name, wake) =
+            TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot, bound: place.is_bound() });
+        if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(slot, &name) {
+            // SAFETY: the cell was made above for this closure, and the timer that came back has the entry's side.
+            return Err((error, unsafe { one_shot::unmake(item.list(), raw) }));
+        }
+        if wake {
+            name.wake_manager();
+        }
+        raw.set_timer(name);
+        Ok(raw)
+    }
+
+    /// Takes a timer back that was armed too late, since its queue has ended. Returns it with the reason. A thread
+    /// that ends the queue shuts its doors, and takes its timers off the map afterwards. So if the door was open
+    /// after the timer was armed, that thread finds the timer. Otherwise one of the two threads takes it.
+    pub(crate) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
+        let gate = self.shard(slot).gate();
+        if gate.cell.load().door() != Door::Shut {
+            return None;
+        }
+        let error = self.may_revive(gate).err()?;
+        Some((error, name.take()?))
+    }
+}

@@ -1,0 +1,160 @@
+//! The one door to every wait of the crate.
+//!
+//! It checks whether the wait can end, and then waits under a blocking guard. Every build refuses a wait for the
+//! caller's own item, or for an item that needs a slot which only the caller can give up. A debug build also refuses
+//! a wait that closes a cycle of items that wait for each other: see `register`. A thread that is no worker has no
+//! item, so no wait of such a thread is refused.
+#![allow(unsafe_code, reason = "what a worker works for is known to it by address")]
+
+pub(crate) mod register;
+
+use crate::protocol::flush::Flush;
+use crate::protocol::one_shot::OneShotCell;
+use crate::protocol::signal::Signal;
+use crate::sys::fork::Origin;
+use crate::sys::wait::Until;
+
+use crate::engine::queue::shard::{Gate, is_in_context};
+use crate::engine::queue::workqueue::Queue;
+use crate::engine::refusal::WaitError;
+use crate::engine::user_code::report;
+use crate::engine::worker::worker_thread;
+
+use super::context::{Current, current};
+use super::entry::Header;
+use super::work_item::WorkItem;
+
+pub(crate) use self::register::{begins, closes_cycle, item_type, open_scope, slot_was_kept};
+
+/// The target of a wait.
+#[derive(Clone, Copy)]
+pub(crate) enum Target<'a> {
+    /// The end of a one-shot. `gate`: its lane.
+    OneShot { item: *const Header, gate: *const Gate, state: &'a OneShotCell },
+    /// A flush of the queue, which has begun.
+    Flush { queue: &'a Queue, flush: &'a Flush },
+    /// The signal of a reusable item: for the end of a run that has begun, or of a submission.
+    Work { item: &'a WorkItem, signal: &'a Signal },
+}
+
+/// Waits by `sleep`, which returns false if the time ran out first.
+pub(crate) fn wait(
+    target: Target<'_>,
+    until: Until,
+    sleep: impl FnOnce(Until) -> bool,
+) -> Result<(), WaitError> {
+    // A wait with a timeout ends by itself.
+    let _registered = if until.is_forever() { register::register(target)? } else { None };
+    match guarded(|| sleep(until)) {
+        true => Ok(()),
+        false => Err(WaitError::TimedOut),
+    }
+}
+
+/// Refuses a wait for threads of the process from which this one was forked.
+#[inline]
+pub(crate) fn check_origin(origin: Origin) -> Result<(), WaitError> {
+    if origin.is_forked() { Err(WaitError::Forked) } else { Ok(()) }
+}
+
+/// Refuses a wait for a one-shot that has not ended, if the caller would wait for itself. `gate`: the one-shot's lane.
+#[inline]
+pub(crate) fn check_one_shot(item: *const Header, gate: *const Gate) -> Result<(), WaitError> {
+    refuse_if(|current| std::ptr::eq(current.item, item) || is_in_the_way(current, gate))
+}
+
+/// Refuses a wait for an item that is still to come through this lane, if the caller would wait for itself.
+pub(crate) fn check_lane(gate: *const Gate) -> Result<(), WaitError> {
+    refuse_if(|current| is_in_the_way(current, gate))
+}
+
+/// Refuses a wait until a queue is empty, if the caller would wait for itself: its item is one of the queue, or is
+/// pending there for a run after the present one, or occupies the bh context that an item of the queue needs.
+#[inline]
+pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
+    refuse_if(|current| {
+        let home = current.pending_on();
+        std::ptr::eq(current.queue, queue)
+            || home.is_some_and(|home| queue.lane_of(home).is_some())
+            || queue.needs_context_of(current)
+    })
+}
+
+/// Logs in debug builds if an item of a queue with a rescuer waits for a queue without one. A rescuer is for work
+/// that must go on when no thread can be made, and such a wait may not end then.
+pub(crate) fn check_rescuers(awaited: &Queue) {
+    let Some(current) = current().filter(|_| cfg!(debug_assertions)) else { return };
+    // SAFETY: the item that runs on this thread keeps its queue in memory.
+    let own = unsafe { &*current.queue };
+    if own.rescuer().is_some() && awaited.rescuer().is_none() {
+        report!(
+            warn,
+            "an item of queue {:?}, which has a rescuer, waits for queue {:?}, which has none: when no thread can be \
+             made, both stand still",
+            own.name(),
+            awaited.name()
+        );
+    }
+}
+
+/// Refuses a wait for the end of a run that has begun, if it is the caller's own run.
+pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
+    refuse_if(|current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast()))
+}
+
+/// Refuses a wait for the last submission of a reusable item, if the caller would wait for itself.
+pub(crate) fn check_queueing(work: &WorkItem) -> Result<(), WaitError> {
+    check_run(work)?;
+    let home = || {
+        let state = work.cell.load();
+        state.is_pending_on_list().then(|| state.home())
+    };
+    refuse_if(|current| {
+        home().is_some_and(|home| current.is_only_slot_of(home))
+            || current.in_context && is_in_context(home, current.gate)
+    })
+}
+
+#[inline]
+fn refuse_if(never_ends: impl FnOnce(&Current) -> bool) -> Result<(), WaitError> {
+    match current() {
+        Some(current) if never_ends(&current) => Err(WaitError::WouldDeadlock),
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether no item can pass this lane before the calling item has ended.
+fn is_in_the_way(current: &Current, gate: *const Gate) -> bool {
+    let holds = current.holds_only_slot() && std::ptr::eq(current.gate, gate);
+    holds || keeps_only_slot_of(current, gate)
+}
+
+/// Returns whether the calling item was given the only slot of this gate for its next run.
+fn keeps_only_slot_of(current: &Current, gate: *const Gate) -> bool {
+    let kept = current.with_kept(|entry| {
+        let own = entry.shard().gate();
+        std::ptr::eq(own, gate) && own.cell.load().max() == 1
+    });
+    kept == Some(true)
+}
+
+/// Runs `wait`, which may block, under a blocking guard.
+pub(crate) fn guarded<R>(wait: impl FnOnce() -> R) -> R {
+    let _guard = Guard(worker_thread::with_current(|worker| worker.map(|worker| worker.enter_guard())));
+    wait()
+}
+
+/// Leaves the blocking guard when it is dropped. It has the sequence number of the item, if this thread is a worker.
+struct Guard(Option<u64>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(sequence) = self.0 {
+            worker_thread::with_current(|worker| {
+                if let Some(worker) = worker {
+                    worker.leave_guard(sequence);
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The register of items that wait, kept in debug builds: a wait that closes a cycle among them is refused.
+//!
+//! An item is registered while it waits without a timeout, and while it has a scope open, since it cannot end before
+//! the scope. Before a wait begins, [`policy::waits`](crate::policy::waits) decides, under the register's lock,
+//! whether it would ever end. So the last wait that closes a cycle finds the cycle; only the end of a scope is not
+//! checked. An event that is not a wait is not checked either: if a lowered limit makes a wait endless, only a later
+//! wait finds that. If an item is stuck because it was given a slot while it waited, this is logged, and the item
+//! goes on waiting.
+//!
+//! **No false reports.** A wait is refused only if it would never end, unless a thread outside of the cycle cancels
+//! an awaited item. The facts behind the answer are not out of date:
+//!
+//! * A registered item cannot end or go on before its worker has taken it out of the register, which needs the lock.
+//!   So the worker still executes the same item, and the item holds the same slots, and keeps its gate, its queue and
+//!   its target in memory.
+//! * The wait of an item may be over before its worker has noticed. So the register has the target of each wait, and
+//!   asks the target for its present state. A one-shot that has ended, a signal that is set, or a flush that is over
+//!   blocks no item.
+//! * The counts of the gates are read before these states. Only the slots of stuck items do not change. So if stuck
+//!   items hold all slots of a gate, an item that has not begun by then has no slot, and will get none.
+//! * A flush has begun, and has counted its items, before it is registered. The tickets for which it waits do not
+//!   change, and a stuck item has not reported.
+//! * An item is known by its address. No other item has the same address while a worker works for the item, or a
+//!   thread waits for it.
+//!
+//! **Forks.** A forked process has a register of its own. The parent's register names scopes whose frames end in the
+//! child without their items, and a thread of the parent may have held its lock.
+#![allow(unsafe_code, reason = "an item that waits keeps in memory what it is registered with")]
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use crate::policy::admission::Admission;
+use crate::policy::flush::Ticket;
+use crate::policy::waits::{Id, Need, Picture, Slots, Waiter};
+use crate::sys::fork::PerProcess;
+use crate::sys::sync::{Mutex, MutexGuard};
+
+use crate::engine::item::context::Current;
+use crate::engine::item::entry::Entry;
+use crate::engine::item::item_type::ItemType;
+use crate::engine::queue::shard::Gate;
+use crate::engine::refusal::WaitError;
+use crate::engine::user_code::report;
+use crate::engine::worker::worker_thread::{self, WorkerThread};
+
+use super::Target;
+
+/// Whether there is a register.
+const KEPT: bool = cfg!(debug_assertions);
+
+static REGISTER: Register = Register(PerProcess::new());
+
+/// The nodes, by the address of the worker. Inside its lock, a thread takes those of a queue's flushes, of an item's
+/// ledger, and of a roll.
+struct Register(PerProcess<Mutex<BTreeMap<usize, Node>>>);
+
+impl Register {
+    fn lock(&self) -> MutexGuard<'static, BTreeMap<usize, Node>> {
+        self.0.get_or_init(|| Mutex::new(BTreeMap::new())).lock()
+    }
+}
+
+thread_local! {
+    /// The item that this worker executes.
+    static EXECUTING: Cell<Executing> = const {
+        Cell::new(Executing { item_type: None, gate: std::ptr::null(), ticket: None })
+    };
+}
+
+#[derive(Clone, Copy)]
+struct Executing {
+    /// `None` before the first one.
+    item_type: Option<&'static ItemType>,
+    /// The gate in which the item holds a slot. In a bh context, this is not its lane.
+    gate: *const Gate,
+    ticket: Option<Ticket>,
+}
+
+/// An item that waits, or has open scopes, or both.
+struct Node {
+    current: Current,
+    executing: Executing,
+    scopes: Vec<*const Roll>,
+    /// The target of its wait, which lives in the frame of the waiting function.
+    target: Option<Target<'static>>,
+}
+
+// SAFETY: threads share what a node points to, and it stays in memory as long as the node is registered.
+unsafe impl Send for Node {}
+
+/// The items of a scope that are not over, each with what it needs.
+#[derive(Default, Debug)]
+pub(crate) struct Roll(Mutex<Members>);
+
+#[derive(Default, Debug)]
+struct Members {
+    next: u64,
+    by_number: BTreeMap<u64, Need>,
+}
+
+/// Takes a wait out of the register when it is dropped.
+pub(crate) struct Registered(usize);
+
+impl Executing {
+    fn item_type(&self) -> &'static str {
+        self.item_type.map_or("", ItemType::name)
+    }
+}
+
+/// Takes a scope out of the register when it is dropped.
+pub(crate) struct OpenScope<'roll> {
+    worker: Option<usize>,
+    roll: &'roll Roll,
+}
+
+/// Notes that the calling worker begins to work for an entry.
+#[inline]
+pub(crate) fn begins(entry: &Entry, item_type: &'static ItemType) {
+    if KEPT {
+        EXECUTING.set(Executing {
+            item_type: Some(item_type),
+            gate: entry.shard().gate(),
+            ticket: entry.ticket(),
+        });
+    }
+}
+
+/// Returns the type of the item that the calling worker executes. Empty in a release build.
+pub(crate) fn item_type() -> &'static str {
+    EXECUTING.get().item_type()
+}
+
+/// Registers a wait without a timeout. Refuses and logs a wait that would never end.
+pub(super) fn register(target: Target<'_>) -> Result<Option<Registered>, WaitError> {
+    let Some((worker, current)) = whose() else { return Ok(None) };
+    // SAFETY: only the lifetime is changed. The node is taken out before the caller's frame ends: by `Registered`, or
+    // here.
+    let target = unsafe { std::mem::transmute::<Target<'_>, Target<'static>>(target) };
+    let mut nodes = REGISTER.lock();
+    nodes.entry(worker).or_insert_with(|| Node::new(current)).target = Some(target);
+    let Some(report) = report_if(&nodes, |n, _| *n == worker) else { return Ok(Some(Registered(worker))) };
+    take_out(&mut nodes, worker, |node| node.target = None);
+    drop(nodes);
+    report!(error, "a wait is refused, it would never end: {report}");
+    Err(WaitError::WouldDeadlock)
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        take_out(&mut REGISTER.lock(), self.0, |node| node.target = None);
+    }
+}
+
+/// Registers a scope that the calling item opens. The item does not end before the members of the roll.
+pub(crate) fn open_scope(roll: &Roll) -> OpenScope<'_> {
+    let whose = whose();
+    if let Some((worker, current)) = whose {
+        REGISTER.lock().entry(worker).or_insert_with(|| Node::new(current)).scopes.push(roll);
+    }
+    OpenScope { worker: whose.map(|(worker, _)| worker), roll }
+}
+
+impl Drop for OpenScope<'_> {
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker {
+            let ended = |scope: &*const Roll| !std::ptr::eq(*scope, self.roll);
+            take_out(&mut REGISTER.lock(), worker, |node| node.scopes.retain(ended));
+        }
+    }
+}
+
+/// Returns whether an item that has opened this scope is stuck, now that the roll has one more member. Logs it if so.
+pub(crate) fn closes_cycle(roll: &Roll) -> bool {
+    if !KEPT {
+        return false;
+    }
+    let has_opened = |_: &usize, node: &Node| node.scopes.iter().any(|scope| std::ptr::eq(*scope, roll));
+    let report = report_if(&REGISTER.lock(), has_opened);
+    if let Some(report) = &report {
+        report!(error, "an item of a scope is refused, the scope would never end: {report}");
+    }
+    report.is_some()
+}
+
+/// Logs if an item is stuck, after an item that is being executed was given the slot of its next run: it may be
+/// waiting for an item that needs the slot.
+pub(crate) fn slot_was_kept() {
+    if !KEPT {
+        return;
+    }
+    let report = report_if(&REGISTER.lock(), |_, _| true);
+    if let Some(report) = report {
+        report!(error, "a wait will never end, because of a slot that was given meanwhile: {report}");
+    }
+}
+
+impl Roll {
+    /// Adds an item that needs a slot of this lane. Returns the item's number.
+    pub(crate) fn enlist(&self, gate: *const Gate) -> u64 {
+        self.change(|members| {
+            members.next += 1;
+            members.by_number.insert(members.next, Need::Slot(gate.addr()));
+            members.next
+        })
+    }
+
+    /// Notes that a worker executes the member, as the item with this address.
+    pub(crate) fn begins(&self, number: u64, item: Id) {
+        self.change(|members| members.by_number.insert(number, Need::End(item)));
+    }
+
+    /// Removes a member that is over.
+    pub(crate) fn strike(&self, number: u64) {
+        self.change(|members| members.by_number.remove(&number));
+    }
+
+    fn change<R: Default>(&self, change: impl FnOnce(&mut Members) -> R) -> R {
+        if KEPT { change(&mut self.0.lock()) } else { R::default() }
+    }
+}
+
+/// Returns the calling worker, by its address, and what it works for.
+fn whose() -> Option<(usize, Current)> {
+    if !KEPT {
+        return None;
+    }
+    worker_thread::with_current(|worker| {
+        let worker = worker?;
+        Some((std::ptr::from_ref::<WorkerThread>(worker).addr(), worker.current()?))
+    })
+}
+
+fn take_out(
+    nodes: &mut MutexGuard<'_, BTreeMap<usize, Node>>,
+    worker: usize,
+    change: impl FnOnce(&mut Node),
+) {
+    if let Some(node) = nodes.get_mut(&worker) {
+        change(node);
+        if node.target.is_none() && node.scopes.is_empty() {
+            nodes.remove(&worker);
+        }
+    }
+}
+
+/// Returns a report if one of the nodes that `is_asked_for` selects is stuck. It tells which item waits for which.
+fn report_if(nodes: &BTreeMap<usize, Node>, is_asked_for: impl Fn(&usize, &Node) -> bool) -> Option<String> {
+    let picture = picture(nodes);
+    let stuck = picture.stuck();
+    let mut asked =
+        nodes.iter().enumerate().filter(|(n, (worker, node))| stuck[*n] && is_asked_for(worker, node));
+    let (from, _) = asked.next()?;
+    let all: Vec<&Node> = nodes.values().collect();
+    let chain = picture.chain(from, &stuck);
+    let names: Vec<String> = chain.iter().map(|n| all[*n].name()).collect();
+    Some(format!("{}, which waits for one of these", names.join(", which waits for ")))
+}
+
+fn picture(nodes: &BTreeMap<usize, Node>) -> Picture {
+    let mut picture = Picture::default();
+    for node in nodes.values() {
+        let mut holds = vec![node.executing.gate.addr()];
+        picture.gates.entry(holds[0]).or_insert_with(|| slots(node.gate().cell.load()));
+        let lane = node.current.gate.addr();
+        if lane != holds[0] {
+            // A bh context: a lane with one slot, which the item holds.
+            holds.push(lane);
+            picture.gates.insert(lane, Slots { active: 1, max: 1 });
+        }
+        let kept = node.current.with_kept(|entry| {
+            let gate = entry.shard().gate();
+            (std::ptr::from_ref(gate).addr(), slots(gate.cell.load()))
+        });
+        if let Some((gate, slots)) = kept {
+            holds.push(gate);
+            picture.gates.entry(gate).or_insert(slots);
+        }
+        picture.waiters.push(Waiter { item: node.current.item.addr(), holds, needs: Vec::new() });
+    }
+    // After all gates were read.
+    for (waiter, node) in picture.waiters.iter_mut().zip(nodes.values()) {
+        waiter.needs = node.needs(nodes);
+    }
+    picture
+}
+
+fn slots(word: Admission) -> Slots {
+    Slots { active: word.active(), max: word.max() }
+}
+
+impl Node {
+    fn new(current: Current) -> Self {
+        Self { current, executing: EXECUTING.get(), scopes: Vec::new(), target: None }
+    }
+
+    fn gate(&self) -> &Gate {
+        // SAFETY: the item's entry is not completed while its worker waits, and the node is registered for this time
+        // only.
+        unsafe { &*self.executing.gate }
+    }
+
+    fn name(&self) -> String {
+        // SAFETY: as above.
+        let queue = unsafe { &*self.current.queue };
+        format!("{} of queue {:?}", self.executing.item_type(), queue.name())
+    }
+
+    fn needs(&self, nodes: &BTreeMap<usize, Self>) -> Vec<Need> {
+        // SAFETY: a scope is open as long as it is in the list.
+        let rolls = self.scopes.iter().map(|roll| unsafe { &**roll });
+        let mut needs: Vec<Need> =
+            rolls.flat_map(|roll| roll.0.lock().by_number.values().copied().collect::<Vec<_>>()).collect();
+        match self.target {
+            None => {}
+            Some(Target::OneShot { item, gate, state }) => {
+                let state = state.load();
+                if state.has_begun() {
+                    needs.push(Need::End(item.addr()));
+                } else if !state.is_finished() {
+                    needs.push(Need::Slot(gate.addr()));
+                }
+            }
+            Some(Target::Flush { queue, flush }) => {
+                let waits_for = |ticket| queue.flush.waits_for(flush, ticket);
+                let in_the_way = nodes.values().filter(|node| {
+                    // Only the ticket: `waits_for` takes the lock of the flushes, which may not be taken inside a
+                    // ledger's.
+                    let ticket_of =
+                        |entry: &Entry| std::ptr::eq(entry.shard().queue(), queue).then(|| entry.ticket());
+                    (std::ptr::eq(node.current.queue, queue) && waits_for(node.executing.ticket))
+                        || node.current.with_kept(ticket_of).flatten().is_some_and(waits_for)
+                });
+                needs.extend(in_the_way.map(|node| Need::End(node.current.item.addr())));
+            }
+            Some(Target::Work { item, signal }) if !signal.is_set() => {
+                let state = item.cell.load();
+                if state.is_running() {
+                    needs.push(Need::End(std::ptr::from_ref(item).addr()));
+                } else if state.is_pending_on_list() {
+                    // SAFETY: as in `gate`.
+                    let queues = nodes.values().map(|node| unsafe { &*node.current.queue });
+                    let lane = queues.filter_map(|queue| queue.lane_of(state.home())).next();
+                    needs.extend(lane.map(|lane| Need::Slot(lane.addr())));
+                }
+            }
+            Some(Target::Work { .. }) => {}
+        }
+        needs
+    }
+}

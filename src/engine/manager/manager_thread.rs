@@ -1,0 +1,299 @@
+//! The manager: one thread per executor that makes workers and rescuers, retries what failed, calls rescuers, culls
+//! idle workers, and watches pools.
+//!
+//! It sleeps until a request comes into its inbox, or until the next deadline of its schedule. It makes all other
+//! threads of the executor, so no worker inherits anything from a user's thread. It begins by replacing what it has
+//! inherited itself. It takes no signals; its workers take on the main thread's mask.
+//!
+//! If the manager cannot be made, the next thread that sends a request or waits tries again: one thread at a time,
+//! and at most once a second. Once made, it goes on until its executor ends, even after a panic of its own code
+//! (`supervision`).
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::policy::deadlines::Deadlines;
+use crate::policy::manager::{Duty, Manager};
+use crate::policy::time::Time;
+use crate::policy::watch::{Verdict, Watch};
+use crate::sys::{affinity, clock, thread};
+
+use crate::engine::executor::core::Core;
+use crate::engine::executor::environment::Lookout;
+use crate::engine::executor::threads::Place;
+use crate::engine::item::timers::Timer;
+use crate::engine::pool::worker_pool::Pool;
+use crate::engine::trace;
+use crate::engine::user_code::{self, Managing, report};
+use crate::engine::worker::worker_thread;
+
+use super::detector::Detector;
+use super::supervision::Job;
+use super::watchdog;
+
+use super::cleaner;
+use super::inbox::{ManagerHandle, Request};
+use super::supervision::Point;
+
+/// How long a worker runs at a time while another thread waits for its CPU. By default that is up to 3 ms, and longer
+/// the more CPUs there are. The manager sets its own time slice, and the threads that it makes inherit that.
+///
+/// A worker that returns from a block may wait for another thread's time slice to end. Until then its item does not
+/// go on, and its thread is tied up.
+pub(crate) const TIME_SLICE: Duration = Duration::from_micros(700);
+
+pub(super) fn spawn(core: &Arc<Core>) -> io::Result<()> {
+    let name = format!("{}/manager", core.settings.name_prefix);
+    let (last, managed) = (cleaner::Last::new(core), Arc::clone(core));
+    Place::of_manager(core).spawn(core, name, move || {
+        let managing = ManagerThread::new(managed).live();
+        // If this thread dropped the executor last, the executor's hooks are among the leftovers.
+        let left = managing.left();
+        drop(managing);
+        last.clean(left);
+    })
+}
+
+/// The state of the manager. Only its own thread uses it.
+pub(super) struct ManagerThread {
+    /// Weak, and upgraded only while the manager is awake. So the executor may end while the manager sleeps, and
+    /// another thread frees it.
+    pub(super) core: Weak<Core>,
+    pub(super) handle: Arc<ManagerHandle>,
+    pub(super) schedule: Manager<Weak<Pool>>,
+    pub(super) lookout: Lookout,
+    pub(super) detector: Detector,
+    /// Requests that were taken from the inbox and not yet handled.
+    pub(super) requests: VecDeque<Request>,
+    /// The job that the manager is doing now.
+    pub(super) in_hand: Option<Job>,
+    /// Requests and timers that a panic interrupted, until they are tried again.
+    pub(super) put_off: Deadlines<Job>,
+    /// Declared last, so dropped last: until then the thread counts as a manager's.
+    pub(super) managing: Managing,
+}
+
+impl ManagerThread {
+    /// Makes the calling thread a manager's thread.
+    fn new(core: Arc<Core>) -> Self {
+        let managing = Managing::begin();
+        Self {
+            core: Arc::downgrade(&core),
+            handle: Arc::clone(&core.manager),
+            schedule: Manager::new(core.settings.rules()),
+            detector: Detector::new(&core.settings),
+            lookout: Lookout::new(),
+            requests: VecDeque::new(),
+            in_hand: None,
+            put_off: Deadlines::new(),
+            managing,
+        }
+    }
+
+    /// Notes that the manager exists. Replaces the CPUs, the nice level and the time slice that its thread has
+    /// inherited.
+    pub(super) fn arrive(&self) {
+        self.handle.arrive();
+        self.handle.strike(Point::Arrival);
+        let Some(core) = self.core.upgrade() else { return };
+        // Errors are ignored: if the system denies the CPUs or the nice level, it denies them to each worker as well,
+        // and the worker reports that.
+        drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
+        drop(thread::set_nice(core.settings.nice));
+        drop(thread::set_slice(TIME_SLICE));
+    }
+
+    /// Does everything that is due, and then sleeps. Returns false if the executor has ended.
+    pub(super) fn round(&mut self) -> bool {
+        let (requests, stop) = self.handle.empty();
+        self.requests.extend(requests);
+        let Some(core) = self.core.upgrade().filter(|_| !stop) else { return false };
+        self.handle.strike(Point::Round);
+        let now = clock::now();
+        while let Some((_, job)) = self.put_off.take_due(now) {
+            self.take_up(&core, job, now);
+        }
+        while let Some(request) = self.requests.pop_front() {
+            self.take_up(&core, Job::Request(request), now);
+        }
+        self.lookout.look(&core, now);
+        for told in self.detector.told(&core.shortfall) {
+            self.schedule.told(|pool| pool.ptr_eq(&told), now);
+        }
+        while let Some(duty) = self.schedule.take_due(now) {
+            self.take_up(&core, Job::Duty(duty), now);
+        }
+        while let Some((name, timer)) = core.timers.take_due(&core, now) {
+            self.take_up(&core, Job::Timer(name, Some(timer)), now);
+        }
+        if core.cleaner.leave(self.managing.left()) {
+            self.schedule.clean(now);
+        }
+        let timers = core.timers.next();
+        drop(core);
+        self.sleep(timers);
+        true
+    }
+
+    /// Does one job. It stays in `in_hand` until it is done, so that a panic does not lose it.
+    fn take_up(&mut self, core: &Arc<Core>, job: Job, now: Time) {
+        match job {
+            Job::Request(request) => {
+                self.in_hand = Some(Job::Request(request.clone()));
+                self.handle.strike(Point::Request);
+                self.see_to(core, request, now);
+            }
+            Job::Duty(duty) => {
+                self.in_hand = Some(Job::Duty(duty.again(now)));
+                self.handle.strike(Point::Duty);
+                self.perform(core, duty, now);
+            }
+            Job::Timer(..) => {
+                let job = self.in_hand.insert(job);
+                self.handle.strike(Point::Timer);
+                if let Job::Timer(name, timer) = job {
+                    Timer::fire_from(timer, name);
+                }
+            }
+        }
+        self.in_hand = None;
+    }
+
+    fn see_to(&mut self, core: &Arc<Core>, request: Request, now: Time) {
+        match request {
+            Request::Create(pool) => self.schedule.create(pool, now),
+            Request::Cull(pool, at) => self.schedule.cull(pool, at),
+            Request::Watch(pool) => self.schedule.watch(pool, now),
+            Request::Stall(pool, at) => self.schedule.stall(pool, at),
+            Request::Call(pool, call) => self.schedule.call(pool, call, now),
+            Request::Rescuer(order) => order.fulfil(core),
+            Request::Room => self.schedule.room(now),
+        }
+    }
+
+    /// Sleeps until there is something to do. A thread that brings work after this one has checked rings the bell,
+    /// which ends the sleep or prevents it.
+    fn sleep(&self, timers: Option<Time>) {
+        let others = [self.schedule.next_wake(), self.lookout.next(), self.put_off.next()];
+        let next = others.into_iter().flatten().chain(timers).min();
+        self.handle.bell.sleep(next.map(|at| at.since(clock::now())), &self.detector.rings());
+    }
+
+    fn perform(&mut self, core: &Arc<Core>, duty: Duty<Weak<Pool>>, now: Time) {
+        match duty {
+            Duty::Create(pool) => self.create(core, &pool, now),
+            Duty::Unserved(pool) => {
+                let Some(shared) = pool.upgrade() else { return };
+                // The watch begins here, because perhaps no push comes any more that would ask for it.
+                if shared.has_work() && shared.running.watch() {
+                    self.schedule.watch(pool.clone(), now);
+                }
+                if let Some(call) = shared.unserved() {
+                    self.schedule.call(pool, call, now);
+                }
+            }
+            Duty::Mayday(weak, call) => {
+                if weak.upgrade().is_some_and(|pool| pool.mayday(call)) {
+                    self.schedule.call_again(weak, call, now);
+                }
+            }
+            Duty::Cull(pool) => {
+                if let Some(at) = pool.upgrade().and_then(|pool| pool.cull(now)) {
+                    self.schedule.cull(pool, at);
+                }
+            }
+            Duty::Stall(pool) => {
+                if let Some(at) = pool.upgrade().and_then(|pool| pool.look_for_stall(clock::now())) {
+                    self.schedule.stall(pool, at);
+                }
+            }
+            Duty::Look(pool, watch) => self.look(core, &pool, watch),
+            Duty::Hurry => core.threads.cell.hurry(),
+            Duty::TryLine => unreachable!("the schedule handles this duty itself"),
+            Duty::Clean => self.clean(core),
+        }
+    }
+
+    /// Makes the cleaner's thread for what this thread has left. If that fails, tries again later.
+    fn clean(&mut self, core: &Arc<Core>) {
+        if let Err(error) = cleaner::make(core) {
+            let now = clock::now();
+            self.schedule.cleaner_failed(now);
+            cannot_be_made("the cleaner", error);
+        }
+    }
+
+    /// Looks at a watched pool, and carries out what it finds.
+    fn look(&mut self, core: &Arc<Core>, weak: &Weak<Pool>, watch: Watch) {
+        let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
+        let (look, workers) = pool.observe();
+        let mut facts = self.detector.facts(weak, &workers, &core.shortfall);
+        let now = clock::now();
+        let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, now);
+        if (outcome.pace, outcome.stalled_since) != (look.pace, look.stalled_since) {
+            pool.keep(outcome.pace, outcome.stalled_since);
+        }
+        let mut offences = Vec::new();
+        for found in outcome.found {
+            let Ok(at) = workers.binary_search_by_key(&found.worker, |worker| worker.id) else { continue };
+            let worker = &workers[at];
+            // Read before the finding is carried out: afterwards the worker may have another item.
+            let item_type = worker.item_type(found.seen);
+            if pool.carry_out(worker, found) {
+                offences.extend(item_type.map(|item_type| (worker, item_type, found)));
+            }
+        }
+        if let Some(time) = self.detector.listen(weak, &look.workers, &core.shortfall) {
+            self.schedule.look_by(|pool| pool.ptr_eq(weak), now + time);
+        }
+        // Last, because subscribers and loggers are user code.
+        for (worker, item_type, found) in offences {
+            trace::found(&pool, worker, item_type, found);
+            core.offenders.note(worker, item_type, found);
+        }
+        match outcome.verdict {
+            Verdict::Watching => {}
+            Verdict::Unwatch => {
+                self.detector.forget(weak);
+                pool.running.unwatch();
+                pool.look();
+            }
+            Verdict::Stalled(since) => watchdog::report(&pool, since, &look, &workers, &outcome.began, now),
+            Verdict::Stuck(since) => {
+                if let Some(check) = core.settings.progress_check {
+                    (check.stuck)(core, &pool, since);
+                }
+            }
+        }
+    }
+
+    fn create(&mut self, core: &Arc<Core>, weak: &Weak<Pool>, now: Time) {
+        let Some(pool) = weak.upgrade().filter(|pool| pool.begin_making()) else {
+            return self.needs_no_room(core, weak, now);
+        };
+        self.handle.strike(Point::Making);
+        if !self.schedule.is_next(|known| known.ptr_eq(weak)) {
+            return self.wait_its_turn(core, &pool, now);
+        }
+        let Some(place) = Place::of_worker(core) else { return self.make_room(core, &pool, now) };
+        self.has_room(core, &pool, now);
+        let id = pool.reserve_id();
+        let name = pool.spec.kind.worker_name(&core.settings.name_prefix, id);
+        let its_pool = Arc::clone(&pool);
+        if let Err(error) = place.spawn(core, name, move || worker_thread::run(its_pool, id)) {
+            pool.left(id);
+            let still_wanted = pool.still_wants_worker().then(|| Arc::downgrade(&pool));
+            // Not `now`: the attempt itself may have taken long.
+            self.schedule.creation_failed(still_wanted, clock::now());
+            cannot_be_made("a worker", error);
+        }
+    }
+}
+
+/// Logs that a thread cannot be made, and destroys the error.
+fn cannot_be_made(what: &str, error: io::Error) {
+    report!(warn, "{what} cannot be made: {error}; trying again in a second");
+    user_code::destroy_error(error);
+}

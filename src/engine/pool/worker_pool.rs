@@ -1,0 +1,356 @@
+//! One pool: a worklist, the workers that serve it, and the one door through which workers are woken and made.
+//!
+//! `running` says whether a worker is wanted, `state.crew` says which one. Each reservation goes through
+//! [`Pool::wake`], which unparks an idle worker for it or asks the manager for a new one.
+//!
+//! | field | access |
+//! |---|---|
+//! | `running` | all threads, by its own transitions |
+//! | `worklist` | all threads |
+//! | `state` | under its lock, which is never held across a wake-up or user code |
+//! | `binding` | under its own lock |
+//! | `departures` | all threads; raised when a shard's route is turned away from the pool |
+//! | `aside` | what the sideline shows: written under `state`'s lock, read by all threads |
+//! | `starves` | a hint, written by the manager, and by a worker that finds that the pool starves no more |
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use crossbeam_deque::Injector;
+use crossbeam_utils::CachePadded;
+
+use crate::policy::concurrency::{Kick, Reserved, Running};
+use crate::policy::crew::{Crew, Prepare, Rest, WorkerId};
+use crate::policy::pace::Pace;
+use crate::policy::room::Famine;
+use crate::policy::stall::StallWatch;
+use crate::policy::time::Time;
+use crate::policy::worker::{Phase, WorkerState};
+use crate::protocol::route::Departures;
+use crate::protocol::running::RunningCell;
+use crate::protocol::sideline::{Shown, Sideline};
+use crate::sys::sync::{Mutex, MutexGuard};
+use crate::sys::{affinity, clock};
+
+use crate::engine::executor::core::Core;
+use crate::engine::executor::shutdown::give_up;
+use crate::engine::item::entry::Entry;
+use crate::engine::worker::shared::Worker;
+
+use super::binding::Binding;
+use super::class::Seat;
+use super::door::Near;
+use super::room::Starving;
+use super::scrutiny::is_watched;
+
+use super::spec::PoolSpec;
+
+/// See the module.
+pub(crate) struct Pool {
+    pub(crate) spec: PoolSpec,
+    pub(crate) core: Arc<Core>,
+    pub(crate) running: CachePadded<RunningCell>,
+    pub(super) worklist: Injector<Entry>,
+    pub(crate) departures: Departures,
+    pub(super) aside: Shown,
+    pub(super) starves: Starving,
+    /// Its place among siblings that take items from each other.
+    pub(super) seat: Option<Seat>,
+    pub(super) state: Mutex<State>,
+    pub(crate) binding: Binding,
+    /// Whether it is managed and serves several CPUs. Then it matters on which of them its workers run.
+    several_cpus: bool,
+    /// The pool itself, for requests to the manager.
+    pub(super) this: Weak<Self>,
+}
+
+pub(super) struct State {
+    pub(super) crew: Crew,
+    /// Entries that come before those of the worklist. They were put back, or moved aside.
+    pub(super) sideline: Sideline<Entry>,
+    /// How many entries siblings and rescuers have taken.
+    pub(super) given: u64,
+    /// The workers that this pool has woken and that have not come yet. Used only if the pool has siblings.
+    pub(super) stall: StallWatch,
+    /// How long it has waited for a thread without beginning an item.
+    pub(super) famine: Famine,
+    /// How fast the pool may grow by what the detector finds. Written by the manager.
+    pub(super) pace: Pace,
+    /// Since when it has started no item, if that was reported. Written by the manager.
+    pub(super) stalled_since: Option<Time>,
+    /// By number. A slot without a worker is free, or reserved for a worker that is being made.
+    pub(super) workers: Vec<Slot>,
+}
+
+pub(super) enum Slot {
+    Free,
+    Reserved,
+    Worker(Arc<Worker>),
+}
+
+/// The state of a pool at one moment, for dumps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolCounts {
+    pub(crate) running: Running,
+    pub(crate) workers: usize,
+    pub(crate) idle: usize,
+    pub(crate) creating: bool,
+    pub(crate) pending: usize,
+    /// Since when it has started no item, if that was reported.
+    pub(crate) stalled_since: Option<Time>,
+}
+
+impl Pool {
+    pub(crate) fn new(spec: PoolSpec, core: Arc<Core>, seat: Option<Seat>) -> Arc<Self> {
+        let (binding, target) = Binding::new(&core.environment.present(), &spec.reach);
+        let running = if spec.managed { Running::managed(target) } else { Running::unmanaged() };
+        let running = if is_watched(&spec, &core.settings) { running } else { running.unwatchable() };
+        let running = if seat.is_some() { running.sharing() } else { running };
+        let limits = core.settings.crew_limits;
+        let crew = if spec.is_bh() { Crew::of_one(limits) } else { Crew::new(limits) };
+        Arc::new_cyclic(|this| Self {
+            several_cpus: spec.managed && spec.cpus.len() > 1,
+            binding,
+            spec,
+            running: CachePadded::new(RunningCell::new(running)),
+            worklist: Injector::new(),
+            departures: Departures::new(),
+            aside: Shown::new(),
+            starves: Starving::new(),
+            seat,
+            state: Mutex::new(State {
+                crew,
+                sideline: Sideline::new(),
+                given: 0,
+                stall: StallWatch::default(),
+                famine: Famine::default(),
+                pace: Pace::NEW,
+                stalled_since: None,
+                workers: Vec::new(),
+            }),
+            this: this.clone(),
+            core,
+        })
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Self> {
+        self.this.upgrade().expect("a reference to a pool comes from an `Arc` of it")
+    }
+
+    /// Adds an entry at the end of the worklist. Wakes or makes a worker for it if one is needed.
+    #[inline]
+    pub(crate) fn submit(&self, entry: Entry) {
+        let is_bound = entry.is_bound();
+        self.push(entry);
+        match self.running.pushed() {
+            // No sibling may take a bound entry. Entries that siblings may take were offered when they came.
+            Kick::Offer if is_bound => {}
+            Kick::Watch if is_bound => self.ask_to_watch(),
+            kick => self.perform(kick, Near::Anywhere),
+        }
+    }
+
+    /// The first half of [`submit`](Self::submit): pushes the entry. Until the second half, perhaps no worker comes
+    /// for it.
+    #[inline]
+    pub(crate) fn push(&self, entry: Entry) {
+        self.worklist.push(entry);
+    }
+
+    /// The second half, for an entry that this thread has pushed.
+    #[inline]
+    pub(crate) fn pushed(&self) {
+        self.perform(self.running.pushed(), Near::Anywhere);
+    }
+
+    /// The second half, for several entries. Wakes workers for all of them: if each worker woke the next one, the
+    /// last one would come late.
+    pub(crate) fn pushed_many(&self, entries: usize) {
+        self.pushed();
+        for _ in 1..entries {
+            if !self.running.load().need_more_worker() {
+                break;
+            }
+            self.pushed();
+        }
+        self.offer();
+    }
+
+    /// Adds an entry before all others.
+    #[cold]
+    pub(crate) fn put_back(&self, entry: Entry) {
+        let put = self.state.lock().sideline.put_back(entry, &self.aside);
+        if let Err(entry) = put {
+            return give_up(entry);
+        }
+        self.perform(self.running.pushed(), Near::Anywhere);
+    }
+
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.aside.len() > 0 || !self.worklist.is_empty()
+    }
+
+    /// As [`has_work`](Self::has_work), but right even while entries are moved from one list to the other.
+    #[cold]
+    pub(crate) fn has_entries(&self) -> bool {
+        let _state = self.state.lock();
+        self.has_work()
+    }
+
+    /// Returns how many entries wait on the worklist and the sideline. A hint.
+    pub(crate) fn pending(&self) -> usize {
+        self.worklist.len() + self.aside.len() as usize
+    }
+
+    /// Adds a worker whose thread has begun. Returns what the worker does. It does not count as running yet.
+    pub(crate) fn arrive(&self, worker: &Arc<Worker>) -> Rest {
+        let now = clock::now();
+        let mut state = self.state.lock();
+        state.workers[worker.id as usize] = Slot::Worker(Arc::clone(worker));
+        self.running.unshort();
+        let rest = state.crew.arrived(worker.id, affinity::current_cpu(), now);
+        self.settle(state, worker, &rest);
+        rest
+    }
+
+    /// Called for a worker without an item. Returns what it does. `counted`: the worker still counts as running. It
+    /// leaves the count in the same critical section in which it becomes idle. So a thread that sees the free place
+    /// finds the idle worker.
+    pub(crate) fn rest(&self, worker: &Worker, counted: bool) -> Rest {
+        let now = clock::now();
+        let mut state = self.state.lock();
+        if counted {
+            self.running.leave();
+        }
+        let rest = state.crew.rest(worker.id, affinity::current_cpu(), now);
+        self.settle(state, worker, &rest);
+        rest
+    }
+
+    /// Returns whether it matters on which CPUs the workers run: the pool is managed and serves several.
+    #[inline]
+    pub(crate) fn has_several_cpus(&self) -> bool {
+        self.several_cpus
+    }
+
+    /// Takes the reservation of a woken worker. Returns it, and what the worker does before it begins.
+    pub(crate) fn woken(&self) -> (Reserved, Prepare) {
+        let mut state = self.state.lock();
+        let look_at = self.came(&mut state, 1);
+        let woken = state.crew.woken();
+        drop(state);
+        self.ask_for_a_look(look_at);
+        woken
+    }
+
+    /// Carries out what the crew has decided for a worker. A worker that parks becomes idle in the same critical
+    /// section in which the crew learns of it.
+    fn settle(&self, mut state: MutexGuard<'_, State>, worker: &Worker, rest: &Rest) {
+        let look_at = match rest {
+            Rest::Park(_) => {
+                if self.spec.home.is_some() || self.has_several_cpus() {
+                    worker.note_cpu();
+                }
+                worker.cell.set_phase(Phase::Idle);
+                None
+            }
+            Rest::Start(..) => self.came(&mut state, 1),
+            Rest::Exit => None,
+        };
+        drop(state);
+        self.ask_for_a_look(look_at);
+    }
+
+    /// Reserves a number for a worker that is about to be made.
+    pub(crate) fn reserve_id(&self) -> WorkerId {
+        let mut state = self.state.lock();
+        let free = state.workers.iter().position(|slot| matches!(slot, Slot::Free));
+        let at = free.unwrap_or_else(|| {
+            state.workers.push(Slot::Free);
+            state.workers.len() - 1
+        });
+        state.workers[at] = Slot::Reserved;
+        at as WorkerId
+    }
+
+    /// Returns whether the manager begins to make the worker that it was asked for: the worker is still wanted, and
+    /// not being made already.
+    pub(crate) fn begin_making(&self) -> bool {
+        self.state.lock().crew.begin_making()
+    }
+
+    /// Notes that the worker could not be made. Returns whether it is still wanted.
+    pub(crate) fn still_wants_worker(&self) -> bool {
+        self.state.lock().crew.still_wanted()
+    }
+
+    /// Frees the number of a worker that has left, or could not be made.
+    pub(crate) fn left(&self, id: WorkerId) {
+        self.state.lock().workers[id as usize] = Slot::Free;
+    }
+
+    /// Makes idle workers beyond the limits leave. Returns when to cull again.
+    pub(crate) fn cull(&self, now: Time) -> Option<Time> {
+        let mut state = self.state.lock();
+        let cull = state.crew.cull(now);
+        let leaving = state.send_away(&cull.leaving);
+        drop(state);
+        leaving.iter().for_each(|worker| worker.unpark());
+        cull.again_at
+    }
+
+    /// Returns the state of the pool, and its workers at the same moment, each with its word.
+    pub(crate) fn counts(&self) -> (PoolCounts, Vec<(Arc<Worker>, WorkerState)>) {
+        let state = self.state.lock();
+        let workers = state.workers.iter().filter_map(Slot::worker);
+        let workers = workers.map(|worker| (Arc::clone(worker), worker.cell.load())).collect();
+        let counts = PoolCounts {
+            running: self.running.load(),
+            workers: state.crew.alive(),
+            idle: state.crew.idle(),
+            creating: state.crew.is_creating(),
+            pending: self.worklist.len() + state.sideline.len(),
+            stalled_since: state.stalled_since,
+        };
+        (counts, workers)
+    }
+
+    pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
+        self.state.lock().workers.iter().filter_map(Slot::worker).map(Arc::clone).collect()
+    }
+}
+
+impl State {
+    pub(super) fn worker(&self, id: WorkerId) -> &Arc<Worker> {
+        self.workers[id as usize].worker().expect("the crew named a worker that is not there")
+    }
+
+    pub(super) fn send_away(&self, ids: &[WorkerId]) -> Vec<Arc<Worker>> {
+        let leaving: Vec<_> = ids.iter().map(|id| Arc::clone(self.worker(*id))).collect();
+        leaving.iter().for_each(|worker| worker.cell.set_phase(Phase::Exiting));
+        leaving
+    }
+}
+
+impl Slot {
+    pub(super) fn worker(&self) -> Option<&Arc<Worker>> {
+        match self {
+            Self::Worker(worker) => Some(worker),
+            Self::Free | Self::Reserved => None,
+        }
+    }
+
+    pub(super) fn phase(&self) -> Option<Phase> {
+        Some(self.worker()?.cell.load().phase())
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("kind", &self.spec.kind)
+            .field("running", &self.running)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,122 @@
+//! The attributes of queues in use, and their executor's defaults.
+//!
+//! A queue keeps the attributes that its user asked for, and resolves them again when they or the defaults change.
+//! Once the attributes were found valid, the change cannot fail, and does not wait: see `route` for what becomes of
+//! the items.
+
+use crate::policy::attrs::{AttrDefaults, Attrs, PoolAttrs};
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::pods::AffinityScope;
+use crate::policy::standing::Stage;
+use crate::sys::sync::MutexGuard;
+
+use crate::engine::executor::inner::ExecutorInner;
+use crate::engine::refusal::QueueError;
+
+use super::route::Turn;
+use super::workqueue::{Making, Queue, QueueKind, Unbound};
+
+impl Queue {
+    /// Changes the attributes of its items. `change` gets those that the user asked for last, and returns valid ones.
+    /// The queue is unbound, and the caller keeps it in memory.
+    pub(crate) fn change_attrs(&self, change: impl FnOnce(Attrs) -> Attrs) -> Result<(), QueueError> {
+        if self.executor.origin.is_forked() {
+            return Err(QueueError::Forked);
+        }
+        let mut making = self.making.lock();
+        if self.executor.is_shut_down() {
+            return Err(QueueError::ShutDown);
+        }
+        making.attrs = change(std::mem::take(&mut making.attrs));
+        self.turn_routes(making);
+        Ok(())
+    }
+
+    /// Resolves its attributes again, since its executor's defaults may have changed. The caller keeps the queue in
+    /// memory.
+    pub(crate) fn resolve_again(&self) {
+        let making = self.making.lock();
+        // Before the stage is `Shut`, a pool may be made here: the thread that shuts the executor down takes this
+        // lock once more after it sets that stage, and closes all pools afterwards.
+        if self.executor.queues.condition().1 != Stage::Shut {
+            self.turn_routes(making);
+        }
+    }
+
+    fn turn_routes(&self, mut making: MutexGuard<'_, Making>) {
+        let Some(unbound) = self.spec.unbound else { return };
+        let kind = QueueKind::Unbound(self.executor.resolve(unbound, &making.attrs));
+        if making.kind == kind {
+            return;
+        }
+        making.kind = kind;
+        let mut turned: Vec<Turn<'_>> = Vec::new();
+        for (slot, shard) in self.shards_by_slot() {
+            let choice = making.choose(&self.executor, slot);
+            if !std::ptr::eq(shard.pool(), &*choice.pool) {
+                turned.push(shard.turn(choice));
+            }
+        }
+        drop(making);
+        turned.into_iter().for_each(Turn::finish);
+    }
+
+    /// Returns the present attributes of its pools, if it is unbound.
+    pub(crate) fn pool_attrs(&self) -> Option<PoolAttrs> {
+        if self.executor.origin.is_forked() {
+            // A thread of the parent may have held the lock.
+            return None;
+        }
+        match &self.making.lock().kind {
+            QueueKind::Unbound(attrs) => Some(attrs.clone()),
+            QueueKind::PerCpu { .. } | QueueKind::Bh { .. } => None,
+        }
+    }
+
+    /// Returns whether its scope follows the executor's default. Not to be called in a forked process.
+    #[cfg_attr(
+        not(all(unix, feature = "control")),
+        allow(dead_code, reason = "asked for over the control socket")
+    )]
+    pub(crate) fn has_default_scope(&self) -> bool {
+        self.making.lock().attrs.names_no_scope()
+    }
+}
+
+impl ExecutorInner {
+    /// Returns the pool attributes that follow from a queue's attributes now.
+    pub(crate) fn resolve(&self, unbound: Unbound, attrs: &Attrs) -> PoolAttrs {
+        // In a forked process no item runs, so any defaults will do.
+        let forked = || AttrDefaults { scope: AffinityScope::Cache, cpus: self.cpus.clone() };
+        attrs.resolve(unbound.managed, unbound.nice, &self.defaults().unwrap_or_else(forked))
+    }
+
+    /// Restricts unbound queues to these CPUs of the executor.
+    pub(crate) fn set_unbound_cpus(&self, cpus: CpuSet) -> Result<(), QueueError> {
+        self.change_defaults(|defaults| defaults.cpus = cpus)
+    }
+
+    /// Sets the scope of queues that name none. It is not [`AffinityScope::Default`].
+    pub(crate) fn set_default_scope(&self, scope: AffinityScope) -> Result<(), QueueError> {
+        self.change_defaults(|defaults| defaults.scope = scope)
+    }
+
+    /// Changes the defaults, and resolves the attributes of all queues again. This misses no queue: a thread that
+    /// makes one resolves its attributes again after the queue has entered the register.
+    fn change_defaults(&self, change: impl FnOnce(&mut AttrDefaults)) -> Result<(), QueueError> {
+        if self.origin.is_forked() {
+            return Err(QueueError::Forked);
+        }
+        if self.is_shut_down() {
+            return Err(QueueError::ShutDown);
+        }
+        change(&mut self.defaults.lock());
+        self.queues.pins().iter().for_each(|queue| queue.resolve_again());
+        Ok(())
+    }
+
+    /// Returns the present defaults; `None` in a forked process, since a thread of the parent may have held the lock.
+    pub(crate) fn defaults(&self) -> Option<AttrDefaults> {
+        (!self.origin.is_forked()).then(|| self.defaults.lock().clone())
+    }
+}

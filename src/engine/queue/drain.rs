@@ -1,0 +1,260 @@
+//! Draining and destroying a queue: only its own items may submit to it until it is empty.
+
+use std::sync::Arc;
+
+use crate::policy::admission::{Door, NotAdmitted};
+use crate::policy::standing::{Answer, Caller, End};
+use crate::protocol::drain::were_empty;
+use crate::protocol::gate::Came;
+use crate::sys::wait::Until;
+
+use crate::engine::item::timers::{Timer, TimerName};
+use crate::engine::item::waits;
+use crate::engine::refusal::{QueueError, WaitError};
+use crate::engine::user_code::destroy;
+use crate::engine::worker::rescuer::OwnedRescuer;
+use crate::engine::worker::worker_thread;
+
+use super::flush::{BatchPass, Pass};
+use super::register::Pin;
+use super::shard::Gate;
+use super::workqueue::Queue;
+
+impl Queue {
+    /// Admits an item to a gate.
+    #[inline]
+    pub(crate) fn admit(&self, gate: &Gate) -> Result<Pass, QueueError> {
+        match gate.cell.admit() {
+            Came::Started => Ok(Pass { ticket: None, has_slot: true }),
+            Came::Waits => Ok(Pass { ticket: None, has_slot: false }),
+            Came::Flushing | Came::Not(_) => self.admit_otherwise(gate),
+        }
+    }
+
+    /// A function of its own, to keep the common path short.
+    #[cold]
+    fn admit_otherwise(&self, gate: &Gate) -> Result<Pass, QueueError> {
+        match self.pass(gate, false) {
+            Ok(pass) => Ok(pass),
+            Err(NotAdmitted::Door) => self.admit_chained(gate),
+            Err(NotAdmitted::Full) => Err(QueueError::Full),
+        }
+    }
+
+    /// Admits up to `items` items, at least one: as many as there is room for, and as fit into one step. The first
+    /// ones have slots; the others go to the waiting list.
+    pub(crate) fn admit_many(&self, gate: &Gate, items: usize) -> Result<BatchPass, QueueError> {
+        // A door that is not open admits one item at a time, if any. So only one place is taken: other issuers
+        // may need the others.
+        let items = if gate.cell.load().door() == Door::Open { items } else { 1 };
+        let room = self.become_pending(items);
+        if room == 0 {
+            return Err(QueueError::Full);
+        }
+        let admitted = match gate.cell.is_full() {
+            true => Err(QueueError::Full),
+            false => match self.pass_many(gate, room) {
+                Ok(admitted) => Ok(admitted),
+                // The door is not open, so one item comes.
+                Err(NotAdmitted::Door) => self.admit_chained(gate).map(BatchPass::one),
+                Err(NotAdmitted::Full) => Err(QueueError::Full),
+            },
+        };
+        let came = admitted.as_ref().map_or(0, |pass| pass.admitted.items());
+        if came < room {
+            self.left_pending_many(room - came);
+        }
+        admitted
+    }
+
+    #[cold]
+    fn admit_chained(&self, gate: &Gate) -> Result<Pass, QueueError> {
+        loop {
+            // The answer may be out of date a moment later. Then the gate refuses, and the loop asks again.
+            let is_chained = self.answer(self.caller())? == Door::Chained;
+            // The calling item, if there is one, has not ended yet, as `protocol::drain` demands.
+            match self.chained.admit(|| self.pass(gate, is_chained)) {
+                Ok(pass) => return Ok(pass),
+                Err(NotAdmitted::Full) => return Err(QueueError::Full),
+                Err(NotAdmitted::Door) => {}
+            }
+        }
+    }
+
+    /// Returns the door by which the caller may submit, or why it may not.
+    #[cold]
+    fn answer(&self, caller: Caller) -> Result<Door, QueueError> {
+        let making = self.making.lock();
+        match self.standing(making.wishes).answer(caller) {
+            Answer::Freely => Ok(Door::Open),
+            Answer::Chained => Ok(Door::Chained),
+            Answer::Draining => Err(QueueError::Draining),
+            Answer::Destroyed => Err(QueueError::Destroyed),
+            Answer::ShutDown => Err(QueueError::ShutDown),
+        }
+    }
+
+    fn caller(&self) -> Caller {
+        worker_thread::with_current(|worker| {
+            let Some((worker, current)) = worker.and_then(|worker| Some((worker, worker.current()?))) else {
+                return Caller::Outsider;
+            };
+            if std::ptr::eq(current.queue, self) {
+                Caller::OwnItem
+            } else if std::ptr::eq(&*worker.pool.core, &*self.executor.core) {
+                Caller::OtherItem
+            } else {
+                Caller::Outsider
+            }
+        })
+    }
+
+    /// Checks that the caller may submit an item by a cancelled entry that lies on a list. The entry is in flight, so a
+    /// thread that drains the queue waits for it, even if the answer is out of date when it is used.
+    #[inline]
+    pub(crate) fn may_revive(&self, gate: &Gate) -> Result<(), QueueError> {
+        match gate.cell.load().door() {
+            Door::Open => Ok(()),
+            _ => self.answer(self.caller()).map(|_door| ()),
+        }
+    }
+
+    /// Checks that the caller may arm a timer. It may while the queue is drained, since a timer that fires too early
+    /// is held, unless the timer fires at once (`now`).
+    #[inline]
+    pub(crate) fn may_arm(&self, gate: &Gate, now: bool) -> Result<(), QueueError> {
+        match self.may_revive(gate) {
+            Err(QueueError::Draining) if !now => Ok(()),
+            answer => answer,
+        }
+    }
+
+    /// Admits the item of a timer that has fired. Otherwise takes the timer out of `due` and returns `None`: if the
+    /// queue is drained, the timer is held until that ends; if the queue has ended, or can count no more items, the
+    /// timer is given up. (Issuers are refused at half of the items that can be counted.)
+    pub(crate) fn admit_fired(&self, gate: &Gate, due: &mut Option<Timer>, name: &TimerName) -> Option<Pass> {
+        loop {
+            match self.admit(gate) {
+                Ok(pass) => return Some(pass),
+                Err(QueueError::Draining) => {
+                    let caller = self.caller();
+                    let mut making = self.making.lock();
+                    // Asked again under the lock: a thread that ends the queue or its executor changes the answer, and
+                    // gives up the held timers once after that.
+                    if self.standing(making.wishes).answer(caller) == Answer::Draining {
+                        making.held.extend(due.take().map(|timer| (name.clone(), timer)));
+                        return None;
+                    }
+                }
+                Err(_) => {
+                    due.take().into_iter().for_each(|timer| self.cancel_timer(name, timer));
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Waits until the queue is empty. Meanwhile only its own items may submit to it. The caller has a handle.
+    pub(crate) fn drain(&self, until: Until) -> Result<(), WaitError> {
+        self.check_wait()?;
+        self.change(|wishes| wishes.drains += 1);
+        let emptied = wait_until_empty(&[self], until);
+        self.change(|wishes| wishes.drains -= 1);
+        let mut making = self.making.lock();
+        let held = if making.wishes.drains == 0 { std::mem::take(&mut making.held) } else { Vec::new() };
+        drop(making);
+        held.into_iter().for_each(|(name, timer)| timer.fire(&name));
+        emptied
+    }
+
+    /// Ends the queue: runs the items that were accepted, and accepts no others. Returns how many armed timers were
+    /// given up. If the time runs out, outsiders stay refused, and the caller may try again. The caller has a handle.
+    pub(crate) fn destroy(&self, until: Until) -> Result<usize, WaitError> {
+        self.check_wait()?;
+        let is_done = self.change(|wishes| {
+            let is_done = wishes.end == End::Done;
+            if !is_done {
+                wishes.end = End::Begun;
+            }
+            is_done
+        });
+        if is_done {
+            return Ok(0);
+        }
+        self.cancel_timers();
+        wait_until_empty(&[self], until)?;
+        self.change(|wishes| wishes.end = End::Done);
+        self.stop_rescuer();
+        // An item of the queue may have armed a timer meanwhile.
+        self.cancel_timers();
+        let mut making = self.making.lock();
+        Ok(std::mem::take(&mut making.cancelled_timers))
+    }
+
+    /// Gives up and counts the timers of this queue: those that are armed, and those that fired and are held.
+    fn cancel_timers(&self) {
+        for (name, timer) in self.executor.core.timers.take_of(&self.executor.core, self) {
+            self.cancel_timer(&name, timer);
+        }
+        self.cancel_held_timers();
+    }
+
+    pub(crate) fn cancel_held_timers(&self) {
+        let held = std::mem::take(&mut self.making.lock().held);
+        held.into_iter().for_each(|(name, timer)| self.cancel_timer(&name, timer));
+    }
+
+    /// Gives up a timer of this queue that was taken off the map. Counts it, unless it was cancelled or replaced
+    /// before.
+    pub(crate) fn cancel_timer(&self, name: &TimerName, timer: Timer) {
+        debug_assert!(std::ptr::eq(timer.queue.queue(), self));
+        let name = name.clone();
+        destroy(move || {
+            let handle = Arc::clone(&timer.queue);
+            if timer.give_up(&name) {
+                handle.queue().making.lock().cancelled_timers += 1;
+            }
+        });
+    }
+
+    /// Ends the queue's rescuer after the item that it runs. No item comes any more.
+    pub(crate) fn stop_rescuer(&self) {
+        self.spec.rescuer.iter().for_each(OwnedRescuer::stop);
+    }
+
+    fn check_wait(&self) -> Result<(), WaitError> {
+        waits::check_origin(self.executor.origin)?;
+        waits::check_queue(self)
+    }
+
+    fn were_empty(queues: &[impl AsRef<Self>]) -> bool {
+        let chained = || queues.iter().map(|queue| queue.as_ref().chained.load()).fold(0, u64::wrapping_add);
+        were_empty(chained, queues.iter().flat_map(|queue| queue.as_ref().gates()).map(|gate| &*gate.cell))
+    }
+}
+
+/// Waits until nothing is in flight in any of these queues. Their doors are shut to outsiders, and the caller keeps the
+/// queues in memory.
+pub(crate) fn wait_until_empty(queues: &[impl AsRef<Queue>], until: Until) -> Result<(), WaitError> {
+    // While an item is in flight, the flush of its queue waits for it. So this loop does not spin.
+    while !Queue::were_empty(queues) {
+        let flushed = queues.iter().try_for_each(|queue| queue.as_ref().flush_until(until));
+        match flushed {
+            Err(WaitError::TimedOut) if Queue::were_empty(queues) => return Ok(()),
+            flushed => flushed?,
+        }
+    }
+    Ok(())
+}
+
+impl AsRef<Self> for Queue {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
+impl AsRef<Queue> for Pin {
+    fn as_ref(&self) -> &Queue {
+        self
+    }
+}

@@ -1,0 +1,73 @@
+//! Facts about queues and threads, for dumps.
+//!
+//! A function takes a lock for a moment, and never inside another one.
+
+use std::sync::Arc;
+
+use crate::policy::attrs::PoolAttrs;
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::standing::{Answer, Caller, Standing};
+use crate::sys::affinity;
+
+use crate::engine::pool::class::Division;
+use crate::engine::pool::worker_pool::Pool;
+
+use super::shard::Shard;
+use super::workqueue::{Queue, QueueKind};
+
+/// What was asked of a queue, and its present state.
+pub(crate) struct QueueFacts {
+    /// The attributes by which its pools are made, if it is an unbound queue.
+    pub(crate) attrs: Option<PoolAttrs>,
+    pub(crate) max_active: usize,
+    pub(crate) frozen: bool,
+    /// Whether the queue refuses outsiders: it drains, or it or its executor ends.
+    pub(crate) draining: bool,
+    /// The pool for items of no pod, or of the only one, if it was made.
+    pub(crate) default_pool: Option<Arc<Pool>>,
+}
+
+/// A thread's number, on systems that have one, and the CPUs that it may run on.
+pub(crate) struct ThreadFacts {
+    pub(crate) id: Option<u32>,
+    pub(crate) cpus: Option<CpuSet>,
+}
+
+impl ThreadFacts {
+    pub(crate) fn of(thread: affinity::ThreadId) -> Self {
+        Self { id: thread.shown(), cpus: thread.cpus().ok() }
+    }
+}
+
+impl Queue {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Returns the queue's shards, with their slots. The caller keeps the queue alive.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (usize, &Shard)> + Clone {
+        self.shards_by_slot()
+    }
+
+    /// Returns the queue's facts. Not called in a forked process, where the lock may be held for ever.
+    pub(crate) fn facts(&self) -> QueueFacts {
+        let making = self.making.lock();
+        let attrs = match &making.kind {
+            QueueKind::Unbound(attrs) => Some(attrs.clone()),
+            QueueKind::PerCpu { .. } | QueueKind::Bh { .. } => None,
+        };
+        let wishes = making.wishes;
+        let division =
+            making.division.as_ref().filter(|known| attrs.as_ref().is_some_and(|attrs| known.is_of(attrs)));
+        let default_pool = division.and_then(Division::default_pool);
+        drop(making);
+        let standing: Standing = self.standing(wishes);
+        QueueFacts {
+            attrs,
+            max_active: wishes.max_active,
+            frozen: standing.frozen,
+            draining: standing.answer(Caller::Outsider) != Answer::Freely,
+            default_pool,
+        }
+    }
+}

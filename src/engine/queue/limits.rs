@@ -1,0 +1,121 @@
+//! How a queue's limits change at run time, and how full its gates are.
+
+use crate::policy::counters::Counters;
+use crate::policy::histogram::Latency;
+use crate::policy::standing::Wishes;
+use crate::sys::sync::Ordering;
+
+use crate::engine::executor::inner::ExecutorInner;
+use crate::engine::item::latency::Timing;
+
+use super::route;
+use super::shard::Gate;
+use super::workqueue::{Limit, Queue};
+
+impl Queue {
+    /// Returns the limit that was asked for, even while the queue is frozen.
+    pub(crate) fn max_active(&self) -> usize {
+        if self.executor.origin.is_forked() {
+            // The lock may have been held in the parent.
+            let (Limit::PerCpu(built_with) | Limit::Total(built_with)) = self.spec.limit;
+            return built_with;
+        }
+        self.making.lock().wishes.max_active
+    }
+
+    /// Sets how many items are active at most, per gate.
+    pub(crate) fn set_max_active(&self, items: usize) {
+        if self.executor.origin.is_forked() {
+            // Nothing starts here, and the lock may have been held in the parent.
+            return;
+        }
+        self.change(|wishes| wishes.max_active = items);
+    }
+
+    /// Changes the queue's wishes, or takes over a change of its executor. Tells the gates, and starts the items that
+    /// may start now. The caller keeps the queue alive, by a handle or a pin.
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Wishes) -> R) -> R {
+        let mut making = self.making.lock();
+        let result = change(&mut making.wishes);
+        let standing = self.standing(making.wishes);
+        // Under the lock, so that all gates agree with the wishes, including gates that are made meanwhile. A thread
+        // that changes the executor calls this afterwards, so the last call tells the gates the latest state.
+        self.gates().for_each(|gate| gate.cell.set(standing.max(), standing.door()));
+        drop(making);
+        self.gates().for_each(Gate::start_listed);
+        result
+    }
+
+    /// Returns how many items were accepted and are not done. A hint, since items come and go meanwhile.
+    pub(crate) fn len(&self) -> usize {
+        self.gates().map(|gate| gate.cell.len() as usize).sum()
+    }
+
+    /// Returns what has become of the queue's items. The caller keeps the queue alive.
+    pub(crate) fn counters(&self) -> Counters {
+        if self.executor.origin.is_forked() {
+            // Nothing is counted here, and the locks may have been held in the parent.
+            return Counters::default();
+        }
+        self.shards_by_slot().map(|(_, shard)| shard.counters()).sum()
+    }
+
+    /// Begins or ends the timing of items. The caller keeps the queue alive.
+    pub(crate) fn time_items(&self, on: bool) {
+        if self.executor.origin.is_forked() {
+            // The lock may have been held in the parent.
+            return;
+        }
+        let making = self.making.lock();
+        if self.times_items.swap(on, Ordering::Relaxed) != on {
+            self.shards_by_slot().for_each(|(_, shard)| shard.timing.set(on));
+        }
+        drop(making);
+    }
+
+    /// Returns the timing for a shard that is being made. `making` is locked.
+    pub(crate) fn timing(&self) -> Timing {
+        Timing::new(self.times_items.load(Ordering::Relaxed))
+    }
+
+    /// Returns how long the queue's items waited and ran; `None` while they are not timed.
+    pub(crate) fn latency(&self) -> Option<Latency> {
+        let on = self.times_items.load(Ordering::Relaxed);
+        on.then(|| self.shards_by_slot().map(|(_, shard)| shard.timing.latency()).sum())
+    }
+
+    /// Returns whether items that were queued on the CPU of this slot wait because the queue is at its limit. A hint.
+    pub(crate) fn is_congested(&self, slot: usize) -> bool {
+        let gate = self.shared_gate().or_else(|| self.present_shard(slot)?.own_gate());
+        gate.is_some_and(|gate| gate.cell.load().waiting() > 0)
+    }
+}
+
+impl Gate {
+    /// Starts listed items for which there are slots. The caller keeps the gate alive.
+    fn start_listed(&self) {
+        while self.cell.start_listed() {
+            route::submit(self.next_active());
+        }
+    }
+}
+
+impl ExecutorInner {
+    /// Freezes all freezable queues, so that they start nothing, or ends that.
+    pub(crate) fn freeze(&self, frozen: bool) {
+        if !self.origin.is_forked() && self.queues.freeze(frozen) {
+            self.queues
+                .pins()
+                .iter()
+                .filter(|queue| queue.spec.freezable)
+                .for_each(|queue| queue.change(|_| ()));
+        }
+    }
+
+    /// Returns whether an item is active in a freezable queue.
+    pub(crate) fn freeze_busy(&self) -> bool {
+        let is_active = |gate: &Gate| gate.cell.load().active() > 0;
+        !self.origin.is_forked()
+            && self.queues.any(|queue| queue.spec.freezable && queue.gates().any(is_active))
+    }
+}

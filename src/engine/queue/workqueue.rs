@@ -1,0 +1,418 @@
+//! One workqueue: its shards, each made when its CPU first uses the queue, and the end of the queue.
+//!
+//! A queue lives as long as it has a handle, an item in flight or a pin. It counts *holds*: all handles together have
+//! one, and each pin, each count of a flush and each gate that is closed and not empty has one. When the last handle
+//! is dropped, it closes every gate; the last item in a closed gate gives up the gate's hold. The thread that gives
+//! up the last hold frees the queue. So a thread that queues or completes an item counts no reference to the queue,
+//! unless the item has a ticket.
+#![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
+
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock, Weak};
+
+use crate::policy::attrs::{Attrs, PoolAttrs};
+use crate::policy::item::ShardId;
+use crate::policy::standing::{Stage, Standing, Wishes};
+use crate::protocol::drain::ChainedCount;
+use crate::protocol::flush::FlushCell;
+use crate::protocol::given_up::GivenUpCount;
+use crate::protocol::holds::HoldCount;
+use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicUsize, Mutex, Ordering};
+
+use crate::engine::executor::inner::{ExecutorInner, PoolChoice};
+use crate::engine::item::context::Current;
+use crate::engine::item::entry::Entry;
+use crate::engine::item::timers::{Timer, TimerName};
+use crate::engine::pool::class::{Division, KeptClass};
+use crate::engine::worker::rescuer::{OwnedRescuer, Rescuer};
+
+use super::shard::{self, Gate, Shard};
+
+/// The settings of a queue that its builder fixes.
+#[derive(Debug)]
+pub(crate) struct QueueSpec {
+    pub(crate) name: Box<str>,
+    /// `None` if the queue is not unbound.
+    pub(crate) unbound: Option<Unbound>,
+    pub(crate) is_bh: bool,
+    pub(crate) limit: Limit,
+    pub(crate) max_pending: Option<usize>,
+    pub(crate) high_priority: bool,
+    pub(crate) cpu_intensive: bool,
+    /// Its items run in the order in which they were queued.
+    pub(crate) ordered: bool,
+    pub(crate) freezable: bool,
+    /// It may be changed over the control socket.
+    pub(crate) control: bool,
+    /// Ends with the queue.
+    pub(crate) rescuer: Option<OwnedRescuer>,
+}
+
+/// The settings of an unbound queue that complete its attributes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unbound {
+    pub(crate) managed: bool,
+    /// Its nice level, unless the attributes name one.
+    pub(crate) nice: i32,
+}
+
+/// The pools to which a queue's items go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum QueueKind {
+    /// The pool of the CPU on which an item was queued.
+    PerCpu { high: bool },
+    /// The bh context of that CPU.
+    Bh { high: bool },
+    /// The pool of that CPU's pod.
+    Unbound(PoolAttrs),
+}
+
+/// The `max_active` with which a queue was built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Limit {
+    PerCpu(usize),
+    Total(usize),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) spec: QueueSpec,
+    pub(crate) executor: Arc<ExecutorInner>,
+    pub(crate) flush: FlushCell<Entry>,
+    pub(crate) chained: ChainedCount,
+    /// Indexed by the slot of the CPU; null until the shard is made. A thread that loads a shard has a handle or
+    /// another hold of the queue, and shards are freed with the queue.
+    table: Box<[AtomicPtr<Shard>]>,
+    pub(crate) making: Mutex<Making>,
+    shared_gate: Option<Gate>,
+    /// How many items were accepted and have not begun. Counted only if `max_pending` is set.
+    pending: AtomicUsize,
+    /// Items that were given up when the executor was shut down.
+    pub(crate) given_up: GivenUpCount,
+    /// Whether its items are timed. Changed while `making` is locked.
+    pub(crate) times_items: AtomicBool,
+    /// See the module. An item with a ticket has a hold while it leaves its gate.
+    holds: HoldCount,
+    /// Its number in the executor's register; 0 if it is not registered there.
+    pub(crate) number: u64,
+    /// The pointer from its box, by which it is freed.
+    this: NonNull<Self>,
+    /// What its handles share; dead once the last handle is gone.
+    handle: OnceLock<Weak<QueueHandle>>,
+}
+
+/// The shards, which it owns, and what was asked of the queue. Locked while a thread makes a shard, changes the
+/// limits and doors of the gates, or turns the routes. So a change misses no gate and no route.
+#[derive(Debug)]
+pub(crate) struct Making {
+    shards: Vec<NonNull<Shard>>,
+    /// The pools to which its items go now.
+    pub(crate) kind: QueueKind,
+    /// How its attributes divide the CPUs. Computed when it is first needed.
+    pub(crate) division: Option<Division>,
+    /// The classes of pools that its routes have led to, each once.
+    pub(crate) used: Vec<KeptClass>,
+    /// What the queue's user asked for.
+    pub(crate) attrs: Attrs,
+    pub(crate) wishes: Wishes,
+    /// Timers that fired while the queue was drained.
+    pub(crate) held: Vec<(TimerName, Timer)>,
+    /// How many timers were given up because the queue or its executor ends, or because the queue could count no more
+    /// items. `destroy` and a shutdown report the number and set it to zero.
+    pub(crate) cancelled_timers: usize,
+}
+
+impl Making {
+    fn new(wishes: Wishes, kind: QueueKind, attrs: Attrs) -> Self {
+        Self {
+            shards: Vec::new(),
+            kind,
+            division: None,
+            used: Vec::new(),
+            attrs,
+            wishes,
+            held: Vec::new(),
+            cancelled_timers: 0,
+        }
+    }
+
+    /// Chooses the pool for the shard of this slot. The pool stays in memory as long as the queue.
+    pub(crate) fn choose(&mut self, executor: &ExecutorInner, slot: usize) -> PoolChoice {
+        let choice = executor.pool_for(&self.kind, slot, &mut self.division);
+        if let Some(user) = &choice.user {
+            if !self.used.iter().any(|used| used.is(user.class())) {
+                self.used.push(user.class().keep());
+            }
+        }
+        choice
+    }
+}
+
+/// The hold of all handles of a queue, which share this by reference counts.
+#[derive(Debug)]
+pub(crate) struct QueueHandle(NonNull<Queue>);
+
+// SAFETY: it points at a `Queue`, which is `Send` and `Sync`.
+unsafe impl Send for QueueHandle {}
+// SAFETY: as above.
+unsafe impl Sync for QueueHandle {}
+// SAFETY: its pointers lead to its shards, which are `Send` and `Sync`, and to itself.
+unsafe impl Send for Queue {}
+// SAFETY: as above.
+unsafe impl Sync for Queue {}
+
+impl QueueHandle {
+    /// Makes a queue. Also returns whether the executor is open: once its shutdown has begun, it makes queues for its
+    /// own items only.
+    pub(crate) fn new(
+        spec: QueueSpec,
+        (kind, attrs): (QueueKind, Attrs),
+        times_items: bool,
+        executor: Arc<ExecutorInner>,
+    ) -> (Arc<Self>, bool) {
+        let slots = executor.placement.slots();
+        let (Limit::PerCpu(max_active) | Limit::Total(max_active)) = spec.limit;
+        let wishes = Wishes::new(max_active);
+        let standing = Standing { wishes, frozen: false, stage: Stage::Open };
+        let shared_gate = matches!(spec.limit, Limit::Total(_)).then(|| Gate::new(standing));
+        let queue = Queue {
+            spec,
+            executor,
+            flush: FlushCell::new(),
+            chained: ChainedCount::new(),
+            table: (0..slots).map(|_| AtomicPtr::default()).collect(),
+            making: Mutex::new(Making::new(wishes, kind, attrs)),
+            shared_gate,
+            pending: AtomicUsize::new(0),
+            given_up: GivenUpCount::new(),
+            times_items: AtomicBool::new(times_items),
+            holds: HoldCount::new(),
+            number: 0,
+            this: NonNull::dangling(),
+            handle: OnceLock::new(),
+        };
+        let this = NonNull::from(Box::leak(Box::new(queue)));
+        // SAFETY: no other thread knows the queue yet.
+        let queue = unsafe { &mut *this.as_ptr() };
+        queue.this = this;
+        // In a forked process, the register is not used: a thread of the parent may have held its lock.
+        let in_time = !queue.executor.origin.is_forked() && {
+            let Queue { executor, number, .. } = queue;
+            executor.queues.enter(this, |entered| *number = entered)
+        };
+        let handle = Arc::new(Self(this));
+        // It is set once, before the first item, and read only afterwards.
+        let _set = handle.queue().handle.set(Arc::downgrade(&handle));
+        if !handle.queue().executor.origin.is_forked() {
+            // After the queue has entered the register: a thread that changes the executor later finds the queue there.
+            handle.queue().change(|_| ());
+            handle.queue().resolve_again();
+        }
+        (handle, in_time)
+    }
+
+    #[inline]
+    pub(crate) fn queue(&self) -> &Queue {
+        // SAFETY: the handles have a hold of the queue until `drop` below.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for QueueHandle {
+    fn drop(&mut self) {
+        if self.queue().executor.origin.is_forked() {
+            // The queue is leaked: in this process no item ends that was in flight at the fork.
+            return;
+        }
+        let queue = self.0;
+        let gates: Vec<NonNull<Gate>> = self.queue().gates().map(NonNull::from).collect();
+        // One hold for each gate. The hold of the handles goes last, so the queue stays in memory until then.
+        self.queue().holds.add(gates.len());
+        for gate in gates {
+            // SAFETY: the handles' hold keeps the queue, which has the gate.
+            if unsafe { gate.as_ref() }.cell.close() {
+                // SAFETY: nothing was in flight in the gate, so this thread gives up its hold.
+                unsafe { Queue::let_go(queue) };
+            }
+        }
+        // SAFETY: this gives up the hold of the handles, of which this was the last.
+        unsafe { Queue::let_go(queue) };
+    }
+}
+
+impl Queue {
+    pub(crate) fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    pub(crate) fn rescuer(&self) -> Option<&Arc<Rescuer>> {
+        self.spec.rescuer.as_ref().map(OwnedRescuer::shared)
+    }
+
+    /// Returns one more handle; `None` if the last one is gone.
+    pub(crate) fn handle(&self) -> Option<Arc<QueueHandle>> {
+        self.handle.get()?.upgrade()
+    }
+
+    pub(crate) fn shared_gate(&self) -> Option<&Gate> {
+        self.shared_gate.as_ref()
+    }
+
+    /// Returns the shard for items queued on the CPU of this slot. Makes it if there is none.
+    #[inline]
+    pub(crate) fn shard(&self, slot: usize) -> &Shard {
+        self.present_shard(slot).unwrap_or_else(|| self.make_shard(slot))
+    }
+
+    /// Returns the shard of this slot if it has been made.
+    #[inline]
+    pub(crate) fn present_shard(&self, slot: usize) -> Option<&Shard> {
+        let shard = self.table[slot].load(Ordering::Acquire);
+        // SAFETY: a shard that is in the table is freed only with the queue.
+        unsafe { shard.as_ref() }
+    }
+
+    #[cold]
+    fn make_shard(&self, slot: usize) -> &Shard {
+        let mut making = self.making.lock();
+        if let Some(shard) = self.present_shard(slot) {
+            return shard;
+        }
+        let own_gate =
+            matches!(self.spec.limit, Limit::PerCpu(_)).then(|| Gate::new(self.standing(making.wishes)));
+        let choice = making.choose(&self.executor, slot);
+        let class = choice.class();
+        let cpu_intensive = self.spec.cpu_intensive && choice.pool.spec.managed;
+        let shard = Shard::new(self.this, choice, own_gate, cpu_intensive, self.timing());
+        let id = shard.id();
+        let made = NonNull::from(Box::leak(Box::new(shard)));
+        making.shards.push(made);
+        shard::enters(made, id);
+        // SAFETY: as in `present_shard`.
+        let shard = unsafe { made.as_ref() };
+        let gate = shard.own_gate().map(|gate| &*gate.cell);
+        self.flush.add_gate(gate, || self.table[slot].store(made.as_ptr(), Ordering::Release));
+        drop(making);
+        class.inspect(|class| class.attend());
+        shard
+    }
+
+    /// The shards that have been made.
+    fn shards(&self) -> impl Iterator<Item = &Shard> + Clone {
+        self.shards_by_slot().map(|(_, shard)| shard)
+    }
+
+    pub(crate) fn shards_by_slot(&self) -> impl Iterator<Item = (usize, &Shard)> + Clone {
+        (0..self.table.len()).filter_map(|slot| Some((slot, self.present_shard(slot)?)))
+    }
+
+    /// The gates that have been made.
+    pub(crate) fn gates(&self) -> impl Iterator<Item = &Gate> + Clone {
+        self.shared_gate.iter().chain(self.shards().filter_map(Shard::own_gate))
+    }
+
+    /// Returns whether it has a shard of this number with this lane.
+    pub(crate) fn has_shard(&self, id: ShardId, gate: *const Gate) -> bool {
+        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.lane(), gate))
+    }
+
+    /// Returns the lane of its shard of this number, if it has such a shard.
+    pub(crate) fn lane_of(&self, id: ShardId) -> Option<*const Gate> {
+        self.shards().find(|shard| shard.id() == id).map(Shard::lane)
+    }
+
+    /// Returns whether it has items that cannot run before the item of `current` has ended, because that occupies
+    /// their bh context.
+    pub(crate) fn needs_context_of(&self, current: &Current) -> bool {
+        self.shards().any(|shard| shard.needs_context_of(current))
+    }
+
+    /// Counts an item as pending. Returns false, and counts nothing, if `max_pending` items are pending already.
+    #[inline]
+    pub(crate) fn becomes_pending(&self) -> bool {
+        let Some(max) = self.spec.max_pending else { return true };
+        let count = |pending: usize| (pending < max).then_some(pending + 1);
+        self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
+    }
+
+    /// Counts up to `items` items as pending, as many as there is room for. Returns how many it has counted.
+    pub(crate) fn become_pending(&self, items: usize) -> usize {
+        let Some(max) = self.spec.max_pending else { return items };
+        let count = |pending: usize| Some(pending + items.min(max.saturating_sub(pending)));
+        let before = self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
+        items.min(max.saturating_sub(before.unwrap_or_else(|pending| pending)))
+    }
+
+    /// Returns whether fewer items are pending than `max_pending`.
+    pub(crate) fn has_room(&self) -> bool {
+        self.spec.max_pending.is_none_or(|max| self.pending.load(Ordering::Relaxed) < max)
+    }
+
+    /// Counts an item as pending that was accepted earlier, whether there is room or not.
+    pub(crate) fn comes_anyway(&self) {
+        if self.spec.max_pending.is_some() {
+            self.pending.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts an item off: it begins, is passed over, or was not queued after all.
+    #[inline]
+    pub(crate) fn left_pending(&self) {
+        self.left_pending_many(1);
+    }
+
+    /// Counts this many items off.
+    #[inline]
+    pub(crate) fn left_pending_many(&self, items: usize) {
+        if self.spec.max_pending.is_some() {
+            self.pending.fetch_sub(items, Ordering::Relaxed);
+        }
+    }
+
+    /// Combines the wishes of the queue's users with those of its executor.
+    pub(crate) fn standing(&self, wishes: Wishes) -> Standing {
+        let (frozen, stage) = self.executor.queues.condition();
+        Standing { wishes, frozen: frozen && self.spec.freezable, stage }
+    }
+
+    /// Takes one more hold of the queue. Returns `None` if the queue is being freed: it has no hold any more.
+    pub(crate) fn hold(&self) -> Option<NonNull<Self>> {
+        self.holds.try_hold().then_some(self.this)
+    }
+
+    /// Takes one more hold of the queue. The caller has a hold, or an entry of the queue.
+    pub(crate) fn held(&self) -> NonNull<Self> {
+        self.holds.add(1);
+        self.this
+    }
+
+    pub(crate) fn this(&self) -> NonNull<Self> {
+        self.this
+    }
+
+    /// Gives up a hold. The last one frees the queue.
+    ///
+    /// # Safety
+    ///
+    /// The caller has a hold, which ends here. It must not touch the queue afterwards without another one.
+    pub(crate) unsafe fn let_go(queue: NonNull<Self>) {
+        // SAFETY: the queue is freed by the last of these calls, and this one is still to be counted.
+        if unsafe { queue.as_ref() }.holds.let_go() {
+            // SAFETY: the queue came from a box, and this was its last hold.
+            drop(unsafe { Box::from_raw(queue.as_ptr()) });
+        }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.executor.queues.leave(self.number);
+        for shard in self.making.get_mut().shards.drain(..) {
+            // SAFETY: shards are owned by this list.
+            shard::leaves(unsafe { shard.as_ref() }.id());
+            // SAFETY: the shard came from a box, and nothing is in flight in its gate.
+            drop(unsafe { Box::from_raw(shard.as_ptr()) });
+        }
+    }
+}

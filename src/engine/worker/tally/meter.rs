@@ -1,0 +1,252 @@
+//! The meter of a worker: counts its items, and charges queues for its CPU time.
+//!
+//! [`policy::metering`](crate::policy::metering) decides when the worker reads its clocks, and which queue it
+//! charges. The worker publishes its last reading of the CPU clock, and the time at which the present window began.
+//! By these, other threads learn the CPU time and the age of the present item.
+#![allow(unsafe_code, reason = "a worker finds the cell of its item's shard once, and keeps its address")]
+
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::policy::metering::Metering;
+use crate::policy::time::Time;
+use crate::protocol::tally::{Start, TallyCell};
+use crate::sys::{clock, thread_state};
+
+use crate::engine::worker::shared::Worker;
+
+use super::held::{AccountId, Held};
+use super::{Account, COUNTED};
+
+/// How a worker's item went, as far as the worker's word tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Course {
+    /// The item has not slept for long.
+    Straight,
+    /// The item may have slept.
+    Unknown,
+    /// The item has blocked, or was found to be long.
+    Interrupted,
+}
+
+/// The counts and windows of a worker. Used by its thread only.
+pub(crate) struct Meter {
+    held: RefCell<Held>,
+    worker: Arc<Worker>,
+    metering: Cell<Metering>,
+    /// The cell for the item that has begun last.
+    last: Cell<Option<Place>>,
+    /// The account of that cell; `None` if the window ends before the next item.
+    goes_on: Cell<Option<AccountId>>,
+    /// Whether the window has items of several shards.
+    is_mixed: Cell<bool>,
+    /// The account whose item a tick has met last, and how many of its items had begun when this window began.
+    met: Cell<Option<(AccountId, u64)>>,
+    /// The coarse clock at the last look.
+    tick: Cell<Time>,
+}
+
+/// The cell of an account, which the thread holds.
+#[derive(Clone, Copy)]
+struct Place {
+    account: AccountId,
+    cell: NonNull<TallyCell>,
+}
+
+impl Meter {
+    pub(crate) fn new(worker: Arc<Worker>) -> Self {
+        let meter = Self {
+            held: RefCell::new(Held::new(Arc::clone(&worker))),
+            worker,
+            metering: Cell::new(Metering::new()),
+            last: Cell::new(None),
+            goes_on: Cell::new(None),
+            is_mixed: Cell::new(false),
+            met: Cell::new(None),
+            tick: Cell::new(Time::NEVER),
+        };
+        if COUNTED {
+            if let Some(used) = thread_state::own_cpu_time() {
+                meter.worker.reading.begin(as_nanos(used));
+            }
+            meter.wakes();
+        }
+        meter
+    }
+
+    /// Prepares for an item of the shard with this account. Called before other threads can see that the item begins.
+    #[inline]
+    pub(crate) fn approaches(&self, account: &Arc<Account>) {
+        if COUNTED && self.goes_on.get() != Some(AccountId::of(account)) {
+            self.turns_to(account);
+        }
+    }
+
+    /// Turns to the cell of this account. Ends the window first if that is full, or if a tick has passed.
+    #[inline(never)]
+    fn turns_to(&self, account: &Arc<Account>) {
+        if !self.metering.get().is_empty() {
+            let now = clock::coarse();
+            let is_full = self.goes_on.get().is_none();
+            if now != self.tick.get() {
+                self.meets_last();
+                self.end_window(now, Course::Straight);
+            } else if is_full {
+                self.end_window(now, Course::Straight);
+            } else {
+                self.is_mixed.set(true);
+            }
+        }
+        let id = AccountId::of(account);
+        let known = self.held.borrow().find(id).map(place_of);
+        let cell = known.unwrap_or_else(|| self.opens(account));
+        self.last.set(Some(Place { account: id, cell }));
+        self.goes_on.set(Some(id));
+    }
+
+    /// Opens a cell of an account of which the thread holds none.
+    #[cold]
+    fn opens(&self, account: &Arc<Account>) -> NonNull<TallyCell> {
+        // No item of the last cell is in flight, since a worker begins no item inside of another one. So that cell
+        // may be given up.
+        debug_assert!(self.cell().is_none_or(|cell| !cell.load().is_in_flight()));
+        self.last.set(None);
+        let mut held = self.held.borrow_mut();
+        let cell = place_of(held.open(account));
+        // Once the cell of an account is given up, another account may get its address.
+        self.met.set(self.met.get().filter(|(met, _)| held.find(*met).is_some()));
+        cell
+    }
+
+    /// Counts an item that begins, after the meter was [prepared](Self::approaches) for it.
+    #[inline]
+    pub(crate) fn begins(&self, start: impl FnOnce() -> Start) {
+        if let Some(cell) = self.cell() {
+            cell.start(start());
+        }
+    }
+
+    /// Returns the cell for the item that has begun last, or is about to begin.
+    #[inline]
+    fn cell(&self) -> Option<&TallyCell> {
+        let place = self.last.get().filter(|_| COUNTED)?;
+        // SAFETY: the cell is one of `held`, which gives cells up in `opens` only, after `last` was cleared. No
+        // caller keeps the reference until the next call of `approaches`.
+        Some(unsafe { place.cell.as_ref() })
+    }
+
+    /// Counts an item that has ended. Called before its entry is completed and its result is known.
+    #[inline]
+    pub(crate) fn ended(&self, course: impl FnOnce() -> Course) {
+        let Some(cell) = self.cell() else { return };
+        cell.complete();
+        let mut metering = self.metering.get();
+        let is_time = metering.item_ended();
+        self.metering.set(metering);
+        let course = course();
+        if is_time || course != Course::Straight {
+            self.look(course);
+        }
+    }
+
+    /// Looks at the coarse clock after an item, and ends the window if it is time.
+    #[inline(never)]
+    fn look(&self, course: Course) {
+        let now = clock::coarse();
+        let ticked = now != self.tick.get();
+        if course == Course::Interrupted {
+            // No tick meets an item that sleeps.
+            self.end_window(now, course);
+        } else if ticked {
+            self.meets_last();
+            self.end_window(now, course);
+        } else {
+            let mut metering = self.metering.get();
+            if metering.looked() {
+                // The window ends before the next item, not here: a thread may be waiting for this item.
+                self.goes_on.set(None);
+            }
+            self.metering.set(metering);
+        }
+    }
+
+    /// Notes that a tick has met the item that has begun last.
+    fn meets_last(&self) {
+        // 0, so that the shard counts as having an item in this window.
+        self.met.set(self.last.get().map(|last| (last.account, 0)));
+    }
+
+    /// Ends the window, since the worker has no more items.
+    pub(crate) fn rests(&self) {
+        if COUNTED && !self.metering.get().is_empty() {
+            self.end_window(clock::coarse(), Course::Straight);
+        }
+    }
+
+    /// Begins a window, since the worker was woken. It has no time to charge.
+    pub(crate) fn wakes(&self) {
+        if COUNTED {
+            self.publish_time(clock::coarse());
+        }
+    }
+
+    /// Reads the CPU clock and ends the window. Charges its time to the shard whose item has begun last, or, if the
+    /// window is mixed, to the one whose item a tick has met. `course`: how the last item went, if the window ends
+    /// with it.
+    fn end_window(&self, now: Time, course: Course) {
+        let total = thread_state::own_cpu_time().map(as_nanos);
+        let used = match total {
+            Some(total) => Duration::from_nanos(self.worker.reading.since(total)),
+            None => now.since(self.tick.get()),
+        };
+        let mut metering = self.metering.get();
+        let is_own = course == Course::Interrupted && metering.is_of_the_interrupted(used);
+        let held = self.held.borrow();
+        let met = if is_own { None } else { self.met_in_window(&held) };
+        if let (Some(total), Some(cell)) = (total, met.or_else(|| self.cell())) {
+            self.worker.reading.charge(total, cell);
+        }
+        if course == Course::Interrupted {
+            // The next item gets a window of its own.
+            metering = Metering::new();
+        } else {
+            metering.ended(used);
+        }
+        self.metering.set(metering);
+        self.is_mixed.set(false);
+        self.goes_on.set(self.last.get().map(|last| last.account));
+        let begun = |(id, _)| Some((id, held.find(id)?.started()));
+        self.met.set(self.met.get().and_then(begun));
+        self.publish_time(now);
+    }
+
+    /// Returns the cell of the account whose item a tick has met, if the window is mixed and has an item of the
+    /// account.
+    fn met_in_window<'held>(&self, held: &'held Held) -> Option<&'held TallyCell> {
+        let (id, before) = self.met.get().filter(|_| self.is_mixed.get())?;
+        held.find(id).map(Arc::as_ref).filter(|cell| cell.started() != before)
+    }
+
+    /// Publishes the time at which a window begins, with the worker's next item.
+    fn publish_time(&self, now: Time) {
+        self.tick.set(now);
+        self.worker.reading.publish(now, self.worker.cell.load().sequence() + 1);
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.rests();
+    }
+}
+
+fn place_of(cell: &Arc<TallyCell>) -> NonNull<TallyCell> {
+    NonNull::from(&**cell)
+}
+
+/// Returns CPU time in nanoseconds, which fit into 64 bits.
+pub(crate) fn as_nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

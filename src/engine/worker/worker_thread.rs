@@ -1,0 +1,351 @@
+//! A worker thread, seen from inside: its main loop, and what it is doing at the moment.
+#![allow(
+    unsafe_code,
+    reason = "a thread-local pointer leads to the worker that lives on the thread's own stack"
+)]
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::policy::crew::WorkerId;
+use crate::policy::worker::Phase;
+use crate::protocol::tally::Start;
+use crate::sys::fork::{self, Origin};
+use crate::sys::{self, affinity};
+
+use crate::engine::executor::core::{Core, PanicReport};
+use crate::engine::item::entry::Entry;
+use crate::engine::item::item_type::ItemType;
+use crate::engine::item::waits;
+use crate::engine::item::work_item::WorkItem;
+use crate::engine::pool::worker_pool::Pool;
+use crate::engine::queue::route;
+use crate::engine::queue::shard::{self, Shard};
+use crate::engine::queue::workqueue::Queue;
+use crate::engine::trace;
+
+use super::rescuer::Rescuer;
+use super::tally::meter::{Course, Meter};
+
+use super::shared::Worker;
+use crate::engine::item::context::Current;
+
+/// The exit status of a process that ends by a panic, as in the standard library.
+const STATUS_OF_A_PANIC: i32 = 101;
+
+thread_local! {
+    static CURRENT: Cell<*const WorkerThread> = const { Cell::new(std::ptr::null()) };
+}
+
+/// The private side of a worker, or of a rescuer while it serves a pool. It lives on the stack of that thread, and no
+/// other thread has a reference to it.
+pub(crate) struct WorkerThread {
+    pub(crate) pool: Arc<Pool>,
+    /// The executor's origin.
+    origin: Origin,
+    pub(super) shared: Arc<Worker>,
+    /// How many blocking guards the present item is in.
+    pub(super) guards: Cell<u32>,
+    /// How many `may_block` guards the present item is in.
+    pub(super) weak_guards: Cell<u32>,
+    /// The item that is being executed, until its entry is completed.
+    pub(super) current: Cell<Option<Current>>,
+    /// The entry that got its slot from the last completion, if no other entry comes before it.
+    pub(super) in_hand: Cell<Option<Entry>>,
+    pub(super) meter: Meter,
+    /// Whether the worker was brought home to its pod since the last item.
+    pub(super) repatriated: Cell<bool>,
+    /// The rescuer, if this is one. A rescuer does not belong to the pool's crew.
+    rescuer: Option<Arc<Rescuer>>,
+    /// Whether a block of an item changes no count: this is a rescuer, or the pool manages no concurrency.
+    uncounted: bool,
+}
+
+/// Calls `look` with the worker that runs on the calling thread, if one does. In a child that an item forked, the
+/// thread is no worker any more.
+#[inline]
+pub(crate) fn with_current<R>(look: impl FnOnce(Option<&WorkerThread>) -> R) -> R {
+    let worker = CURRENT.get();
+    // SAFETY: `run` and `lend` set the pointer to a worker on this thread's stack, and clear it before that worker
+    // goes away. It is null otherwise.
+    look(unsafe { worker.as_ref() }.filter(|worker| !worker.origin.is_forked()))
+}
+
+/// Runs a worker thread from its beginning to its end.
+pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
+    pool.begin_at_home();
+    let bound = pool.bind();
+    set_nice(&pool.core, pool.spec.nice);
+    pool.core.settings.hooks.started();
+    let shared = Arc::new(Worker::new(id, Phase::Waking));
+    let rest = pool.arrive(&shared);
+    pool.keep_bound(bound);
+    let core = Arc::clone(&pool.core);
+    {
+        let worker = WorkerThread::new(pool, shared, None);
+        CURRENT.set(&raw const worker);
+        worker.live(rest);
+        CURRENT.set(std::ptr::null());
+        worker.shared.leaves();
+        worker.pool.left(id);
+    }
+    core.settings.hooks.stopped();
+}
+
+/// Lends the calling thread, which is a rescuer's, to a pool: `serve` executes entries of the pool on it.
+pub(crate) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThread)) {
+    // No worker has this number. A rescuer is never looked up by number.
+    let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between));
+    pool.binding.enter(&shared);
+    pool.keep_bound(pool.bind());
+    pool.core.environment.active();
+    let worker = WorkerThread::new(pool, shared, Some(Arc::clone(rescuer)));
+    CURRENT.set(&raw const worker);
+    serve(&worker);
+    CURRENT.set(std::ptr::null());
+    worker.pool.binding.leave(&worker.shared);
+    worker.shared.leaves();
+}
+
+/// Gives the calling thread the nice level of the pools that it works for.
+pub(crate) fn set_nice(core: &Core, nice: i32) {
+    let granted =
+        sys::thread::current_nice().is_ok_and(|own| own == nice) || sys::thread::set_nice(nice).is_ok();
+    core.denials.nice(granted, nice);
+}
+
+impl WorkerThread {
+    fn new(pool: Arc<Pool>, shared: Arc<Worker>, rescuer: Option<Arc<Rescuer>>) -> Self {
+        let uncounted = rescuer.is_some() || !pool.spec.manages_concurrency();
+        let meter = Meter::new(Arc::clone(&shared));
+        Self {
+            origin: pool.core.origin,
+            pool,
+            shared,
+            guards: Cell::new(0),
+            weak_guards: Cell::new(0),
+            current: Cell::new(None),
+            in_hand: Cell::new(None),
+            meter,
+            repatriated: Cell::new(false),
+            rescuer,
+            uncounted,
+        }
+    }
+
+    pub(crate) fn is_rescuer(&self) -> bool {
+        self.rescuer.is_some()
+    }
+
+    #[inline]
+    pub(crate) fn execute(&self, entry: Entry) {
+        entry.execute(self);
+    }
+
+    pub(super) fn has_in_hand(&self) -> bool {
+        let entry = self.in_hand.take();
+        let has = entry.is_some();
+        self.in_hand.set(entry);
+        has
+    }
+
+    /// Calls an item's function. A panic is reported, and its payload returned. `work`: the item, if it is a reusable
+    /// one.
+    #[inline]
+    pub(crate) fn call<R>(
+        &self,
+        entry: &Entry,
+        item_type: &'static ItemType,
+        work: Option<&WorkItem>,
+        function: impl FnOnce() -> R,
+    ) -> std::thread::Result<R> {
+        // Read once: an entry with a ticket has its shard one load further away.
+        let shard = entry.shard();
+        self.begin(entry, shard, item_type, work);
+        let execution = trace::execute_start(entry, item_type, &self.pool);
+        let timed = entry.begins(&shard.timing);
+        let result = catch_unwind(AssertUnwindSafe(function));
+        if self.origin.is_forked() {
+            // The item has forked, and this is the child. It must not go on as a worker: what follows is for the
+            // parent to do.
+            fork::end_process(if result.is_ok() { 0 } else { STATUS_OF_A_PANIC });
+        }
+        if let Some(begun) = &timed {
+            shard.timing.ends(begun);
+        }
+        trace::execute_end(execution, entry, item_type, &self.pool, result.is_err());
+        self.end();
+        self.meter.ended(|| self.course());
+        if let Err(payload) = &result {
+            shard.events.panicked.raise();
+            self.report_panic(shard.queue(), item_type, payload.as_ref());
+        }
+        result
+    }
+
+    /// Publishes the CPU on which the worker runs, if its pool's workers may run on different ones.
+    #[inline]
+    fn note_cpu(&self) {
+        if self.pool.has_several_cpus() {
+            self.shared.note_cpu();
+        }
+    }
+
+    #[cold]
+    pub(super) fn is_the_one_to_shed(&self) -> bool {
+        // The system may have moved the worker while it ran or was blocked.
+        self.note_cpu();
+        self.pool.should_shed(&self.shared)
+    }
+
+    /// From now on, the code on this thread runs for the entry, until the entry is completed.
+    pub(crate) fn own(&self, entry: &Entry) {
+        self.work_for(entry, entry.shard(), ItemType::LEFT_BEHIND, None);
+    }
+
+    // Always inlined. Otherwise code in other modules decides whether an item costs two more calls, 17 instructions.
+    #[inline(always)]
+    fn work_for(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: Option<&WorkItem>) {
+        let gate = shard.gate();
+        self.current.set(Some(Current {
+            queue: shard.queue(),
+            shard,
+            gate: shard.lane(),
+            in_context: self.pool.spec.is_bh(),
+            only_slot: if gate.cell.load().max() == 1 { gate } else { std::ptr::null() },
+            item: entry.item().as_ptr(),
+            work: work.map_or(std::ptr::null(), std::ptr::from_ref),
+        }));
+        waits::begins(entry, item_type);
+        self.shared.subject.publish(item_type, shard.id());
+        self.shared.cell.begin_item(if self.uncounted { Phase::Uncounted } else { Phase::Running });
+    }
+
+    #[inline]
+    fn begin(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: Option<&WorkItem>) {
+        self.meter.approaches(&shard.account);
+        self.work_for(entry, shard, item_type, work);
+        shard.queue().left_pending();
+        self.meter.begins(|| self.start_of(shard));
+        if self.repatriated.take() {
+            shard.events.repatriated.raise();
+        }
+        if self.uncounted {
+            return;
+        }
+        if shard.cpu_intensive {
+            if self.shared.cell.uncount() {
+                self.pool.running.leave();
+            }
+            self.pool.look();
+        } else {
+            self.note_cpu();
+        }
+    }
+
+    #[inline]
+    fn start_of(&self, shard: &Shard) -> Start {
+        if !shard.is_led_to(&self.pool) && shard.pool().is_sibling_of(&self.pool) {
+            Start::Stolen
+        } else if self.pool.spec.is_home(affinity::current_cpu) {
+            Start::Home
+        } else {
+            Start::Away
+        }
+    }
+
+    /// Returns how the item went, after its function has ended.
+    #[inline]
+    fn course(&self) -> Course {
+        let word = self.shared.cell.load();
+        match word.phase() {
+            Phase::Uncounted => Course::Unknown,
+            _ if word.was_interrupted() => Course::Interrupted,
+            _ => Course::Straight,
+        }
+    }
+
+    /// Called when the item's function has ended. Ends the guards that are still open: they were forgotten with
+    /// `mem::forget`, or are stored where they outlive the item.
+    #[inline]
+    fn end(&self) {
+        self.current.set(self.current.get().map(|current| Current { work: std::ptr::null(), ..current }));
+        if self.weak_guards.take() != 0 {
+            self.leave_may_block();
+        }
+        if self.guards.take() != 0 {
+            self.unblock(false);
+        }
+    }
+
+    /// Makes the worker count again, if a guard, the detector or a CPU-intensive queue has taken it out of the count.
+    /// Called before the item's slot is passed on, so the issuer of the next item finds a running worker.
+    #[inline]
+    fn item_ends(&self) {
+        self.guards.set(0);
+        self.weak_guards.set(0);
+        if self.uncounted {
+            self.shared.cell.set_phase(Phase::Between);
+        } else if self.shared.cell.end_item() {
+            self.pool.running.come_back();
+            self.has_come_back();
+        }
+    }
+
+    /// Completes an entry and passes its slot on. If no other entry comes before the one that gets the slot, this
+    /// worker executes that entry next, without the worklist.
+    #[inline(always)] // as `work_for`
+    pub(crate) fn complete(&self, entry: Entry) {
+        self.current.set(None);
+        self.item_ends();
+        if let Some(next) = shard::complete(entry) {
+            let departures = self.pool.departures.count();
+            if let Some(rescuer) = &self.rescuer {
+                rescuer.hand_on(next, &self.pool);
+            } else if !next.shard().leads_to(&self.pool) {
+                route::submit(next);
+            } else if self.pool.has_work() {
+                let shard = next.shard().id();
+                self.pool.submit(next);
+                if self.pool.departures.count() != departures {
+                    // The entry may be completed by now, and its shard freed.
+                    shard::with_shard(shard, |shard| shard.came_late(&self.pool));
+                }
+            } else {
+                self.in_hand.set(Some(next));
+            }
+        }
+    }
+
+    /// Completes an entry without a run, because its submission was cancelled.
+    pub(crate) fn pass_over(&self, entry: Entry) {
+        entry.shard().events.cancelled.raise();
+        entry.shard().queue().left_pending();
+        self.complete(entry);
+    }
+
+    #[cold]
+    fn report_panic(&self, queue: &Queue, item_type: &'static ItemType, payload: &(dyn Any + Send)) {
+        let report = PanicReport { queue: queue.name(), item_type: item_type.name(), payload };
+        self.pool.core.settings.hooks.panicked(&report);
+    }
+
+    /// Called when the worker has come back into the count.
+    #[inline]
+    pub(super) fn has_come_back(&self) {
+        // The system may have moved the worker while it slept.
+        self.note_cpu();
+        self.pool.core.environment.active();
+    }
+
+    #[inline]
+    pub(super) fn sequence(&self) -> u64 {
+        self.shared.cell.load().sequence()
+    }
+
+    pub(crate) fn current(&self) -> Option<Current> {
+        self.current.get()
+    }
+}
