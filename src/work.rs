@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::engine::item::item_type::ItemType;
-use crate::engine::item::work_item::WorkHandle;
 use crate::sys::wait::Until;
 use crate::{EnableError, WaitError};
+
+use crate::engine::item::entry::ItemType;
+use crate::engine::item::work::WorkHandle;
 
 /// A reusable work item: a function that is queued again and again.
 ///

@@ -43,3 +43,6 @@ pub(crate) mod refusal;
 pub(crate) mod trace;
 pub(crate) mod user_code;
 pub(crate) mod worker;
+
+/// Whether anything is counted.
+pub(crate) const COUNTED: bool = cfg!(not(cmwq_uncounted));

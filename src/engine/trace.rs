@@ -16,8 +16,7 @@ use crate::policy::suspect::Found;
 #[cfg(feature = "tracing")]
 use crate::policy::worker::Finding;
 
-use super::item::entry::{Entry, Header};
-use super::item::item_type::ItemType;
+use super::item::entry::{Entry, Header, ItemType};
 #[cfg(feature = "tracing")]
 use super::pool::spec::PoolKind;
 use super::pool::worker_pool::Pool;

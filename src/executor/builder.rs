@@ -10,20 +10,21 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::executor::core::{Core, Hooks, PanicReport, ProgressCheck, Settings};
-use crate::engine::executor::environment::Watch;
-use crate::engine::executor::inner::{ExecutorInner, NiceLevels};
-use crate::engine::executor::placement::{Placement, Slot};
-use crate::engine::manager::bell::Bell;
-use crate::engine::manager::detection;
-use crate::engine::manager::inbox::ManagerHandle;
-use crate::engine::pool::worker_pool::Pool;
 use crate::observe::Snapshot;
 use crate::policy::crew::CrewLimits;
 use crate::policy::threads::default_cap;
 use crate::policy::topology::Topology;
-use crate::sys;
-use crate::{AffinityScope, BuildExecutorError, CpuSet, Executor, GlobalExecutor, TopologySource};
+use crate::{AffinityScope, BuildExecutorError, CpuSet, Executor, GlobalExecutor, TopologySource, sys};
+
+use crate::engine::executor::core::{Core, Hooks, PanicReport, ProgressCheck, Settings};
+use crate::engine::executor::environment::Watch;
+use crate::engine::executor::inner::{ExecutorInner, NiceLevels};
+use crate::engine::executor::placement::Placement;
+use crate::engine::manager::bell::Bell;
+use crate::engine::manager::detection;
+use crate::engine::manager::inbox::ManagerHandle;
+use crate::engine::pool::worker_pool::Pool;
+use crate::policy::environment::Slot;
 
 use self::self_management::SelfManagement;
 use super::GLOBAL;

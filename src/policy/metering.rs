@@ -90,6 +90,11 @@ pub(crate) fn surely_own(used: Duration, is_first: bool) -> Duration {
     if is_first || used >= SURELY_OWN { used } else { Duration::ZERO }
 }
 
+/// Returns CPU time in nanoseconds, which fit into 64 bits.
+pub(crate) fn as_nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

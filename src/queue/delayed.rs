@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::engine::executor::placement::Place;
-use crate::engine::item::item_type::ItemType;
+use crate::engine::item::entry::ItemType;
 use crate::engine::item::periodic;
 use crate::engine::queue::workqueue::Queue;
 use crate::policy::item::Arm;

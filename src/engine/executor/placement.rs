@@ -5,13 +5,12 @@
 //! queues on the first slot of the CPU on which it runs.
 
 use crate::policy::cpu_set::CpuSet;
+use crate::policy::environment::Slot;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{affinity, thread};
 
 use crate::engine::pool::spec::PoolKind;
 use crate::engine::worker::worker_thread;
-
-pub(crate) use crate::policy::environment::Slot;
 
 /// The slots of an executor, and how an item gets its slot.
 #[derive(Debug)]

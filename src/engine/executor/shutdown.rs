@@ -11,10 +11,11 @@ use crate::sys::wait::Until;
 
 use crate::engine::item::entry::Entry;
 use crate::engine::item::waits;
+use crate::engine::queue::admission::complete;
 use crate::engine::queue::drain::wait_until_empty;
 use crate::engine::queue::register::Pin;
+use crate::engine::queue::route;
 use crate::engine::queue::workqueue::Queue;
-use crate::engine::queue::{route, shard};
 use crate::engine::refusal::ShutdownError;
 use crate::engine::user_code;
 
@@ -151,7 +152,7 @@ pub(crate) fn give_up(entry: Entry) {
 fn give_up_here(entry: Entry) {
     let mut next = Some(entry);
     while let Some(entry) = next {
-        if route::is_marker(&entry) {
+        if entry.is_marker() {
             return route::meet(entry);
         }
         let would_have_run = entry.abandon();
@@ -162,6 +163,6 @@ fn give_up_here(entry: Entry) {
         } else {
             entry.shard().events.cancelled.raise();
         }
-        next = shard::complete(entry);
+        next = complete(entry);
     }
 }

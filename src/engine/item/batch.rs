@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 
 use crate::engine::executor::placement::Place;
 use crate::engine::pool::worker_pool::Pool;
-use crate::engine::queue::flush::BatchPass;
+use crate::engine::queue::admission::BatchPass;
 use crate::engine::queue::route;
 use crate::engine::queue::shard::Shard;
 use crate::engine::queue::workqueue::Queue;
@@ -20,7 +20,7 @@ use super::entry::{Entry, Header};
 use super::one_shot;
 use super::one_shot::handle::RawHandle;
 use super::submit::enqueue;
-use super::work_item::WorkHandle;
+use super::work::WorkHandle;
 
 /// How many items are admitted and pushed before one kick. So a long batch begins to run while it is still being
 /// queued.

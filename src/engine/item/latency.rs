@@ -16,7 +16,7 @@ use crate::protocol::timing::{RateCell, Recorder};
 use crate::sys::clock;
 use crate::sys::sync::{AtomicU64, Ordering};
 
-use crate::engine::worker::tally::COUNTED;
+use crate::engine::COUNTED;
 
 /// Whether the items of a shard are timed, and the histograms.
 #[derive(Debug)]

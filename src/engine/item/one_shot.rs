@@ -26,11 +26,10 @@ use crate::engine::queue::shard::Gate;
 use crate::engine::user_code::contain;
 use crate::engine::worker::worker_thread::WorkerThread;
 
-use super::cells::Room;
-use super::entry::{Entry, Header, ItemOperations};
-use super::item_type::ItemType;
-
 use self::handle::RawHandle;
+use super::cells::Room;
+use super::entry::{ByWorker, Entry, Header, ItemOperations, ItemType};
+use super::one_shot::handle::{Head, Operations};
 
 #[repr(C)]
 struct OneShot<F, T, O> {
@@ -68,27 +67,11 @@ impl Owner for Nobody {
     }
 }
 
-/// The part of the cell that the handle knows. `repr(C)`: a pointer to the cell also points to its head, and to its
-/// header.
-#[repr(C)]
-struct Head {
-    header: Header,
-    cell: OneShotCell,
-}
-
 enum Stage<F, T, O> {
     /// The closure is dropped first.
     Closure(F, O),
     Gone,
     Result(RunResult<T>),
-}
-
-/// The functions of a handle, for one type of cells.
-struct Operations {
-    drop_closure: unsafe fn(NonNull<Head>),
-    /// Moves the result to the memory at the second pointer.
-    take_result: unsafe fn(NonNull<Head>, NonNull<()>),
-    free: unsafe fn(NonNull<Head>),
 }
 
 /// Makes a cell. Returns the entry's side of it, and its handle.
@@ -195,11 +178,12 @@ pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
 /// # Safety
 ///
 /// The entry is of a cell made for `F`, `T` and `O`.
-unsafe fn execute<F, T, O>(entry: Entry, worker: &WorkerThread)
+unsafe fn execute<F, T, O>(entry: Entry, by: ByWorker<'_>)
 where
     F: FnOnce() -> T + Send,
     O: Owner,
 {
+    let worker = WorkerThread::of(by);
     let cell: NonNull<OneShot<F, T, O>> = entry.item().cast();
     // SAFETY: the entry's bit keeps the cell in memory until `finish` or `take` clears it; a detached cell is freed
     // below.

@@ -12,8 +12,8 @@ use crate::engine::executor::placement::Place;
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::QueueError;
 
-use super::item_type::ItemType;
-use super::work_item::WorkHandle;
+use super::entry::ItemType;
+use super::work::WorkHandle;
 
 /// What a periodic item's function and its handle share.
 #[derive(Debug)]

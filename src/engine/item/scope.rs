@@ -28,11 +28,12 @@ use crate::engine::queue::shard::Gate;
 use crate::engine::queue::workqueue::QueueHandle;
 use crate::engine::refusal::QueueError;
 
+use super::context;
 use super::entry::Header;
 use super::one_shot::handle::RawHandle;
 use super::one_shot::{self, Ended, Owner};
-use super::waits::register::Roll;
-use super::{context, waits};
+use super::waits::register::{self, Roll};
+use super::waits::{self};
 
 /// A scope for items that borrow: see [`WorkQueue::scope`](crate::WorkQueue::scope).
 ///
@@ -123,7 +124,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> ScopeEnd<R> {
         let scope = Scope { queue, tally: Tally::new(), scope: PhantomData, env: PhantomData };
         let origin = scope.queue.queue().executor.origin;
-        let open = waits::open_scope(&scope.tally.roll);
+        let open = register::open_scope(&scope.tally.roll);
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
         // In a forked process, no thread runs the items.
         let forked = origin.is_forked();
@@ -153,7 +154,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                 return Err((QueueError::WouldDeadlock, function));
             }
             let number = self.tally.roll.enlist(lane);
-            if waits::closes_cycle(&self.tally.roll) {
+            if register::closes_cycle(&self.tally.roll) {
                 self.tally.roll.strike(number);
                 return Err((QueueError::WouldDeadlock, function));
             }

@@ -10,7 +10,7 @@ use crate::protocol::item::Queued;
 
 use crate::engine::executor::placement::Place;
 use crate::engine::manager::supervision::Point;
-use crate::engine::queue::flush::Pass;
+use crate::engine::queue::admission::Pass;
 use crate::engine::queue::route;
 use crate::engine::queue::shard::{Gate, Shard};
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
@@ -22,7 +22,7 @@ use super::entry::{Entry, Header};
 use super::one_shot;
 use super::one_shot::handle::RawHandle;
 use super::timers::{Later, Timer, TimerName};
-use super::work_item::WorkHandle;
+use super::work::WorkHandle;
 
 impl Queue {
     /// Queues a closure that runs once. A refusal hands it back.

@@ -29,7 +29,7 @@ use super::entry::Header;
 use super::one_shot;
 use super::one_shot::handle::RawHandle;
 use super::submit::Kept;
-use super::work_item::WorkHandle;
+use super::work::WorkHandle;
 
 /// The timers of one executor.
 #[derive(Debug)]

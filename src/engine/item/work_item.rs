@@ -1,12 +1,7 @@
-//! A reusable item: a function that is queued again and again.
-//!
-//! Handles, entries and the run all point at the same cell. The state word alone tells which of them is the last (see
-//! `policy::item`), so a submission counts no reference.
+//! What becomes of a reusable item: how it is cancelled, disabled and waited for, and how a worker executes it.
 #![allow(unsafe_code, reason = "handles and entries share the item, and the last of them frees it")]
 
-use std::fmt;
 use std::mem::ManuallyDrop;
-use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -15,39 +10,18 @@ use crate::protocol::signal::Signal;
 use crate::sys::fork::Origin;
 use crate::sys::wait::Until;
 
-use crate::engine::queue::{route, shard};
+use crate::engine::queue::{admission, route};
 use crate::engine::refusal::WaitError;
-use crate::engine::user_code::{contain, destroy, discard};
+use crate::engine::user_code::{contain, discard};
 use crate::engine::worker::worker_thread::WorkerThread;
 
-use super::entry::{Entry, Header, ItemOperations};
-use super::item_type::ItemType;
+use super::entry::{ByWorker, Entry, Header, ItemOperations, ItemType};
 use super::timers::TimerName;
-use super::waits;
-
-/// See the module. `repr(C)`: a pointer to the item also points to its header.
-#[repr(C)]
-pub(crate) struct WorkItem {
-    pub(crate) header: Header,
-    pub(crate) cell: ItemCell<Entry, TimerName>,
-    /// The process that made it. Threads of no other process can queue it, or wait for it.
-    pub(crate) origin: Origin,
-    pub(crate) item_type: &'static ItemType,
-    function: Box<Function>,
-}
+use super::waits::register::{self, Target};
+use super::waits::{self};
+use super::work::{Function, WorkHandle, WorkItem, free};
 
 static OPERATIONS: ItemOperations = ItemOperations { execute, abandon, item_type };
-
-pub(crate) type Function = dyn Fn(&WorkHandle) + Send + Sync;
-
-/// A user's handle of an item.
-pub(crate) struct WorkHandle(NonNull<WorkItem>);
-
-// SAFETY: threads may share an item: its function is `Send` and `Sync`, its cell synchronizes them, and the entries
-// in its ledger are `Send`.
-unsafe impl Send for WorkHandle {}
-// SAFETY: as above.
-unsafe impl Sync for WorkHandle {}
 
 impl WorkHandle {
     pub(crate) fn new(item_type: &'static ItemType, function: Box<Function>) -> Self {
@@ -60,56 +34,9 @@ impl WorkHandle {
         };
         Self(NonNull::from(Box::leak(Box::new(item))))
     }
-
-    /// Makes a handle of an item that is running.
-    ///
-    /// # Safety
-    ///
-    /// The header is of a reusable item, and the item's function calls this.
-    pub(crate) unsafe fn of_running(item: NonNull<Header>) -> Self {
-        // Not counted, so not dropped: the run keeps the item in memory. The clone is counted.
-        let running = ManuallyDrop::new(Self(item.cast()));
-        Self::clone(&running)
-    }
-
-    /// The pointer for an entry. As long as the item's word tells of the entry, the item stays in memory.
-    #[inline]
-    pub(crate) fn item(&self) -> NonNull<Header> {
-        self.0.cast()
-    }
-}
-
-impl Deref for WorkHandle {
-    type Target = WorkItem;
-
-    #[inline]
-    fn deref(&self) -> &WorkItem {
-        // SAFETY: this handle is counted in the item's word, or borrowed from its run; both keep the item in memory.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Clone for WorkHandle {
-    fn clone(&self) -> Self {
-        self.cell.add_handle();
-        Self(self.0)
-    }
-}
-
-impl Drop for WorkHandle {
-    fn drop(&mut self) {
-        if self.cell.drop_handle() {
-            // SAFETY: `drop_handle` returned that the item is over.
-            unsafe { free(self.0) };
-        }
-    }
 }
 
 impl WorkItem {
-    pub(crate) fn type_name(&self) -> &'static str {
-        self.item_type.name()
-    }
-
     /// Cancels a pending submission. Returns whether there was one. In a forked process there is none, since no
     /// thread would run it. There, this and the following functions do not use the ledger, whose lock a thread of the
     /// parent may have held.
@@ -178,7 +105,7 @@ impl WorkItem {
     /// Returns whether there was something to wait for.
     fn wait(&self, signal: Option<Arc<Signal>>, until: Until) -> Result<bool, WaitError> {
         let Some(signal) = signal else { return Ok(false) };
-        let target = waits::Target::Work { item: self, signal: &signal };
+        let target = Target::Work { item: self, signal: &signal };
         waits::wait(target, until, |until| signal.wait(until)).map(|()| true)
     }
 
@@ -189,7 +116,7 @@ impl WorkItem {
             // A worker has popped this entry already, and left it with the item. So this thread completes it.
             entry.shard().events.cancelled.raise();
             entry.shard().queue().left_pending();
-            if let Some(next) = shard::complete(entry) {
+            if let Some(next) = admission::complete(entry) {
                 route::submit(next);
             }
         }
@@ -201,17 +128,9 @@ impl WorkItem {
 
 /// # Safety
 ///
-/// The item is over, by a transition of this thread's.
-unsafe fn free(item: NonNull<WorkItem>) {
-    // SAFETY: items come from boxes, and no other reference to this one is left.
-    let item = unsafe { Box::from_raw(item.as_ptr()) };
-    destroy(move || drop(item));
-}
-
-/// # Safety
-///
 /// The entry is of a reusable item.
-unsafe fn execute(entry: Entry, worker: &WorkerThread) {
+unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
+    let worker = WorkerThread::of(by);
     let shard = entry.shard().id();
     let item: NonNull<WorkItem> = entry.item().cast();
     // SAFETY: the item's word tells of this entry. So the item stays in memory until `begin` has taken the entry out
@@ -219,7 +138,7 @@ unsafe fn execute(entry: Entry, worker: &WorkerThread) {
     let work = unsafe { item.as_ref() };
     match work.cell.begin(shard, entry) {
         // The item has the entry now, and the entry keeps its slot.
-        Popped::Kept => waits::slot_was_kept(),
+        Popped::Kept => register::slot_was_kept(),
         // SAFETY: `begin` returned that the item is over.
         Popped::KeptLast => contain(|| unsafe { free(item) }),
         Popped::Stale(entry) => worker.pass_over(entry),
@@ -270,19 +189,4 @@ unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> bool {
 unsafe fn item_type(item: NonNull<Header>) -> &'static ItemType {
     // SAFETY: the item's word tells of the entry, which keeps the item in memory.
     unsafe { item.cast::<WorkItem>().as_ref() }.item_type
-}
-
-impl fmt::Debug for WorkHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&**self, f)
-    }
-}
-
-impl fmt::Debug for WorkItem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkItem")
-            .field("function", &self.type_name())
-            .field("state", &self.cell.load())
-            .finish()
-    }
 }

@@ -30,12 +30,9 @@ use crate::engine::user_code::{self, Managing, report};
 use crate::engine::worker::worker_thread;
 
 use super::detector::Detector;
-use super::supervision::Job;
-use super::watchdog;
-
-use super::cleaner;
 use super::inbox::{ManagerHandle, Request};
-use super::supervision::Point;
+use super::supervision::{Job, Point};
+use super::{cleaner, watchdog};
 
 /// How long a worker runs at a time while another thread waits for its CPU. By default that is up to 3 ms, and longer
 /// the more CPUs there are. The manager sets its own time slice, and the threads that it makes inherit that.

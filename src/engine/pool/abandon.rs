@@ -7,8 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::engine::executor::shutdown::give_up;
-use crate::engine::item::entry::Entry;
-use crate::engine::queue::shard::steal;
+use crate::engine::item::entry::{Entry, steal};
 
 use super::worker_pool::Pool;
 

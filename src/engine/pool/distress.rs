@@ -12,8 +12,7 @@ use crate::policy::crew::Mayday;
 use crate::policy::rescue::Call;
 use crate::protocol::running::RunningCell;
 
-use crate::engine::item::entry::Entry;
-use crate::engine::queue::shard::steal;
+use crate::engine::item::entry::{Entry, steal};
 use crate::engine::worker::rescuer::Rescuer;
 
 use super::door::Near;

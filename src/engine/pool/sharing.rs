@@ -13,10 +13,8 @@ use crate::protocol::exchange::{Helpers, Member};
 use crate::protocol::running::RunningCell;
 use crate::sys::clock;
 
-use crate::engine::item::entry::Entry;
+use crate::engine::item::entry::{Entry, steal};
 use crate::engine::manager::inbox::Request;
-use crate::engine::queue::route;
-use crate::engine::queue::shard::steal;
 
 use super::class::Seat;
 use super::door::Near;
@@ -110,7 +108,7 @@ impl Pool {
             loop {
                 let entry = steal(&self.worklist)?;
                 // Nothing that must not leave lies before the marker: it would wait for nobody but this pool's workers.
-                let is_first_marker = state.sideline.len() == 0 && route::is_marker(&entry);
+                let is_first_marker = state.sideline.len() == 0 && entry.is_marker();
                 if !entry.is_bound() || is_first_marker {
                     return Some(entry);
                 }

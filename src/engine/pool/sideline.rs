@@ -3,9 +3,7 @@
 
 use crate::protocol::sideline::Bound;
 
-use crate::engine::item::entry::Entry;
-use crate::engine::queue::route;
-use crate::engine::queue::shard::steal;
+use crate::engine::item::entry::{Entry, steal};
 
 use super::worker_pool::Pool;
 
@@ -26,7 +24,7 @@ impl Pool {
             }
         }
         let entry = steal(&self.worklist)?;
-        if route::is_marker(&entry) { Some(self.before_marker(entry)) } else { Some(entry) }
+        if entry.is_marker() { Some(self.before_marker(entry)) } else { Some(entry) }
     }
 
     /// Called with a marker that was taken off the worklist. If entries were moved from there to the sideline

@@ -42,7 +42,6 @@ use super::class::Seat;
 use super::door::Near;
 use super::room::Starving;
 use super::scrutiny::is_watched;
-
 use super::spec::PoolSpec;
 
 /// See the module.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::policy::admission::{Door, NotAdmitted};
 use crate::policy::standing::{Answer, Caller, End};
 use crate::protocol::drain::were_empty;
-use crate::protocol::gate::Came;
 use crate::sys::wait::Until;
 
 use crate::engine::item::timers::{Timer, TimerName};
@@ -15,60 +14,14 @@ use crate::engine::user_code::destroy;
 use crate::engine::worker::rescuer::OwnedRescuer;
 use crate::engine::worker::worker_thread;
 
-use super::flush::{BatchPass, Pass};
+use super::admission::Pass;
 use super::register::Pin;
 use super::shard::Gate;
 use super::workqueue::Queue;
 
 impl Queue {
-    /// Admits an item to a gate.
-    #[inline]
-    pub(crate) fn admit(&self, gate: &Gate) -> Result<Pass, QueueError> {
-        match gate.cell.admit() {
-            Came::Started => Ok(Pass { ticket: None, has_slot: true }),
-            Came::Waits => Ok(Pass { ticket: None, has_slot: false }),
-            Came::Flushing | Came::Not(_) => self.admit_otherwise(gate),
-        }
-    }
-
-    /// A function of its own, to keep the common path short.
     #[cold]
-    fn admit_otherwise(&self, gate: &Gate) -> Result<Pass, QueueError> {
-        match self.pass(gate, false) {
-            Ok(pass) => Ok(pass),
-            Err(NotAdmitted::Door) => self.admit_chained(gate),
-            Err(NotAdmitted::Full) => Err(QueueError::Full),
-        }
-    }
-
-    /// Admits up to `items` items, at least one: as many as there is room for, and as fit into one step. The first
-    /// ones have slots; the others go to the waiting list.
-    pub(crate) fn admit_many(&self, gate: &Gate, items: usize) -> Result<BatchPass, QueueError> {
-        // A door that is not open admits one item at a time, if any. So only one place is taken: other issuers
-        // may need the others.
-        let items = if gate.cell.load().door() == Door::Open { items } else { 1 };
-        let room = self.become_pending(items);
-        if room == 0 {
-            return Err(QueueError::Full);
-        }
-        let admitted = match gate.cell.is_full() {
-            true => Err(QueueError::Full),
-            false => match self.pass_many(gate, room) {
-                Ok(admitted) => Ok(admitted),
-                // The door is not open, so one item comes.
-                Err(NotAdmitted::Door) => self.admit_chained(gate).map(BatchPass::one),
-                Err(NotAdmitted::Full) => Err(QueueError::Full),
-            },
-        };
-        let came = admitted.as_ref().map_or(0, |pass| pass.admitted.items());
-        if came < room {
-            self.left_pending_many(room - came);
-        }
-        admitted
-    }
-
-    #[cold]
-    fn admit_chained(&self, gate: &Gate) -> Result<Pass, QueueError> {
+    pub(super) fn admit_chained(&self, gate: &Gate) -> Result<Pass, QueueError> {
         loop {
             // The answer may be out of date a moment later. Then the gate refuses, and the loop asks again.
             let is_chained = self.answer(self.caller())? == Door::Chained;

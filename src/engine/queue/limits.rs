@@ -1,7 +1,11 @@
 //! How a queue's limits change at run time, and how full its gates are.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use crate::policy::counters::Counters;
 use crate::policy::histogram::Latency;
+use crate::policy::metering::as_nanos;
 use crate::policy::standing::Wishes;
 use crate::sys::sync::Ordering;
 
@@ -9,7 +13,7 @@ use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::item::latency::Timing;
 
 use super::route;
-use super::shard::Gate;
+use super::shard::{Gate, Shard};
 use super::workqueue::{Limit, Queue};
 
 impl Queue {
@@ -117,5 +121,36 @@ impl ExecutorInner {
         let is_active = |gate: &Gate| gate.cell.load().active() > 0;
         !self.origin.is_forked()
             && self.queues.any(|queue| queue.spec.freezable && queue.gates().any(is_active))
+    }
+}
+
+impl Shard {
+    /// Returns its counts so far. The caller keeps it in memory. Not to be called in a forked process, since a thread
+    /// of the parent may have held the account's lock.
+    pub(crate) fn counters(&self) -> Counters {
+        let events = &self.events;
+        let mut at_it = Vec::new();
+        let tally = self.account.total(|worker| at_it.push(Arc::clone(worker)));
+        // The CPU time of the present items that is in no cell yet. Without the account's lock: each reading is a
+        // system call.
+        let in_flight = at_it.iter().filter_map(|worker| worker.cpu_time_for(self.id()));
+        let cpu_time = tally.cpu_time + in_flight.map(as_nanos).sum::<u64>();
+        // Never less than before, though the time of a present item may be charged to another shard in the end.
+        let told = events.told_cpu_time.fetch_max(cpu_time, Ordering::Relaxed).max(cpu_time);
+        Counters {
+            started: tally.started,
+            completed: tally.completed,
+            away: tally.away,
+            stolen: tally.stolen,
+            cpu_time: Duration::from_nanos(told),
+            cpu_hogs: events.cpu_hogs.load(),
+            concurrency_wakeups: events.concurrency_wakeups.load(),
+            repatriated: events.repatriated.load(),
+            maydays: events.maydays.load(),
+            rescued: events.rescued.load(),
+            panicked: events.panicked.load(),
+            cancelled: events.cancelled.load(),
+            undeclared_blocks: events.undeclared_blocks.load(),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Workqueues: their shards, gates and routes, and how items are admitted, wait, and complete.
 
+pub(crate) mod admission;
 pub(crate) mod attrs;
 pub(crate) mod drain;
 pub(crate) mod facts;

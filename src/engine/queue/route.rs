@@ -20,11 +20,9 @@ use std::sync::Arc;
 use crate::protocol::route::Turned;
 
 use crate::engine::executor::inner::PoolChoice;
-use crate::engine::item::entry::{Entry, Header, ItemOperations};
-use crate::engine::item::item_type::ItemType;
+use crate::engine::item::entry::{ByWorker, Entry, Header, ItemOperations, ItemType};
 use crate::engine::pool::class::Class;
 use crate::engine::pool::worker_pool::Pool;
-use crate::engine::worker::worker_thread::WorkerThread;
 
 use super::register::Pin;
 use super::shard::Shard;
@@ -173,7 +171,7 @@ impl Shard {
         // The thread that pops the marker drops this pin.
         std::mem::forget(self.queue().pin());
         // Bound, so that it stays behind bound entries: see `Pool::give`.
-        Entry::new(NonNull::from(&MARKER), self, None, true)
+        Entry::marker_at(self, NonNull::from(&MARKER))
     }
 
     /// Tells the route that a marker was popped, and pushes the entries that the route releases.
@@ -210,11 +208,6 @@ fn pinned(entry: Entry, submit: impl FnOnce(&Shard, Entry)) {
     drop(pin);
 }
 
-/// Returns whether the entry is a marker.
-pub(crate) fn is_marker(entry: &Entry) -> bool {
-    std::ptr::eq(entry.item().as_ptr(), &MARKER)
-}
-
 /// Handles a marker that was popped.
 pub(crate) fn meet(marker: Entry) {
     let shard = marker.shard();
@@ -226,7 +219,7 @@ pub(crate) fn meet(marker: Entry) {
 /// # Safety
 ///
 /// The entry is a marker.
-unsafe fn execute(marker: Entry, _worker: &WorkerThread) {
+unsafe fn execute(marker: Entry, _by: ByWorker<'_>) {
     meet(marker);
 }
 

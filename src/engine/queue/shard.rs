@@ -6,25 +6,26 @@ use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-use crossbeam_deque::{Injector, Steal};
+use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
 
-use crate::policy::admission::{Admission, Arrived, Slot};
+use crate::policy::admission::Admission;
+use crate::policy::flush::Ticket;
 use crate::policy::item::{ItemState, ShardId, Target};
 use crate::policy::standing::Standing;
+use crate::policy::worker::WorkerState;
 use crate::protocol::gate::GateCell;
 use crate::protocol::route::RouteCell;
 use crate::sys::sync::Mutex;
 
 use crate::engine::executor::inner::PoolChoice;
-use crate::engine::item::context::Current;
-use crate::engine::item::entry::Entry;
+use crate::engine::item::entry::{Entry, Header, steal};
 use crate::engine::item::latency::Timing;
 use crate::engine::pool::worker_pool::Pool;
-use crate::engine::trace;
+use crate::engine::worker::current::Current;
+use crate::engine::worker::shared::Worker;
 use crate::engine::worker::tally::{Account, Events};
 
-use super::flush::leave_gate;
 use super::workqueue::Queue;
 
 /// The slots of a shard, or of a whole queue, and the items that wait for a slot.
@@ -50,7 +51,7 @@ pub(crate) struct Shard {
     pub(crate) cpu_intensive: bool,
     /// The account in which workers count what they do for it.
     pub(crate) account: Arc<Account>,
-    queue: NonNull<Queue>,
+    pub(super) queue: NonNull<Queue>,
     pub(crate) timing: Timing,
     pub(crate) events: Events,
 }
@@ -73,32 +74,25 @@ impl Gate {
         self.waiting.get_or_init(Injector::new).push(entry);
     }
 
-    /// Counts this many entries as listed, which the caller has put on the list and which have no tickets. Calls
-    /// `start` with each entry that is to be started. Returns how many of the caller's entries a flush had found on
-    /// their way to the list. The caller has a handle of the queue.
-    pub(crate) fn list_many(&self, entries: usize, mut start: impl FnMut(Entry)) -> usize {
-        let mut coming = entries;
-        let mut counted = 0;
-        while coming > 0 {
-            let (Arrived { arrived, handed }, were_counted) = self.cell.list_many(coming);
-            coming -= arrived;
-            counted += if were_counted { arrived } else { 0 };
-            (0..handed).for_each(|_| start(self.next_active()));
-        }
-        counted
-    }
-
-    /// Takes the first entry of the list, which was given a slot, and traces its activation. The caller starts it.
-    pub(crate) fn next_active(&self) -> Entry {
-        let next = self.first_waiting();
-        trace::activate_work(&next);
-        next
-    }
-
     /// Takes the first entry of the list, which was given a slot.
     pub(crate) fn first_waiting(&self) -> Entry {
         let first = self.waiting.get().and_then(steal);
         first.expect("a slot was given to a listed item, and the list is empty")
+    }
+}
+
+impl Entry {
+    #[inline]
+    pub(crate) fn new(item: NonNull<Header>, shard: &Shard, ticket: Option<Ticket>, bound: bool) -> Self {
+        Self::at(shard, item, ticket, bound)
+    }
+
+    #[inline]
+    pub(crate) fn shard(&self) -> &Shard {
+        // SAFETY: entries are made for shards: by `new` above, and by `Shard::marker`. This entry is in flight in the
+        // shard's gate, or is a marker with a pin. A queue frees its shards only when nothing is in flight in its gates
+        // and it has no pin. So the shard outlives the entry, and with it the reference.
+        unsafe { &*self.shard_address().cast() }
     }
 }
 
@@ -287,37 +281,24 @@ pub(crate) fn with_shard(id: ShardId, act: impl FnOnce(&Shard)) {
     act(shard);
 }
 
-/// Completes an entry, run or not: tells the flushes, hands the slot on, and may free the queue. Returns the entry
-/// that the caller must start, if any.
-#[inline]
-pub(crate) fn complete(entry: Entry) -> Option<Entry> {
-    let shard = entry.shard();
-    let queue = shard.queue;
-    let gate = shard.gate();
-    // SAFETY: the entry is in flight in this gate until here.
-    let next = match unsafe { leave_gate(queue, &gate.cell, entry.ticket(), GateCell::complete) } {
-        Slot::Handed => Some(gate.next_active()),
-        Slot::Free => None,
-        Slot::Last => {
-            // SAFETY: the gate is closed, and its last entry gives up its hold.
-            unsafe { Queue::let_go(queue) };
-            None
-        }
-    };
-    entry.end();
-    next
-}
+impl Worker {
+    /// Returns the name of the queue of the item that the worker had when its word was `seen`. Takes locks for a moment.
+    pub(crate) fn queue_name(&self, seen: WorkerState) -> Option<String> {
+        self.with_queue(seen, |queue| queue.name().to_owned())
+    }
 
-/// Takes the first entry of a list. Returns `None` only if the list was seen empty.
-#[inline]
-pub(crate) fn steal(list: &Injector<Entry>) -> Option<Entry> {
-    loop {
-        match list.steal() {
-            Steal::Success(entry) => return Some(entry),
-            Steal::Empty => return None,
-            // Another thread took one meanwhile.
-            Steal::Retry => {}
-        }
+    /// Calls `look` with that item's queue, which is kept alive meanwhile. Takes locks for a moment.
+    pub(crate) fn with_queue<R>(&self, seen: WorkerState, look: impl FnOnce(&Queue) -> R) -> Option<R> {
+        self.with_shard(seen, |shard| look(shard.queue()))
+    }
+
+    /// Calls `act` with the shard of that item. The shard and its queue are kept alive meanwhile.
+    pub(crate) fn with_shard<R>(&self, seen: WorkerState, act: impl FnOnce(&Shard) -> R) -> Option<R> {
+        self.subject.with_shard(&self.cell, seen, |number, is_the_same| {
+            let mut result = None;
+            with_shard(number, |shard| result = is_the_same().then(|| act(shard)));
+            result
+        })
     }
 }
 

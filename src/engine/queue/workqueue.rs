@@ -20,10 +20,10 @@ use crate::protocol::holds::HoldCount;
 use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicUsize, Mutex, Ordering};
 
 use crate::engine::executor::inner::{ExecutorInner, PoolChoice};
-use crate::engine::item::context::Current;
 use crate::engine::item::entry::Entry;
 use crate::engine::item::timers::{Timer, TimerName};
 use crate::engine::pool::class::{Division, KeptClass};
+use crate::engine::worker::current::Current;
 use crate::engine::worker::rescuer::{OwnedRescuer, Rescuer};
 
 use super::shard::{self, Gate, Shard};

@@ -1,9 +1,7 @@
 //! How an item affects its worker: it enters and leaves guards, and describes itself.
 
-use crate::engine::item::waits;
-
-use super::bh;
 use super::worker_thread::WorkerThread;
+use super::{bh, current};
 
 impl WorkerThread {
     /// Stores the present item's description of itself.
@@ -23,7 +21,7 @@ impl WorkerThread {
                 self.woke_another();
             }
         } else if cfg!(debug_assertions) && depth == 0 && self.pool.spec.is_bh() {
-            bh::report_guard(waits::item_type());
+            bh::report_guard(current::executing().item_type());
         }
         self.sequence()
     }

@@ -212,7 +212,7 @@ impl Rescuer {
     fn serve(self: &Arc<Self>, worker: &WorkerThread) {
         let mut rescued = 0;
         while let Some(entry) = worker.pool.take_for(self) {
-            if !route::is_marker(&entry) {
+            if !entry.is_marker() {
                 entry.shard().events.rescued.raise();
                 trace::rescued(&entry, &worker.pool);
             }

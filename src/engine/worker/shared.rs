@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::WorkerId;
 use crate::policy::item::ShardId;
-use crate::policy::metering::surely_own;
+use crate::policy::metering::{as_nanos, surely_own};
 use crate::policy::worker::{Phase, WorkerState};
 use crate::protocol::alive::AliveCell;
 use crate::protocol::subject::SubjectCell;
@@ -16,11 +16,7 @@ use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::sys::thread::Sleeper;
 use crate::sys::{affinity, clock, thread_state};
 
-use crate::engine::item::item_type::ItemType;
-use crate::engine::queue::shard::{self, Shard};
-use crate::engine::queue::workqueue::Queue;
-
-use super::tally::meter::as_nanos;
+use crate::engine::item::entry::ItemType;
 
 /// See the module.
 #[derive(Debug)]
@@ -28,9 +24,9 @@ pub(crate) struct Worker {
     pub(crate) id: WorkerId,
     pub(crate) cell: WorkerCell,
     /// Written by the owner, before it begins an item.
-    pub(super) subject: SubjectCell<ItemType>,
+    pub(crate) subject: SubjectCell<ItemType>,
     /// Its clocks, as it has last read them.
-    pub(in super::super) reading: ReadingCell,
+    pub(crate) reading: ReadingCell,
     /// The CPU on which it was last seen. Used only if the pool's workers may run on different CPUs. Written by the
     /// worker itself, by a thread that places it, and by the manager. A hint.
     cpu: AtomicUsize,
@@ -50,7 +46,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Makes the shared side of a worker on the calling thread.
-    pub(in super::super) fn new(id: WorkerId, phase: Phase) -> Self {
+    pub(crate) fn new(id: WorkerId, phase: Phase) -> Self {
         Self {
             id,
             cell: WorkerCell::new(phase),
@@ -139,29 +135,6 @@ impl Worker {
         Some(unsafe { item_type.as_ref() }?.name())
     }
 
-    /// Returns the name of that item's queue. Takes locks for a moment.
-    pub(crate) fn queue_name(&self, seen: WorkerState) -> Option<String> {
-        self.with_queue(seen, |queue| queue.name().to_owned())
-    }
-
-    /// Calls `look` with that item's queue, which is kept alive meanwhile. Takes locks for a moment.
-    pub(crate) fn with_queue<R>(&self, seen: WorkerState, look: impl FnOnce(&Queue) -> R) -> Option<R> {
-        self.with_shard(seen, |shard| look(shard.queue()))
-    }
-
-    /// Calls `act` with the shard of that item. The shard and its queue are kept alive meanwhile.
-    pub(in super::super) fn with_shard<R>(
-        &self,
-        seen: WorkerState,
-        act: impl FnOnce(&Shard) -> R,
-    ) -> Option<R> {
-        self.subject.with_shard(&self.cell, seen, |number, is_the_same| {
-            let mut result = None;
-            shard::with_shard(number, |shard| result = is_the_same().then(|| act(shard)));
-            result
-        })
-    }
-
     /// Returns how long the worker has been at the item that it had when its word was `seen`. `None` if it had no
     /// item then, or has another one by now. The result is up to some milliseconds too high. Among items of
     /// microseconds it includes the time of earlier items.
@@ -181,7 +154,7 @@ impl Worker {
     }
 
     /// As [`cpu_time`](Self::cpu_time), for the present item, if it is one of this shard.
-    pub(in super::super) fn cpu_time_for(&self, shard: ShardId) -> Option<Duration> {
+    pub(crate) fn cpu_time_for(&self, shard: ShardId) -> Option<Duration> {
         let seen = self.cell.load();
         let (_, own) = self.subject.of(&self.cell, seen)?;
         if own == shard { self.cpu_time(seen) } else { None }

@@ -16,21 +16,18 @@ use crate::sys::fork::{self, Origin};
 use crate::sys::{self, affinity};
 
 use crate::engine::executor::core::{Core, PanicReport};
-use crate::engine::item::entry::Entry;
-use crate::engine::item::item_type::ItemType;
-use crate::engine::item::waits;
-use crate::engine::item::work_item::WorkItem;
+use crate::engine::item::entry::{ByWorker, Entry, ItemType};
+use crate::engine::item::work::WorkItem;
 use crate::engine::pool::worker_pool::Pool;
-use crate::engine::queue::route;
 use crate::engine::queue::shard::{self, Shard};
 use crate::engine::queue::workqueue::Queue;
+use crate::engine::queue::{admission, route};
 use crate::engine::trace;
 
+use super::current::{self, Current};
 use super::rescuer::Rescuer;
-use super::tally::meter::{Course, Meter};
-
 use super::shared::Worker;
-use crate::engine::item::context::Current;
+use super::tally::meter::{Course, Meter};
 
 /// The exit status of a process that ends by a panic, as in the standard library.
 const STATUS_OF_A_PANIC: i32 = 101;
@@ -139,9 +136,17 @@ impl WorkerThread {
         self.rescuer.is_some()
     }
 
+    /// Returns the worker that executes an entry.
+    #[inline]
+    pub(crate) fn of(by: ByWorker<'_>) -> &Self {
+        // SAFETY: `execute` below makes these of workers, and no other function does.
+        unsafe { by.worker() }
+    }
+
     #[inline]
     pub(crate) fn execute(&self, entry: Entry) {
-        entry.execute(self);
+        // SAFETY: workers are of this type, and no other function executes entries.
+        entry.execute(unsafe { ByWorker::new(self) });
     }
 
     pub(super) fn has_in_hand(&self) -> bool {
@@ -218,7 +223,7 @@ impl WorkerThread {
             item: entry.item().as_ptr(),
             work: work.map_or(std::ptr::null(), std::ptr::from_ref),
         }));
-        waits::begins(entry, item_type);
+        current::begins(entry, item_type);
         self.shared.subject.publish(item_type, shard.id());
         self.shared.cell.begin_item(if self.uncounted { Phase::Uncounted } else { Phase::Running });
     }
@@ -300,7 +305,7 @@ impl WorkerThread {
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
         self.item_ends();
-        if let Some(next) = shard::complete(entry) {
+        if let Some(next) = admission::complete(entry) {
             let departures = self.pool.departures.count();
             if let Some(rescuer) = &self.rescuer {
                 rescuer.hand_on(next, &self.pool);

@@ -2,9 +2,10 @@
 
 use std::io;
 
-use crate::engine::executor::placement::Slot;
 use crate::policy::topology::Topology;
 use crate::{BuildExecutorError, CpuSet, ExecutorBuilder, TopologySource};
+
+use crate::policy::environment::Slot;
 
 impl ExecutorBuilder {
     /// Chooses the CPUs of the topology that are used. Returns them with the real CPUs that serve them.

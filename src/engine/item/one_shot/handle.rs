@@ -14,10 +14,25 @@ use crate::sys::wait::Until;
 use crate::engine::item::entry::Header;
 use crate::engine::item::timers::TimerName;
 use crate::engine::item::waits;
+use crate::engine::item::waits::register::Target;
 use crate::engine::queue::shard::Gate;
 use crate::engine::refusal::WaitError;
 
-use super::{Head, Operations};
+/// The part of the cell that the handle knows. `repr(C)`: a pointer to the cell also points to its head, and to its
+/// header.
+#[repr(C)]
+pub(super) struct Head {
+    pub(super) header: Header,
+    pub(super) cell: OneShotCell,
+}
+
+/// The functions of a handle, for one type of cells.
+pub(super) struct Operations {
+    pub(super) drop_closure: unsafe fn(NonNull<Head>),
+    /// Moves the result to the memory at the second pointer.
+    pub(super) take_result: unsafe fn(NonNull<Head>, NonNull<()>),
+    pub(super) free: unsafe fn(NonNull<Head>),
+}
 
 /// The handle of a one-shot. Dropping it detaches the item, which runs nevertheless.
 pub(crate) struct RawHandle<T> {
@@ -85,7 +100,7 @@ impl<T> RawHandle<T> {
         let item = self.head.as_ptr().cast::<Header>().cast_const();
         waits::check_origin(self.origin)?;
         waits::check_one_shot(item, self.gate)?;
-        let target = waits::Target::OneShot { item, gate: self.gate, state: self.state() };
+        let target = Target::OneShot { item, gate: self.gate, state: self.state() };
         waits::wait(target, until, |until| self.state().wait(until))
     }
 

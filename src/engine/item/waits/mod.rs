@@ -8,9 +8,6 @@
 
 pub(crate) mod register;
 
-use crate::protocol::flush::Flush;
-use crate::protocol::one_shot::OneShotCell;
-use crate::protocol::signal::Signal;
 use crate::sys::fork::Origin;
 use crate::sys::wait::Until;
 
@@ -18,24 +15,13 @@ use crate::engine::queue::shard::{Gate, is_in_context};
 use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::WaitError;
 use crate::engine::user_code::report;
+use crate::engine::worker::current::Current;
 use crate::engine::worker::worker_thread;
 
-use super::context::{Current, current};
+use super::context::current;
 use super::entry::Header;
-use super::work_item::WorkItem;
-
-pub(crate) use self::register::{begins, closes_cycle, item_type, open_scope, slot_was_kept};
-
-/// The target of a wait.
-#[derive(Clone, Copy)]
-pub(crate) enum Target<'a> {
-    /// The end of a one-shot. `gate`: its lane.
-    OneShot { item: *const Header, gate: *const Gate, state: &'a OneShotCell },
-    /// A flush of the queue, which has begun.
-    Flush { queue: &'a Queue, flush: &'a Flush },
-    /// The signal of a reusable item: for the end of a run that has begun, or of a submission.
-    Work { item: &'a WorkItem, signal: &'a Signal },
-}
+use super::waits::register::Target;
+use super::work::WorkItem;
 
 /// Waits by `sleep`, which returns false if the time ran out first.
 pub(crate) fn wait(

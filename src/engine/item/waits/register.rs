@@ -27,24 +27,24 @@
 //! child without their items, and a thread of the parent may have held its lock.
 #![allow(unsafe_code, reason = "an item that waits keeps in memory what it is registered with")]
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use crate::policy::admission::Admission;
-use crate::policy::flush::Ticket;
 use crate::policy::waits::{Id, Need, Picture, Slots, Waiter};
+use crate::protocol::flush::Flush;
+use crate::protocol::one_shot::OneShotCell;
+use crate::protocol::signal::Signal;
 use crate::sys::fork::PerProcess;
 use crate::sys::sync::{Mutex, MutexGuard};
 
-use crate::engine::item::context::Current;
-use crate::engine::item::entry::Entry;
-use crate::engine::item::item_type::ItemType;
+use crate::engine::item::entry::{Entry, Header};
+use crate::engine::item::work::WorkItem;
 use crate::engine::queue::shard::Gate;
+use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::WaitError;
 use crate::engine::user_code::report;
+use crate::engine::worker::current::{Current, Executing, executing};
 use crate::engine::worker::worker_thread::{self, WorkerThread};
-
-use super::Target;
 
 /// Whether there is a register.
 const KEPT: bool = cfg!(debug_assertions);
@@ -61,20 +61,15 @@ impl Register {
     }
 }
 
-thread_local! {
-    /// The item that this worker executes.
-    static EXECUTING: Cell<Executing> = const {
-        Cell::new(Executing { item_type: None, gate: std::ptr::null(), ticket: None })
-    };
-}
-
+/// The target of a wait.
 #[derive(Clone, Copy)]
-struct Executing {
-    /// `None` before the first one.
-    item_type: Option<&'static ItemType>,
-    /// The gate in which the item holds a slot. In a bh context, this is not its lane.
-    gate: *const Gate,
-    ticket: Option<Ticket>,
+pub(crate) enum Target<'a> {
+    /// The end of a one-shot. `gate`: its lane.
+    OneShot { item: *const Header, gate: *const Gate, state: &'a OneShotCell },
+    /// A flush of the queue, which has begun.
+    Flush { queue: &'a Queue, flush: &'a Flush },
+    /// The signal of a reusable item: for the end of a run that has begun, or of a submission.
+    Work { item: &'a WorkItem, signal: &'a Signal },
 }
 
 /// An item that waits, or has open scopes, or both.
@@ -102,33 +97,10 @@ struct Members {
 /// Takes a wait out of the register when it is dropped.
 pub(crate) struct Registered(usize);
 
-impl Executing {
-    fn item_type(&self) -> &'static str {
-        self.item_type.map_or("", ItemType::name)
-    }
-}
-
 /// Takes a scope out of the register when it is dropped.
 pub(crate) struct OpenScope<'roll> {
     worker: Option<usize>,
     roll: &'roll Roll,
-}
-
-/// Notes that the calling worker begins to work for an entry.
-#[inline]
-pub(crate) fn begins(entry: &Entry, item_type: &'static ItemType) {
-    if KEPT {
-        EXECUTING.set(Executing {
-            item_type: Some(item_type),
-            gate: entry.shard().gate(),
-            ticket: entry.ticket(),
-        });
-    }
-}
-
-/// Returns the type of the item that the calling worker executes. Empty in a release build.
-pub(crate) fn item_type() -> &'static str {
-    EXECUTING.get().item_type()
 }
 
 /// Registers a wait without a timeout. Refuses and logs a wait that would never end.
@@ -291,7 +263,7 @@ fn slots(word: Admission) -> Slots {
 
 impl Node {
     fn new(current: Current) -> Self {
-        Self { current, executing: EXECUTING.get(), scopes: Vec::new(), target: None }
+        Self { current, executing: executing(), scopes: Vec::new(), target: None }
     }
 
     fn gate(&self) -> &Gate {

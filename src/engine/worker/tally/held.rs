@@ -11,7 +11,9 @@ use std::sync::{Arc, Weak};
 
 use crate::protocol::tally::TallyCell;
 
-use super::{Account, Worker};
+use crate::engine::worker::shared::Worker;
+
+use super::Account;
 
 /// How many cells a thread holds at most.
 pub(super) const MOST_HELD: usize = 256;

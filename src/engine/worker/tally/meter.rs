@@ -10,15 +10,16 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::metering::Metering;
+use crate::policy::metering::{Metering, as_nanos};
 use crate::policy::time::Time;
 use crate::protocol::tally::{Start, TallyCell};
 use crate::sys::{clock, thread_state};
 
+use crate::engine::COUNTED;
 use crate::engine::worker::shared::Worker;
 
+use super::Account;
 use super::held::{AccountId, Held};
-use super::{Account, COUNTED};
 
 /// How a worker's item went, as far as the worker's word tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -244,9 +245,4 @@ impl Drop for Meter {
 
 fn place_of(cell: &Arc<TallyCell>) -> NonNull<TallyCell> {
     NonNull::from(&**cell)
-}
-
-/// Returns CPU time in nanoseconds, which fit into 64 bits.
-pub(crate) fn as_nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -18,21 +18,14 @@ mod held;
 pub(crate) mod meter;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::policy::counters::Counters;
 use crate::policy::worker::Finding;
 use crate::protocol::tally;
 use crate::sys::sync::{AtomicU64, Ordering};
 
-use crate::engine::queue::shard::Shard;
+use crate::engine::COUNTED;
 
 use super::shared::Worker;
-
-use self::meter::as_nanos;
-
-/// Whether anything is counted.
-pub(crate) const COUNTED: bool = cfg!(not(cmwq_uncounted));
 
 /// The counts of all threads for one shard.
 pub(crate) type Account = tally::Account<Arc<Worker>>;
@@ -48,8 +41,8 @@ pub(crate) struct Events {
     pub(crate) panicked: Count,
     pub(crate) cancelled: Count,
     pub(crate) undeclared_blocks: Count,
-    /// The most CPU time that [`Shard::counters`] has returned, in nanoseconds.
-    told_cpu_time: AtomicU64,
+    /// The most CPU time that `Shard::counters` has returned, in nanoseconds.
+    pub(crate) told_cpu_time: AtomicU64,
 }
 
 /// A count that many threads raise.
@@ -63,7 +56,7 @@ impl Count {
         }
     }
 
-    fn load(&self) -> u64 {
+    pub(crate) fn load(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -76,37 +69,6 @@ impl Events {
             Finding::Hog => self.cpu_hogs.raise(),
             // The item has declared that it blocks, or does nothing wrong.
             Finding::Blocks | Finding::Runs => {}
-        }
-    }
-}
-
-impl Shard {
-    /// Returns its counts so far. The caller keeps it in memory. Not to be called in a forked process, since a thread
-    /// of the parent may have held the account's lock.
-    pub(crate) fn counters(&self) -> Counters {
-        let events = &self.events;
-        let mut at_it = Vec::new();
-        let tally = self.account.total(|worker| at_it.push(Arc::clone(worker)));
-        // The CPU time of the present items that is in no cell yet. Without the account's lock: each reading is a
-        // system call.
-        let in_flight = at_it.iter().filter_map(|worker| worker.cpu_time_for(self.id()));
-        let cpu_time = tally.cpu_time + in_flight.map(as_nanos).sum::<u64>();
-        // Never less than before, though the time of a present item may be charged to another shard in the end.
-        let told = events.told_cpu_time.fetch_max(cpu_time, Ordering::Relaxed).max(cpu_time);
-        Counters {
-            started: tally.started,
-            completed: tally.completed,
-            away: tally.away,
-            stolen: tally.stolen,
-            cpu_time: Duration::from_nanos(told),
-            cpu_hogs: events.cpu_hogs.load(),
-            concurrency_wakeups: events.concurrency_wakeups.load(),
-            repatriated: events.repatriated.load(),
-            maydays: events.maydays.load(),
-            rescued: events.rescued.load(),
-            panicked: events.panicked.load(),
-            cancelled: events.cancelled.load(),
-            undeclared_blocks: events.undeclared_blocks.load(),
         }
     }
 }

@@ -1,0 +1,359 @@
+//! Admission, waiting and completion: how an item comes into its gate, waits there for a slot, and leaves.
+//!
+//! 1. [`Queue::admit`] counts the item, in one read-modify-write of the gate's word. Below `max_active` the item has a
+//!    slot. Otherwise it waits.
+//! 2. [`Shard::wait`] puts the item's entry on the gate's waiting list, and counts it as listed.
+//! 3. [`complete`] takes the item out of the gate, and passes its slot on to the first entry of the list.
+//!
+//! While a flush of the queue counts or waits, each of these steps has a second form, under the lock of the queue's
+//! flushes: see `flush`. A gate whose door is not open asks `drain` which callers it lets in.
+#![allow(unsafe_code, reason = "an item that leaves its gate may be the last user of its queue")]
+
+use std::ptr::NonNull;
+
+use crate::policy::admission::{AdmitMany, Admitted, Arrived, Door, NotAdmitted, Slot};
+use crate::policy::flush::Ticket;
+use crate::protocol::flush::Rest;
+use crate::protocol::gate::{Came, GateCell, Left};
+
+use crate::engine::item::entry::Entry;
+use crate::engine::refusal::QueueError;
+use crate::engine::trace;
+
+use super::route;
+use super::shard::{Gate, Shard};
+use super::workqueue::Queue;
+
+/// The admission of an item to a gate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pass {
+    pub(crate) ticket: Option<Ticket>,
+    /// False: the item goes to the waiting list.
+    pub(crate) has_slot: bool,
+}
+
+/// The admission of several items in one step.
+#[derive(Debug)]
+pub(crate) struct BatchPass {
+    pub(crate) ticket: Option<Ticket>,
+    pub(crate) admitted: Admitted,
+}
+
+impl BatchPass {
+    pub(crate) fn one(pass: Pass) -> Self {
+        Self { ticket: pass.ticket, admitted: Admitted::one(pass.has_slot) }
+    }
+}
+
+impl Queue {
+    /// Admits an item to a gate.
+    #[inline]
+    pub(crate) fn admit(&self, gate: &Gate) -> Result<Pass, QueueError> {
+        match gate.cell.admit() {
+            Came::Started => Ok(Pass { ticket: None, has_slot: true }),
+            Came::Waits => Ok(Pass { ticket: None, has_slot: false }),
+            Came::Flushing | Came::Not(_) => self.admit_otherwise(gate),
+        }
+    }
+
+    /// A function of its own, to keep the common path short.
+    #[cold]
+    fn admit_otherwise(&self, gate: &Gate) -> Result<Pass, QueueError> {
+        match self.pass(gate, false) {
+            Ok(pass) => Ok(pass),
+            Err(NotAdmitted::Door) => self.admit_chained(gate),
+            Err(NotAdmitted::Full) => Err(QueueError::Full),
+        }
+    }
+
+    /// Admits an item, if the gate lets it in. `chained`: the item continues work that is in flight.
+    pub(crate) fn pass(&self, gate: &Gate, chained: bool) -> Result<Pass, NotAdmitted> {
+        let came = if chained { gate.cell.admit_chained() } else { gate.cell.admit() };
+        let (came, ticket) = match came {
+            Came::Flushing => {
+                self.flush.admit(|| gate.cell.admit_beside_flush(chained), |came| came.admitted())
+            }
+            came => (came, None),
+        };
+        match came {
+            Came::Started => Ok(Pass { ticket, has_slot: true }),
+            Came::Waits => Ok(Pass { ticket, has_slot: false }),
+            Came::Not(reason) => Err(reason),
+            Came::Flushing => unreachable!("a gate asks for the lock of the flushes while it is held"),
+        }
+    }
+
+    /// Admits up to `items` items, at least one: as many as there is room for, and as fit into one step. The first
+    /// ones have slots; the others go to the waiting list.
+    pub(crate) fn admit_many(&self, gate: &Gate, items: usize) -> Result<BatchPass, QueueError> {
+        // A door that is not open admits one item at a time, if any. So only one place is taken: other issuers
+        // may need the others.
+        let items = if gate.cell.load().door() == Door::Open { items } else { 1 };
+        let room = self.become_pending(items);
+        if room == 0 {
+            return Err(QueueError::Full);
+        }
+        let admitted = match gate.cell.is_full() {
+            true => Err(QueueError::Full),
+            false => match self.pass_many(gate, room) {
+                Ok(admitted) => Ok(admitted),
+                // The door is not open, so one item comes.
+                Err(NotAdmitted::Door) => self.admit_chained(gate).map(BatchPass::one),
+                Err(NotAdmitted::Full) => Err(QueueError::Full),
+            },
+        };
+        let came = admitted.as_ref().map_or(0, |pass| pass.admitted.items());
+        if came < room {
+            self.left_pending_many(room - came);
+        }
+        admitted
+    }
+
+    /// Admits as many of these items as fit into one step, but at least one.
+    pub(crate) fn pass_many(&self, gate: &Gate, items: usize) -> Result<BatchPass, NotAdmitted> {
+        let (answer, ticket) = match gate.cell.admit_many(items) {
+            AdmitMany::Flushing => self.flush.admit(
+                || gate.cell.admit_many_beside_flush(items),
+                |answer| if let AdmitMany::In(admitted) = answer { Some(*admitted) } else { None },
+            ),
+            answer => (answer, None),
+        };
+        match answer {
+            AdmitMany::In(admitted) => Ok(BatchPass { ticket, admitted }),
+            AdmitMany::Refused => Err(NotAdmitted::Door),
+            AdmitMany::Full => Err(NotAdmitted::Full),
+            AdmitMany::Flushing => unreachable!("a gate asks for the lock of the flushes while it is held"),
+        }
+    }
+
+    /// Undoes the admission of an item that is not queued after all. Returns what becomes of its slot. The caller has a
+    /// handle.
+    #[cold]
+    pub(crate) fn give_back(&self, gate: &Gate, pass: Pass) -> Slot {
+        match pass.ticket {
+            _ if pass.has_slot => {
+                // SAFETY: the caller keeps the queue in memory.
+                unsafe { leave_gate(self.this(), &gate.cell, pass.ticket, GateCell::complete) }
+            }
+            None => {
+                let left = gate.cell.withdraw();
+                if left.was_counted {
+                    // SAFETY: the item was counted, and this is its only report.
+                    unsafe { report(self.this()) };
+                    self.arrived(1);
+                }
+                left.slot
+            }
+            Some(ticket) => {
+                let leave = || gate.cell.withdraw();
+                let (left, rest) = self.flush.withdraw(ticket, leave, self.gate_cells(), list);
+                // SAFETY: the caller keeps the queue in memory.
+                unsafe { settle(self.this(), rest) };
+                left.slot
+            }
+        }
+    }
+
+    /// Notes that this many items, which a flush had found on their way to the waiting list, are on the list, or are
+    /// not queued after all. The caller has a handle.
+    #[cold]
+    fn arrived(&self, items: usize) {
+        let rest = self.flush.arrived(items as u64, self.gate_cells(), list);
+        // SAFETY: the caller keeps the queue in memory.
+        unsafe { settle(self.this(), rest) };
+    }
+
+    pub(super) fn gate_cells(&self) -> impl Iterator<Item = &GateCell> + Clone {
+        self.gates().map(|gate| &*gate.cell)
+    }
+}
+
+impl Shard {
+    /// Puts an entry that was admitted to wait on the gate's list. The caller has a handle of the queue.
+    pub(crate) fn wait(&self, entry: Entry) {
+        if entry.has_ticket() {
+            return self.bring(entry);
+        }
+        let gate = self.gate();
+        gate.push_waiting(entry);
+        let listed = gate.cell.list();
+        if listed.handed {
+            self.start_first_waiting();
+        }
+        if listed.was_counted {
+            self.queue().arrived(1);
+        }
+    }
+
+    /// A function of its own, to keep the common path short.
+    #[cold]
+    fn start_first_waiting(&self) {
+        route::submit(self.gate().next_active());
+    }
+
+    /// Passes an entry with a ticket to the flushes, which list it as soon as all earlier items are listed.
+    #[cold]
+    fn bring(&self, entry: Entry) {
+        let Some(ticket) = entry.ticket() else { return };
+        let (queue, gate) = (self.queue(), &self.gate().cell);
+        let rest = queue.flush.bring((ticket, gate), entry, queue.gate_cells(), list);
+        // SAFETY: the caller keeps the queue in memory.
+        unsafe { settle(queue.this(), rest) };
+    }
+
+    /// Notes that this many of its entries, which a flush had found on their way to the list, are listed now. The
+    /// caller has a handle of the queue.
+    pub(crate) fn arrived(&self, items: usize) {
+        if items > 0 {
+            self.queue().arrived(items);
+        }
+    }
+}
+
+impl Gate {
+    /// Counts this many entries as listed, which the caller has put on the list and which have no tickets. Calls
+    /// `start` with each entry that is to be started. Returns how many of the caller's entries a flush had found on
+    /// their way to the list. The caller has a handle of the queue.
+    pub(crate) fn list_many(&self, entries: usize, mut start: impl FnMut(Entry)) -> usize {
+        let mut coming = entries;
+        let mut counted = 0;
+        while coming > 0 {
+            let (Arrived { arrived, handed }, were_counted) = self.cell.list_many(coming);
+            coming -= arrived;
+            counted += if were_counted { arrived } else { 0 };
+            (0..handed).for_each(|_| start(self.next_active()));
+        }
+        counted
+    }
+
+    /// Takes the first entry of the list, which was given a slot, and traces its activation. The caller starts it.
+    pub(crate) fn next_active(&self) -> Entry {
+        let next = self.first_waiting();
+        trace::activate_work(&next);
+        next
+    }
+}
+
+/// Puts an entry on its gate's list, under the lock of the flushes. Returns the entry to start, if any.
+fn list(entry: Entry) -> Option<Entry> {
+    let shard: *const Shard = entry.shard();
+    // SAFETY: the thread that has the lock keeps the queue in memory, and the queue its shards.
+    let gate = unsafe { &*shard }.gate();
+    gate.push_waiting(entry);
+    gate.cell.list_held().then(|| gate.first_waiting())
+}
+
+/// Completes an entry, run or not: tells the flushes, hands the slot on, and may free the queue. Returns the entry
+/// that the caller must start, if any.
+#[inline]
+pub(crate) fn complete(entry: Entry) -> Option<Entry> {
+    let shard = entry.shard();
+    let queue = shard.queue;
+    let gate = shard.gate();
+    // SAFETY: the entry is in flight in this gate until here.
+    let next = match unsafe { leave_gate(queue, &gate.cell, entry.ticket(), GateCell::complete) } {
+        Slot::Handed => Some(gate.next_active()),
+        Slot::Free => None,
+        Slot::Last => {
+            // SAFETY: the gate is closed, and its last entry gives up its hold.
+            unsafe { Queue::let_go(queue) };
+            None
+        }
+    };
+    entry.end();
+    next
+}
+
+/// Takes an item out of its gate by `leave`, and tells the flushes that wait for it. Returns what becomes of its slot.
+///
+/// # Safety
+///
+/// The item was admitted to this gate of the queue, with this ticket. Afterwards the item keeps the queue in memory
+/// only if its slot was handed on, or if it was the last one of a closed gate.
+#[inline]
+pub(crate) unsafe fn leave_gate(
+    queue: NonNull<Queue>,
+    gate: &GateCell,
+    ticket: Option<Ticket>,
+    leave: impl FnOnce(&GateCell) -> Left,
+) -> Slot {
+    match ticket {
+        None => {
+            let left = leave(gate);
+            if left.was_counted {
+                // SAFETY: the item was counted, and this is its only report.
+                unsafe { report(queue) };
+            }
+            left.slot
+        }
+        // SAFETY: the caller promises it.
+        Some(ticket) => unsafe { leave_with_ticket(queue, gate, ticket, leave) },
+    }
+}
+
+/// # Safety
+///
+/// As of [`leave_gate`].
+#[cold]
+unsafe fn leave_with_ticket(
+    queue: NonNull<Queue>,
+    gate: &GateCell,
+    ticket: Ticket,
+    leave: impl FnOnce(&GateCell) -> Left,
+) -> Slot {
+    // SAFETY: the item keeps the queue in memory until it has left the gate. The lock is released after that; until
+    // then the hold that is taken here keeps the queue.
+    let queue = unsafe { queue.as_ref() }.held();
+    // SAFETY: the hold keeps the queue.
+    let (left, rest) = unsafe { queue.as_ref() }.flush.complete(ticket, || leave(gate));
+    debug_assert!(!rest.ends_count, "an item with a ticket is not counted");
+    rest.wake();
+    // SAFETY: this gives up the hold from above.
+    unsafe { Queue::let_go(queue) };
+    left.slot
+}
+
+/// Reports that a counted item has left its gate. The last report ends the count.
+///
+/// # Safety
+///
+/// To be called once for each counted item.
+#[cold]
+unsafe fn report(queue: NonNull<Queue>) {
+    // SAFETY: the count cannot end without this report, and has a hold of the queue. The queue may be freed before
+    // the call returns; but the call refers to one atomic word only.
+    if unsafe { queue.as_ref() }.flush.unreported.report() {
+        // SAFETY: only this thread ends the count.
+        let rest = unsafe { queue.as_ref().flush.end_count(queue.as_ref().gate_cells()) };
+        // SAFETY: the hold of the count keeps the queue in memory.
+        unsafe { settle(queue, rest) };
+    }
+}
+
+/// Finishes a step of the flushes, without their lock: wakes threads, starts entries, lists more of them, and gives
+/// up the hold of a count that is over.
+///
+/// # Safety
+///
+/// The caller keeps the queue in memory, or the hold of the count that ends here does.
+pub(super) unsafe fn settle(queue: NonNull<Queue>, mut rest: Rest<Entry>) {
+    let ends_count = rest.ends_count;
+    loop {
+        let (started, lists_more) = (std::mem::take(&mut rest.started), rest.lists_more);
+        rest.wake();
+        for entry in started {
+            trace::activate_work(&entry);
+            route::submit(entry);
+        }
+        if !lists_more {
+            break;
+        }
+        // SAFETY: the caller promises it.
+        let queue = unsafe { queue.as_ref() };
+        rest = queue.flush.list_more(queue.gate_cells(), list);
+    }
+    if ends_count {
+        // SAFETY: this gives up the hold of the count, which ends once.
+        unsafe { Queue::let_go(queue) };
+    }
+}
