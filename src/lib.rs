@@ -349,13 +349,11 @@ pub use self::queue::{ScopedJoinHandle, WorkQueue, WorkQueueBuilder};
 #[cfg(not(cmwq_loom))]
 pub use self::work::Work;
 #[cfg(not(cmwq_loom))]
-pub use crate::engine::executor::core::PanicReport;
+pub use crate::engine::executor::reports::{PanicReport, StallReport, StalledWorker};
 #[cfg(not(cmwq_loom))]
 pub use crate::engine::item::scope::Scope;
 #[cfg(not(cmwq_loom))]
 pub use crate::engine::manager::offenders::Offender;
-#[cfg(not(cmwq_loom))]
-pub use crate::engine::manager::watchdog::{StallReport, StalledWorker};
 #[cfg(not(cmwq_loom))]
 pub use crate::engine::refusal::{QueueError, ShutdownError, WaitError};
 pub use policy::attrs::{Attrs, EffectiveAttrs};

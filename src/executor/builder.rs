@@ -12,19 +12,21 @@ use std::time::Duration;
 
 use crate::observe::Snapshot;
 use crate::policy::crew::CrewLimits;
+use crate::policy::environment::Slot;
 use crate::policy::threads::default_cap;
 use crate::policy::topology::Topology;
 use crate::{AffinityScope, BuildExecutorError, CpuSet, Executor, GlobalExecutor, TopologySource, sys};
 
-use crate::engine::executor::core::{Core, Hooks, PanicReport, ProgressCheck, Settings};
+use crate::engine::executor::core::Core;
 use crate::engine::executor::environment::Watch;
 use crate::engine::executor::inner::{ExecutorInner, NiceLevels};
 use crate::engine::executor::placement::Placement;
+use crate::engine::executor::reports::PanicReport;
+use crate::engine::executor::settings::{Hooks, Settings};
+use crate::engine::executor::upkeep::Upkeep;
 use crate::engine::manager::bell::Bell;
-use crate::engine::manager::detection;
-use crate::engine::manager::inbox::ManagerHandle;
+use crate::engine::manager::{detection, manager_thread};
 use crate::engine::pool::worker_pool::Pool;
-use crate::policy::environment::Slot;
 
 use self::self_management::SelfManagement;
 use super::GLOBAL;
@@ -313,22 +315,20 @@ impl ExecutorBuilder {
             probe,
             hog_threshold: self.self_management.hog_threshold(),
             watchdog_threshold: self.self_management.watchdog_threshold(),
-            progress_check: self
-                .progress_check
-                .map(|patience| ProgressCheck { patience, stuck: abort_with_dump }),
+            patience: self.progress_check,
         };
         let environment = Watch::new(&slots, Arc::new(Bell::new(detection.pause)));
         let placement = Placement::new(slots, self.random_placement);
-        let core = Arc::new(Core::new(
-            settings,
+        let upkeep = Arc::new(Upkeep::new(
+            Core::new(settings, environment),
             2 * placement.slots(),
-            environment,
             (detection.shortfall, detection.ready),
+            abort_with_dump,
         ));
-        let manager = ManagerHandle::start(&core);
+        let manager = manager_thread::start(&upkeep);
         let parts = (placement, cpus, topology);
         let inner = ExecutorInner::new(
-            core,
+            upkeep,
             parts,
             self.default_scope,
             nice,
@@ -362,8 +362,8 @@ impl ExecutorBuilder {
 }
 
 /// Called when the progress check is on and has found a lost wake-up.
-fn abort_with_dump(core: &Core, pool: &Pool, since: Duration) {
-    let snapshot = Snapshot::of_pools(core);
+fn abort_with_dump(upkeep: &Upkeep, pool: &Pool, since: Duration) {
+    let snapshot = Snapshot::of_pools(upkeep);
     let text =
         format!("cmwq: {:?} has had work and no worker on it for {since:?}\n{snapshot}\n", pool.spec.kind);
     // `eprintln` does not do: a test harness captures its output, and loses it when the process aborts.

@@ -266,9 +266,8 @@ impl Executor {
     }
 
     fn offenders(&self, list: impl FnOnce(&Offenders) -> Vec<Offender>) -> Vec<Offender> {
-        let core = &self.inner.core;
         // In a forked process the lock may be held for ever.
-        if core.origin.is_forked() { Vec::new() } else { list(&core.offenders) }
+        if self.inner.origin.is_forked() { Vec::new() } else { list(&self.inner.upkeep.offenders) }
     }
 }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::executor::placement::Place;
 use crate::sys::wait::Until;
 use crate::{Executor, JoinHandle, QueueError, RunOnCpuError, WorkQueue};
+
+use crate::engine::item::place::Place;
 
 impl Executor {
     /// Runs `f` on this CPU, and waits for it under a blocking guard. Returns its result.

@@ -5,15 +5,6 @@ use std::process;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::engine::executor::core::Core;
-use crate::engine::executor::inner::ExecutorInner;
-use crate::engine::pool::spec::PoolKind;
-use crate::engine::pool::worker_pool::Pool;
-use crate::engine::queue::facts::{QueueFacts, ThreadFacts};
-use crate::engine::queue::shard::Shard;
-use crate::engine::queue::workqueue::{Limit, Queue, Unbound};
-use crate::engine::worker::rescuer::Rescuer;
-use crate::engine::worker::shared::Worker;
 use crate::policy::attrs::EffectiveAttrs;
 use crate::policy::counters::Counters;
 use crate::policy::cpu_set::CpuSet;
@@ -25,6 +16,16 @@ use crate::policy::worker::{Phase, WorkerState as Word};
 use crate::sys::sync::Ordering;
 use crate::sys::{self, clock};
 
+use crate::engine::executor::inner::ExecutorInner;
+use crate::engine::executor::upkeep::Upkeep;
+use crate::engine::pool::calls::Rescuer;
+use crate::engine::pool::spec::PoolKind;
+use crate::engine::pool::worker_pool::Pool;
+use crate::engine::queue::facts::{QueueFacts, ThreadFacts};
+use crate::engine::queue::shard::Shard;
+use crate::engine::queue::workqueue::{Limit, Queue, Unbound};
+use crate::engine::worker::shared::Worker;
+
 use super::monitor::MonitorRow;
 use super::snapshot::{
     PodSnapshot, PoolSnapshot, QueueKind, QueueSnapshot, RescuerSnapshot, RunningItem, ScopeSnapshot,
@@ -33,14 +34,14 @@ use super::snapshot::{
 
 impl Snapshot {
     pub(crate) fn take(executor: &ExecutorInner) -> Self {
-        let mut snapshot = Self::without_pools(&executor.core);
+        let mut snapshot = Self::without_pools(&executor.upkeep);
         snapshot.cpus = executor.cpus.clone();
         let Some(defaults) = executor.defaults() else { return snapshot };
         snapshot.scopes = scopes(&executor.topology, &executor.cpus, defaults.scope);
         snapshot.unbound_cpus = defaults.cpus;
         let pins = executor.queues.pins();
         let queues: Vec<_> = pins.iter().map(|queue| Seen::of(queue)).collect();
-        let pools = Pools::of(&executor.core, &queues);
+        let pools = Pools::of(&executor.upkeep, &queues);
         let ids = pools.ids();
         snapshot.pools = pools.snapshots();
         // The process is not a forked one, since there are defaults.
@@ -49,43 +50,44 @@ impl Snapshot {
     }
 
     /// Takes a snapshot without queues.
-    pub(crate) fn of_pools(core: &Core) -> Self {
-        let mut snapshot = Self::without_pools(core);
+    pub(crate) fn of_pools(upkeep: &Upkeep) -> Self {
+        let mut snapshot = Self::without_pools(upkeep);
         if !snapshot.forked {
-            snapshot.pools = Pools::of(core, &[]).snapshots();
+            snapshot.pools = Pools::of(upkeep, &[]).snapshots();
         }
         snapshot
     }
 
-    fn without_pools(core: &Core) -> Self {
+    fn without_pools(upkeep: &Upkeep) -> Self {
+        let core = &*upkeep.core;
         let forked = core.origin.is_forked();
         // In a forked process locks may be held for ever.
-        let here = (!forked).then_some(core);
-        let environment = here.map(|core| core.environment.present().cpus);
+        let here = (!forked).then_some(upkeep);
+        let environment = here.map(|upkeep| upkeep.core.environment.present().cpus);
         Self {
             format: Self::FORMAT,
             pid: process::id(),
             prefix: core.settings.name_prefix.clone(),
             time: since_epoch(),
             forked,
-            threads: here.map_or(0, Core::threads),
+            threads: here.map_or(0, |_| core.threads()),
             max_threads: Some(core.settings.max_threads).filter(|most| *most != usize::MAX),
-            thread_limit_reached: core.was_thread_limit_reached(),
+            thread_limit_reached: upkeep.was_thread_limit_reached(),
             portable: sys::PORTABLE,
             nice_denied: core.denials.nice_denied(),
             affinity_denied: core.denials.affinity_denied(),
             lost_cpus: environment.as_ref().map_or_else(CpuSet::new, |environment| environment.lost()),
             cpu_quota: environment.and_then(|environment| Some(environment.quota()?.cpus())),
-            detection: here.map_or(Detection::Off, |core| core.settings.detection),
-            detection_fallback: here.and_then(|core| core.shortfall.reason()),
-            stalls: core.stalls.load(Ordering::Relaxed),
+            detection: here.map_or(Detection::Off, |_| core.settings.detection),
+            detection_fallback: here.and_then(|upkeep| upkeep.shortfall.reason()),
+            stalls: upkeep.stalls.load(Ordering::Relaxed),
             cpus: CpuSet::new(),
             unbound_cpus: CpuSet::new(),
             scopes: Vec::new(),
             pools: Vec::new(),
             queues: Vec::new(),
-            hogs: here.map_or_else(Vec::new, |core| core.offenders.hogs()),
-            undeclared_blockers: here.map_or_else(Vec::new, |core| core.offenders.blockers()),
+            hogs: here.map_or_else(Vec::new, |upkeep| upkeep.offenders.hogs()),
+            undeclared_blockers: here.map_or_else(Vec::new, |upkeep| upkeep.offenders.blockers()),
         }
     }
 }
@@ -141,9 +143,9 @@ struct Uses {
 
 impl Pools {
     /// The pools that are in use, and the pools to which these queues lead.
-    fn of(core: &Core, queues: &[Seen<'_>]) -> Self {
+    fn of(upkeep: &Upkeep, queues: &[Seen<'_>]) -> Self {
         let mut pools = BTreeMap::new();
-        for pool in core.pools().into_iter().filter(|pool| pool.is_in_use()) {
+        for pool in upkeep.pools.all().into_iter().filter(|pool| pool.is_in_use()) {
             pools.insert(PoolKey::of(&pool), (pool, Uses::default()));
         }
         for queue in queues {

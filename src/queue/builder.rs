@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::engine::queue::workqueue::{Limit, QueueHandle, QueueKind, QueueSpec, Unbound};
-use crate::engine::worker::rescuer::OwnedRescuer;
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT, NO_LIMIT};
 use crate::{Attrs, BuildQueueError, Executor, WorkQueue, blocking};
+
+use crate::engine::pool::calls::OwnedRescuer;
+use crate::engine::queue::workqueue::{Limit, QueueHandle, QueueKind, QueueSpec, Unbound};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use crate::engine::executor::placement::Place;
-use crate::engine::item::entry::ItemType;
-use crate::engine::item::periodic;
-use crate::engine::queue::workqueue::Queue;
 use crate::policy::item::Arm;
 use crate::{EnableError, JoinHandle, PeriodicHandle, QueueError, Refused, Work, WorkQueue};
+
+use crate::engine::item::entry::ItemType;
+use crate::engine::item::periodic;
+use crate::engine::item::place::Place;
+use crate::engine::queue::workqueue::Queue;
 
 impl WorkQueue {
     /// Queues a reusable item after `delay`. Returns true if the item is pending by this call. Returns false if it was

@@ -1,7 +1,8 @@
 //! Queueing without a handle.
 
-use crate::engine::executor::placement::Place;
 use crate::{Refused, WorkQueue};
+
+use crate::engine::item::place::Place;
 
 /// Items without a handle.
 impl WorkQueue {

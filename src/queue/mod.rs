@@ -14,13 +14,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::executor::placement::Place;
-use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
 use crate::sys::wait::Until;
 use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work};
 
+use crate::engine::item::place::Place;
+use crate::engine::queue::workqueue::{Queue, QueueHandle};
+
 use self::builder::Kind;
+
 pub use self::builder::WorkQueueBuilder;
 pub use self::scope::ScopedJoinHandle;
 

@@ -8,9 +8,9 @@ use crate::policy::nearby::Nearby;
 use crate::policy::pods::AffinityScope;
 use crate::policy::topology::Topology;
 use crate::sys::fork::Origin;
-use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
+use crate::sys::sync::{AtomicUsize, Mutex};
 
-use crate::engine::pool::class::{Class, ClassUser, Division};
+use crate::engine::pool::class::{Class, Division, PoolChoice};
 use crate::engine::pool::spec::{PoolKind, PoolSpec};
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::queue::register::Register;
@@ -18,7 +18,8 @@ use crate::engine::queue::workqueue::QueueKind;
 use crate::engine::refusal::QueueError;
 
 use super::core::Core;
-use super::placement::{Place, Placement};
+use super::placement::Placement;
+use super::upkeep::Upkeep;
 
 /// What the handles and the queues of an executor share. When it is dropped, the executor's threads end.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(crate) struct ExecutorInner {
     /// A copy of `core.origin`, which issuers reach without `core`.
     pub(crate) origin: Origin,
     pub(crate) core: Arc<Core>,
+    pub(crate) upkeep: Arc<Upkeep>,
     pub(crate) placement: Placement,
     /// The executor's CPUs, by the numbers of the topology.
     pub(crate) cpus: CpuSet,
@@ -40,7 +42,7 @@ pub(crate) struct ExecutorInner {
     /// Which slots serve a CPU or node. Derived when first used.
     nearby: OnceLock<Nearby>,
     /// Counts items that were queued for a node from elsewhere. They take turns among the node's CPUs.
-    turns: AtomicUsize,
+    pub(crate) turns: AtomicUsize,
     /// By slot. A CPU's pools are made when first used.
     per_cpu: Box<[CpuPools]>,
 }
@@ -59,24 +61,9 @@ pub(crate) struct NiceLevels {
     pub(crate) high: i32,
 }
 
-/// Where a shard's items go.
-#[derive(Debug)]
-pub(crate) struct PoolChoice {
-    pub(crate) pool: Arc<Pool>,
-    /// Keeps the pool open, if it is an unbound one.
-    pub(crate) user: Option<ClassUser>,
-}
-
-impl PoolChoice {
-    /// Returns the class, on which the caller calls [`attend`](Class::attend).
-    pub(crate) fn class(&self) -> Option<Arc<Class>> {
-        self.user.as_ref().map(|user| Arc::clone(user.class()))
-    }
-}
-
 impl ExecutorInner {
     pub(crate) fn new(
-        core: Arc<Core>,
+        upkeep: Arc<Upkeep>,
         (placement, cpus, topology): (Placement, CpuSet, Topology),
         default_scope: AffinityScope,
         nice: NiceLevels,
@@ -84,8 +71,9 @@ impl ExecutorInner {
     ) -> Self {
         let per_cpu = (0..placement.slots()).map(|_| CpuPools::default()).collect();
         Self {
-            origin: core.origin,
-            core,
+            origin: upkeep.core.origin,
+            core: Arc::clone(&upkeep.core),
+            upkeep,
             placement,
             defaults: Mutex::new(AttrDefaults { scope: default_scope, cpus: cpus.clone() }),
             cpus,
@@ -114,33 +102,16 @@ impl ExecutorInner {
                     Some(division) if division.is_of(attrs) => known.insert(division),
                     _ => known.insert(Division::of(attrs, &self.topology)),
                 };
-                let make = |key| Class::new(key, &self.topology, &self.placement);
-                let user = known.user(|key| self.core.class(key, make));
+                let pools = &self.upkeep.pools;
+                let make = |key| Class::new(key, &self.topology, &self.placement, Arc::clone(pools));
+                let user = known.user(|key| pools.class(key, make));
                 let pod = known.pod_for(self.placement.slot_info(slot).cpu, &self.topology);
-                PoolChoice { pool: user.pool(pod, &self.core), user: Some(user) }
+                PoolChoice { pool: user.pool(pod), user: Some(user) }
             }
         }
     }
 
-    /// Returns the place of a CPU of the topology: the CPU itself, or one near it if the executor does not use it.
-    pub(crate) fn place_on_cpu(&self, cpu: usize) -> Result<Place, QueueError> {
-        let slot = self.nearby()?.slot_of_cpu(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
-        Ok(Place::Slot(slot))
-    }
-
-    /// Returns a place on a node of the topology: the issuer's own CPU if it belongs to the node, or else the node's
-    /// CPUs in turn. If the executor uses no CPU of the node, the issuer's own CPU.
-    pub(crate) fn place_on_node(&self, node: usize) -> Result<Place, QueueError> {
-        let slots = self.nearby()?.slots_of_node(node).ok_or(QueueError::UnknownNode { node })?;
-        let here = self.placement.slot_for(Place::Here);
-        if slots.is_empty() || slots.contains(&here) {
-            return Ok(Place::Slot(here));
-        }
-        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-        Ok(Place::Slot(slots[turn % slots.len()]))
-    }
-
-    fn nearby(&self) -> Result<&Nearby, QueueError> {
+    pub(crate) fn nearby(&self) -> Result<&Nearby, QueueError> {
         if self.origin.is_forked() {
             // Another thread of the parent may have been deriving this, and in the child no thread completes that.
             return Err(QueueError::Forked);
@@ -166,7 +137,7 @@ impl ExecutorInner {
                 managed: true,
             };
             let pool = Pool::new(spec, Arc::clone(&self.core), None);
-            self.core.register(&pool);
+            self.upkeep.pools.add(&pool);
             pool.adapt(&self.core.environment.present());
             pool
         };

@@ -1,4 +1,4 @@
-//! The CPU on which an item is queued: the issuer's own, if the executor uses it.
+//! The slots of an executor, and the real CPUs behind them.
 //!
 //! The executor's CPUs are numbered by *slots*, 0 to n − 1. On the real machine a slot is a CPU. In a made-up
 //! topology, one real CPU may serve several slots: a worker of a slot queues on its own slot, and another thread
@@ -6,51 +6,19 @@
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::environment::Slot;
-use crate::sys::sync::{AtomicU64, Ordering};
-use crate::sys::{affinity, thread};
-
-use crate::engine::pool::spec::PoolKind;
-use crate::engine::worker::worker_thread;
+use crate::sys::sync::AtomicU64;
 
 /// The slots of an executor, and how an item gets its slot.
 #[derive(Debug)]
 pub(crate) struct Placement {
-    slots: Box<[Slot]>,
+    pub(crate) slots: Box<[Slot]>,
     /// Indexed by real CPU: the slot for issuers that run there.
-    by_cpu: Box<[u32]>,
-    mode: Mode,
-}
-
-/// The place that an issuer wants for an item.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
-    /// Near the issuer.
-    Here,
-    /// Near the CPU of this slot, on which the issuer was.
-    Near(usize),
-    /// On the CPU of this slot, in any mode of placement, and in its pod.
-    Slot(usize),
-}
-
-impl Place {
-    /// Returns whether the issuer named it, so that the item stays there.
-    #[inline]
-    pub(crate) fn is_bound(self) -> bool {
-        matches!(self, Self::Slot(_))
-    }
-
-    /// Returns the slot that the issuer named, if any.
-    #[inline]
-    pub(crate) fn named(self) -> Option<usize> {
-        match self {
-            Self::Slot(slot) => Some(slot),
-            Self::Here | Self::Near(_) => None,
-        }
-    }
+    pub(crate) by_cpu: Box<[u32]>,
+    pub(crate) mode: Mode,
 }
 
 #[derive(Debug)]
-enum Mode {
+pub(crate) enum Mode {
     /// Every slot is a real CPU.
     Real,
     /// Several slots may share a CPU.
@@ -93,90 +61,5 @@ impl Placement {
     /// The real CPUs that serve these CPUs of the topology.
     pub(crate) fn real(&self, cpus: &CpuSet) -> CpuSet {
         self.slots.iter().filter(|slot| cpus.contains(slot.cpu)).map(|slot| slot.real).collect()
-    }
-
-    /// The slot to queue on.
-    #[inline]
-    pub(crate) fn slot_for(&self, place: Place) -> usize {
-        match place {
-            Place::Here => self.slot(),
-            Place::Near(slot) | Place::Slot(slot) => slot,
-        }
-    }
-
-    /// The slot to queue on, for the calling thread, now.
-    #[inline]
-    fn slot(&self) -> usize {
-        match &self.mode {
-            Mode::Real => self.slot_of_thread(),
-            Mode::MadeUp => self.slot_of_worker().unwrap_or_else(|| self.slot_of_thread()),
-            Mode::Random(state) => split_mix(state) as usize % self.slots.len(),
-        }
-    }
-
-    #[inline]
-    fn slot_of_thread(&self) -> usize {
-        let Some(cpu) = affinity::current_cpu() else { return self.slot_without_cpu() };
-        self.by_cpu.get(cpu).map_or_else(|| cpu % self.slots.len(), |slot| *slot as usize)
-    }
-
-    /// The slot if the system does not tell the CPU: a worker's own. Each other thread keeps one slot, so that its
-    /// items stay in order; the threads are spread over the slots.
-    fn slot_without_cpu(&self) -> usize {
-        let spread = || (thread::number() % self.slots.len() as u64) as usize;
-        self.slot_of_worker().unwrap_or_else(spread)
-    }
-
-    /// The slot that the calling worker serves, if it is one of a per-CPU pool of this executor.
-    fn slot_of_worker(&self) -> Option<usize> {
-        worker_thread::with_current(|worker| {
-            let pool = &worker?.pool;
-            match pool.spec.kind {
-                PoolKind::PerCpu { slot, cpu, .. } | PoolKind::Bh { slot, cpu, .. }
-                    if self.slots.get(slot).is_some_and(|s| s.cpu == cpu) =>
-                {
-                    Some(slot)
-                }
-                _ => None,
-            }
-        })
-    }
-}
-
-/// Returns the next number of a pseudo-random sequence (SplitMix64). All issuers share its state, one atomic word.
-fn split_mix(state: &AtomicU64) -> u64 {
-    const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mut z = state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_issuer_on_an_unused_cpu_gets_a_slot() {
-        let slots = vec![Slot { cpu: 4, real: 4 }, Slot { cpu: 6, real: 6 }];
-        let placement = Placement::new(slots, None);
-        assert_eq!(&*placement.by_cpu, [0, 1, 0, 1, 0, 1, 1]);
-        assert!(placement.slot() < 2);
-    }
-
-    #[test]
-    fn a_made_up_pod_is_served_by_the_real_cpus_behind_it() {
-        let slots = (0..8).map(|cpu| Slot { cpu, real: cpu % 2 }).collect();
-        let placement = Placement::new(slots, None);
-        assert_eq!(placement.real(&[0, 2, 4].into_iter().collect()), CpuSet::single(0));
-        assert_eq!(placement.real(&[4, 5].into_iter().collect()), [0, 1].into_iter().collect());
-    }
-
-    #[test]
-    fn random_placement_reaches_every_slot() {
-        let slots = (0..8).map(|cpu| Slot { cpu, real: 0 }).collect();
-        let placement = Placement::new(slots, Some(1));
-        let reached: CpuSet = (0..200).map(|_| placement.slot()).collect();
-        assert_eq!(reached.len(), 8);
     }
 }

@@ -79,7 +79,7 @@ impl ExecutorInner {
         self.core.manager.stop();
         // After the manager was stopped: a pool that is being made is among these, or the thread that makes it sees
         // that the manager was stopped, and closes the pool.
-        self.core.pools().iter().for_each(|pool| pool.close());
+        self.upkeep.pools.all().iter().for_each(|pool| pool.close());
         let threads = self.core.threads.wait(until);
         let queues = queues.iter().map(|queue| queue.remains()).filter(QueueRemains::is_something);
         Ok(Remains { queues: queues.collect(), threads })
@@ -98,7 +98,7 @@ impl ExecutorInner {
     }
 
     fn cancel_timers(&self, queues: &[Pin]) {
-        for (name, timer) in self.core.timers.take_all(&self.core) {
+        for (name, timer) in self.upkeep.timers.take_all() {
             timer.cancel(&name);
         }
         queues.iter().for_each(|queue| queue.cancel_held_timers());
@@ -111,7 +111,7 @@ impl ExecutorInner {
         // And pools come before waiting lists: behind a shut door, an item that is listed late goes to a pool at
         // once, and counts as active until it is given up there. There may be so many of them that the gate can
         // count none of the waiting items as active.
-        let pools = self.core.pools();
+        let pools = self.upkeep.pools.all();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);
         pools.iter().for_each(|pool| pool.give_up_worklist());

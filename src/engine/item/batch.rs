@@ -7,7 +7,6 @@
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::engine::executor::placement::Place;
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::queue::admission::BatchPass;
 use crate::engine::queue::route;
@@ -19,6 +18,7 @@ use crate::engine::trace;
 use super::entry::{Entry, Header};
 use super::one_shot;
 use super::one_shot::handle::RawHandle;
+use super::place::Place;
 use super::submit::enqueue;
 use super::work::WorkHandle;
 

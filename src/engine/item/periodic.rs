@@ -8,11 +8,11 @@ use crate::policy::ticks::Ticks;
 use crate::sys::clock;
 use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 
-use crate::engine::executor::placement::Place;
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::QueueError;
 
 use super::entry::ItemType;
+use super::place::Place;
 use super::work::WorkHandle;
 
 /// What a periodic item's function and its handle share.

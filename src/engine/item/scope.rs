@@ -23,7 +23,6 @@ use std::sync::Arc;
 use crate::protocol::scope::ScopeCell;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
-use crate::engine::executor::placement::Place;
 use crate::engine::queue::shard::Gate;
 use crate::engine::queue::workqueue::QueueHandle;
 use crate::engine::refusal::QueueError;
@@ -32,6 +31,7 @@ use super::context;
 use super::entry::Header;
 use super::one_shot::handle::RawHandle;
 use super::one_shot::{self, Ended, Owner};
+use super::place::Place;
 use super::waits::register::{self, Roll};
 use super::waits::{self};
 

@@ -1,27 +1,21 @@
 //! The issuer's path: place → admit → enqueue → kick. No lock and no system call while the pool is busy.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::time::Duration;
 
 use crate::policy::admission::Slot;
-use crate::policy::item::{Arm, Room};
 use crate::protocol::item::Queued;
 
-use crate::engine::executor::placement::Place;
-use crate::engine::manager::supervision::Point;
 use crate::engine::queue::admission::Pass;
 use crate::engine::queue::route;
 use crate::engine::queue::shard::{Gate, Shard};
-use crate::engine::queue::workqueue::{Queue, QueueHandle};
+use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::QueueError;
 use crate::engine::trace;
-use crate::engine::user_code::contain;
 
 use super::entry::{Entry, Header};
 use super::one_shot;
 use super::one_shot::handle::RawHandle;
-use super::timers::{Later, Timer, TimerName};
+use super::place::Place;
 use super::work::WorkHandle;
 
 impl Queue {
@@ -137,84 +131,6 @@ impl Queue {
         answer(queued, shard, work)
     }
 
-    /// Arms a timer that queues a reusable item after a delay. If the item is pending already, nothing changes; but
-    /// with `again`, the timer replaces the pending submission. The answer tells whether the item was pending.
-    pub(crate) fn arm(
-        handle: &Arc<QueueHandle>,
-        place: Place,
-        after: Duration,
-        work: &WorkHandle,
-        again: bool,
-    ) -> Result<Arm, QueueError> {
-        if handle.queue().executor.origin.is_forked() || work.origin.is_forked() {
-            return Err(QueueError::Forked);
-        }
-        let queue = handle.queue();
-        let slot = queue.executor.placement.slot_for(place);
-        let shard = queue.shard(slot);
-        queue.may_arm(shard.gate(), after.is_zero())?;
-        let room = queue.room_to_arm(shard, work, after.is_zero(), again)?;
-        let timer = Timer {
-            what: Later::Work(work.clone()),
-            queue: Arc::clone(handle),
-            slot,
-            bound: place.is_bound(),
-        };
-        let mut armed = None;
-        let (arm, taken) = work.cell.arm(again, || {
-            let (name, wake) = TimerName::set(after, timer);
-            armed = Some((name.clone(), wake));
-            name
-        });
-        work.complete_taken_back(taken);
-        if let Some((name, wake)) = armed {
-            if let Some((error, timer)) = queue.armed_too_late(slot, &name) {
-                if matches!(arm, Arm::Armed { was_pending: true }) {
-                    // The submission that the timer replaced is gone, so this call cannot refuse. It gives the timer up
-                    // like the thread that ends the queue does with the timers that it finds.
-                    queue.cancel_timer(&name, timer);
-                } else if timer.give_up(&name) {
-                    return Err(error);
-                }
-            } else if after.is_zero() {
-                // This thread fires the timer, unless another thread has cancelled it meanwhile, or fired it by a
-                // flush.
-                if let Some(timer) = name.take() {
-                    timer.fire_into(&name, room);
-                }
-            } else if wake {
-                name.wake_manager();
-            }
-        }
-        match arm {
-            Arm::Refused => Err(QueueError::Disabled),
-            arm => Ok(arm),
-        }
-    }
-
-    /// Checks that the queue has room for the item of a timer. Returns the item's place among the pending ones, if
-    /// the item takes that now. `now`: the timer is due at once; `again`: as in [`arm`](Self::arm).
-    fn room_to_arm(
-        &self,
-        shard: &Shard,
-        work: &WorkHandle,
-        now: bool,
-        again: bool,
-    ) -> Result<Option<Kept<'_>>, QueueError> {
-        let room = |target| work.cell.room_to_arm(target, now, again);
-        let needed = shard.with_target(work.cell.load(), room);
-        let is_there = match needed {
-            Room::None => true,
-            _ if shard.gate().cell.is_full() => false,
-            Room::Left => self.has_room(),
-            Room::Place => self.becomes_pending(),
-        };
-        match is_there {
-            true => Ok((needed == Room::Place).then(|| Kept(self))),
-            false => Err(QueueError::Full),
-        }
-    }
-
     /// Queues the item if that needs no new entry: it is pending, or a cancelled entry of it lies on a list of the
     /// shard. Returns `None` if it needs one. An item that is pending may be queued again even if the queue refuses
     /// others.
@@ -237,85 +153,14 @@ impl Queue {
         }
     }
 
-    /// Queues the item of a timer that is due. The item was accepted when the timer was armed, so `max_pending` does
-    /// not apply now. `kept`: the place that the item has taken already. The timer stays in `due` until its item
-    /// is about to be pushed, or is given up: a panic before that leaves it there.
-    pub(crate) fn fired(&self, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
-        let Some(slot) = due.as_ref().map(|timer| timer.slot) else { return };
-        let shard = self.shard(slot);
-        let Some(pass) = self.admit_fired(shard.gate(), due, name) else { return };
-        match kept {
-            // From here on the place is the item's.
-            Some(kept) => std::mem::forget(kept),
-            None => self.comes_anyway(),
-        }
-        let entering = Entering { shard, pass: Some(pass) };
-        self.executor.core.manager.strike(Point::Admission);
-        let queued = due.as_ref().and_then(|timer| match &timer.what {
-            Later::Work(work) => {
-                shard.with_target(work.cell.load(), |target| work.cell.fire(name, target, pass.ticket))
-            }
-            Later::OneShot(_) => Some(Queued::Push),
-        });
-        let Some(Timer { what, bound, queue: _in_place, .. }) = due.take() else { return };
-        let item = match what {
-            Later::OneShot(item) => item.list(),
-            // The handle that is dropped here is not the last reference: the entry has one, and no worker has the
-            // entry yet. So the user's destructor runs on a worker, and not on this thread.
-            Later::Work(work) if queued == Some(Queued::Push) => work.item(),
-            // The timer was cancelled or replaced, or the item needs no new entry.
-            Later::Work(work) => {
-                let _answer = queued.map(|queued| answer(queued, shard, &work));
-                drop(entering);
-                return contain(|| drop(work));
-            }
-        };
-        if let Some(pass) = entering.enters() {
-            let entry = Entry::new(item, shard, pass.ticket, bound);
-            enqueue(shard, entry, bound.then_some(slot), pass.has_slot, Shard::put);
-        }
-    }
-
     /// Undoes an admission: the item is not queued after all, for example because another thread has queued it first.
     #[cold]
-    fn take_back(&self, shard: &Shard, pass: Pass) {
+    pub(super) fn take_back(&self, shard: &Shard, pass: Pass) {
         self.left_pending();
         let gate = shard.gate();
         if self.give_back(gate, pass) == Slot::Handed {
             route::submit(gate.next_active());
         }
-    }
-}
-
-/// An item that was admitted and counts as pending. When this is dropped before the item [enters](Self::enters), both
-/// are undone.
-#[must_use]
-struct Entering<'queue> {
-    shard: &'queue Shard,
-    pass: Option<Pass>,
-}
-
-impl Entering<'_> {
-    fn enters(mut self) -> Option<Pass> {
-        self.pass.take()
-    }
-}
-
-impl Drop for Entering<'_> {
-    fn drop(&mut self) {
-        if let Some(pass) = self.pass.take() {
-            self.shard.queue().take_back(self.shard, pass);
-        }
-    }
-}
-
-/// A place among the `max_pending` items of a queue. Dropping it gives the place back.
-#[must_use]
-pub(crate) struct Kept<'queue>(&'queue Queue);
-
-impl Drop for Kept<'_> {
-    fn drop(&mut self) {
-        self.0.left_pending();
     }
 }
 
@@ -326,7 +171,7 @@ fn queue_again(shard: &Shard, work: &WorkHandle, pass: Pass) -> Queued {
     shard.with_target(work.cell.load(), |target| work.cell.queue(target, pass.ticket))
 }
 
-fn answer(queued: Queued, shard: &Shard, work: &WorkHandle) -> Result<bool, QueueError> {
+pub(super) fn answer(queued: Queued, shard: &Shard, work: &WorkHandle) -> Result<bool, QueueError> {
     match queued {
         Queued::Push => Ok(true),
         Queued::Revived => {

@@ -12,28 +12,25 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::admission::Door;
 use crate::policy::deadlines::{Deadline, Deadlines};
 use crate::policy::time::Time;
 use crate::sys::clock;
 use crate::sys::sync::Mutex;
 
-use crate::engine::executor::core::Core;
-use crate::engine::executor::placement::Place;
+use crate::engine::manager::inbox::ManagerHandle;
 use crate::engine::queue::shard::Gate;
-use crate::engine::queue::workqueue::{Queue, QueueHandle};
-use crate::engine::refusal::QueueError;
+use crate::engine::queue::workqueue::{Kept, Queue, QueueHandle};
 use crate::engine::user_code::{contain, destroy};
 
 use super::entry::Header;
-use super::one_shot;
-use super::one_shot::handle::RawHandle;
-use super::submit::Kept;
 use super::work::WorkHandle;
 
 /// The timers of one executor.
 #[derive(Debug)]
-pub(crate) struct Timers(Mutex<Deadlines<Timer>>);
+pub(crate) struct Timers {
+    map: Mutex<Deadlines<Timer>>,
+    manager: Arc<ManagerHandle>,
+}
 
 /// An item that is to be queued, and its place.
 #[derive(Debug)]
@@ -59,47 +56,49 @@ pub(crate) struct Unlisted(NonNull<Header>);
 // SAFETY: it owns its side of a one-shot, whose closure is `Send`.
 unsafe impl Send for Unlisted {}
 
-/// The name of a timer: its executor, in whose map it is, and its key there.
+/// The name of a timer: the map in which it is, and its key there.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerName {
-    core: Arc<Core>,
+    timers: Arc<Timers>,
     deadline: Deadline,
 }
 
 impl PartialEq for TimerName {
     fn eq(&self, other: &Self) -> bool {
-        self.deadline == other.deadline && Arc::ptr_eq(&self.core, &other.core)
+        self.deadline == other.deadline && Arc::ptr_eq(&self.timers, &other.timers)
     }
 }
 
 impl Timers {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(Deadlines::new()))
+    pub(crate) fn new(manager: Arc<ManagerHandle>) -> Self {
+        Self { map: Mutex::new(Deadlines::new()), manager }
     }
 
     /// Returns when the next timer is due.
     pub(crate) fn next(&self) -> Option<Time> {
-        self.0.lock().next()
+        self.map.lock().next()
     }
 
     /// Takes the first timer that is due, with its name.
-    pub(crate) fn take_due(&self, core: &Arc<Core>, now: Time) -> Option<(TimerName, Timer)> {
-        let (deadline, timer) = self.0.lock().take_due(now)?;
-        Some((TimerName { core: Arc::clone(core), deadline }, timer))
+    pub(crate) fn take_due(self: &Arc<Self>, now: Time) -> Option<(TimerName, Timer)> {
+        let due = self.map.lock().take_due(now)?;
+        Some(self.named(due))
     }
 
     /// Takes all timers.
-    pub(crate) fn take_all(&self, core: &Arc<Core>) -> Vec<(TimerName, Timer)> {
-        let timers = self.0.lock().take_all(|_| true);
-        let named = |(deadline, timer)| (TimerName { core: Arc::clone(core), deadline }, timer);
-        timers.into_iter().map(named).collect()
+    pub(crate) fn take_all(self: &Arc<Self>) -> Vec<(TimerName, Timer)> {
+        let timers = self.map.lock().take_all(|_| true);
+        timers.into_iter().map(|timer| self.named(timer)).collect()
     }
 
     /// Takes the timers of one queue. Takes O(n) time for n timers of the executor.
-    pub(crate) fn take_of(&self, core: &Arc<Core>, queue: &Queue) -> Vec<(TimerName, Timer)> {
-        let timers = self.0.lock().take_all(|timer| std::ptr::eq(timer.queue.queue(), queue));
-        let named = |(deadline, timer)| (TimerName { core: Arc::clone(core), deadline }, timer);
-        timers.into_iter().map(named).collect()
+    pub(crate) fn take_of(self: &Arc<Self>, queue: &Queue) -> Vec<(TimerName, Timer)> {
+        let timers = self.map.lock().take_all(|timer| std::ptr::eq(timer.queue.queue(), queue));
+        timers.into_iter().map(|timer| self.named(timer)).collect()
+    }
+
+    fn named(self: &Arc<Self>, (deadline, timer): (Deadline, Timer)) -> (TimerName, Timer) {
+        (TimerName { timers: Arc::clone(self), deadline }, timer)
     }
 }
 
@@ -108,30 +107,30 @@ impl TimerName {
     /// lock. A timer that is due at once never becomes due in the map: the caller takes it by its name and fires it,
     /// unless another thread that flushes, rearms or cancels the item has taken it first.
     pub(crate) fn set(after: Duration, timer: Timer) -> (Self, bool) {
-        let core = Arc::clone(&timer.queue.queue().executor.core);
+        let timers = Arc::clone(&timer.queue.queue().executor.upkeep.timers);
         let at = if after.is_zero() { Time::NEVER } else { clock::now() + after };
-        let mut timers = core.timers.0.lock();
-        let deadline = timers.set(at, timer);
-        let is_first = timers.is_first(deadline);
-        drop(timers);
-        (Self { core, deadline }, is_first)
+        let mut map = timers.map.lock();
+        let deadline = map.set(at, timer);
+        let is_first = map.is_first(deadline);
+        drop(map);
+        (Self { timers, deadline }, is_first)
     }
 
     pub(crate) fn wake_manager(&self) {
-        self.core.manager.rouse();
+        self.timers.manager.rouse();
     }
 
     /// Returns the lane of its item, unless the timer was taken off the map. An address to compare with.
     pub(crate) fn lane(&self) -> Option<*const Gate> {
-        let timers = self.core.timers.0.lock();
-        let (queue, slot) = timers.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.slot))?;
-        drop(timers);
+        let map = self.timers.map.lock();
+        let (queue, slot) = map.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.slot))?;
+        drop(map);
         Some(queue.queue().shard(slot).lane())
     }
 
     /// Takes the timer off the map, unless it was taken off before.
     pub(crate) fn take(&self) -> Option<Timer> {
-        self.core.timers.0.lock().cancel(self.deadline)
+        self.timers.map.lock().cancel(self.deadline)
     }
 }
 
@@ -208,57 +207,5 @@ impl Drop for Unlisted {
         destroy(move || {
             item.abandon();
         });
-    }
-}
-
-impl Queue {
-    /// Queues a closure after a delay. A refusal hands it back, even if the queue ends at this moment.
-    pub(crate) fn spawn_after<F, T>(
-        handle: &Arc<QueueHandle>,
-        place: Place,
-        after: Duration,
-        function: F,
-    ) -> Result<RawHandle<T>, (QueueError, F)>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let queue = handle.queue();
-        if after.is_zero() {
-            return queue.spawn(place, function);
-        }
-        if queue.executor.origin.is_forked() {
-            return Err((QueueError::Forked, function));
-        }
-        let slot = queue.executor.placement.slot_for(place);
-        let shard = queue.shard(slot);
-        if let Err(error) = queue.may_arm(shard.gate(), false) {
-            return Err((error, function));
-        }
-        let (item, mut raw) = one_shot::make(function, shard.lane(), queue.executor.origin);
-        let what = Later::OneShot(Unlisted::new(item));
-        let (name, wake) =
-            TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot, bound: place.is_bound() });
-        if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(slot, &name) {
-            // SAFETY: the cell was made above for this closure, and the timer that came back has the entry's side.
-            return Err((error, unsafe { one_shot::unmake(item.list(), raw) }));
-        }
-        if wake {
-            name.wake_manager();
-        }
-        raw.set_timer(name);
-        Ok(raw)
-    }
-
-    /// Takes a timer back that was armed too late, since its queue has ended. Returns it with the reason. A thread
-    /// that ends the queue shuts its doors, and takes its timers off the map afterwards. So if the door was open
-    /// after the timer was armed, that thread finds the timer. Otherwise one of the two threads takes it.
-    pub(crate) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
-        let gate = self.shard(slot).gate();
-        if gate.cell.load().door() != Door::Shut {
-            return None;
-        }
-        let error = self.may_revive(gate).err()?;
-        Some((error, name.take()?))
     }
 }

@@ -21,7 +21,7 @@ use crate::engine::executor::core::Core;
 use crate::engine::executor::threads::{ExecutorThreads, Place};
 
 use super::super::user_code::{Leftover, contain, destroy, report};
-use super::supervision::Point;
+use super::inbox::Point;
 
 /// The values that an executor's manager has left.
 #[derive(Default)]
@@ -83,11 +83,11 @@ impl Drop for Cleaner {
 }
 
 /// Makes the thread, if one is needed.
-pub(super) fn make(core: &Arc<Core>) -> io::Result<()> {
-    if !core.cleaner.begin() {
+pub(super) fn make(cleaner: &Arc<Cleaner>, core: &Core) -> io::Result<()> {
+    if !cleaner.begin() {
         return Ok(());
     }
-    let begun = Begun(Some(Arc::clone(core)));
+    let begun = Begun(Some(Arc::clone(cleaner)));
     core.manager.strike(Point::Cleaner);
     if core.manager.meets(Point::NoCleaner) {
         return Err(io::ErrorKind::OutOfMemory.into());
@@ -96,20 +96,20 @@ pub(super) fn make(core: &Arc<Core>) -> io::Result<()> {
 }
 
 /// The cleaner's thread, from before it is made. If it is dropped before it cleans, another thread can be made.
-struct Begun(Option<Arc<Core>>);
+struct Begun(Option<Arc<Cleaner>>);
 
 impl Begun {
     fn clean(mut self) {
-        if let Some(core) = self.0.take() {
-            core.cleaner.clean();
+        if let Some(cleaner) = self.0.take() {
+            cleaner.clean();
         }
     }
 }
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        if let Some(core) = self.0.take() {
-            core.cleaner.0.lock().is_there = false;
+        if let Some(cleaner) = self.0.take() {
+            cleaner.0.lock().is_there = false;
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::sys::probe::Probe;
 use crate::sys::switches::{Ring, Switch};
 use crate::sys::thread_state::{Eye, Seen};
 
-use crate::engine::executor::core::Settings;
+use crate::engine::executor::settings::Settings;
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::worker::shared::Worker;
 

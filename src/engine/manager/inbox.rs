@@ -1,28 +1,64 @@
 //! The manager as other threads see it: an inbox, a bell, and whether the manager exists.
+//!
+//! No other thread makes threads. So if the manager could not be made, other threads have to try again. A thread that
+//! sends a request tries to make the manager of its executor; a thread that waits tries to make all that are missing.
+//! Each is tried at most once a second.
 
 use std::cell::Cell;
 use std::io;
 use std::sync::{Arc, Weak};
 
+use crate::policy::manager::CREATION_COOLDOWN;
 use crate::policy::presence::{Attempt, Presence};
 use crate::policy::rescue::Call;
 use crate::policy::time::Time;
 use crate::sys::clock;
 use crate::sys::sync::Mutex;
+use crate::sys::wait::{Chore, set_chore};
 
-use crate::engine::executor::core::Core;
+use crate::engine::pool::calls::Order;
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::user_code::{destroy_error, report};
-use crate::engine::worker::rescuer::Order;
 
 use super::bell::Bell;
-use super::manager_thread::spawn;
-use super::missing;
-use super::supervision::Point;
 
 thread_local! {
     /// The handle of the manager whose thread this is; null on other threads.
     static MANAGED: Cell<*const ManagerHandle> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Makes the manager of one executor.
+pub(crate) trait Maker: Send + Sync {
+    /// Makes the manager's thread.
+    fn make(self: Arc<Self>) -> io::Result<()>;
+
+    /// Tells the pools that the manager was made after they have asked for it in vain.
+    fn made_late(&self);
+
+    /// Returns the manager that it makes; `None` in a forked process, where the executors of the parent need none.
+    fn manager(&self) -> Option<&ManagerHandle>;
+}
+
+/// The points at which a test can make the manager panic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Point {
+    /// The manager's thread has begun.
+    Arrival,
+    Request,
+    Duty,
+    /// The making of a worker has begun.
+    Making,
+    Timer,
+    /// The item of a timer was admitted to its queue.
+    Admission,
+    /// The making of a cleaner has begun.
+    Cleaner,
+    /// No panic: the system refuses to make the cleaner.
+    NoCleaner,
+    /// A round has begun.
+    Round,
+    /// Its executor has ended.
+    End,
 }
 
 /// A request to the manager.
@@ -65,15 +101,15 @@ struct Inbox {
     requests: Vec<Request>,
     stop: bool,
     presence: Presence,
-    /// The owner of this handle. Set before the manager is made for the first time.
-    core: Weak<Core>,
+    /// Makes the manager. Set before that is made for the first time; gone when the executor has ended.
+    maker: Option<Weak<dyn Maker>>,
 }
 
 impl ManagerHandle {
     pub(crate) fn new(bell: Arc<Bell>) -> Self {
-        let (requests, core) = (Vec::new(), Weak::new());
+        let inbox = Inbox { requests: Vec::new(), stop: false, presence: Presence::Starting, maker: None };
         Self {
-            inbox: Mutex::new(Inbox { requests, stop: false, presence: Presence::Starting, core }),
+            inbox: Mutex::new(inbox),
             bell,
             #[cfg(test)]
             faults: Mutex::default(),
@@ -85,15 +121,15 @@ impl ManagerHandle {
     /// # Errors
     ///
     /// If the thread cannot be made. The next request tries again.
-    pub(crate) fn start(core: &Arc<Core>) -> io::Result<()> {
-        core.manager.inbox.lock().core = Arc::downgrade(core);
-        Self::make(core)
+    pub(crate) fn start(&self, maker: &Arc<dyn Maker>) -> io::Result<()> {
+        self.inbox.lock().maker = Some(Arc::downgrade(maker));
+        self.make(maker)
     }
 
     /// Makes the manager's thread. The caller has claimed the attempt.
-    fn make(core: &Arc<Core>) -> io::Result<()> {
-        let made = spawn(core);
-        let mut inbox = core.manager.inbox.lock();
+    fn make(&self, maker: &Arc<dyn Maker>) -> io::Result<()> {
+        let made = Arc::clone(maker).make();
+        let mut inbox = self.inbox.lock();
         match &made {
             Ok(()) => inbox.presence.made(),
             // Read after the attempt, which may have taken long.
@@ -101,31 +137,31 @@ impl ManagerHandle {
         }
         drop(inbox);
         if made.is_err() {
-            missing::register(core);
+            register_missing(maker);
         }
         // A thread that found the manager missing has not rung for it.
-        made.map(|()| core.manager.bell.ring())
+        made.map(|()| self.bell.ring())
     }
 
     /// Makes the manager if it is missing, unless another thread is making it or an attempt has failed within the
     /// last second. Returns whether the manager exists. Also returns true if the executor has ended and needs none.
     #[cold]
-    pub(super) fn bring_about(&self) -> bool {
+    fn bring_about(&self) -> bool {
         let mut inbox = self.inbox.lock();
         if inbox.stop {
             return true;
         }
         // An executor that is gone needs no manager.
-        let Some(core) = inbox.core.upgrade() else { return true };
+        let Some(maker) = inbox.maker.as_ref().and_then(Weak::upgrade) else { return true };
         let attempt = inbox.presence.needed(clock::now());
         drop(inbox);
         match attempt {
             Attempt::Ask => true,
             Attempt::GoWithout => false,
-            Attempt::Make => match Self::make(&core) {
+            Attempt::Make => match self.make(&maker) {
                 // The requests that its pools have made so far are lost.
                 Ok(()) => {
-                    core.pools().iter().for_each(|pool| pool.manager_came());
+                    maker.made_late();
                     true
                 }
                 Err(error) => {
@@ -236,5 +272,30 @@ impl ManagerHandle {
     pub(super) fn empty(&self) -> (Vec<Request>, bool) {
         let mut inbox = self.inbox.lock();
         (std::mem::take(&mut inbox.requests), inbox.stop)
+    }
+}
+
+/// The makers of managers that could not be made. Lock order: this lock first, then that of the chore.
+static MISSING: Mutex<Vec<Weak<dyn Maker>>> = Mutex::new(Vec::new());
+
+/// Notes that this manager is missing. From now on, threads that wait try to make it.
+fn register_missing(maker: &Arc<dyn Maker>) {
+    let mut missing = MISSING.lock();
+    let this = Arc::downgrade(maker);
+    if !missing.iter().any(|known| known.ptr_eq(&this)) {
+        missing.push(this);
+    }
+    set_chore(Some(Chore { every: CREATION_COOLDOWN, perform: try_again }));
+}
+
+fn try_again() {
+    let known = MISSING.lock().clone();
+    let bring_about = |maker: Arc<dyn Maker>| maker.manager().is_none_or(ManagerHandle::bring_about);
+    let is_settled = |maker: &Weak<dyn Maker>| maker.upgrade().is_none_or(bring_about);
+    let settled: Vec<_> = known.into_iter().filter(is_settled).collect();
+    let mut missing = MISSING.lock();
+    missing.retain(|maker| !settled.iter().any(|settled| settled.ptr_eq(maker)));
+    if missing.is_empty() {
+        set_chore(None);
     }
 }

@@ -20,18 +20,17 @@ use crate::policy::time::Time;
 use crate::policy::watch::{Verdict, Watch};
 use crate::sys::{affinity, clock, thread};
 
-use crate::engine::executor::core::Core;
-use crate::engine::executor::environment::Lookout;
 use crate::engine::executor::threads::Place;
-use crate::engine::item::timers::Timer;
+use crate::engine::executor::upkeep::Upkeep;
+use crate::engine::item::timers::{Timer, TimerName};
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::trace;
 use crate::engine::user_code::{self, Managing, report};
 use crate::engine::worker::worker_thread;
 
 use super::detector::Detector;
-use super::inbox::{ManagerHandle, Request};
-use super::supervision::{Job, Point};
+use super::inbox::{Maker, ManagerHandle, Point, Request};
+use super::lookout::Lookout;
 use super::{cleaner, watchdog};
 
 /// How long a worker runs at a time while another thread waits for its CPU. By default that is up to 3 ms, and longer
@@ -41,23 +40,53 @@ use super::{cleaner, watchdog};
 /// go on, and its thread is tied up.
 pub(crate) const TIME_SLICE: Duration = Duration::from_micros(700);
 
-pub(super) fn spawn(core: &Arc<Core>) -> io::Result<()> {
-    let name = format!("{}/manager", core.settings.name_prefix);
-    let (last, managed) = (cleaner::Last::new(core), Arc::clone(core));
-    Place::of_manager(core).spawn(core, name, move || {
-        let managing = ManagerThread::new(managed).live();
-        // If this thread dropped the executor last, the executor's hooks are among the leftovers.
-        let left = managing.left();
-        drop(managing);
-        last.clean(left);
-    })
+/// Starts the manager of an executor that no other thread knows yet.
+///
+/// # Errors
+///
+/// If the thread cannot be made. The next request tries again.
+pub(crate) fn start(upkeep: &Arc<Upkeep>) -> io::Result<()> {
+    let maker: Arc<dyn Maker> = Arc::clone(upkeep) as _;
+    upkeep.core.manager.start(&maker)
+}
+
+impl Maker for Upkeep {
+    fn make(self: Arc<Self>) -> io::Result<()> {
+        let core = Arc::clone(&self.core);
+        let name = format!("{}/manager", core.settings.name_prefix);
+        let last = cleaner::Last::new(&core);
+        Place::of_manager(&core).spawn(&core, name, move || {
+            let managing = ManagerThread::new(self).live();
+            // If this thread dropped the executor last, the executor's hooks are among the leftovers.
+            let left = managing.left();
+            drop(managing);
+            last.clean(left);
+        })
+    }
+
+    fn made_late(&self) {
+        self.pools.all().iter().for_each(|pool| pool.manager_came());
+    }
+
+    fn manager(&self) -> Option<&ManagerHandle> {
+        (!self.core.origin.is_forked()).then(|| &*self.core.manager)
+    }
+}
+
+/// A job of the manager.
+#[derive(Debug)]
+pub(super) enum Job {
+    Request(Request),
+    Duty(Duty<Weak<Pool>>),
+    /// `None` once its item was queued or given up.
+    Timer(TimerName, Option<Timer>),
 }
 
 /// The state of the manager. Only its own thread uses it.
 pub(super) struct ManagerThread {
     /// Weak, and upgraded only while the manager is awake. So the executor may end while the manager sleeps, and
     /// another thread frees it.
-    pub(super) core: Weak<Core>,
+    pub(super) upkeep: Weak<Upkeep>,
     pub(super) handle: Arc<ManagerHandle>,
     pub(super) schedule: Manager<Weak<Pool>>,
     pub(super) lookout: Lookout,
@@ -74,10 +103,11 @@ pub(super) struct ManagerThread {
 
 impl ManagerThread {
     /// Makes the calling thread a manager's thread.
-    fn new(core: Arc<Core>) -> Self {
+    fn new(upkeep: Arc<Upkeep>) -> Self {
         let managing = Managing::begin();
+        let core = &upkeep.core;
         Self {
-            core: Arc::downgrade(&core),
+            upkeep: Arc::downgrade(&upkeep),
             handle: Arc::clone(&core.manager),
             schedule: Manager::new(core.settings.rules()),
             detector: Detector::new(&core.settings),
@@ -94,7 +124,8 @@ impl ManagerThread {
     pub(super) fn arrive(&self) {
         self.handle.arrive();
         self.handle.strike(Point::Arrival);
-        let Some(core) = self.core.upgrade() else { return };
+        let Some(upkeep) = self.upkeep.upgrade() else { return };
+        let core = &upkeep.core;
         // Errors are ignored: if the system denies the CPUs or the nice level, it denies them to each worker as well,
         // and the worker reports that.
         drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
@@ -106,46 +137,46 @@ impl ManagerThread {
     pub(super) fn round(&mut self) -> bool {
         let (requests, stop) = self.handle.empty();
         self.requests.extend(requests);
-        let Some(core) = self.core.upgrade().filter(|_| !stop) else { return false };
+        let Some(upkeep) = self.upkeep.upgrade().filter(|_| !stop) else { return false };
         self.handle.strike(Point::Round);
         let now = clock::now();
         while let Some((_, job)) = self.put_off.take_due(now) {
-            self.take_up(&core, job, now);
+            self.take_up(&upkeep, job, now);
         }
         while let Some(request) = self.requests.pop_front() {
-            self.take_up(&core, Job::Request(request), now);
+            self.take_up(&upkeep, Job::Request(request), now);
         }
-        self.lookout.look(&core, now);
-        for told in self.detector.told(&core.shortfall) {
+        self.lookout.look(&upkeep, now);
+        for told in self.detector.told(&upkeep.shortfall) {
             self.schedule.told(|pool| pool.ptr_eq(&told), now);
         }
         while let Some(duty) = self.schedule.take_due(now) {
-            self.take_up(&core, Job::Duty(duty), now);
+            self.take_up(&upkeep, Job::Duty(duty), now);
         }
-        while let Some((name, timer)) = core.timers.take_due(&core, now) {
-            self.take_up(&core, Job::Timer(name, Some(timer)), now);
+        while let Some((name, timer)) = upkeep.timers.take_due(now) {
+            self.take_up(&upkeep, Job::Timer(name, Some(timer)), now);
         }
-        if core.cleaner.leave(self.managing.left()) {
+        if upkeep.cleaner.leave(self.managing.left()) {
             self.schedule.clean(now);
         }
-        let timers = core.timers.next();
-        drop(core);
+        let timers = upkeep.timers.next();
+        drop(upkeep);
         self.sleep(timers);
         true
     }
 
     /// Does one job. It stays in `in_hand` until it is done, so that a panic does not lose it.
-    fn take_up(&mut self, core: &Arc<Core>, job: Job, now: Time) {
+    fn take_up(&mut self, upkeep: &Arc<Upkeep>, job: Job, now: Time) {
         match job {
             Job::Request(request) => {
                 self.in_hand = Some(Job::Request(request.clone()));
                 self.handle.strike(Point::Request);
-                self.see_to(core, request, now);
+                self.see_to(upkeep, request, now);
             }
             Job::Duty(duty) => {
                 self.in_hand = Some(Job::Duty(duty.again(now)));
                 self.handle.strike(Point::Duty);
-                self.perform(core, duty, now);
+                self.perform(upkeep, duty, now);
             }
             Job::Timer(..) => {
                 let job = self.in_hand.insert(job);
@@ -158,14 +189,14 @@ impl ManagerThread {
         self.in_hand = None;
     }
 
-    fn see_to(&mut self, core: &Arc<Core>, request: Request, now: Time) {
+    fn see_to(&mut self, upkeep: &Arc<Upkeep>, request: Request, now: Time) {
         match request {
             Request::Create(pool) => self.schedule.create(pool, now),
             Request::Cull(pool, at) => self.schedule.cull(pool, at),
             Request::Watch(pool) => self.schedule.watch(pool, now),
             Request::Stall(pool, at) => self.schedule.stall(pool, at),
             Request::Call(pool, call) => self.schedule.call(pool, call, now),
-            Request::Rescuer(order) => order.fulfil(core),
+            Request::Rescuer(order) => order.fulfil(&upkeep.core),
             Request::Room => self.schedule.room(now),
         }
     }
@@ -178,9 +209,9 @@ impl ManagerThread {
         self.handle.bell.sleep(next.map(|at| at.since(clock::now())), &self.detector.rings());
     }
 
-    fn perform(&mut self, core: &Arc<Core>, duty: Duty<Weak<Pool>>, now: Time) {
+    fn perform(&mut self, upkeep: &Arc<Upkeep>, duty: Duty<Weak<Pool>>, now: Time) {
         match duty {
-            Duty::Create(pool) => self.create(core, &pool, now),
+            Duty::Create(pool) => self.create(upkeep, &pool, now),
             Duty::Unserved(pool) => {
                 let Some(shared) = pool.upgrade() else { return };
                 // The watch begins here, because perhaps no push comes any more that would ask for it.
@@ -206,16 +237,16 @@ impl ManagerThread {
                     self.schedule.stall(pool, at);
                 }
             }
-            Duty::Look(pool, watch) => self.look(core, &pool, watch),
-            Duty::Hurry => core.threads.cell.hurry(),
+            Duty::Look(pool, watch) => self.look(upkeep, &pool, watch),
+            Duty::Hurry => upkeep.core.threads.cell.hurry(),
             Duty::TryLine => unreachable!("the schedule handles this duty itself"),
-            Duty::Clean => self.clean(core),
+            Duty::Clean => self.clean(upkeep),
         }
     }
 
     /// Makes the cleaner's thread for what this thread has left. If that fails, tries again later.
-    fn clean(&mut self, core: &Arc<Core>) {
-        if let Err(error) = cleaner::make(core) {
+    fn clean(&mut self, upkeep: &Arc<Upkeep>) {
+        if let Err(error) = cleaner::make(&upkeep.cleaner, &upkeep.core) {
             let now = clock::now();
             self.schedule.cleaner_failed(now);
             cannot_be_made("the cleaner", error);
@@ -223,10 +254,10 @@ impl ManagerThread {
     }
 
     /// Looks at a watched pool, and carries out what it finds.
-    fn look(&mut self, core: &Arc<Core>, weak: &Weak<Pool>, watch: Watch) {
+    fn look(&mut self, upkeep: &Arc<Upkeep>, weak: &Weak<Pool>, watch: Watch) {
         let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
         let (look, workers) = pool.observe();
-        let mut facts = self.detector.facts(weak, &workers, &core.shortfall);
+        let mut facts = self.detector.facts(weak, &workers, &upkeep.shortfall);
         let now = clock::now();
         let outcome = self.schedule.looked(weak.clone(), watch, &look, &mut facts, now);
         if (outcome.pace, outcome.stalled_since) != (look.pace, look.stalled_since) {
@@ -242,13 +273,13 @@ impl ManagerThread {
                 offences.extend(item_type.map(|item_type| (worker, item_type, found)));
             }
         }
-        if let Some(time) = self.detector.listen(weak, &look.workers, &core.shortfall) {
+        if let Some(time) = self.detector.listen(weak, &look.workers, &upkeep.shortfall) {
             self.schedule.look_by(|pool| pool.ptr_eq(weak), now + time);
         }
         // Last, because subscribers and loggers are user code.
         for (worker, item_type, found) in offences {
             trace::found(&pool, worker, item_type, found);
-            core.offenders.note(worker, item_type, found);
+            upkeep.offenders.note(worker, item_type, found);
         }
         match outcome.verdict {
             Verdict::Watching => {}
@@ -257,25 +288,24 @@ impl ManagerThread {
                 pool.running.unwatch();
                 pool.look();
             }
-            Verdict::Stalled(since) => watchdog::report(&pool, since, &look, &workers, &outcome.began, now),
-            Verdict::Stuck(since) => {
-                if let Some(check) = core.settings.progress_check {
-                    (check.stuck)(core, &pool, since);
-                }
+            Verdict::Stalled(since) => {
+                watchdog::report(upkeep, &pool, since, &look, &workers, &outcome.began, now)
             }
+            Verdict::Stuck(since) => (upkeep.stuck)(upkeep, &pool, since),
         }
     }
 
-    fn create(&mut self, core: &Arc<Core>, weak: &Weak<Pool>, now: Time) {
+    fn create(&mut self, upkeep: &Arc<Upkeep>, weak: &Weak<Pool>, now: Time) {
+        let core = &upkeep.core;
         let Some(pool) = weak.upgrade().filter(|pool| pool.begin_making()) else {
-            return self.needs_no_room(core, weak, now);
+            return self.needs_no_room(upkeep, weak, now);
         };
         self.handle.strike(Point::Making);
         if !self.schedule.is_next(|known| known.ptr_eq(weak)) {
-            return self.wait_its_turn(core, &pool, now);
+            return self.wait_its_turn(upkeep, &pool, now);
         }
-        let Some(place) = Place::of_worker(core) else { return self.make_room(core, &pool, now) };
-        self.has_room(core, &pool, now);
+        let Some(place) = Place::of_worker(core) else { return self.make_room(upkeep, &pool, now) };
+        self.has_room(upkeep, &pool, now);
         let id = pool.reserve_id();
         let name = pool.spec.kind.worker_name(&core.settings.name_prefix, id);
         let its_pool = Arc::clone(&pool);

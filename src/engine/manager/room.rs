@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use crate::policy::room::{Claim, Shortage};
 use crate::policy::time::Time;
 
-use crate::engine::executor::core::Core;
+use crate::engine::executor::upkeep::Upkeep;
 use crate::engine::pool::worker_pool::Pool;
 
 use super::manager_thread::ManagerThread;
@@ -16,61 +16,61 @@ use super::manager_thread::ManagerThread;
 impl ManagerThread {
     /// Called when the cap is reached. If work of the pool waits for a thread, sends an idle worker of another pool
     /// away. If no worker is idle and the pool starves, asks a busy worker to give way.
-    pub(super) fn make_room(&mut self, core: &Core, pool: &Arc<Pool>, now: Time) {
-        let Some(claim) = self.claim(core, pool, now) else { return };
+    pub(super) fn make_room(&mut self, upkeep: &Upkeep, pool: &Arc<Pool>, now: Time) {
+        let Some(claim) = self.claim(upkeep, pool, now) else { return };
         let weak = Arc::downgrade(pool);
         self.schedule.no_room(weak.clone(), |known| known.ptr_eq(&weak), claim, now);
-        let others = core.pools().into_iter().filter(|other| !Arc::ptr_eq(other, pool));
+        let others = upkeep.pools.all().into_iter().filter(|other| !Arc::ptr_eq(other, pool));
         let idle_leaves = || others.into_iter().any(|other| other.give_up_one());
         if claim.starves {
-            core.threads.cell.ask(idle_leaves);
+            upkeep.core.threads.cell.ask(idle_leaves);
         } else {
             let _found = idle_leaves();
-            self.settle(core, &weak);
+            self.settle(upkeep, &weak);
         }
-        core.thread_limit_reached();
+        upkeep.thread_limit_reached();
     }
 
     /// Called when another pool gets the next thread. If work of this pool waits for a thread, puts the pool in the
     /// line.
-    pub(super) fn wait_its_turn(&mut self, core: &Core, pool: &Arc<Pool>, now: Time) {
-        let Some(claim) = self.claim(core, pool, now) else { return };
+    pub(super) fn wait_its_turn(&mut self, upkeep: &Upkeep, pool: &Arc<Pool>, now: Time) {
+        let Some(claim) = self.claim(upkeep, pool, now) else { return };
         let weak = Arc::downgrade(pool);
         self.schedule.waits_its_turn(weak.clone(), |known| known.ptr_eq(&weak), claim, now);
         if !claim.starves {
-            self.settle(core, &weak);
+            self.settle(upkeep, &weak);
         }
     }
 
     /// Called when there is no thread for the pool. Returns how urgently its work needs one, or `None` if no work
     /// waits for one.
-    fn claim(&mut self, core: &Core, pool: &Arc<Pool>, now: Time) -> Option<Claim> {
+    fn claim(&mut self, upkeep: &Upkeep, pool: &Arc<Pool>, now: Time) -> Option<Claim> {
         let shortage = pool.no_room(now);
         if shortage == Shortage::None {
-            self.needs_no_room(core, &Arc::downgrade(pool), now);
+            self.needs_no_room(upkeep, &Arc::downgrade(pool), now);
             return None;
         }
         Some(Claim { starves: shortage == Shortage::Starves, nice: pool.spec.nice })
     }
 
     /// Takes the pool out of the line, because no work of it waits for a thread.
-    pub(super) fn needs_no_room(&mut self, core: &Core, pool: &Weak<Pool>, now: Time) {
+    pub(super) fn needs_no_room(&mut self, upkeep: &Upkeep, pool: &Weak<Pool>, now: Time) {
         self.schedule.unwanted(|known| known.ptr_eq(pool), now);
-        self.settle(core, pool);
+        self.settle(upkeep, pool);
     }
 
     /// Takes the pool out of the line, because a worker of it is about to be made.
-    pub(super) fn has_room(&mut self, core: &Core, pool: &Arc<Pool>, now: Time) {
+    pub(super) fn has_room(&mut self, upkeep: &Upkeep, pool: &Arc<Pool>, now: Time) {
         let weak = Arc::downgrade(pool);
         pool.has_room();
         self.schedule.served(|known| known.ptr_eq(&weak), now);
-        self.settle(core, &weak);
+        self.settle(upkeep, &weak);
     }
 
     /// Notes that the pool does not starve. If no other pool does, withdraws the request that a worker gives way.
-    fn settle(&self, core: &Core, pool: &Weak<Pool>) {
+    fn settle(&self, upkeep: &Upkeep, pool: &Weak<Pool>) {
         if !self.schedule.starves() {
-            core.threads.cell.withdraw();
+            upkeep.core.threads.cell.withdraw();
         }
         if let Some(pool) = pool.upgrade() {
             pool.starves_no_more();

@@ -14,50 +14,16 @@ use crate::policy::manager::{CREATION_COOLDOWN, Duty};
 use crate::policy::time::Time;
 use crate::sys::clock;
 
-use crate::engine::executor::environment::Lookout;
-use crate::engine::item::timers::{Timer, TimerName};
-use crate::engine::pool::worker_pool::Pool;
-
 use super::super::user_code::{Managing, call, contain, discard, report};
 use super::cleaner;
 use super::detector::Detector;
-use super::inbox::Request;
-use super::manager_thread::ManagerThread;
+use super::inbox::Point;
+use super::lookout::Lookout;
+use super::manager_thread::{Job, ManagerThread};
 
 /// How long the manager rests after a panic, unless the bell rings. So a panic that comes again and again does not
 /// use up a CPU.
 const REST: Duration = Duration::from_millis(10);
-
-/// A job of the manager.
-#[derive(Debug)]
-pub(super) enum Job {
-    Request(Request),
-    Duty(Duty<Weak<Pool>>),
-    /// `None` once its item was queued or given up.
-    Timer(TimerName, Option<Timer>),
-}
-
-/// The points at which a test can make the manager panic.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Point {
-    /// The manager's thread has begun.
-    Arrival,
-    Request,
-    Duty,
-    /// The making of a worker has begun.
-    Making,
-    Timer,
-    /// The item of a timer was admitted to its queue.
-    Admission,
-    /// The making of a cleaner has begun.
-    Cleaner,
-    /// No panic: the system refuses to make the cleaner.
-    NoCleaner,
-    /// A round has begun.
-    Round,
-    /// Its executor has ended.
-    End,
-}
 
 impl ManagerThread {
     /// Runs the manager until its executor has ended. The thread counts as a manager's as long as the returned value
@@ -93,12 +59,12 @@ impl ManagerThread {
         );
         self.handle.bell.sleep(Some(REST), &[]);
         self.lookout = Lookout::again(clock::now());
-        let Some(core) = self.core.upgrade() else { return };
-        self.detector = Detector::new(&core.settings);
+        let Some(upkeep) = self.upkeep.upgrade() else { return };
+        self.detector = Detector::new(&upkeep.core.settings);
         // The panic may have come between a change and the look that must follow. A panic at one pool does not keep
         // the manager from the others.
-        let present = core.environment.present();
-        for pool in core.pools() {
+        let present = upkeep.core.environment.present();
+        for pool in upkeep.pools.all() {
             contain(|| {
                 pool.adapt(&present);
                 pool.look();
@@ -133,11 +99,11 @@ impl ManagerThread {
                 Job::Timer(_, None) | Job::Duty(_) => {}
             }
         }
-        if let Some(core) = mem::take(&mut self.core).upgrade() {
-            core.cleaner.leave(self.managing.left());
-            if cleaner::make(&core).is_err() {
+        if let Some(upkeep) = mem::take(&mut self.upkeep).upgrade() {
+            upkeep.cleaner.leave(self.managing.left());
+            if cleaner::make(&upkeep.cleaner, &upkeep.core).is_err() {
                 // No thread depends on this one any more, so it may wait as long as a destructor takes.
-                call(|| core.cleaner.clean());
+                call(|| upkeep.cleaner.clean());
             }
         }
     }

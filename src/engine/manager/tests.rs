@@ -12,7 +12,7 @@ use testkit::{SOON, eventually};
 use crate::engine::user_code::Managing;
 
 use super::cleaner;
-use super::supervision::Point;
+use super::inbox::Point;
 
 fn builder() -> ExecutorBuilder {
     let builder = Executor::builder().topology(TopologySource::Synthetic("core:1 pu:1".into()));
@@ -326,7 +326,7 @@ fn hooks_are_not_destroyed_on_the_managers_thread() {
 /// spec: P1.5 (the manager is supervised): requests, duties and timers outlive a panic.
 #[test]
 fn a_manager_that_panics_goes_on_and_loses_nothing() {
-    use super::supervision::Point::{Admission, Duty, Making, Request, Round, Timer};
+    use super::inbox::Point::{Admission, Duty, Making, Request, Round, Timer};
     let each = [Request, Duty, Making, Timer, Admission, Round].map(|point| {
         move || {
             let executor = executor();

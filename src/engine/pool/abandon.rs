@@ -26,7 +26,13 @@ impl Pool {
     #[cold]
     pub(crate) fn give_up_worklist(&self) {
         while let Some(entry) = steal(&self.worklist) {
-            give_up(entry);
+            self.give_up(entry);
         }
+    }
+
+    /// Gives up an entry that comes to this pool, which is marked.
+    #[cold]
+    pub(super) fn give_up(&self, entry: Entry) {
+        give_up(entry);
     }
 }

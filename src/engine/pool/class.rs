@@ -20,9 +20,9 @@ use crate::policy::topology::Topology;
 use crate::protocol::exchange::{Exchange, Helpers};
 use crate::sys::sync::Mutex;
 
-use crate::engine::executor::core::Core;
 use crate::engine::executor::placement::Placement;
 
+use super::pools::Pools;
 use super::spec::{PoolKind, PoolSpec};
 use super::worker_pool::Pool;
 
@@ -41,6 +41,8 @@ pub(crate) struct ClassKey {
 #[derive(Debug)]
 pub(crate) struct Class {
     key: ClassKey,
+    /// The pools of its executor, among which its own are.
+    registered: Arc<Pools>,
     pods: Vec<Pod>,
     pub(crate) exchange: Exchange,
     /// By pod; made when first used.
@@ -143,8 +145,28 @@ impl Division {
     }
 }
 
+/// Where a shard's items go.
+#[derive(Debug)]
+pub(crate) struct PoolChoice {
+    pub(crate) pool: Arc<Pool>,
+    /// Keeps the pool open, if it is an unbound one.
+    pub(crate) user: Option<ClassUser>,
+}
+
+impl PoolChoice {
+    /// Returns the class, on which the caller calls [`attend`](Class::attend).
+    pub(crate) fn class(&self) -> Option<Arc<Class>> {
+        self.user.as_ref().map(|user| Arc::clone(user.class()))
+    }
+}
+
 impl Class {
-    pub(crate) fn new(key: ClassKey, topology: &Topology, placement: &Placement) -> Self {
+    pub(crate) fn new(
+        key: ClassKey,
+        topology: &Topology,
+        placement: &Placement,
+        registered: Arc<Pools>,
+    ) -> Self {
         let all = || key.pods.iter().fold(CpuSet::new(), |all, pod| all.union(pod));
         let pod = |cpus: CpuSet| {
             let real = placement.real(&cpus);
@@ -160,20 +182,21 @@ impl Class {
             pods,
             members: Mutex::new(Members { users: 0, keepers: 0, is_over: false, pools: Vec::new() }),
             key,
+            registered,
         }
     }
 
     /// The pool of a pod. `None` if the class has ended.
     #[inline]
-    pub(crate) fn pool(self: &Arc<Self>, pod: PodId, core: &Arc<Core>) -> Option<Arc<Pool>> {
+    pub(crate) fn pool(self: &Arc<Self>, pod: PodId) -> Option<Arc<Pool>> {
         match self.pools[pod as usize].get() {
             Some(pool) => pool.upgrade(),
-            None => self.make_pool(pod, core),
+            None => self.make_pool(pod),
         }
     }
 
     #[cold]
-    fn make_pool(self: &Arc<Self>, pod: PodId, core: &Arc<Core>) -> Option<Arc<Pool>> {
+    fn make_pool(self: &Arc<Self>, pod: PodId) -> Option<Arc<Pool>> {
         let mut members = self.members.lock();
         if let Some(pool) = self.pools[pod as usize].get() {
             return pool.upgrade();
@@ -181,9 +204,10 @@ impl Class {
         if members.is_over {
             return None;
         }
+        let core = &self.registered.core;
         let Pod { cpus, real, reach } = self.pods[pod as usize].clone();
         let spec = PoolSpec {
-            kind: PoolKind::Unbound { id: core.next_unbound_id() },
+            kind: PoolKind::Unbound { id: self.registered.next_unbound_id() },
             reach,
             home: (self.key.moves == Moves::Threads).then_some(real),
             cpus,
@@ -203,7 +227,7 @@ impl Class {
         }
         let _set = self.pools[pod as usize].set(Arc::downgrade(&pool));
         drop(members);
-        core.register(&pool);
+        self.registered.add(&pool);
         if core.manager.is_stopped() {
             // Whoever closes all pools at a shutdown may have asked for them before this one was among them.
             pool.close();
@@ -291,8 +315,8 @@ impl ClassUser {
     }
 
     /// The pool of a pod; it stays open as long as this does.
-    pub(crate) fn pool(&self, pod: PodId, core: &Arc<Core>) -> Arc<Pool> {
-        self.0.pool(pod, core).expect("a class has not ended as long as it has a user")
+    pub(crate) fn pool(&self, pod: PodId) -> Arc<Pool> {
+        self.0.pool(pod).expect("a class has not ended as long as it has a user")
     }
 }
 

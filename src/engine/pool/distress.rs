@@ -12,10 +12,9 @@ use crate::policy::crew::Mayday;
 use crate::policy::rescue::Call;
 use crate::protocol::running::RunningCell;
 
-use crate::engine::item::entry::{Entry, steal};
-use crate::engine::worker::rescuer::Rescuer;
+use crate::engine::item::entry::Entry;
 
-use super::door::Near;
+use super::calls::Rescuer;
 use super::worker_pool::{Pool, State};
 
 impl Pool {
@@ -89,25 +88,6 @@ impl Pool {
     /// anew, and calls for help if that cannot be made.
     fn stand_down(&self, dropped: Vec<Reserved>) {
         RunningCell::stand_down(dropped, |reserved| self.drop_reservation(reserved), || self.look());
-    }
-
-    /// Moves the worklist to the end of the sideline. The caller calls [`moved_aside`](Self::moved_aside) once it has
-    /// released the lock.
-    fn move_aside(&self, state: &mut State) {
-        // Entries that are pushed from now on stay, so a stream of pushes does not keep this thread under the lock.
-        for _ in 0..self.worklist.len() {
-            let Some(entry) = steal(&self.worklist) else { break };
-            state.sideline.push_back(entry);
-        }
-        state.sideline.show(&self.aside);
-    }
-
-    /// Checks for work again, because a thread that looked while entries moved from one list to the other may have
-    /// seen none.
-    pub(super) fn moved_aside(&self) {
-        if self.has_work() {
-            self.perform(self.running.pushed(), Near::Anywhere);
-        }
     }
 }
 

@@ -9,27 +9,8 @@ use crate::sys::{affinity, clock};
 
 use crate::engine::manager::inbox::Request;
 
-use super::scrutiny::is_watched;
+use super::binding::Near;
 use super::worker_pool::Pool;
-
-/// Where a woken worker should run.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Near {
-    Anywhere,
-    /// The calling thread is about to leave this CPU.
-    Leaves(usize),
-    /// No worker of the pool runs on this CPU.
-    Free(usize),
-}
-
-impl Near {
-    fn cpu(self) -> Option<usize> {
-        match self {
-            Self::Anywhere => None,
-            Self::Leaves(cpu) | Self::Free(cpu) => Some(cpu),
-        }
-    }
-}
 
 impl Pool {
     /// Checks for work after the caller has left the count, used up a reservation or cleared the watched bit. If
@@ -167,7 +148,7 @@ impl Pool {
     pub(crate) fn manager_came(&self) {
         let look_at = self.state.lock().stall.next_look();
         self.ask_for_a_look(look_at);
-        if is_watched(&self.spec, &self.core.settings) {
+        if self.spec.is_watched(&self.core.settings.rules()) {
             // No manager knows whether the pool is saturated. The next thread that finds it saturated tells the new
             // one.
             self.running.unwatch();

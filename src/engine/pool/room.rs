@@ -3,30 +3,11 @@
 use crate::policy::room::Shortage;
 use crate::policy::time::Time;
 use crate::policy::worker::Phase;
-use crate::sys::sync::{AtomicUsize, Ordering};
+use crate::sys::sync::Ordering;
 
 use crate::engine::worker::shared::Worker;
 
-use super::worker_pool::{Pool, Slot, State};
-
-/// What the manager has found last: does the pool starve? And whether it was told that it does not any more. A hint: an
-/// outdated one costs a thread more or a request more than was needed.
-pub(super) struct Starving(AtomicUsize);
-
-impl Starving {
-    const NO: usize = 0;
-    const YES: usize = 1;
-    const TOLD: usize = 2;
-
-    pub(super) const fn new() -> Self {
-        Self(AtomicUsize::new(Self::NO))
-    }
-
-    /// By the manager, which looks again after each request.
-    pub(super) fn note(&self, starves: bool) {
-        self.0.store(if starves { Self::YES } else { Self::NO }, Ordering::Relaxed);
-    }
-}
+use super::worker_pool::{Pool, Slot, Starving, State};
 
 impl Pool {
     /// There are as many threads as may be. What does the pool do without?

@@ -5,20 +5,12 @@ use std::sync::Arc;
 use crate::policy::pace::Pace;
 use crate::policy::suspect::Found;
 use crate::policy::time::Time;
-use crate::policy::watch::{Look, Rules};
+use crate::policy::watch::Look;
 
-use crate::engine::executor::core::Settings;
 use crate::engine::worker::shared::Worker;
 
-use super::spec::{PoolKind, PoolSpec};
+use super::spec::PoolKind;
 use super::worker_pool::{Pool, Slot};
-
-/// Returns whether there is anything to look for in such a pool. If the pool manages concurrency, there always is: an
-/// item may be in a `may_block` guard for long.
-pub(super) fn is_watched(spec: &PoolSpec, settings: &Settings) -> bool {
-    let Rules { watchdog, patience, .. } = settings.rules();
-    spec.manages_concurrency() || watchdog.is_some() || patience.is_some()
-}
 
 impl Pool {
     /// Returns a look for the manager's watch, and the workers that it saw, both sorted by number.

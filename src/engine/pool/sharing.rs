@@ -13,11 +13,11 @@ use crate::protocol::exchange::{Helpers, Member};
 use crate::protocol::running::RunningCell;
 use crate::sys::clock;
 
-use crate::engine::item::entry::{Entry, steal};
+use crate::engine::item::entry::Entry;
 use crate::engine::manager::inbox::Request;
 
+use super::binding::Near;
 use super::class::Seat;
-use super::door::Near;
 use super::worker_pool::{Pool, State};
 
 impl Member for Pool {
@@ -35,8 +35,8 @@ impl Member for Pool {
 }
 
 impl Seat {
-    fn sibling(&self, own: &Pool, pod: PodId) -> Option<Arc<Pool>> {
-        self.class.pool(pod, &own.core)
+    fn sibling(&self, pod: PodId) -> Option<Arc<Pool>> {
+        self.class.pool(pod)
     }
 }
 
@@ -52,7 +52,7 @@ impl Pool {
     #[inline]
     pub(super) fn offer(&self) {
         let Some(seat) = &self.seat else { return };
-        let sibling = |pod| seat.sibling(self, pod);
+        let sibling = |pod| seat.sibling(pod);
         while let Some((helper, reserved)) = seat.class.exchange.offer(seat.pod, self, sibling) {
             helper.wake(reserved, Near::Anywhere);
         }
@@ -63,7 +63,7 @@ impl Pool {
     #[inline]
     pub(super) fn seek(&self, near: Near) -> bool {
         let Some(seat) = &self.seat else { return false };
-        let sibling = |pod| seat.sibling(self, pod);
+        let sibling = |pod| seat.sibling(pod);
         let mut wakes = false;
         while let Some((other, reserved)) = seat.class.exchange.seek(seat.pod, self, sibling) {
             match other {
@@ -83,7 +83,7 @@ impl Pool {
     }
 
     fn take_from_siblings(&self, seat: &Seat, errand: Option<PodId>) -> Option<Entry> {
-        let sibling = |pod| seat.sibling(self, pod);
+        let sibling = |pod| seat.sibling(pod);
         let called_by = errand.and_then(sibling).filter(|home| home.has_excess_for_thief());
         if let Some(entry) = called_by.and_then(|home| home.give()) {
             return Some(entry);
@@ -94,37 +94,6 @@ impl Pool {
                 return Some(entry);
             }
         }
-    }
-
-    /// The first entry that may leave. Under the lock: what must not leave is in nobody's hands, where whoever turns a route
-    /// away from here would miss it, and close the pool.
-    fn give(&self) -> Option<Entry> {
-        let mut state = self.state.lock();
-        if state.sideline.is_abandoned() {
-            return None;
-        }
-        let mut set_aside = false;
-        let given = state.sideline.take_first(&self.aside, |entry| !entry.is_bound()).or_else(|| {
-            loop {
-                let entry = steal(&self.worklist)?;
-                // Nothing that must not leave lies before the marker: it would wait for nobody but this pool's workers.
-                let is_first_marker = state.sideline.len() == 0 && entry.is_marker();
-                if !entry.is_bound() || is_first_marker {
-                    return Some(entry);
-                }
-                state.sideline.push_back(entry);
-                set_aside = true;
-            }
-        });
-        if set_aside {
-            state.sideline.show(&self.aside);
-        }
-        state.given += u64::from(given.is_some());
-        drop(state);
-        if set_aside {
-            self.moved_aside();
-        }
-        given
     }
 
     /// A worker that was on this errand has come, or does not come: what is left there is offered to others.
@@ -138,7 +107,7 @@ impl Pool {
     #[cold]
     fn end_errand_to(&self, home: PodId) {
         let Some(seat) = &self.seat else { return };
-        if let Some(home) = seat.sibling(self, home) {
+        if let Some(home) = seat.sibling(home) {
             home.helpers().came();
             home.offer();
         }

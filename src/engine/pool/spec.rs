@@ -2,6 +2,7 @@
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::crew::WorkerId;
+use crate::policy::watch::Rules;
 
 /// The items that a pool runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +44,12 @@ impl PoolSpec {
             None => true,
             Some(home) => current_cpu().is_none_or(|cpu| home.contains(cpu)),
         }
+    }
+
+    /// Returns whether there is anything to look for in such a pool. If the pool manages concurrency, there always is:
+    /// an item may be in a `may_block` guard for long.
+    pub(crate) fn is_watched(&self, rules: &Rules) -> bool {
+        self.manages_concurrency() || rules.watchdog.is_some() || rules.patience.is_some()
     }
 
     /// Returns whether a worker stops counting while its item blocks.

@@ -37,7 +37,7 @@ fn a_guard_takes_no_lock_while_nothing_is_pending() {
             })
         });
         assert_eq!(item.unwrap().join().unwrap(), 0, "a guard takes a lock: {}", queue.name());
-        let pools = executor.inner.core.pools();
+        let pools = executor.inner.upkeep.pools.all();
         assert_eq!(taken_by(&|| drop(pools[0].state.lock())), 1, "locks are counted");
     }
 }
@@ -66,7 +66,7 @@ fn a_batch_is_pushed_before_a_worker_is_woken() {
     let executor = executor("core:1 pu:1");
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
-    let pools = executor.inner.core.pools();
+    let pools = executor.inner.upkeep.pools.all();
     let [pool] = &pools[..] else { panic!("one pool: {pools:?}") };
     is_pushed_whole(pool, || drop(queue.spawn_batch((0..ITEMS).map(|_| || ())).unwrap()));
     queue.flush().unwrap();
@@ -83,7 +83,7 @@ fn a_pool_that_gets_a_thread_begins_its_wait_anew() {
     let executor = executor("core:1 pu:1");
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
-    let pools = executor.inner.core.pools();
+    let pools = executor.inner.upkeep.pools.all();
     let (pool, begun, refused) = (&pools[0], 7, clock::now());
     let is_stuck = |at| pool.state.lock().famine.refused(begun, at);
     assert!(!is_stuck(refused) && is_stuck(refused + SOON));

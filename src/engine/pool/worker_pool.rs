@@ -19,7 +19,7 @@ use std::sync::{Arc, Weak};
 use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
 
-use crate::policy::concurrency::{Kick, Reserved, Running};
+use crate::policy::concurrency::{Reserved, Running};
 use crate::policy::crew::{Crew, Prepare, Rest, WorkerId};
 use crate::policy::pace::Pace;
 use crate::policy::room::Famine;
@@ -29,19 +29,15 @@ use crate::policy::worker::{Phase, WorkerState};
 use crate::protocol::route::Departures;
 use crate::protocol::running::RunningCell;
 use crate::protocol::sideline::{Shown, Sideline};
-use crate::sys::sync::{Mutex, MutexGuard};
+use crate::sys::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::sys::{affinity, clock};
 
 use crate::engine::executor::core::Core;
-use crate::engine::executor::shutdown::give_up;
 use crate::engine::item::entry::Entry;
 use crate::engine::worker::shared::Worker;
 
 use super::binding::Binding;
 use super::class::Seat;
-use super::door::Near;
-use super::room::Starving;
-use super::scrutiny::is_watched;
 use super::spec::PoolSpec;
 
 /// See the module.
@@ -87,6 +83,25 @@ pub(super) enum Slot {
     Worker(Arc<Worker>),
 }
 
+/// What the manager has found last: does the pool starve? And whether it was told that it does not any more. A hint: an
+/// outdated one costs a thread more or a request more than was needed.
+pub(super) struct Starving(pub(super) AtomicUsize);
+
+impl Starving {
+    pub(super) const NO: usize = 0;
+    pub(super) const YES: usize = 1;
+    pub(super) const TOLD: usize = 2;
+
+    pub(super) const fn new() -> Self {
+        Self(AtomicUsize::new(Self::NO))
+    }
+
+    /// By the manager, which looks again after each request.
+    pub(super) fn note(&self, starves: bool) {
+        self.0.store(if starves { Self::YES } else { Self::NO }, Ordering::Relaxed);
+    }
+}
+
 /// The state of a pool at one moment, for dumps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolCounts {
@@ -103,7 +118,7 @@ impl Pool {
     pub(crate) fn new(spec: PoolSpec, core: Arc<Core>, seat: Option<Seat>) -> Arc<Self> {
         let (binding, target) = Binding::new(&core.environment.present(), &spec.reach);
         let running = if spec.managed { Running::managed(target) } else { Running::unmanaged() };
-        let running = if is_watched(&spec, &core.settings) { running } else { running.unwatchable() };
+        let running = if spec.is_watched(&core.settings.rules()) { running } else { running.unwatchable() };
         let running = if seat.is_some() { running.sharing() } else { running };
         let limits = core.settings.crew_limits;
         let crew = if spec.is_bh() { Crew::of_one(limits) } else { Crew::new(limits) };
@@ -134,72 +149,6 @@ impl Pool {
 
     pub(crate) fn shared(&self) -> Arc<Self> {
         self.this.upgrade().expect("a reference to a pool comes from an `Arc` of it")
-    }
-
-    /// Adds an entry at the end of the worklist. Wakes or makes a worker for it if one is needed.
-    #[inline]
-    pub(crate) fn submit(&self, entry: Entry) {
-        let is_bound = entry.is_bound();
-        self.push(entry);
-        match self.running.pushed() {
-            // No sibling may take a bound entry. Entries that siblings may take were offered when they came.
-            Kick::Offer if is_bound => {}
-            Kick::Watch if is_bound => self.ask_to_watch(),
-            kick => self.perform(kick, Near::Anywhere),
-        }
-    }
-
-    /// The first half of [`submit`](Self::submit): pushes the entry. Until the second half, perhaps no worker comes
-    /// for it.
-    #[inline]
-    pub(crate) fn push(&self, entry: Entry) {
-        self.worklist.push(entry);
-    }
-
-    /// The second half, for an entry that this thread has pushed.
-    #[inline]
-    pub(crate) fn pushed(&self) {
-        self.perform(self.running.pushed(), Near::Anywhere);
-    }
-
-    /// The second half, for several entries. Wakes workers for all of them: if each worker woke the next one, the
-    /// last one would come late.
-    pub(crate) fn pushed_many(&self, entries: usize) {
-        self.pushed();
-        for _ in 1..entries {
-            if !self.running.load().need_more_worker() {
-                break;
-            }
-            self.pushed();
-        }
-        self.offer();
-    }
-
-    /// Adds an entry before all others.
-    #[cold]
-    pub(crate) fn put_back(&self, entry: Entry) {
-        let put = self.state.lock().sideline.put_back(entry, &self.aside);
-        if let Err(entry) = put {
-            return give_up(entry);
-        }
-        self.perform(self.running.pushed(), Near::Anywhere);
-    }
-
-    #[inline]
-    pub(crate) fn has_work(&self) -> bool {
-        self.aside.len() > 0 || !self.worklist.is_empty()
-    }
-
-    /// As [`has_work`](Self::has_work), but right even while entries are moved from one list to the other.
-    #[cold]
-    pub(crate) fn has_entries(&self) -> bool {
-        let _state = self.state.lock();
-        self.has_work()
-    }
-
-    /// Returns how many entries wait on the worklist and the sideline. A hint.
-    pub(crate) fn pending(&self) -> usize {
-        self.worklist.len() + self.aside.len() as usize
     }
 
     /// Adds a worker whose thread has begun. Returns what the worker does. It does not count as running yet.

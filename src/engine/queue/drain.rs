@@ -9,9 +9,9 @@ use crate::sys::wait::Until;
 
 use crate::engine::item::timers::{Timer, TimerName};
 use crate::engine::item::waits;
+use crate::engine::pool::calls::OwnedRescuer;
 use crate::engine::refusal::{QueueError, WaitError};
 use crate::engine::user_code::destroy;
-use crate::engine::worker::rescuer::OwnedRescuer;
 use crate::engine::worker::worker_thread;
 
 use super::admission::Pass;
@@ -146,7 +146,7 @@ impl Queue {
 
     /// Gives up and counts the timers of this queue: those that are armed, and those that fired and are held.
     fn cancel_timers(&self) {
-        for (name, timer) in self.executor.core.timers.take_of(&self.executor.core, self) {
+        for (name, timer) in self.executor.upkeep.timers.take_of(self) {
             self.cancel_timer(&name, timer);
         }
         self.cancel_held_timers();

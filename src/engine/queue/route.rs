@@ -19,9 +19,8 @@ use std::sync::Arc;
 
 use crate::protocol::route::Turned;
 
-use crate::engine::executor::inner::PoolChoice;
 use crate::engine::item::entry::{ByWorker, Entry, Header, ItemOperations, ItemType};
-use crate::engine::pool::class::Class;
+use crate::engine::pool::class::{Class, PoolChoice};
 use crate::engine::pool::worker_pool::Pool;
 
 use super::register::Pin;

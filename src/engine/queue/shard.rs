@@ -18,11 +18,10 @@ use crate::protocol::gate::GateCell;
 use crate::protocol::route::RouteCell;
 use crate::sys::sync::Mutex;
 
-use crate::engine::executor::inner::PoolChoice;
 use crate::engine::item::entry::{Entry, Header, steal};
 use crate::engine::item::latency::Timing;
+use crate::engine::pool::class::PoolChoice;
 use crate::engine::pool::worker_pool::Pool;
-use crate::engine::worker::current::Current;
 use crate::engine::worker::shared::Worker;
 use crate::engine::worker::tally::{Account, Events};
 
@@ -169,10 +168,9 @@ impl Shard {
         if self.context.is_null() { self.gate() } else { self.context }
     }
 
-    /// Returns whether it has items that cannot run before the item of `current` has ended, which is on their bh
-    /// context.
-    pub(crate) fn needs_context_of(&self, current: &Current) -> bool {
-        let in_context = !self.context.is_null() && std::ptr::eq(current.gate, self.context);
+    /// Returns whether it has items that wait for this bh context, or run there.
+    pub(crate) fn needs_context(&self, context: *const Gate) -> bool {
+        let in_context = !self.context.is_null() && std::ptr::eq(context, self.context);
         in_context && self.gate().cell.load().in_flight() > 0
     }
 

@@ -19,12 +19,11 @@ use crate::protocol::given_up::GivenUpCount;
 use crate::protocol::holds::HoldCount;
 use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicUsize, Mutex, Ordering};
 
-use crate::engine::executor::inner::{ExecutorInner, PoolChoice};
+use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::item::entry::Entry;
 use crate::engine::item::timers::{Timer, TimerName};
-use crate::engine::pool::class::{Division, KeptClass};
-use crate::engine::worker::current::Current;
-use crate::engine::worker::rescuer::{OwnedRescuer, Rescuer};
+use crate::engine::pool::calls::{OwnedRescuer, Rescuer};
+use crate::engine::pool::class::{Division, KeptClass, PoolChoice};
 
 use super::shard::{self, Gate, Shard};
 
@@ -322,10 +321,9 @@ impl Queue {
         self.shards().find(|shard| shard.id() == id).map(Shard::lane)
     }
 
-    /// Returns whether it has items that cannot run before the item of `current` has ended, because that occupies
-    /// their bh context.
-    pub(crate) fn needs_context_of(&self, current: &Current) -> bool {
-        self.shards().any(|shard| shard.needs_context_of(current))
+    /// Returns whether it has items that wait for this bh context, or run there.
+    pub(crate) fn needs_context(&self, context: *const Gate) -> bool {
+        self.shards().any(|shard| shard.needs_context(context))
     }
 
     /// Counts an item as pending. Returns false, and counts nothing, if `max_pending` items are pending already.
@@ -402,6 +400,16 @@ impl Queue {
             // SAFETY: the queue came from a box, and this was its last hold.
             drop(unsafe { Box::from_raw(queue.as_ptr()) });
         }
+    }
+}
+
+/// A place among the `max_pending` items of a queue. Dropping it gives the place back.
+#[must_use]
+pub(crate) struct Kept<'queue>(pub(crate) &'queue Queue);
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        self.0.left_pending();
     }
 }
 

@@ -15,9 +15,11 @@ use crate::protocol::tally::Start;
 use crate::sys::fork::{self, Origin};
 use crate::sys::{self, affinity};
 
-use crate::engine::executor::core::{Core, PanicReport};
+use crate::engine::executor::core::Core;
+use crate::engine::executor::reports::PanicReport;
 use crate::engine::item::entry::{ByWorker, Entry, ItemType};
 use crate::engine::item::work::WorkItem;
+use crate::engine::pool::calls::Rescuer;
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::queue::shard::{self, Shard};
 use crate::engine::queue::workqueue::Queue;
@@ -25,7 +27,6 @@ use crate::engine::queue::{admission, route};
 use crate::engine::trace;
 
 use super::current::{self, Current};
-use super::rescuer::Rescuer;
 use super::shared::Worker;
 use super::tally::meter::{Course, Meter};
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::engine::manager::watchdog::StallReport;
 use crate::policy::detection::Detection;
 use crate::sys::probe::Probe;
 use crate::{BuildExecutorError, ExecutorBuilder};
+
+use crate::engine::executor::reports::StallReport;
 
 /// The shortest threshold of hogs and stalls, because the manager looks once a millisecond.
 const LEAST: Duration = Duration::from_millis(1);

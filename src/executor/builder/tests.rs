@@ -2,9 +2,10 @@
 
 use std::sync::mpsc;
 
-use crate::engine::manager::supervision::Point;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::{Detection, WorkQueue};
+
+use crate::engine::manager::inbox::Point;
 
 use super::*;
 

@@ -9,9 +9,9 @@ use crate::sys::machine;
 /// From now on, each pool that has work has as many workers as it wants. If no item is `placed` on a CPU, where it stays, no
 /// pool has too much while a sibling has room. But a pool whose workers come late gives an item away at its next look only.
 pub(super) fn watch(executor: &Executor, placed: bool) {
-    let core = std::sync::Arc::downgrade(&executor.inner.core);
+    let upkeep = std::sync::Arc::downgrade(&executor.inner.upkeep);
     machine::check(Box::new(move |now| {
-        let pools = core.upgrade().map_or(Vec::new(), |core| core.pools());
+        let pools = upkeep.upgrade().map_or(Vec::new(), |upkeep| upkeep.pools.all());
         for pool in &pools {
             has_enough_workers(pool, now);
             let may_give = !placed && pool.is_sibling_of(pool) && !pool.running.load().is_stalled();

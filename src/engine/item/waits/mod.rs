@@ -62,7 +62,7 @@ pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
         let home = current.pending_on();
         std::ptr::eq(current.queue, queue)
             || home.is_some_and(|home| queue.lane_of(home).is_some())
-            || queue.needs_context_of(current)
+            || queue.needs_context(current.gate)
     })
 }
 

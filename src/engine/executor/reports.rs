@@ -1,0 +1,179 @@
+//! What hooks are told: of an item's panic, and of a pool that stalls.
+
+use std::any::Any;
+use std::fmt;
+use std::time::Duration;
+
+use crate::policy::cpu_set::CpuSet;
+use crate::sys::thread_state::State;
+
+/// A panic of an item, as the panic handler sees it.
+///
+/// See [`ExecutorBuilder::panic_handler`](crate::ExecutorBuilder::panic_handler).
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct PanicReport<'a> {
+    /// The name of the queue whose slot the item held.
+    pub queue: &'a str,
+    /// The type of the item's closure, as the compiler names it.
+    pub item_type: &'static str,
+    /// The payload of the panic.
+    pub payload: &'a (dyn Any + Send),
+}
+
+/// A pool that has had work for a while and has started none of it, and what its workers are doing instead.
+///
+/// Passed to the [`stall_handler`](crate::ExecutorBuilder::stall_handler) when the pool has stalled for the
+/// [`watchdog_threshold`](crate::ExecutorBuilder::watchdog_threshold). Its `Display` is for people to read.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+///
+/// let (tell, told) = mpsc::channel();
+/// let executor = cmwq::Executor::builder()
+///     .watchdog_threshold(Duration::from_millis(20))
+///     .stall_handler(move |report| drop(tell.send((report.pending, report.workers.len()))))
+///     .build()?;
+/// # drop((executor, told));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StallReport<'a> {
+    /// The name that the pool's workers share, as in their thread names: `0`, `0H`, `bh0`, `u4`.
+    pub pool: &'a str,
+    /// The CPUs that it serves.
+    pub cpus: &'a CpuSet,
+    /// Entries on its worklist, cancelled ones included.
+    pub pending: usize,
+    /// How long, at least, it has started nothing.
+    pub stalled_for: Duration,
+    /// It waits for a worker that is being made, or cannot be made.
+    pub creating: bool,
+    /// There are as many threads as [`max_threads`](crate::ExecutorBuilder::max_threads) permits.
+    pub at_thread_limit: bool,
+    /// The workers that have an item.
+    pub workers: Vec<StalledWorker>,
+}
+
+/// What one worker of a stalled pool is doing.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct StalledWorker {
+    /// The name of its thread.
+    pub thread: String,
+    /// The type of its item's closure, as the compiler names it.
+    pub item_type: &'static str,
+    /// The name of the queue whose slot the item holds. `None` if the item has ended meanwhile.
+    pub queue: Option<String>,
+    /// The item's description of itself, from [`set_description`](crate::set_description).
+    pub description: Option<String>,
+    /// How long, at least, it has been at this item.
+    pub busy_for: Duration,
+    /// It is inside a [guard](crate#guards). Always false in the pools of plain unbound, ordered and bh queues, where
+    /// guards change nothing.
+    pub in_guard: bool,
+    /// The state of its thread as Linux names it: `R` runs or is ready to run, `S` sleeps, `D` waits for a device.
+    /// `None` if the state cannot be read.
+    pub state: Option<char>,
+    /// The kernel function in which its thread waits, if that can be read.
+    #[doc(alias = "wchan")]
+    pub wait_channel: Option<String>,
+}
+
+impl fmt::Debug for PanicReport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PanicReport")
+            .field("queue", &self.queue)
+            .field("item_type", &self.item_type)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for StallReport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "pool[{}] cpus={} has pending={} and has started nothing for {:.1?}",
+            self.pool, self.cpus, self.pending, self.stalled_for
+        )?;
+        for worker in &self.workers {
+            write!(f, "\n    {worker}")?;
+        }
+        if self.workers.is_empty() {
+            write!(f, "\n    no worker has an item")?;
+        }
+        if self.creating {
+            write!(f, "\n    it waits for a worker that is not there yet")?;
+        }
+        if self.at_thread_limit {
+            write!(f, "\n    there are as many threads as `max_threads` permits")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for StalledWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is in {}", self.thread, self.item_type)?;
+        if let Some(queue) = &self.queue {
+            write!(f, " of queue {queue:?}")?;
+        }
+        if let Some(description) = &self.description {
+            write!(f, " ({description})")?;
+        }
+        write!(f, " for {:.1?} or more", self.busy_for)?;
+        if self.in_guard {
+            write!(f, ", inside a guard")?;
+        }
+        if let Some(state) = self.state {
+            write!(f, ", {} ({state})", State::of_letter(state).words())?;
+        }
+        match &self.wait_channel {
+            Some(channel) => write!(f, " in {channel}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: S4.1 (a dump of what blocks it)
+    #[test]
+    fn a_report_shows_the_pool_and_its_workers() {
+        let cpus = CpuSet::single(3);
+        let worker = StalledWorker {
+            thread: "cmwq/3:1".into(),
+            item_type: "app::resize",
+            queue: Some("thumbnails".into()),
+            description: Some("cat.jpg".into()),
+            busy_for: Duration::from_millis(31_250),
+            in_guard: false,
+            state: Some('S'),
+            wait_channel: Some("futex_wait".into()),
+        };
+        let report = StallReport {
+            pool: "3",
+            cpus: &cpus,
+            pending: 7,
+            stalled_for: Duration::from_secs(30),
+            creating: true,
+            at_thread_limit: true,
+            workers: vec![worker],
+        };
+        assert_eq!(
+            report.to_string(),
+            "pool[3] cpus=3 has pending=7 and has started nothing for 30.0s\n    \
+             cmwq/3:1 is in app::resize of queue \"thumbnails\" (cat.jpg) for 31.2s or more, sleeping (S) in futex_wait\n    \
+             it waits for a worker that is not there yet\n    \
+             there are as many threads as `max_threads` permits"
+        );
+    }
+}

@@ -1,0 +1,125 @@
+//! What an executor's builder has set, and the user code that it was given.
+
+use std::time::Duration;
+use std::{fmt, io};
+
+use crate::policy::crew::CrewLimits;
+use crate::policy::detection::Detection;
+use crate::policy::watch::Rules;
+use crate::sys::probe::Probe;
+
+use crate::engine::user_code::{self, report};
+
+use super::reports::{PanicReport, StallReport};
+
+/// What an executor's builder has set. It never changes.
+pub(crate) struct Settings {
+    pub(crate) crew_limits: CrewLimits,
+    pub(crate) max_threads: usize,
+    /// The nice level of the manager, and of normal pools.
+    pub(crate) nice: i32,
+    pub(crate) name_prefix: String,
+    pub(crate) stack_size: Option<usize>,
+    pub(crate) hooks: Hooks,
+    /// How long a pool must have work and no worker on it before the progress check reports that. `None` if there is
+    /// no such check.
+    pub(crate) patience: Option<Duration>,
+    /// The detection in force, never [`Detection::Auto`].
+    pub(crate) detection: Detection,
+    pub(crate) probe: Probe,
+    /// CPU time. `None` if hogs are not looked for.
+    pub(crate) hog_threshold: Option<Duration>,
+    /// `None` if there is no watchdog.
+    pub(crate) watchdog_threshold: Option<Duration>,
+}
+
+impl Settings {
+    /// Returns what the manager looks for.
+    pub(crate) fn rules(&self) -> Rules {
+        let looks = self.detection != Detection::Off;
+        Rules {
+            sleepers: looks,
+            is_told: self.detection == Detection::Switches,
+            hogs: self.hog_threshold.filter(|_| looks),
+            watchdog: self.watchdog_threshold,
+            patience: self.patience,
+        }
+    }
+}
+
+/// User code that is called at certain moments, with no lock held. A panic in it is contained.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    pub(crate) on_thread_start: Option<Box<dyn Fn() + Send + Sync>>,
+    pub(crate) on_thread_stop: Option<Box<dyn Fn() + Send + Sync>>,
+    pub(crate) before_spawn: Option<Box<BeforeSpawn>>,
+    pub(crate) panic_handler: Option<Box<PanicHandler>>,
+    pub(crate) stall_handler: Option<Box<StallHandler>>,
+}
+
+/// Called with the name of the thread that is about to be made.
+pub(crate) type BeforeSpawn = dyn Fn(&str) -> io::Result<()> + Send + Sync;
+/// Called for each panic of an item.
+pub(crate) type PanicHandler = dyn Fn(&PanicReport<'_>) + Send + Sync;
+/// Called for each pool that stalls.
+pub(crate) type StallHandler = dyn Fn(&StallReport<'_>) + Send + Sync;
+
+impl Drop for Hooks {
+    /// Destroys the hooks and what they own. The thread that drops the executor last does so; if that is a manager's,
+    /// another thread does.
+    fn drop(&mut self) {
+        destroy_hook(self.on_thread_start.take());
+        destroy_hook(self.on_thread_stop.take());
+        destroy_hook(self.before_spawn.take());
+        destroy_hook(self.panic_handler.take());
+        destroy_hook(self.stall_handler.take());
+    }
+}
+
+fn destroy_hook(hook: Option<impl Send + 'static>) {
+    if let Some(hook) = hook {
+        user_code::destroy(move || user_code::contain(|| drop(hook)));
+    }
+}
+
+impl Hooks {
+    pub(crate) fn started(&self) {
+        self.on_thread_start.iter().for_each(called);
+    }
+
+    pub(crate) fn stopped(&self) {
+        self.on_thread_stop.iter().for_each(called);
+    }
+
+    pub(crate) fn panicked(&self, report: &PanicReport<'_>) {
+        self.panic_handler.iter().for_each(|handler| called(|| handler(report)));
+    }
+
+    pub(crate) fn stalled(&self, report: &StallReport<'_>) {
+        match &self.stall_handler {
+            Some(handler) => called(|| handler(report)),
+            None => report!(error, "{report}"),
+        }
+    }
+
+    /// Asks the hook `before_spawn` whether a thread of this name may be made.
+    pub(crate) fn may_spawn(&self, name: &str) -> io::Result<()> {
+        let Some(hook) = &self.before_spawn else { return Ok(()) };
+        let panicked = || Err(io::Error::other(user_code::HookPanicked));
+        user_code::call(|| hook(name)).unwrap_or_else(panicked)
+    }
+}
+
+fn called(hook: impl FnOnce()) {
+    user_code::call(hook);
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("crew_limits", &self.crew_limits)
+            .field("max_threads", &self.max_threads)
+            .field("name_prefix", &self.name_prefix)
+            .finish_non_exhaustive()
+    }
+}

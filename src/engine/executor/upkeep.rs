@@ -1,0 +1,80 @@
+//! What the manager of one executor looks after, over all pools.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::sys::switches::Readiness;
+use crate::sys::sync::{AtomicBool, AtomicU64, Ordering};
+
+use crate::engine::item::timers::Timers;
+use crate::engine::manager::cleaner::Cleaner;
+use crate::engine::manager::detection::Shortfall;
+use crate::engine::manager::offenders::Offenders;
+use crate::engine::pool::pools::Pools;
+use crate::engine::pool::worker_pool::Pool;
+use crate::engine::user_code::report;
+
+use super::core::Core;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Upkeep {
+    pub(crate) core: Arc<Core>,
+    pub(crate) pools: Arc<Pools>,
+    pub(crate) timers: Arc<Timers>,
+    pub(crate) cleaner: Arc<Cleaner>,
+    pub(crate) shortfall: Shortfall,
+    /// Keeps the system ready to record switches.
+    _ready: Option<Readiness>,
+    pub(crate) offenders: Offenders,
+    /// Called on the manager's thread when the progress check finds a pool that has work and no worker on it.
+    pub(crate) stuck: Stuck,
+    /// How many stalls the watchdog has reported.
+    pub(crate) stalls: AtomicU64,
+    /// Whether work had to wait because there were as many workers as `max_threads` permits. Reported once.
+    limit_reached: AtomicBool,
+}
+
+/// Told for how long the pool has had work and no worker on it.
+pub(crate) type Stuck = fn(&Upkeep, &Pool, Duration);
+
+impl Upkeep {
+    /// `first_unbound_id`: how many per-CPU pools are numbered before the unbound ones.
+    pub(crate) fn new(
+        core: Core,
+        first_unbound_id: usize,
+        (shortfall, ready): (Shortfall, Option<Readiness>),
+        stuck: Stuck,
+    ) -> Self {
+        let core = Arc::new(core);
+        Self {
+            pools: Arc::new(Pools::new(Arc::clone(&core), first_unbound_id)),
+            timers: Arc::new(Timers::new(Arc::clone(&core.manager))),
+            cleaner: Arc::new(Cleaner::default()),
+            shortfall,
+            _ready: ready,
+            offenders: Offenders::new(core.settings.hog_threshold.unwrap_or_default()),
+            stuck,
+            stalls: AtomicU64::new(0),
+            limit_reached: AtomicBool::new(false),
+            core,
+        }
+    }
+
+    /// Reports that work waits for a thread because there are as many workers as `max_threads` permits. Only the
+    /// first call does.
+    pub(crate) fn thread_limit_reached(&self) {
+        if !self.limit_reached.swap(true, Ordering::Relaxed) {
+            let (prefix, most) = (&self.core.settings.name_prefix, self.core.settings.max_threads);
+            report!(
+                warn,
+                "work waits for a thread: the executor {prefix:?} has {most} workers, as many as max_threads permits"
+            );
+        }
+    }
+
+    /// Returns whether work had to wait because of `max_threads`.
+    pub(crate) fn was_thread_limit_reached(&self) -> bool {
+        self.limit_reached.load(Ordering::Relaxed)
+    }
+}

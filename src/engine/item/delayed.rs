@@ -1,0 +1,215 @@
+//! Items that are queued later: how a timer is armed, and what becomes of its item when it fires.
+#![allow(unsafe_code, reason = "a refused closure is moved out of the cell that was made for it")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::policy::admission::Door;
+use crate::policy::item::{Arm, Room};
+use crate::protocol::item::Queued;
+
+use crate::engine::manager::inbox::Point;
+use crate::engine::queue::admission::Pass;
+use crate::engine::queue::shard::Shard;
+use crate::engine::queue::workqueue::{Kept, Queue, QueueHandle};
+use crate::engine::refusal::QueueError;
+use crate::engine::user_code::contain;
+
+use super::entry::Entry;
+use super::one_shot;
+use super::one_shot::handle::RawHandle;
+use super::place::Place;
+use super::submit::{answer, enqueue};
+use super::timers::{Later, Timer, TimerName, Unlisted};
+use super::work::WorkHandle;
+
+impl Queue {
+    /// Queues a closure after a delay. A refusal hands it back, even if the queue ends at this moment.
+    pub(crate) fn spawn_after<F, T>(
+        handle: &Arc<QueueHandle>,
+        place: Place,
+        after: Duration,
+        function: F,
+    ) -> Result<RawHandle<T>, (QueueError, F)>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let queue = handle.queue();
+        if after.is_zero() {
+            return queue.spawn(place, function);
+        }
+        if queue.executor.origin.is_forked() {
+            return Err((QueueError::Forked, function));
+        }
+        let slot = queue.executor.placement.slot_for(place);
+        let shard = queue.shard(slot);
+        if let Err(error) = queue.may_arm(shard.gate(), false) {
+            return Err((error, function));
+        }
+        let (item, mut raw) = one_shot::make(function, shard.lane(), queue.executor.origin);
+        let what = Later::OneShot(Unlisted::new(item));
+        let (name, wake) =
+            TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot, bound: place.is_bound() });
+        if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(slot, &name) {
+            // SAFETY: the cell was made above for this closure, and the timer that came back has the entry's side.
+            return Err((error, unsafe { one_shot::unmake(item.list(), raw) }));
+        }
+        if wake {
+            name.wake_manager();
+        }
+        raw.set_timer(name);
+        Ok(raw)
+    }
+
+    /// Takes a timer back that was armed too late, since its queue has ended. Returns it with the reason. A thread
+    /// that ends the queue shuts its doors, and takes its timers off the map afterwards. So if the door was open
+    /// after the timer was armed, that thread finds the timer. Otherwise one of the two threads takes it.
+    pub(crate) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
+        let gate = self.shard(slot).gate();
+        if gate.cell.load().door() != Door::Shut {
+            return None;
+        }
+        let error = self.may_revive(gate).err()?;
+        Some((error, name.take()?))
+    }
+
+    /// Arms a timer that queues a reusable item after a delay. If the item is pending already, nothing changes; but
+    /// with `again`, the timer replaces the pending submission. The answer tells whether the item was pending.
+    pub(crate) fn arm(
+        handle: &Arc<QueueHandle>,
+        place: Place,
+        after: Duration,
+        work: &WorkHandle,
+        again: bool,
+    ) -> Result<Arm, QueueError> {
+        if handle.queue().executor.origin.is_forked() || work.origin.is_forked() {
+            return Err(QueueError::Forked);
+        }
+        let queue = handle.queue();
+        let slot = queue.executor.placement.slot_for(place);
+        let shard = queue.shard(slot);
+        queue.may_arm(shard.gate(), after.is_zero())?;
+        let room = queue.room_to_arm(shard, work, after.is_zero(), again)?;
+        let timer = Timer {
+            what: Later::Work(work.clone()),
+            queue: Arc::clone(handle),
+            slot,
+            bound: place.is_bound(),
+        };
+        let mut armed = None;
+        let (arm, taken) = work.cell.arm(again, || {
+            let (name, wake) = TimerName::set(after, timer);
+            armed = Some((name.clone(), wake));
+            name
+        });
+        work.complete_taken_back(taken);
+        if let Some((name, wake)) = armed {
+            if let Some((error, timer)) = queue.armed_too_late(slot, &name) {
+                if matches!(arm, Arm::Armed { was_pending: true }) {
+                    // The submission that the timer replaced is gone, so this call cannot refuse. It gives the timer up
+                    // like the thread that ends the queue does with the timers that it finds.
+                    queue.cancel_timer(&name, timer);
+                } else if timer.give_up(&name) {
+                    return Err(error);
+                }
+            } else if after.is_zero() {
+                // This thread fires the timer, unless another thread has cancelled it meanwhile, or fired it by a
+                // flush.
+                if let Some(timer) = name.take() {
+                    timer.fire_into(&name, room);
+                }
+            } else if wake {
+                name.wake_manager();
+            }
+        }
+        match arm {
+            Arm::Refused => Err(QueueError::Disabled),
+            arm => Ok(arm),
+        }
+    }
+
+    /// Checks that the queue has room for the item of a timer. Returns the item's place among the pending ones, if
+    /// the item takes that now. `now`: the timer is due at once; `again`: as in [`arm`](Self::arm).
+    fn room_to_arm(
+        &self,
+        shard: &Shard,
+        work: &WorkHandle,
+        now: bool,
+        again: bool,
+    ) -> Result<Option<Kept<'_>>, QueueError> {
+        let room = |target| work.cell.room_to_arm(target, now, again);
+        let needed = shard.with_target(work.cell.load(), room);
+        let is_there = match needed {
+            Room::None => true,
+            _ if shard.gate().cell.is_full() => false,
+            Room::Left => self.has_room(),
+            Room::Place => self.becomes_pending(),
+        };
+        match is_there {
+            true => Ok((needed == Room::Place).then(|| Kept(self))),
+            false => Err(QueueError::Full),
+        }
+    }
+
+    /// Queues the item of a timer that is due. The item was accepted when the timer was armed, so `max_pending` does
+    /// not apply now. `kept`: the place that the item has taken already. The timer stays in `due` until its item
+    /// is about to be pushed, or is given up: a panic before that leaves it there.
+    pub(crate) fn fired(&self, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
+        let Some(slot) = due.as_ref().map(|timer| timer.slot) else { return };
+        let shard = self.shard(slot);
+        let Some(pass) = self.admit_fired(shard.gate(), due, name) else { return };
+        match kept {
+            // From here on the place is the item's.
+            Some(kept) => std::mem::forget(kept),
+            None => self.comes_anyway(),
+        }
+        let entering = Entering { shard, pass: Some(pass) };
+        self.executor.core.manager.strike(Point::Admission);
+        let queued = due.as_ref().and_then(|timer| match &timer.what {
+            Later::Work(work) => {
+                shard.with_target(work.cell.load(), |target| work.cell.fire(name, target, pass.ticket))
+            }
+            Later::OneShot(_) => Some(Queued::Push),
+        });
+        let Some(Timer { what, bound, queue: _in_place, .. }) = due.take() else { return };
+        let item = match what {
+            Later::OneShot(item) => item.list(),
+            // The handle that is dropped here is not the last reference: the entry has one, and no worker has the
+            // entry yet. So the user's destructor runs on a worker, and not on this thread.
+            Later::Work(work) if queued == Some(Queued::Push) => work.item(),
+            // The timer was cancelled or replaced, or the item needs no new entry.
+            Later::Work(work) => {
+                let _answer = queued.map(|queued| answer(queued, shard, &work));
+                drop(entering);
+                return contain(|| drop(work));
+            }
+        };
+        if let Some(pass) = entering.enters() {
+            let entry = Entry::new(item, shard, pass.ticket, bound);
+            enqueue(shard, entry, bound.then_some(slot), pass.has_slot, Shard::put);
+        }
+    }
+}
+
+/// An item that was admitted and counts as pending. When this is dropped before the item [enters](Self::enters), both
+/// are undone.
+#[must_use]
+struct Entering<'queue> {
+    shard: &'queue Shard,
+    pass: Option<Pass>,
+}
+
+impl Entering<'_> {
+    fn enters(mut self) -> Option<Pass> {
+        self.pass.take()
+    }
+}
+
+impl Drop for Entering<'_> {
+    fn drop(&mut self) {
+        if let Some(pass) = self.pass.take() {
+            self.shard.queue().take_back(self.shard, pass);
+        }
+    }
+}

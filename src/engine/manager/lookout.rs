@@ -1,0 +1,81 @@
+//! When the manager looks at the part of the machine that the process may use, and how a change reaches the pools.
+
+use crate::policy::environment::{Environment, Vigil};
+use crate::policy::time::Time;
+use crate::sys::cgroup::CpuGroups;
+use crate::sys::{affinity, clock};
+
+use crate::engine::executor::upkeep::Upkeep;
+use crate::engine::user_code::report;
+
+/// The manager's side: when it looks.
+#[derive(Debug)]
+pub(crate) struct Lookout {
+    vigil: Vigil,
+    /// `None` until they are first read.
+    groups: Option<CpuGroups>,
+}
+
+impl Lookout {
+    pub(crate) fn new() -> Self {
+        Self { vigil: Vigil::new(clock::now()), groups: None }
+    }
+
+    /// Makes a lookout in place of one that was lost. It looks soon, since it does not know whether the lost one
+    /// rested.
+    pub(crate) fn again(now: Time) -> Self {
+        let mut again = Self::new();
+        again.vigil.active(now);
+        again
+    }
+
+    /// Returns when the next look is due.
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.vigil.next()
+    }
+
+    /// Looks at the machine, if a look is due.
+    pub(crate) fn look(&mut self, upkeep: &Upkeep, now: Time) {
+        let attention = &upkeep.core.environment.attention;
+        if attention.is_asked() {
+            attention.watch();
+            self.vigil.active(now);
+        }
+        if !self.vigil.is_due(now) {
+            return;
+        }
+        if !self.vigil.is_owed() && !is_active(upkeep) {
+            attention.rest();
+            if !is_active(upkeep) {
+                return self.vigil.rest();
+            }
+            attention.watch();
+        }
+        self.vigil.looked(now);
+        let (before, allowed) = (upkeep.core.environment.present().cpus, affinity::watched_cpus());
+        match before.seen(allowed, self.groups.get_or_insert_with(CpuGroups::of_process).quota()) {
+            Some(seen) => change(upkeep, seen),
+            None if upkeep.core.denials.affinity_denied() => {}
+            // A CPU that went and came back between two looks has changed only what threads are bound to.
+            None => upkeep.pools.all().iter().for_each(|pool| pool.keep_workers_bound()),
+        }
+    }
+}
+
+fn is_active(upkeep: &Upkeep) -> bool {
+    upkeep.pools.all().iter().any(|pool| pool.is_active())
+}
+
+fn change(upkeep: &Upkeep, seen: Environment) {
+    report!(
+        info,
+        "the process may use CPUs {} now, with a quota of {}",
+        seen.allowed(),
+        seen.quota().map_or("none".into(), |quota| format!("{:.2} CPUs", quota.cpus())),
+    );
+    // An error is ignored: if the system denies this, it denies it to each worker as well, and the worker reports
+    // that.
+    drop(affinity::pin_to_set(&seen.home()));
+    let present = upkeep.core.environment.change(seen);
+    upkeep.pools.all().iter().for_each(|pool| pool.adapt(&present));
+}
