@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::engine::item::context;
 use crate::engine::worker::worker_thread;
-use crate::{Work, WorkQueue};
+use crate::queue::WorkQueue;
+use crate::work::Work;
 
 /// Returns the reusable item whose function the caller executes. `None` in a one-shot, and outside of items.
 ///

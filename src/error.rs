@@ -1,22 +1,20 @@
 //! One error type per operation. Each message says what was wrong, with the value, and what would be right.
 
-mod attrs;
-mod batch;
-mod join;
-mod limit;
-mod scope;
+pub(crate) mod attrs;
+pub(crate) mod batch;
+pub(crate) mod join;
+pub(crate) mod limit;
+pub(crate) mod scope;
 
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crate::{CpuSet, QueueError, TopologyError};
+use crate::engine::refusal::QueueError;
+use crate::policy::cpu_set::CpuSet;
+use crate::sys::topology::TopologyError;
 
-pub use self::attrs::{ApplyAttrsError, SetDefaultScopeError, SetUnboundCpusError};
-pub use self::batch::{QueueBatchError, RefusedBatch, RefusedDetachedBatch};
-pub use self::join::{JoinError, PanicPayload};
-pub use self::limit::SetMaxActiveError;
-pub use self::scope::ScopeError;
+use self::join::JoinError;
 
 /// Why an executor could not be built.
 ///
@@ -387,7 +385,10 @@ impl std::error::Error for EnableError {
 
 #[cfg(test)]
 mod tests {
-    use crate::{ShutdownError, WaitError};
+    use crate::{
+        QueueBatchError, RefusedBatch, RefusedDetachedBatch, ScopeError, SetMaxActiveError, ShutdownError,
+        WaitError,
+    };
 
     use super::*;
 

@@ -4,8 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::engine::item::one_shot::handle::RawHandle;
+use crate::engine::refusal::WaitError;
+use crate::error::join::{JoinError, PanicPayload};
 use crate::sys::wait::Until;
-use crate::{JoinError, PanicPayload, WaitError};
 
 /// The handle of an item that runs once. Dropping it detaches the item, which runs all the same.
 ///

@@ -333,19 +333,35 @@ pub use self::blocking::guard::{BlockingGuard, MayBlockGuard, blocking, may_bloc
 #[cfg(not(cmwq_loom))]
 pub use self::current::{current_queue, current_queue_name, current_work, is_rescuer, set_description};
 #[cfg(not(cmwq_loom))]
-pub use self::error::{
-    ApplyAttrsError, BuildExecutorError, BuildQueueError, EnableError, JoinError, PanicPayload,
-    QueueBatchError, Refused, RefusedBatch, RefusedDetachedBatch, RunOnCpuError, ScopeError,
-    SetDefaultScopeError, SetMaxActiveError, SetUnboundCpusError,
-};
+pub use self::error::attrs::{ApplyAttrsError, SetDefaultScopeError, SetUnboundCpusError};
 #[cfg(not(cmwq_loom))]
-pub use self::executor::{Executor, ExecutorBuilder, GlobalExecutor, QueueReport, ShutdownReport};
+pub use self::error::batch::{QueueBatchError, RefusedBatch, RefusedDetachedBatch};
+#[cfg(not(cmwq_loom))]
+pub use self::error::join::{JoinError, PanicPayload};
+#[cfg(not(cmwq_loom))]
+pub use self::error::limit::SetMaxActiveError;
+#[cfg(not(cmwq_loom))]
+pub use self::error::scope::ScopeError;
+#[cfg(not(cmwq_loom))]
+pub use self::error::{BuildExecutorError, BuildQueueError, EnableError, Refused, RunOnCpuError};
+#[cfg(not(cmwq_loom))]
+pub use self::executor::Executor;
+#[cfg(not(cmwq_loom))]
+pub use self::executor::builder::ExecutorBuilder;
+#[cfg(not(cmwq_loom))]
+pub use self::executor::global::GlobalExecutor;
+#[cfg(not(cmwq_loom))]
+pub use self::executor::shutdown::{QueueReport, ShutdownReport};
 #[cfg(not(cmwq_loom))]
 pub use self::join::JoinHandle;
 #[cfg(not(cmwq_loom))]
 pub use self::periodic::PeriodicHandle;
 #[cfg(not(cmwq_loom))]
-pub use self::queue::{ScopedJoinHandle, WorkQueue, WorkQueueBuilder};
+pub use self::queue::WorkQueue;
+#[cfg(not(cmwq_loom))]
+pub use self::queue::builder::WorkQueueBuilder;
+#[cfg(not(cmwq_loom))]
+pub use self::queue::scope::ScopedJoinHandle;
 #[cfg(not(cmwq_loom))]
 pub use self::work::Work;
 #[cfg(not(cmwq_loom))]

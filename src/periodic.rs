@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::item::periodic::Period;
-use crate::{WaitError, Work};
+use crate::engine::refusal::WaitError;
+use crate::work::Work;
 
 /// The handle of a function that is called every period: see [`WorkQueue::spawn_every`](crate::WorkQueue::spawn_every).
 ///

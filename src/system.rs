@@ -20,7 +20,8 @@
 //! | [`events_freezable_power_efficient()`] | as those of `events_power_efficient`, unless frozen |
 //! | [`events_bh()`], [`events_bh_highpri()`] | on the issuer's CPU, one after the other, and must not block |
 
-use crate::{Executor, WorkQueue};
+use crate::executor::Executor;
+use crate::queue::WorkQueue;
 
 /// [`Executor::events`] of the global executor.
 #[doc(alias = "system_percpu_wq")]

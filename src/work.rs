@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::sys::wait::Until;
-use crate::{EnableError, WaitError};
-
 use crate::engine::item::entry::ItemType;
 use crate::engine::item::work::WorkHandle;
+use crate::engine::refusal::WaitError;
+use crate::error::EnableError;
+use crate::sys::wait::Until;
 
 /// A reusable work item: a function that is queued again and again.
 ///

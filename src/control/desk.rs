@@ -8,10 +8,10 @@ use std::sync::{Arc, Weak};
 
 use serde::Serialize;
 
-use crate::Executor;
 use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::queue::register::Pin;
 use crate::engine::queue::workqueue::Queue;
+use crate::executor::Executor;
 use crate::observe::{Monitor, Snapshot};
 
 use super::attribute::Attribute;

@@ -122,7 +122,7 @@ pub use self::server::{MAX_CONNECTIONS, Server};
 /// If a promise is broken: an answer is not a line of JSON, or the connection does not end.
 #[cfg(fuzzing)]
 #[doc(hidden)]
-pub fn fuzz(executor: &crate::Executor, bytes: &[u8], pieces: &[u8]) {
+pub fn fuzz(executor: &crate::executor::Executor, bytes: &[u8], pieces: &[u8]) {
     use crate::policy::time::Time;
     use crate::sys::socket::Interest;
 

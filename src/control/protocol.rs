@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuSet, Offender};
+use crate::engine::manager::offenders::Offender;
+use crate::policy::cpu_set::CpuSet;
 
 /// The version of the protocol that this crate speaks. It is raised when the meaning of an existing part changes.
 pub const PROTOCOL: u32 = 1;

@@ -13,12 +13,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::blocking;
 use crate::engine::user_code::report;
+use crate::executor::Executor;
 use crate::policy::time::Time;
 use crate::sys::fork::Origin;
 use crate::sys::socket::{self, Interest};
 use crate::sys::{affinity, clock, thread};
-use crate::{Executor, blocking};
 
 use super::desk::Desk;
 use super::error::ServeError;

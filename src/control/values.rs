@@ -1,9 +1,13 @@
 //! Attributes of a queue as texts: reading, checking and changing them one by one.
 
 use crate::engine::queue::workqueue::Queue;
+use crate::error::attrs::ApplyAttrsError;
+use crate::error::limit::SetMaxActiveError;
 use crate::policy::admission::NO_LIMIT;
+use crate::policy::attrs::Attrs;
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::pods::AffinityScope;
 use crate::queue::{attrs, set_max_active};
-use crate::{AffinityScope, ApplyAttrsError, Attrs, CpuSet, SetMaxActiveError};
 
 use super::attribute::Attribute;
 use super::protocol::{ErrorKind, RequestError, shortened};

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use crate::engine::refusal::QueueError;
+use crate::error::BuildQueueError;
 use crate::policy::attrs::{AttrsFault, CpusFault};
-use crate::{BuildQueueError, CpuSet, QueueError};
+use crate::policy::cpu_set::CpuSet;
 
 /// Why the attributes of a queue were not changed. They stay as they were.
 ///

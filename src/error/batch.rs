@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::{JoinHandle, QueueError};
+use crate::engine::refusal::QueueError;
+use crate::join::JoinHandle;
 
 /// Why a batch of closures was not accepted as a whole.
 ///

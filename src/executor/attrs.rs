@@ -1,7 +1,10 @@
 //! The defaults of an executor for the attributes of its queues.
 
+use crate::error::attrs::{SetDefaultScopeError, SetUnboundCpusError};
+use crate::executor::Executor;
 use crate::policy::attrs::fault_of;
-use crate::{AffinityScope, CpuSet, Executor, SetDefaultScopeError, SetUnboundCpusError};
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::pods::AffinityScope;
 
 impl Executor {
     /// Restricts unbound queues to these CPUs, a subset of the executor's. Applies to existing queues and to later

@@ -10,13 +10,6 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::observe::Snapshot;
-use crate::policy::crew::CrewLimits;
-use crate::policy::environment::Slot;
-use crate::policy::threads::default_cap;
-use crate::policy::topology::Topology;
-use crate::{AffinityScope, BuildExecutorError, CpuSet, Executor, GlobalExecutor, TopologySource, sys};
-
 use crate::engine::executor::core::Core;
 use crate::engine::executor::environment::Watch;
 use crate::engine::executor::inner::{ExecutorInner, NiceLevels};
@@ -27,6 +20,18 @@ use crate::engine::executor::upkeep::Upkeep;
 use crate::engine::manager::bell::Bell;
 use crate::engine::manager::{detection, manager_thread};
 use crate::engine::pool::worker_pool::Pool;
+use crate::error::BuildExecutorError;
+use crate::executor::Executor;
+use crate::executor::global::GlobalExecutor;
+use crate::observe::Snapshot;
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::crew::CrewLimits;
+use crate::policy::environment::Slot;
+use crate::policy::pods::AffinityScope;
+use crate::policy::threads::default_cap;
+use crate::policy::topology::Topology;
+use crate::sys;
+use crate::sys::topology::TopologySource;
 
 use self::self_management::SelfManagement;
 use super::GLOBAL;

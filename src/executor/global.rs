@@ -4,7 +4,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::{Executor, ShutdownError, ShutdownReport};
+use crate::engine::refusal::ShutdownError;
+use crate::executor::Executor;
+use crate::executor::shutdown::ShutdownReport;
 
 /// The process-wide executor, as returned to the code that configured it, with the right to shut it down.
 ///

@@ -1,25 +1,23 @@
 //! [`Executor`]: the worker pools of a set of CPUs.
 
 mod attrs;
-mod builder;
-mod global;
+pub(crate) mod builder;
+pub(crate) mod global;
 mod on_cpus;
-mod shutdown;
+pub(crate) mod shutdown;
 mod system;
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::CpuSet;
 use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::manager::offenders::{Offender, Offenders};
 use crate::engine::user_code::report;
 use crate::observe::{Monitor, Snapshot};
+use crate::policy::cpu_set::CpuSet;
 use crate::sys::fork::PerProcess;
 
-pub use self::builder::ExecutorBuilder;
-pub use self::global::GlobalExecutor;
-pub use self::shutdown::{QueueReport, ShutdownReport};
+use self::builder::ExecutorBuilder;
 use self::system::SystemQueues;
 
 static GLOBAL: PerProcess<Executor> = PerProcess::new();

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sys::wait::Until;
-use crate::{Executor, JoinHandle, QueueError, RunOnCpuError, WorkQueue};
-
 use crate::engine::item::place::Place;
+use crate::engine::refusal::QueueError;
+use crate::error::RunOnCpuError;
+use crate::executor::Executor;
+use crate::join::JoinHandle;
+use crate::queue::WorkQueue;
+use crate::sys::wait::Until;
 
 impl Executor {
     /// Runs `f` on this CPU, and waits for it under a blocking guard. Returns its result.

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::blocking;
 use crate::engine::executor::shutdown::Remains;
+use crate::engine::refusal::ShutdownError;
+use crate::executor::Executor;
 use crate::sys::wait::Until;
-use crate::{Executor, ShutdownError, blocking};
 
 /// The report of a shutdown: items and threads that did not end in time. Empty if all ended.
 ///

@@ -2,7 +2,9 @@
 
 use std::sync::OnceLock;
 
-use crate::{Executor, WorkQueue, WorkQueueBuilder};
+use crate::executor::Executor;
+use crate::queue::WorkQueue;
+use crate::queue::builder::WorkQueueBuilder;
 
 /// The system queues that have been made. They are outside of the executor's shared state: a queue keeps that state
 /// alive, so as a part of it they would keep themselves alive.

@@ -5,6 +5,15 @@ use std::process;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::engine::executor::inner::ExecutorInner;
+use crate::engine::executor::upkeep::Upkeep;
+use crate::engine::pool::calls::Rescuer;
+use crate::engine::pool::spec::PoolKind;
+use crate::engine::pool::worker_pool::Pool;
+use crate::engine::queue::facts::{QueueFacts, ThreadFacts};
+use crate::engine::queue::shard::Shard;
+use crate::engine::queue::workqueue::{Limit, Queue, Unbound};
+use crate::engine::worker::shared::Worker;
 use crate::policy::attrs::EffectiveAttrs;
 use crate::policy::counters::Counters;
 use crate::policy::cpu_set::CpuSet;
@@ -15,16 +24,6 @@ use crate::policy::topology::Topology;
 use crate::policy::worker::{Phase, WorkerState as Word};
 use crate::sys::sync::Ordering;
 use crate::sys::{self, clock};
-
-use crate::engine::executor::inner::ExecutorInner;
-use crate::engine::executor::upkeep::Upkeep;
-use crate::engine::pool::calls::Rescuer;
-use crate::engine::pool::spec::PoolKind;
-use crate::engine::pool::worker_pool::Pool;
-use crate::engine::queue::facts::{QueueFacts, ThreadFacts};
-use crate::engine::queue::shard::Shard;
-use crate::engine::queue::workqueue::{Limit, Queue, Unbound};
-use crate::engine::worker::shared::Worker;
 
 use super::monitor::MonitorRow;
 use super::snapshot::{

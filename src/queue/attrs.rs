@@ -1,8 +1,10 @@
 //! Attributes of a queue that is in use.
 
 use crate::engine::queue::workqueue::Queue;
+use crate::error::attrs::ApplyAttrsError;
+use crate::policy::attrs::Attrs;
 use crate::policy::attrs::EffectiveAttrs;
-use crate::{ApplyAttrsError, Attrs, WorkQueue};
+use crate::queue::WorkQueue;
 
 impl WorkQueue {
     /// Replaces all attributes of the queue. Does not wait, so an item may call it, too.

@@ -1,6 +1,9 @@
 //! Queueing many items at once.
 
-use crate::{JoinHandle, QueueBatchError, RefusedBatch, RefusedDetachedBatch, Work, WorkQueue};
+use crate::error::batch::{QueueBatchError, RefusedBatch, RefusedDetachedBatch};
+use crate::join::JoinHandle;
+use crate::queue::WorkQueue;
+use crate::work::Work;
 
 /// Many items at once, on the CPU of the caller, in their order. The pool is notified once for all of them, or once for
 /// each 256 of a longer batch, instead of once per item.

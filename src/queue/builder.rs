@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT, NO_LIMIT};
-use crate::{Attrs, BuildQueueError, Executor, WorkQueue, blocking};
-
+use crate::blocking;
 use crate::engine::pool::calls::OwnedRescuer;
 use crate::engine::queue::workqueue::{Limit, QueueHandle, QueueKind, QueueSpec, Unbound};
+use crate::error::BuildQueueError;
+use crate::executor::Executor;
+use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT, NO_LIMIT};
+use crate::policy::attrs::Attrs;
+use crate::queue::WorkQueue;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {

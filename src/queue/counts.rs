@@ -1,6 +1,9 @@
 //! The counters, latencies and length of a queue.
 
-use crate::{Counters, Latency, QueueError, WorkQueue};
+use crate::engine::refusal::QueueError;
+use crate::policy::counters::Counters;
+use crate::policy::histogram::Latency;
+use crate::queue::WorkQueue;
 
 impl WorkQueue {
     /// Returns the counters of the queue's items so far, on all CPUs together. Reading them stops no thread. All zeros

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use crate::policy::item::Arm;
-use crate::{EnableError, JoinHandle, PeriodicHandle, QueueError, Refused, Work, WorkQueue};
-
 use crate::engine::item::entry::ItemType;
 use crate::engine::item::periodic;
 use crate::engine::item::place::Place;
 use crate::engine::queue::workqueue::Queue;
+use crate::engine::refusal::QueueError;
+use crate::error::{EnableError, Refused};
+use crate::join::JoinHandle;
+use crate::periodic::PeriodicHandle;
+use crate::policy::item::Arm;
+use crate::queue::WorkQueue;
+use crate::work::Work;
 
 impl WorkQueue {
     /// Queues a reusable item after `delay`. Returns true if the item is pending by this call. Returns false if it was

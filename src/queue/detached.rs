@@ -1,8 +1,8 @@
 //! Queueing without a handle.
 
-use crate::{Refused, WorkQueue};
-
 use crate::engine::item::place::Place;
+use crate::error::Refused;
+use crate::queue::WorkQueue;
 
 /// Items without a handle.
 impl WorkQueue {

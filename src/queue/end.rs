@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use crate::blocking;
+use crate::engine::refusal::WaitError;
+use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
-use crate::{WaitError, WorkQueue, blocking};
 
 impl WorkQueue {
     /// Waits under a blocking guard until the queue is empty. Meanwhile the queue accepts only submissions by its own

@@ -2,29 +2,29 @@
 
 pub(crate) mod attrs;
 mod batch;
-mod builder;
+pub(crate) mod builder;
 mod counts;
 mod delayed;
 mod detached;
 mod end;
 mod placed;
-mod scope;
+pub(crate) mod scope;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
-use crate::sys::wait::Until;
-use crate::{JoinHandle, QueueError, Refused, SetMaxActiveError, WaitError, Work};
-
 use crate::engine::item::place::Place;
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
+use crate::engine::refusal::{QueueError, WaitError};
+use crate::error::Refused;
+use crate::error::limit::SetMaxActiveError;
+use crate::join::JoinHandle;
+use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
+use crate::sys::wait::Until;
+use crate::work::Work;
 
-use self::builder::Kind;
-
-pub use self::builder::WorkQueueBuilder;
-pub use self::scope::ScopedJoinHandle;
+use self::builder::{Kind, WorkQueueBuilder};
 
 /// A named queue in front of the worker pools that all queues share.
 ///

@@ -1,7 +1,11 @@
 //! Queueing on a CPU or NUMA node that the caller names.
 
 use crate::engine::executor::inner::ExecutorInner;
-use crate::{JoinHandle, QueueError, Refused, Work, WorkQueue};
+use crate::engine::refusal::QueueError;
+use crate::error::Refused;
+use crate::join::JoinHandle;
+use crate::queue::WorkQueue;
+use crate::work::Work;
 
 /// The caller chooses the CPU or node, by the numbers of the executor's topology: on Linux, those of the system.
 ///

@@ -84,8 +84,12 @@ use std::time::Duration;
 
 use crate::engine::item::one_shot::handle::RawHandle;
 use crate::engine::item::scope::{Scope, Tally};
+use crate::engine::refusal::WaitError;
+use crate::error::Refused;
+use crate::error::join::{JoinError, PanicPayload};
+use crate::error::scope::ScopeError;
+use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
-use crate::{JoinError, PanicPayload, Refused, ScopeError, WaitError, WorkQueue};
 
 impl WorkQueue {
     /// Runs `body` with a [`Scope`], whose items may borrow what lives outside of `body`. Returns the result of `body`

@@ -289,7 +289,7 @@ impl ManagerThread {
                 pool.look();
             }
             Verdict::Stalled(since) => {
-                watchdog::report(upkeep, &pool, since, &look, &workers, &outcome.began, now)
+                watchdog::report(upkeep, &pool, since, &look, &workers, &outcome.began, now);
             }
             Verdict::Stuck(since) => (upkeep.stuck)(upkeep, &pool, since),
         }

@@ -2,10 +2,12 @@
 
 use std::io;
 
-use crate::policy::topology::Topology;
-use crate::{BuildExecutorError, CpuSet, ExecutorBuilder, TopologySource};
-
+use crate::error::BuildExecutorError;
+use crate::executor::builder::ExecutorBuilder;
+use crate::policy::cpu_set::CpuSet;
 use crate::policy::environment::Slot;
+use crate::policy::topology::Topology;
+use crate::sys::topology::TopologySource;
 
 impl ExecutorBuilder {
     /// Chooses the CPUs of the topology that are used. Returns them with the real CPUs that serve them.

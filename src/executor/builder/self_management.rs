@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use crate::engine::executor::reports::StallReport;
+use crate::error::BuildExecutorError;
+use crate::executor::builder::ExecutorBuilder;
 use crate::policy::detection::Detection;
 use crate::sys::probe::Probe;
-use crate::{BuildExecutorError, ExecutorBuilder};
-
-use crate::engine::executor::reports::StallReport;
 
 /// The shortest threshold of hogs and stalls, because the manager looks once a millisecond.
 const LEAST: Duration = Duration::from_millis(1);

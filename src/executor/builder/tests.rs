@@ -2,10 +2,9 @@
 
 use std::sync::mpsc;
 
-use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::{Detection, WorkQueue};
-
 use crate::engine::manager::inbox::Point;
+use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use crate::ExecutorBuilder;
+use crate::executor::builder::ExecutorBuilder;
 
 impl ExecutorBuilder {
     /// Sets the nice level of normal pools, −20 to 19. Default: that of the process.
