@@ -10,8 +10,9 @@ use crate::protocol::item::Queued;
 
 use crate::engine::manager::inbox::Point;
 use crate::engine::queue::admission::Pass;
+use crate::engine::queue::limits::Kept;
 use crate::engine::queue::shard::Shard;
-use crate::engine::queue::workqueue::{Kept, Queue, QueueHandle};
+use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::QueueError;
 use crate::engine::user_code::contain;
 
@@ -211,5 +212,26 @@ impl Drop for Entering<'_> {
         if let Some(pass) = self.pass.take() {
             self.shard.queue().take_back(self.shard, pass);
         }
+    }
+}
+
+impl Timer {
+    /// Queues the item, unless the timer was cancelled or replaced.
+    pub(crate) fn fire(self, name: &TimerName) {
+        self.fire_into(name, None);
+    }
+
+    /// Fires the timer in `due`, and takes it from there when its item is about to be pushed, or is given up. A
+    /// panic before that leaves it there.
+    pub(crate) fn fire_from(due: &mut Option<Self>, name: &TimerName) {
+        if let Some(queue) = due.as_ref().map(|timer| Arc::clone(&timer.queue)) {
+            queue.queue().fired(due, name, None);
+        }
+    }
+
+    /// Fires the timer. `kept`: the place that its item has taken among the queue's pending ones.
+    pub(crate) fn fire_into(self, name: &TimerName, kept: Option<Kept<'_>>) {
+        let queue = Arc::clone(&self.queue);
+        queue.queue().fired(&mut Some(self), name, kept);
     }
 }

@@ -19,7 +19,7 @@ use crate::sys::sync::Mutex;
 
 use crate::engine::manager::inbox::ManagerHandle;
 use crate::engine::queue::shard::Gate;
-use crate::engine::queue::workqueue::{Kept, Queue, QueueHandle};
+use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::user_code::{contain, destroy};
 
 use super::entry::Header;
@@ -135,25 +135,6 @@ impl TimerName {
 }
 
 impl Timer {
-    /// Queues the item, unless the timer was cancelled or replaced.
-    pub(crate) fn fire(self, name: &TimerName) {
-        self.fire_into(name, None);
-    }
-
-    /// Fires the timer in `due`, and takes it from there when its item is about to be pushed, or is given up. A
-    /// panic before that leaves it there.
-    pub(crate) fn fire_from(due: &mut Option<Self>, name: &TimerName) {
-        if let Some(queue) = due.as_ref().map(|timer| Arc::clone(&timer.queue)) {
-            queue.queue().fired(due, name, None);
-        }
-    }
-
-    /// Fires the timer. `kept`: the place that its item has taken among the queue's pending ones.
-    pub(crate) fn fire_into(self, name: &TimerName, kept: Option<Kept<'_>>) {
-        let queue = Arc::clone(&self.queue);
-        queue.queue().fired(&mut Some(self), name, kept);
-    }
-
     /// Gives up a timer that was taken off the map, since its executor ends. Its queue counts it.
     pub(crate) fn cancel(self, name: &TimerName) {
         let queue = Arc::clone(&self.queue);

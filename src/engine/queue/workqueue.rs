@@ -86,7 +86,7 @@ pub(crate) struct Queue {
     pub(crate) making: Mutex<Making>,
     shared_gate: Option<Gate>,
     /// How many items were accepted and have not begun. Counted only if `max_pending` is set.
-    pending: AtomicUsize,
+    pub(super) pending: AtomicUsize,
     /// Items that were given up when the executor was shut down.
     pub(crate) given_up: GivenUpCount,
     /// Whether its items are timed. Changed while `making` is locked.
@@ -326,48 +326,6 @@ impl Queue {
         self.shards().any(|shard| shard.needs_context(context))
     }
 
-    /// Counts an item as pending. Returns false, and counts nothing, if `max_pending` items are pending already.
-    #[inline]
-    pub(crate) fn becomes_pending(&self) -> bool {
-        let Some(max) = self.spec.max_pending else { return true };
-        let count = |pending: usize| (pending < max).then_some(pending + 1);
-        self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
-    }
-
-    /// Counts up to `items` items as pending, as many as there is room for. Returns how many it has counted.
-    pub(crate) fn become_pending(&self, items: usize) -> usize {
-        let Some(max) = self.spec.max_pending else { return items };
-        let count = |pending: usize| Some(pending + items.min(max.saturating_sub(pending)));
-        let before = self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
-        items.min(max.saturating_sub(before.unwrap_or_else(|pending| pending)))
-    }
-
-    /// Returns whether fewer items are pending than `max_pending`.
-    pub(crate) fn has_room(&self) -> bool {
-        self.spec.max_pending.is_none_or(|max| self.pending.load(Ordering::Relaxed) < max)
-    }
-
-    /// Counts an item as pending that was accepted earlier, whether there is room or not.
-    pub(crate) fn comes_anyway(&self) {
-        if self.spec.max_pending.is_some() {
-            self.pending.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Counts an item off: it begins, is passed over, or was not queued after all.
-    #[inline]
-    pub(crate) fn left_pending(&self) {
-        self.left_pending_many(1);
-    }
-
-    /// Counts this many items off.
-    #[inline]
-    pub(crate) fn left_pending_many(&self, items: usize) {
-        if self.spec.max_pending.is_some() {
-            self.pending.fetch_sub(items, Ordering::Relaxed);
-        }
-    }
-
     /// Combines the wishes of the queue's users with those of its executor.
     pub(crate) fn standing(&self, wishes: Wishes) -> Standing {
         let (frozen, stage) = self.executor.queues.condition();
@@ -400,16 +358,6 @@ impl Queue {
             // SAFETY: the queue came from a box, and this was its last hold.
             drop(unsafe { Box::from_raw(queue.as_ptr()) });
         }
-    }
-}
-
-/// A place among the `max_pending` items of a queue. Dropping it gives the place back.
-#[must_use]
-pub(crate) struct Kept<'queue>(pub(crate) &'queue Queue);
-
-impl Drop for Kept<'_> {
-    fn drop(&mut self) {
-        self.0.left_pending();
     }
 }
 

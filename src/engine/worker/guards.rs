@@ -1,7 +1,13 @@
 //! How an item affects its worker: it enters and leaves guards, and describes itself.
 
+use std::collections::BTreeSet;
+
+use crate::sys::sync::Mutex;
+
+use crate::engine::user_code::report;
+
+use super::current;
 use super::worker_thread::WorkerThread;
-use super::{bh, current};
 
 impl WorkerThread {
     /// Stores the present item's description of itself.
@@ -21,9 +27,23 @@ impl WorkerThread {
                 self.woke_another();
             }
         } else if cfg!(debug_assertions) && depth == 0 && self.pool.spec.is_bh() {
-            bh::report_guard(current::executing().item_type());
+            self.report_guard(current::executing().item_type());
         }
         self.sequence()
+    }
+
+    /// Logs that an item of a bh queue enters a blocking guard, once for each type of items.
+    #[cold]
+    fn report_guard(&self, item_type: &'static str) {
+        if REPORTED.lock().insert(item_type) {
+            let current = self.current.get();
+            let queue = current.as_ref().map_or("", |current| current.shard().queue().name());
+            report!(
+                error,
+                "an item of the bh queue {queue:?} blocks, and keeps all bh items of its CPU waiting: \
+                {item_type}; use another kind of queue for items that block"
+            );
+        }
     }
 
     /// Counts a wake-up that the present item caused by blocking.
@@ -88,3 +108,6 @@ impl WorkerThread {
         }
     }
 }
+
+/// The types of items that were reported.
+static REPORTED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use crate::policy::budget::{Budget, Pace};
 use crate::policy::concurrency::{Next, PodId, Reserved};
 use crate::policy::crew::{Prepare, Rest};
 use crate::policy::worker::Phase;
-use crate::sys::thread;
+use crate::sys::{clock, thread};
 
 use crate::engine::manager::inbox::Request;
+use crate::engine::pool::worker_pool::Pool;
 use crate::engine::queue::route;
 
-use super::bh;
 use super::worker_thread::WorkerThread;
 
 /// Why a worker takes no further item.
@@ -20,6 +21,31 @@ enum End {
     Rests { counted: bool },
     /// Another pool gets the worker's thread. The worker still counts as running.
     GivesWay,
+}
+
+/// The budget of the present run of a bh context; `None` if the pool is no bh context.
+struct Run(Option<Budget>);
+
+impl Run {
+    /// Begins a run of this pool's worker.
+    fn begin(pool: &Pool) -> Self {
+        Self(pool.spec.is_bh().then(|| Budget::begin(clock::now(), pool.pending())))
+    }
+
+    /// Notes that an item has ended. If the run is over, yields the CPU and begins a new run. `in_hand` returns
+    /// whether the worker has the next item already.
+    #[inline]
+    fn item_ended(&mut self, pool: &Pool, in_hand: impl FnOnce() -> bool) {
+        if let Some(budget) = &mut self.0 {
+            match budget.item_ended(clock::now(), pool.pending() + usize::from(in_hand())) {
+                Pace::GoOn(rest) => *budget = rest,
+                Pace::Yield => {
+                    thread::yield_now();
+                    *self = Self::begin(pool);
+                }
+            }
+        }
+    }
 }
 
 impl WorkerThread {
@@ -95,7 +121,7 @@ impl WorkerThread {
     /// the sibling pool for whose work the worker was woken.
     fn work(&self, mut errand: Option<PodId>) -> End {
         let mut woken_just_now = true;
-        let mut run = bh::Run::begin(&self.pool);
+        let mut run = Run::begin(&self.pool);
         loop {
             let entry = self.in_hand.take().or_else(|| self.pool.pop());
             let Some(entry) = entry.or_else(|| self.pool.take_elsewhere(errand)) else {

@@ -1,6 +1,5 @@
 //! Worker threads and rescuers: how they take items from pools and execute them.
 
-pub(crate) mod bh;
 pub(crate) mod current;
 pub(crate) mod guards;
 pub(crate) mod life;
