@@ -17,6 +17,7 @@ pub(crate) mod environment;
 pub(crate) mod flush;
 pub(crate) mod histogram;
 pub(crate) mod item;
+pub(crate) mod locks;
 pub(crate) mod manager;
 pub(crate) mod metering;
 #[cfg(feature = "serde")]

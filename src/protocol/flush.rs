@@ -43,6 +43,7 @@ use std::collections::VecDeque;
 
 use crate::policy::admission::{Admitted, Found};
 use crate::policy::flush::{Flushes, Ticket};
+use crate::policy::locks::Rank;
 use crate::sys::sync::{Arc, AtomicI64, Mutex, Ordering};
 use crate::sys::wait::Until;
 
@@ -99,7 +100,7 @@ pub(crate) struct Rest<E> {
 impl<E> FlushCell<E> {
     pub(crate) fn new() -> Self {
         let state = State { flushes: Flushes::new(), awaited: VecDeque::new() };
-        Self { unreported: Unreported(AtomicI64::new(0)), state: Mutex::new(state) }
+        Self { unreported: Unreported(AtomicI64::new(0)), state: Mutex::ranked(Rank::Flushes, state) }
     }
 
     /// Begins a flush. Returns `None` if it is over at once. Calls `hold` before a count begins, which takes the hold

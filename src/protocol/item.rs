@@ -30,6 +30,7 @@ use crate::policy::flush::Ticket;
 use crate::policy::item::{
     Arm, Begin, Cancel, End, Instance, ItemState, Known, Queue, Room, ShardId, Target,
 };
+use crate::policy::locks::Rank;
 use crate::sys::sync::{Arc, AtomicU64, Mutex, Ordering};
 
 use super::signal::Signal;
@@ -72,7 +73,10 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
             pending: None,
             running: None,
         };
-        Self { state: AtomicU64::new(ItemState::new().into_bits()), ledger: Mutex::new(ledger) }
+        Self {
+            state: AtomicU64::new(ItemState::new().into_bits()),
+            ledger: Mutex::ranked(Rank::Ledger, ledger),
+        }
     }
 
     pub(crate) fn load(&self) -> ItemState {

@@ -37,6 +37,7 @@
 
 use std::collections::VecDeque;
 
+use crate::policy::locks::Rank;
 use crate::sys::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, fence};
 
 /// See the module.
@@ -99,7 +100,7 @@ impl<P, E, U> RouteCell<P, E, U> {
     pub(crate) fn new(pool: *const P, user: U) -> Self {
         const { assert!(align_of::<P>() > PLUGGED) };
         let plug = Plug { markers: 0, held: VecDeque::new(), was_open: true, user, left: Vec::new() };
-        Self { word: AtomicPtr::new(pool.cast_mut()), plug: Mutex::new(plug) }
+        Self { word: AtomicPtr::new(pool.cast_mut()), plug: Mutex::ranked(Rank::Route, plug) }
     }
 
     /// Returns the pool to push to, or `None` while the route is plugged.

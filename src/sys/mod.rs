@@ -15,6 +15,8 @@ pub(crate) mod cgroup;
 pub(crate) mod clock;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod fork;
+#[cfg(not(cmwq_loom))]
+mod lock;
 #[cfg(all(test, not(cmwq_loom)))]
 pub(crate) mod machine;
 #[cfg(not(any(test, cmwq_loom)))]

@@ -11,8 +11,6 @@ mod imp {
     };
 
     pub(crate) use std::sync::Arc;
-
-    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 }
 
 #[cfg(all(any(test, cmwq_yields), not(cmwq_loom)))]
@@ -140,6 +138,10 @@ mod imp {
             Self(loom::sync::Mutex::new(value))
         }
 
+        pub(crate) fn ranked(_rank: crate::policy::locks::Rank, value: T) -> Self {
+            Self::new(value)
+        }
+
         pub(crate) fn lock(&self) -> loom::sync::MutexGuard<'_, T> {
             self.0.lock().unwrap()
         }
@@ -150,6 +152,8 @@ mod imp {
     }
 }
 
+#[cfg(not(cmwq_loom))]
+pub(crate) use super::lock::{Condvar, Mutex, MutexGuard};
 pub(crate) use imp::*;
 
 /// A `SeqCst` fence right after a read-modify-write of the same thread.

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use crate::policy::attrs::{Moves, PoolAttrs};
 use crate::policy::concurrency::PodId;
 use crate::policy::cpu_set::CpuSet;
+use crate::policy::locks::Rank;
 use crate::policy::neighbours::{self, Neighbours};
 use crate::policy::pods::Pods;
 use crate::policy::topology::Topology;
@@ -180,7 +181,10 @@ impl Class {
             exchange: Exchange::new(Neighbours::derive(topology, sharing), sharing.len()),
             pools: pods.iter().map(|_| OnceLock::new()).collect(),
             pods,
-            members: Mutex::new(Members { users: 0, keepers: 0, is_over: false, pools: Vec::new() }),
+            members: Mutex::ranked(
+                Rank::Class,
+                Members { users: 0, keepers: 0, is_over: false, pools: Vec::new() },
+            ),
             key,
             registered,
         }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use crate::policy::locks::Rank;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
 use crate::engine::executor::core::Core;
@@ -30,7 +31,7 @@ impl Pools {
     /// `first_unbound_id`: how many per-CPU pools are numbered before the unbound ones.
     pub(crate) fn new(core: Arc<Core>, first_unbound_id: usize) -> Self {
         let next_unbound_id = AtomicUsize::new(first_unbound_id);
-        Self { core, register: Mutex::new(Register::default()), next_unbound_id }
+        Self { core, register: Mutex::ranked(Rank::Pools, Register::default()), next_unbound_id }
     }
 
     /// Adds a new pool.

@@ -21,6 +21,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::policy::concurrency::{Reserved, Running};
 use crate::policy::crew::{Crew, Prepare, Rest, WorkerId};
+use crate::policy::locks::Rank;
 use crate::policy::pace::Pace;
 use crate::policy::room::Famine;
 use crate::policy::stall::StallWatch;
@@ -132,16 +133,19 @@ impl Pool {
             aside: Shown::new(),
             starves: Starving::new(),
             seat,
-            state: Mutex::new(State {
-                crew,
-                sideline: Sideline::new(),
-                given: 0,
-                stall: StallWatch::default(),
-                famine: Famine::default(),
-                pace: Pace::NEW,
-                stalled_since: None,
-                workers: Vec::new(),
-            }),
+            state: Mutex::ranked(
+                Rank::Pool,
+                State {
+                    crew,
+                    sideline: Sideline::new(),
+                    given: 0,
+                    stall: StallWatch::default(),
+                    famine: Famine::default(),
+                    pace: Pace::NEW,
+                    stalled_since: None,
+                    workers: Vec::new(),
+                },
+            ),
             this: this.clone(),
             core,
         })

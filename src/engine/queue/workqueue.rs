@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use crate::policy::attrs::{Attrs, PoolAttrs};
 use crate::policy::item::ShardId;
+use crate::policy::locks::Rank;
 use crate::policy::standing::{Stage, Standing, Wishes};
 use crate::protocol::drain::ChainedCount;
 use crate::protocol::flush::FlushCell;
@@ -181,7 +182,7 @@ impl QueueHandle {
             flush: FlushCell::new(),
             chained: ChainedCount::new(),
             table: (0..slots).map(|_| AtomicPtr::default()).collect(),
-            making: Mutex::new(Making::new(wishes, kind, attrs)),
+            making: Mutex::ranked(Rank::Making, Making::new(wishes, kind, attrs)),
             shared_gate,
             pending: AtomicUsize::new(0),
             given_up: GivenUpCount::new(),

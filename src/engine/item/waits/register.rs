@@ -30,6 +30,7 @@
 use std::collections::BTreeMap;
 
 use crate::policy::admission::Admission;
+use crate::policy::locks::Rank;
 use crate::policy::waits::{Id, Need, Picture, Slots, Waiter};
 use crate::protocol::flush::Flush;
 use crate::protocol::one_shot::OneShotCell;
@@ -57,7 +58,7 @@ struct Register(PerProcess<Mutex<BTreeMap<usize, Node>>>);
 
 impl Register {
     fn lock(&self) -> MutexGuard<'static, BTreeMap<usize, Node>> {
-        self.0.get_or_init(|| Mutex::new(BTreeMap::new())).lock()
+        self.0.get_or_init(|| Mutex::ranked(Rank::Waits, BTreeMap::new())).lock()
     }
 }
 

@@ -1,0 +1,274 @@
+//! Locks that a thread takes in an order, which [`Rank`] has.
+//!
+//! A debug build checks the order. A thread that takes a lock against it panics and names both locks, even if no other
+//! thread holds any of them. In a release build, these are the plain locks.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+#[cfg(not(any(test, cmwq_yields)))]
+use parking_lot as plain;
+
+use crate::policy::locks::Rank;
+
+use self::order::{Held, Place};
+#[cfg(any(test, cmwq_yields))]
+use super::yields as plain;
+
+pub(crate) struct Mutex<T> {
+    place: Place,
+    lock: plain::Mutex<T>,
+}
+
+pub(crate) struct MutexGuard<'a, T> {
+    guard: plain::MutexGuard<'a, T>,
+    held: Held,
+}
+
+/// A condition that is waited for.
+#[derive(Default, Debug)]
+pub(crate) struct Condvar(plain::Condvar);
+
+impl<T> Mutex<T> {
+    /// Makes a lock of the last rank.
+    #[inline]
+    #[track_caller]
+    pub(crate) const fn new(value: T) -> Self {
+        Self::ranked(Rank::Last, value)
+    }
+
+    #[inline]
+    #[track_caller]
+    pub(crate) const fn ranked(rank: Rank, value: T) -> Self {
+        Self { place: Place::new(rank), lock: plain::Mutex::new(value) }
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.place.check();
+        MutexGuard { guard: self.lock.lock(), held: self.place.hold() }
+    }
+
+    /// Takes the lock if no thread has it. That is right in any order, since the thread does not wait.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let guard = self.lock.try_lock()?;
+        Some(MutexGuard { guard, held: self.place.hold() })
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.lock.get_mut()
+    }
+
+    #[allow(dead_code, reason = "used with some features only")]
+    #[inline]
+    pub(crate) fn into_inner(self) -> T {
+        self.lock.into_inner()
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    #[track_caller]
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lock.fmt(f)
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.guard
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.guard
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl Condvar {
+    #[inline]
+    pub(crate) const fn new() -> Self {
+        Self(plain::Condvar::new())
+    }
+
+    /// Waits without the lock, which is taken again afterwards.
+    #[inline]
+    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        let MutexGuard { guard, held } = guard;
+        held.apart(|| self.0.wait(guard));
+    }
+
+    #[cfg(test)]
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    #[inline]
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// The check of the order.
+#[cfg(debug_assertions)]
+mod order {
+    use std::cell::Cell;
+    use std::panic::Location;
+
+    use crate::policy::locks::Rank;
+
+    /// How many locks a thread holds at most, as far as they are checked.
+    const MOST: usize = 8;
+
+    thread_local! {
+        /// The locks that this thread holds.
+        static HELD: [Cell<Option<Place>>; MOST] = const { [const { Cell::new(None) }; MOST] };
+    }
+
+    /// The rank of a lock, and the code that has made it.
+    #[derive(Clone, Copy)]
+    pub(super) struct Place {
+        rank: Rank,
+        made: &'static Location<'static>,
+    }
+
+    /// A lock that this thread holds, by its index in `HELD`.
+    pub(super) struct Held(Option<usize>);
+
+    impl Place {
+        #[track_caller]
+        pub(super) const fn new(rank: Rank) -> Self {
+            Self { rank, made: Location::caller() }
+        }
+
+        pub(super) fn check(self) {
+            let wrong = |held: &Self| !self.rank.may_follow(held.rank);
+            let held = HELD.with(|held| held.iter().filter_map(Cell::get).find(wrong));
+            if let Some(held) = held.filter(|_| !std::thread::panicking()) {
+                panic!(
+                    "a thread takes the lock {:?} of {} while it holds the lock {:?} of {}, against their order",
+                    self.rank, self.made, held.rank, held.made
+                );
+            }
+        }
+
+        pub(super) fn hold(self) -> Held {
+            let hold = |held: &[Cell<Option<Self>>; MOST]| {
+                let free = held.iter().position(|held| held.get().is_none())?;
+                held[free].set(Some(self));
+                Some(free)
+            };
+            Held(HELD.with(hold))
+        }
+    }
+
+    impl Held {
+        /// Waits while this thread does not hold the lock.
+        pub(super) fn apart(&mut self, wait: impl FnOnce()) {
+            let place = self.0.and_then(|at| HELD.with(|held| held[at].take()));
+            wait();
+            if let Some((at, place)) = self.0.zip(place) {
+                HELD.with(|held| held[at].set(Some(place)));
+            }
+        }
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            if let Some(at) = self.0 {
+                HELD.with(|held| held[at].set(None));
+            }
+        }
+    }
+}
+
+#[cfg(not(debug_assertions))]
+mod order {
+    use crate::policy::locks::Rank;
+
+    #[derive(Clone, Copy)]
+    pub(super) struct Place;
+    pub(super) struct Held;
+
+    impl Place {
+        #[inline(always)]
+        pub(super) const fn new(_rank: Rank) -> Self {
+            Self
+        }
+
+        #[inline(always)]
+        pub(super) fn check(self) {}
+
+        #[inline(always)]
+        pub(super) fn hold(self) -> Held {
+            Held
+        }
+    }
+
+    impl Held {
+        #[inline(always)]
+        pub(super) fn apart(&mut self, wait: impl FnOnce()) {
+            wait();
+        }
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Takes the second lock inside of the first one. Returns the panic's message.
+    fn nested(outer: &Mutex<u8>, inner: &Mutex<u8>) -> Result<(), String> {
+        let take = || {
+            let _outer = outer.lock();
+            drop(inner.lock());
+        };
+        let caught = catch_unwind(AssertUnwindSafe(take));
+        caught.map_err(|payload| *payload.downcast::<String>().expect("it has a message"))
+    }
+
+    #[test]
+    fn a_lock_that_is_taken_against_the_order_is_reported_with_the_one_that_is_held() {
+        let (class, pool, last) =
+            (Mutex::ranked(Rank::Class, 0), Mutex::ranked(Rank::Pool, 0), Mutex::new(0));
+        assert_eq!((nested(&class, &pool), nested(&pool, &last)), (Ok(()), Ok(())));
+        let message = nested(&pool, &class).unwrap_err();
+        let here = |rank| format!("the lock {rank} of {}:", file!());
+        assert!(message.starts_with(&format!("a thread takes {}", here("Class"))), "{message}");
+        assert!(message.contains(&format!("while it holds {}", here("Pool"))), "{message}");
+        assert!(nested(&last, &pool).is_err() && nested(&last, &Mutex::new(0)).is_err());
+        assert!(nested(&pool, &pool).is_err(), "a thread that would wait for itself");
+        // What was held is forgotten, also after a panic.
+        assert_eq!(nested(&class, &pool), Ok(()));
+    }
+
+    #[test]
+    fn a_lock_is_forgotten_when_it_is_released_in_any_order() {
+        let (class, pool) = (Mutex::ranked(Rank::Class, 0), Mutex::ranked(Rank::Pool, 0));
+        let outer = class.lock();
+        let inner = pool.lock();
+        drop(outer);
+        assert!(class.try_lock().is_some(), "a thread that does not wait needs no order");
+        drop(inner);
+        drop(class.lock());
+    }
+}
