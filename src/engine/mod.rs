@@ -14,25 +14,43 @@
 //! | `user_code` | the one door to loggers, hooks, subscribers and destructors |
 //! | `refusal` | the errors of a submission, a wait and a shutdown |
 //!
-//! **Locks.** A thread holds each for a few instructions, and never across user code or a wake-up. Inside it, the
-//! thread takes no other lock than these:
+//! A type's methods may stand in a room above the type. So the worker's room knows what a pool is, and nothing in the
+//! pools' room knows how an item is executed.
+//!
+//! # Locks
+//!
+//! A thread holds each lock for a few instructions, and never across user code or a wake-up. Shared fields have a
+//! letter, which says how threads access them:
+//!
+//! | letter | access |
+//! |---|---|
+//! | `I` | written when its owner is made, read by all threads |
+//! | `A` | an atomic, or a cell of [`protocol`](crate::protocol): all threads, without a lock |
+//! | `O` | by one thread, which owns it |
+//! | `W` | under the register of `waits` (debug builds) |
+//! | `M` | under `making` of the queue |
+//! | `R` | under the plug of the shard's route |
+//! | `P` | under the register of pools and classes |
+//! | `C` | under `members` of the class |
+//! | `S` | under `state` of the pool |
+//! | `F` | under the flushes of the queue |
+//! | `L` | under the ledger of the item |
+//! | `K` | under a lock of its own, inside of which no other lock is taken |
+//!
+//! A thread that holds a lock takes only locks that come later in this table
+//! ([`policy::locks`](crate::policy::locks)). A debug build checks it: the thread panics, and names both locks. These
+//! locks are taken inside of others:
 //!
 //! | lock | locks that are taken inside it |
 //! |---|---|
-//! | a queue's `making` | both registers, `defaults`, classes, routes, pools, the queue's flushes, shards' numbers |
-//! | a route's plug | the pool that the route leaves |
-//! | the register of pools in `core` | a new class, which is opened there |
-//! | a class's `members` | its pools, the usable part of the machine |
-//! | a pool's `state` | the `calls` of a rescuer |
-//! | the flushes of a queue | an item's ledger |
-//! | an item's ledger | the map of `timers` |
-//! | the list of missing managers | the sleepers' chore |
-//! | the register of `waits` (debug builds) | a queue's flushes, an item's ledger, a scope's roll: one by one |
-//!
-//! Inside these no other lock is taken: a pool's `binding`; a worker's thread (held during the call that binds the
-//! thread); the usable part of the machine; an executor's `defaults`; the register of queues; the manager's `inbox`;
-//! the cleaner's list; the map of `timers`; a rescuer's `calls`; a worker's `description`; the detection in force;
-//! the counts of offenders; the list of threads that have ended; a shard's account of `tally`; shards' numbers.
+//! | `W` | `F`, `L`, a scope's roll: one by one |
+//! | `M` | `R`, `P`, `C`, `S`, `F`, the register of queues, `defaults`, shards' numbers |
+//! | `R` | `S` of the pool that the route leaves |
+//! | `P` | `C` of a class that is opened |
+//! | `C` | `S` of the class's pools, the present CPUs |
+//! | `S` | the `calls` of a rescuer |
+//! | `F` | `L` |
+//! | `L` | the map of timers |
 
 pub(crate) mod executor;
 pub(crate) mod item;

@@ -53,8 +53,8 @@ use super::signal::Signal;
 /// The flushes of one queue.
 #[derive(Debug)]
 pub(crate) struct FlushCell<E> {
-    pub(crate) unreported: Unreported,
-    state: Mutex<State<E>>,
+    pub(crate) unreported: Unreported, // A
+    state: Mutex<State<E>>,            // F
 }
 
 /// The number of counted items that have not reported. It is zero between two counts.

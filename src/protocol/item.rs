@@ -38,8 +38,8 @@ use super::signal::Signal;
 /// The state of an item, and its ledger, which says more about it. Entries are `E`, and timers are named by `T`.
 #[derive(Debug)]
 pub(crate) struct ItemCell<E, T> {
-    state: AtomicU64,
-    ledger: Mutex<Ledger<E, T>>,
+    state: AtomicU64,            // A
+    ledger: Mutex<Ledger<E, T>>, // L
 }
 
 #[derive(Debug)]

@@ -43,8 +43,8 @@ use crate::sys::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, fence};
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct RouteCell<P, E, U> {
-    word: AtomicPtr<P>,
-    plug: Mutex<Plug<E, U>>,
+    word: AtomicPtr<P>,      // A
+    plug: Mutex<Plug<E, U>>, // R
 }
 
 #[derive(Debug)]

@@ -18,13 +18,13 @@ use super::threads::ExecutorThreads;
 #[derive(Debug)]
 pub(crate) struct Core {
     /// The process that has made the executor and its threads.
-    pub(crate) origin: Origin,
-    pub(crate) settings: Settings,
-    pub(crate) manager: Arc<ManagerHandle>,
-    pub(crate) denials: Denials,
-    pub(crate) environment: Watch,
+    pub(crate) origin: Origin, // I
+    pub(crate) settings: Settings,          // I
+    pub(crate) manager: Arc<ManagerHandle>, // K
+    pub(crate) denials: Denials,            // A
+    pub(crate) environment: Watch,          // A, K
     /// Each thread owns a share until it is gone.
-    pub(crate) threads: Arc<ExecutorThreads>,
+    pub(crate) threads: Arc<ExecutorThreads>, // A, K
 }
 
 /// What the system did not permit. Each denial is reported once, and shown in dumps.

@@ -17,9 +17,9 @@ use crate::engine::manager::bell::Bell;
 /// The part of the machine that an executor may use, and how a worker that begins to work wakes the manager.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    pub(crate) attention: AttentionCell,
-    bell: Arc<Bell>,
-    present: Mutex<Present>,
+    pub(crate) attention: AttentionCell, // A
+    bell: Arc<Bell>,                     // A
+    present: Mutex<Present>,             // K
 }
 
 /// What the last look has seen.

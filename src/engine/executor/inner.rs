@@ -25,26 +25,26 @@ use super::upkeep::Upkeep;
 #[derive(Debug)]
 pub(crate) struct ExecutorInner {
     /// A copy of `core.origin`, which issuers reach without `core`.
-    pub(crate) origin: Origin,
-    pub(crate) core: Arc<Core>,
-    pub(crate) upkeep: Arc<Upkeep>,
-    pub(crate) placement: Placement,
+    pub(crate) origin: Origin, // I
+    pub(crate) core: Arc<Core>,      // I
+    pub(crate) upkeep: Arc<Upkeep>,  // I
+    pub(crate) placement: Placement, // I
     /// The executor's CPUs, by the numbers of the topology.
-    pub(crate) cpus: CpuSet,
+    pub(crate) cpus: CpuSet, // I
     /// Attributes that may change at run time. The register of queues knows which queues must learn of a change.
-    pub(crate) defaults: Mutex<AttrDefaults>,
-    pub(crate) nice: NiceLevels,
-    pub(crate) power_efficient: bool,
+    pub(crate) defaults: Mutex<AttrDefaults>, // K
+    pub(crate) nice: NiceLevels,     // I
+    pub(crate) power_efficient: bool, // I
     /// Whether the items of a queue are timed if its builder does not say.
-    pub(crate) times_items: bool,
-    pub(crate) queues: Register,
-    pub(crate) topology: Topology,
+    pub(crate) times_items: bool, // I
+    pub(crate) queues: Register,     // K
+    pub(crate) topology: Topology,   // I
     /// Which slots serve a CPU or node. Derived when first used.
-    nearby: OnceLock<Nearby>,
+    nearby: OnceLock<Nearby>, // A
     /// Counts items that were queued for a node from elsewhere. They take turns among the node's CPUs.
-    pub(crate) turns: AtomicUsize,
+    pub(crate) turns: AtomicUsize, // A
     /// By slot. A CPU's pools are made when first used.
-    per_cpu: Box<[CpuPools]>,
+    per_cpu: Box<[CpuPools]>, // A
 }
 
 /// The pools of one CPU and its bh contexts: for each priority, normal and high, one of both.

@@ -45,11 +45,11 @@ thread_local! {
 pub(crate) struct ExecutorThreads {
     /// On a cache line of its own, apart from fields that are written more often: each worker reads it between its
     /// items.
-    pub(crate) cell: CachePadded<ThreadsCell>,
+    pub(crate) cell: CachePadded<ThreadsCell>, // A
     /// Threads whose thread-local destructors have run, and that were not joined yet.
-    ended: Mutex<Vec<JoinHandle<()>>>,
+    ended: Mutex<Vec<JoinHandle<()>>>, // K
     /// The signal mask of threads that run user code, if the mask of the main thread cannot be read when they begin.
-    signals: SignalMask,
+    signals: SignalMask, // I
 }
 
 /// A thread that is counted: it is about to be made, or has not left.

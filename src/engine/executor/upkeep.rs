@@ -19,20 +19,20 @@ use super::core::Core;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
-    pub(crate) core: Arc<Core>,
-    pub(crate) pools: Arc<Pools>,
-    pub(crate) timers: Arc<Timers>,
-    pub(crate) cleaner: Arc<Cleaner>,
-    pub(crate) shortfall: Shortfall,
+    pub(crate) core: Arc<Core>,       // I
+    pub(crate) pools: Arc<Pools>,     // P
+    pub(crate) timers: Arc<Timers>,   // K
+    pub(crate) cleaner: Arc<Cleaner>, // K
+    pub(crate) shortfall: Shortfall,  // K
     /// Keeps the system ready to record switches.
-    _ready: Option<Readiness>,
-    pub(crate) offenders: Offenders,
+    _ready: Option<Readiness>, // I
+    pub(crate) offenders: Offenders,  // K
     /// Called on the manager's thread when the progress check finds a pool that has work and no worker on it.
-    pub(crate) stuck: Stuck,
+    pub(crate) stuck: Stuck, // I
     /// How many stalls the watchdog has reported.
-    pub(crate) stalls: AtomicU64,
+    pub(crate) stalls: AtomicU64, // A
     /// Whether work had to wait because there were as many workers as `max_threads` permits. Reported once.
-    limit_reached: AtomicBool,
+    limit_reached: AtomicBool, // A
 }
 
 /// Told for how long the pool has had work and no worker on it.

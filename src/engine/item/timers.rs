@@ -28,8 +28,8 @@ use super::work::WorkHandle;
 /// The timers of one executor.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    map: Mutex<Deadlines<Timer>>,
-    manager: Arc<ManagerHandle>,
+    map: Mutex<Deadlines<Timer>>, // K
+    manager: Arc<ManagerHandle>,  // I
 }
 
 /// An item that is to be queued, and its place.

@@ -20,12 +20,12 @@ use super::timers::TimerName;
 /// See the module. `repr(C)`: a pointer to the item also points to its header.
 #[repr(C)]
 pub(crate) struct WorkItem {
-    pub(crate) header: Header,
-    pub(crate) cell: ItemCell<Entry, TimerName>,
+    pub(crate) header: Header,                   // A
+    pub(crate) cell: ItemCell<Entry, TimerName>, // A, L
     /// The process that made it. Threads of no other process can queue it, or wait for it.
-    pub(crate) origin: Origin,
-    pub(crate) item_type: &'static ItemType,
-    pub(super) function: Box<Function>,
+    pub(crate) origin: Origin, // I
+    pub(crate) item_type: &'static ItemType,     // I
+    pub(super) function: Box<Function>,          // I
 }
 
 pub(crate) type Function = dyn Fn(&WorkHandle) + Send + Sync;

@@ -89,11 +89,11 @@ impl Request {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ManagerHandle {
-    inbox: Mutex<Inbox>,
-    pub(super) bell: Arc<Bell>,
+    inbox: Mutex<Inbox>,        // K
+    pub(super) bell: Arc<Bell>, // A
     /// Where the manager is to panic next.
     #[cfg(test)]
-    faults: Mutex<Vec<Point>>,
+    faults: Mutex<Vec<Point>>, // K
 }
 
 #[derive(Debug)]

@@ -82,7 +82,7 @@ pub(super) enum Job {
     Timer(TimerName, Option<Timer>),
 }
 
-/// The state of the manager. Only its own thread uses it.
+/// The state of the manager. Only its own thread uses it: all fields are `O`.
 pub(super) struct ManagerThread {
     /// Weak, and upgraded only while the manager is awake. So the executor may end while the manager sleeps, and
     /// another thread frees it.

@@ -1,18 +1,4 @@
 //! Where the workers of a pool run at present: on the pool's own CPUs, or on others while these are lost.
-//!
-//! Two threads bind a worker: the worker itself when it begins, and the manager when the CPUs have changed. The newer
-//! binding must take effect last, and no worker may be missed:
-//!
-//! * The manager writes the new binding down, then takes the list of workers, then binds each of them.
-//! * A worker reads the binding, binds itself, enters the list, and reads the binding again. If it has changed, the
-//!   worker binds itself and reads again.
-//!
-//! If the worker is on the manager's list, the manager binds it. If the worker then binds itself by the old binding,
-//! it has read that before the new one was written, so its next read finds the change. If the worker is not on the
-//! list, it enters after the new binding was written, and its next read finds the change.
-//!
-//! The manager binds a thread only while that lives, and a rescuer only while it serves the pool: [`Worker::pin`]
-//! holds a lock during the call, and a worker that ends waits for that lock.
 
 use std::sync::Arc;
 

@@ -15,14 +15,14 @@ use super::worker_pool::Pool;
 /// What the thread, its queue and pools in distress share.
 #[derive(Debug)]
 pub(crate) struct Rescuer {
-    pub(crate) calls: Mutex<Calls>,
-    pub(crate) called: Condvar,
+    pub(crate) calls: Mutex<Calls>, // K
+    pub(crate) called: Condvar,     // K
     /// The name of its thread.
-    pub(crate) name: String,
+    pub(crate) name: String, // I
     /// The thread as the system knows it, while it lives.
-    pub(crate) system: Mutex<Option<ThreadId>>,
+    pub(crate) system: Mutex<Option<ThreadId>>, // K
     /// The name of its queue.
-    pub(crate) queue: String,
+    pub(crate) queue: String, // I
 }
 
 #[derive(Debug)]
@@ -40,11 +40,11 @@ pub(crate) struct OwnedRescuer(pub(crate) Arc<Rescuer>);
 #[derive(Debug)]
 pub(crate) struct Order {
     /// The name of its thread.
-    pub(crate) name: String,
-    pub(crate) queue: String,
-    pub(crate) nice: i32,
-    pub(crate) result: Mutex<Option<io::Result<OwnedRescuer>>>,
-    pub(crate) done: Condvar,
+    pub(crate) name: String, // I
+    pub(crate) queue: String,                                   // I
+    pub(crate) nice: i32,                                       // I
+    pub(crate) result: Mutex<Option<io::Result<OwnedRescuer>>>, // K
+    pub(crate) done: Condvar,                                   // K
 }
 
 impl OwnedRescuer {

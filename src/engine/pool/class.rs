@@ -41,14 +41,14 @@ pub(crate) struct ClassKey {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Class {
-    key: ClassKey,
+    key: ClassKey, // I
     /// The pools of its executor, among which its own are.
-    registered: Arc<Pools>,
-    pods: Vec<Pod>,
-    pub(crate) exchange: Exchange,
+    registered: Arc<Pools>, // I
+    pods: Vec<Pod>, // I
+    pub(crate) exchange: Exchange, // A
     /// By pod; made when first used.
-    pools: Box<[OnceLock<Weak<Pool>>]>,
-    members: Mutex<Members>,
+    pools: Box<[OnceLock<Weak<Pool>>]>, // A, set under C
+    members: Mutex<Members>, // C
 }
 
 /// The CPUs of a pod.

@@ -14,11 +14,11 @@ use super::worker_pool::Pool;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Pools {
-    pub(crate) core: Arc<Core>,
+    pub(crate) core: Arc<Core>, // I
     /// Lock order: this lock first, then those of classes.
-    register: Mutex<Register>,
+    register: Mutex<Register>, // P
     /// The number of the next unbound pool; per-CPU pools come before.
-    next_unbound_id: AtomicUsize,
+    next_unbound_id: AtomicUsize, // A
 }
 
 #[derive(Debug, Default)]

@@ -1,17 +1,7 @@
 //! One pool: a worklist, the workers that serve it, and the one door through which workers are woken and made.
 //!
-//! `running` says whether a worker is wanted, `state.crew` says which one. Each reservation goes through
-//! [`Pool::wake`], which unparks an idle worker for it or asks the manager for a new one.
-//!
-//! | field | access |
-//! |---|---|
-//! | `running` | all threads, by its own transitions |
-//! | `worklist` | all threads |
-//! | `state` | under its lock, which is never held across a wake-up or user code |
-//! | `binding` | under its own lock |
-//! | `departures` | all threads; raised when a shard's route is turned away from the pool |
-//! | `aside` | what the sideline shows: written under `state`'s lock, read by all threads |
-//! | `starves` | a hint, written by the manager, and by a worker that finds that the pool starves no more |
+//! `running` says whether a worker is wanted, `state.crew` says which one. Each reservation goes through `Pool::wake`,
+//! which unparks an idle worker for it or asks the manager for a new one.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -43,23 +33,28 @@ use super::spec::PoolSpec;
 
 /// See the module.
 pub(crate) struct Pool {
-    pub(crate) spec: PoolSpec,
-    pub(crate) core: Arc<Core>,
-    pub(crate) running: CachePadded<RunningCell>,
-    pub(super) worklist: Injector<Entry>,
-    pub(crate) departures: Departures,
-    pub(super) aside: Shown,
-    pub(super) starves: Starving,
+    pub(crate) spec: PoolSpec,                    // I
+    pub(crate) core: Arc<Core>,                   // I
+    pub(crate) running: CachePadded<RunningCell>, // A
+    pub(super) worklist: Injector<Entry>,         // A
+    /// Raised when a shard's route is turned away from the pool.
+    pub(crate) departures: Departures, // A
+    /// What the sideline shows.
+    pub(super) aside: Shown, // A, written under S
+    /// A hint, written by the manager, and by a worker that finds that the pool starves no more.
+    pub(super) starves: Starving, // A
     /// Its place among siblings that take items from each other.
-    pub(super) seat: Option<Seat>,
-    pub(super) state: Mutex<State>,
-    pub(crate) binding: Binding,
+    pub(super) seat: Option<Seat>, // I
+    /// The lock is never held across a wake-up or user code.
+    pub(super) state: Mutex<State>, // S
+    pub(crate) binding: Binding,                  // K
     /// Whether it is managed and serves several CPUs. Then it matters on which of them its workers run.
-    several_cpus: bool,
+    several_cpus: bool, // I
     /// The pool itself, for requests to the manager.
-    pub(super) this: Weak<Self>,
+    pub(super) this: Weak<Self>, // I
 }
 
+/// What is under the pool's lock: `S`.
 pub(super) struct State {
     pub(super) crew: Crew,
     /// Entries that come before those of the worklist. They were put back, or moved aside.

@@ -30,29 +30,29 @@ use super::workqueue::Queue;
 /// The slots of a shard, or of a whole queue, and the items that wait for a slot.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    pub(crate) cell: CachePadded<GateCell>,
+    pub(crate) cell: CachePadded<GateCell>, // A
     /// Made when the first item has to wait, since an empty list takes as much memory as the rest of a queue.
-    waiting: OnceLock<Injector<Entry>>,
+    waiting: OnceLock<Injector<Entry>>, // A
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Shard {
-    id: OwnedId,
+    id: OwnedId, // I
     /// Leads its items to a pool. The pools stay in memory as long as the queue.
-    pub(crate) route: RouteCell<Pool, Entry, PoolChoice>,
+    pub(crate) route: RouteCell<Pool, Entry, PoolChoice>, // A, R
     /// If its pool is a bh context: the lane of all shards of that pool. Null otherwise.
-    context: *const Gate,
+    context: *const Gate, // I
     /// `None` if the queue has one gate for all its shards, because it is limited as a whole.
-    own_gate: Option<Gate>,
+    own_gate: Option<Gate>, // I
     /// Whether a worker stops counting as running when it starts an item: the items are CPU intensive, in a managed
     /// pool.
-    pub(crate) cpu_intensive: bool,
+    pub(crate) cpu_intensive: bool, // I
     /// The account in which workers count what they do for it.
-    pub(crate) account: Arc<Account>,
-    pub(super) queue: NonNull<Queue>,
-    pub(crate) timing: Timing,
-    pub(crate) events: Events,
+    pub(crate) account: Arc<Account>, // K
+    pub(super) queue: NonNull<Queue>, // I
+    pub(crate) timing: Timing, // A
+    pub(crate) events: Events, // A
 }
 
 // SAFETY: the queue, which threads share, outlives its shards; the context is an address to compare with.

@@ -77,29 +77,29 @@ pub(crate) enum Limit {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    pub(crate) spec: QueueSpec,
-    pub(crate) executor: Arc<ExecutorInner>,
-    pub(crate) flush: FlushCell<Entry>,
-    pub(crate) chained: ChainedCount,
+    pub(crate) spec: QueueSpec,              // I
+    pub(crate) executor: Arc<ExecutorInner>, // I
+    pub(crate) flush: FlushCell<Entry>,      // F
+    pub(crate) chained: ChainedCount,        // A
     /// Indexed by the slot of the CPU; null until the shard is made. A thread that loads a shard has a handle or
     /// another hold of the queue, and shards are freed with the queue.
-    table: Box<[AtomicPtr<Shard>]>,
-    pub(crate) making: Mutex<Making>,
-    shared_gate: Option<Gate>,
+    table: Box<[AtomicPtr<Shard>]>, // A, set under M
+    pub(crate) making: Mutex<Making>,        // M
+    shared_gate: Option<Gate>,               // I
     /// How many items were accepted and have not begun. Counted only if `max_pending` is set.
-    pub(super) pending: AtomicUsize,
+    pub(super) pending: AtomicUsize, // A
     /// Items that were given up when the executor was shut down.
-    pub(crate) given_up: GivenUpCount,
+    pub(crate) given_up: GivenUpCount, // A
     /// Whether its items are timed. Changed while `making` is locked.
-    pub(crate) times_items: AtomicBool,
+    pub(crate) times_items: AtomicBool, // A, written under M
     /// See the module. An item with a ticket has a hold while it leaves its gate.
-    holds: HoldCount,
+    holds: HoldCount, // A
     /// Its number in the executor's register; 0 if it is not registered there.
-    pub(crate) number: u64,
+    pub(crate) number: u64, // I
     /// The pointer from its box, by which it is freed.
-    this: NonNull<Self>,
+    this: NonNull<Self>, // I
     /// What its handles share; dead once the last handle is gone.
-    handle: OnceLock<Weak<QueueHandle>>,
+    handle: OnceLock<Weak<QueueHandle>>, // A
 }
 
 /// The shards, which it owns, and what was asked of the queue. Locked while a thread makes a shard, changes the

@@ -21,27 +21,27 @@ use crate::engine::item::entry::ItemType;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) id: WorkerId,
-    pub(crate) cell: WorkerCell,
+    pub(crate) id: WorkerId,     // I
+    pub(crate) cell: WorkerCell, // A
     /// Written by the owner, before it begins an item.
-    pub(crate) subject: SubjectCell<ItemType>,
+    pub(crate) subject: SubjectCell<ItemType>, // A
     /// Its clocks, as it has last read them.
-    pub(crate) reading: ReadingCell,
+    pub(crate) reading: ReadingCell, // A
     /// The CPU on which it was last seen. Used only if the pool's workers may run on different CPUs. Written by the
     /// worker itself, by a thread that places it, and by the manager. A hint.
-    cpu: AtomicUsize,
+    cpu: AtomicUsize, // A
     /// The thread that wakes the worker has bound it to the CPUs on which it begins. After that it binds itself to
     /// all CPUs of its pool's workers. This and `brought_home` are written before `cell` says that the worker is
     /// woken. The worker reads them after it has seen that. `cell` orders the accesses, and its model covers them.
-    placed: AtomicBool,
+    placed: AtomicBool, // A
     /// Whether that has brought the worker home to its pod.
-    brought_home: AtomicBool,
+    brought_home: AtomicBool, // A
     /// The sequence number of an item, and its description of itself. Out of date once the worker has begun another
     /// item. Both are read and written together, under the lock, so there is no race to model.
-    description: Mutex<Option<(u64, String)>>,
-    thread: Sleeper,
+    description: Mutex<Option<(u64, String)>>, // K
+    thread: Sleeper,             // I
     /// The thread as the system knows it, until the worker leaves.
-    system: AliveCell<affinity::ThreadId>,
+    system: AliveCell<affinity::ThreadId>, // K
 }
 
 impl Worker {

@@ -38,7 +38,7 @@ thread_local! {
 }
 
 /// The private side of a worker, or of a rescuer while it serves a pool. It lives on the stack of that thread, and no
-/// other thread has a reference to it.
+/// other thread has a reference to it: all fields are `O`.
 pub(crate) struct WorkerThread {
     pub(crate) pool: Arc<Pool>,
     /// The executor's origin.
