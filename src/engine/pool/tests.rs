@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::sys::clock;
 use crate::sys::machine::locks_taken;
-use crate::sys::sync::{Mutex, MutexGuard};
 use crate::{Detection, Executor, TopologySource, Work, WorkQueue, blocking, may_block};
 use testkit::{SOON, eventually};
 
@@ -17,16 +16,6 @@ const ITEMS: usize = 200;
 fn executor(machine: &str) -> Executor {
     let builder = Executor::builder().topology(TopologySource::Synthetic(machine.into()));
     builder.detection(Detection::Off).hog_threshold(Duration::ZERO).build().unwrap()
-}
-
-/// Takes a lock although this thread may hold another one of its rank.
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    loop {
-        match lock.try_lock() {
-            Some(guard) => return guard,
-            None => crate::sys::thread::yield_now(),
-        }
-    }
 }
 
 /// spec: C2.6 (no wait for a lock of the executor while nothing is pending): an item enters and leaves guards of both

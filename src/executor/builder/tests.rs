@@ -2,9 +2,9 @@
 
 use std::sync::mpsc;
 
-use crate::{Detection, WorkQueue};
 use crate::engine::manager::inbox::Point;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
+use crate::{Detection, WorkQueue};
 
 use super::*;
 
@@ -14,7 +14,7 @@ use super::*;
 fn the_defaults_are_those_that_are_documented() {
     let machine = TopologySource::Synthetic("core:2 pu:1".into());
     let builder = ExecutorBuilder::new().topology(machine);
-    assert_eq!(builder.self_management.detection, Detection::Auto);
+    assert_eq!((builder.self_management.detection, builder.progress_check), (Detection::Auto, None));
     let executor = builder.build().unwrap();
     let inner = &executor.inner;
     let settings = &inner.core.settings;
@@ -26,7 +26,7 @@ fn the_defaults_are_those_that_are_documented() {
     let process = sys::thread::process_nice().unwrap_or(0);
     assert_eq!((inner.nice.normal, inner.nice.high, settings.nice), (process, -20, process));
     assert_eq!(inner.defaults().unwrap().scope, AffinityScope::Cache);
-    assert!(settings.progress_check.is_none() && !inner.power_efficient && !inner.times_items);
+    assert!(!inner.power_efficient && !inner.times_items);
 }
 
 /// spec: E2.1: without a topology, the process's own mask still counts.
