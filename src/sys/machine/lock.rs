@@ -101,6 +101,14 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
+impl<T> MutexGuard<'_, T> {
+    /// The owner goes first: a thread of this machine that finds another machine's lock must not take it for its own.
+    fn release(&mut self) {
+        self.lock.owner.store(0, Ordering::Relaxed);
+        self.guard = None;
+    }
+}
+
 impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
@@ -109,7 +117,7 @@ impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
 
 impl<T> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
-        self.guard = None;
+        self.release();
         wake(self.lock.key(), false);
     }
 }
@@ -131,7 +139,7 @@ impl Condvar {
         if machine().is_none() {
             return self.condvar.wait(guard.guard.as_mut().expect("no wait goes on"));
         }
-        guard.guard = None;
+        guard.release();
         // Who waits for the lock becomes ready, and does not run before this thread sleeps.
         super::quietly(|| wake(guard.lock.key(), false));
         _ = sleep(self.key(), &mut || true, None);
