@@ -10,7 +10,8 @@ use crate::sys::machine;
 /// pool has too much while a sibling has room. But a pool whose workers come late gives an item away at its next look only.
 pub(super) fn watch(executor: &Executor, placed: bool) {
     let upkeep = std::sync::Arc::downgrade(&executor.inner.upkeep);
-    machine::check(Box::new(move |now| {
+    machine::check(Box::new(move |moment| {
+        let now = moment.now;
         let pools = upkeep.upgrade().map_or(Vec::new(), |upkeep| upkeep.pools.all());
         for pool in &pools {
             has_enough_workers(pool, now);

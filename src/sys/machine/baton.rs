@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::schedule::{Config, Schedule, State, Tid};
-use super::{Check, Key, ME, Me, quietly};
+use super::{Check, Key, ME, Me, Moment, quietly};
 use crate::policy::time::Time;
 
 /// See the module.
@@ -58,6 +58,7 @@ impl Machine {
         let mut inner = self.inner.lock();
         inner.sleepers.entry(key).or_default().push(me);
         inner.schedule.sleep(me, until);
+        inner.schedule.threads[me].in_a_step = matches!(key, Key::Address(_));
         self.hand_over(inner, me);
         let mut inner = self.inner.lock();
         let timed_out = inner.schedule.threads[me].timed_out;
@@ -92,9 +93,10 @@ impl Machine {
             if next > inner.schedule.now
                 && let Some(mut check) = inner.check.take()
             {
-                let now = inner.schedule.now;
+                let woken = std::mem::take(&mut inner.schedule.woken);
+                let moment = Moment { machine: self, now: inner.schedule.now, until: next, woken };
                 drop(inner);
-                let result = quietly(|| catch_unwind(AssertUnwindSafe(|| check(now))));
+                let result = quietly(|| catch_unwind(AssertUnwindSafe(|| check(&moment))));
                 inner = self.inner.lock();
                 inner.check = Some(check);
                 if let Err(payload) = result {

@@ -12,6 +12,7 @@
 //! keep the baton.
 
 mod baton;
+mod cpus;
 mod lock;
 mod schedule;
 
@@ -24,16 +25,65 @@ use std::time::Duration;
 
 use self::baton::{Machine, Place};
 pub(crate) use self::lock::{Condvar, Mutex, MutexGuard, locks_taken};
-use self::schedule::State;
 pub(crate) use self::schedule::{Config, Tid};
+use self::schedule::{State, Thread};
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 use crate::sys::affinity;
 use crate::sys::thread_state::{self, Seen};
 
-/// What holds whenever time is about to pass: no thread can take a step. It panics if that is not so. It may look at
-/// atomics and locks, and does not wait. Its argument is the present time.
-pub(crate) type Check = Box<dyn FnMut(Time) + Send>;
+/// What holds whenever time is about to pass. It panics if that is not so. It may look at atomics and locks, and does not
+/// wait.
+pub(crate) type Check = Box<dyn FnMut(&Moment<'_>) + Send>;
+
+/// A moment at which no thread can take a step, so that time is about to pass.
+pub(crate) struct Moment<'a> {
+    machine: &'a Machine,
+    pub(crate) now: Time,
+    /// The next moment at which something happens.
+    pub(crate) until: Time,
+    /// The threads that were unparked or made since the last moment.
+    woken: Vec<Tid>,
+}
+
+impl Moment<'_> {
+    /// The CPUs that no thread has.
+    pub(crate) fn idle_cpus(&self) -> CpuSet {
+        self.machine.inner.lock().schedule.idle()
+    }
+
+    /// The names of the threads that wait for a CPU.
+    pub(crate) fn ready(&self) -> Vec<String> {
+        let inner = self.machine.inner.lock();
+        inner.schedule.ready.iter().map(|thread| inner.schedule.name(*thread).to_owned()).collect()
+    }
+
+    /// Does a thread wait for a CPU in the middle of a step? What it has begun is not done.
+    pub(crate) fn is_in_a_step(&self) -> bool {
+        let inner = self.machine.inner.lock();
+        let mut waiting = inner.schedule.ready.iter().map(|thread| &inner.schedule.threads[*thread]);
+        waiting.any(|thread| thread.in_a_step && thread.left.is_zero())
+    }
+
+    /// The names of the threads that were unparked or made since the last moment.
+    pub(crate) fn woken(&self) -> Vec<String> {
+        let inner = self.machine.inner.lock();
+        self.woken.iter().map(|thread| inner.schedule.name(*thread).to_owned()).collect()
+    }
+}
+
+impl fmt::Debug for Moment<'_> {
+    /// What all threads are at.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "at {:?}:", self.now)?;
+        let inner = self.machine.inner.lock();
+        for thread in inner.schedule.threads.iter().filter(|thread| thread.state != State::Ended) {
+            let Thread { name, state, cpu, mask, left, .. } = thread;
+            writeln!(f, "  {name} on CPU {cpu} of {mask:?}: {state:?}, {left:?} left")?;
+        }
+        Ok(())
+    }
+}
 
 /// What a thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -214,6 +264,7 @@ impl Parked {
     pub(crate) fn unpark(&self) {
         let mut inner = self.0.inner.lock();
         inner.schedule.threads[self.1].token = true;
+        inner.schedule.woken.push(self.1);
         inner.forget_sleeper(self.1);
         inner.schedule.wake(self.1);
         drop(inner);
@@ -240,13 +291,45 @@ pub(crate) fn refuse_threads(of_a_thousand: u32) {
         .expect("the thread belongs to a machine");
 }
 
+/// How many threads the machine has had so far.
+pub(crate) fn threads() -> usize {
+    with(|machine, _| machine.inner.lock().schedule.threads.len()).expect("the thread belongs to a machine")
+}
+
+/// From now on, no thread can be made whose name contains this part.
+pub(crate) fn refuse_threads_named(part: &str) {
+    with(|machine, _| machine.inner.lock().schedule.refused.push(part.to_owned()))
+        .expect("the thread belongs to a machine");
+}
+
+/// The calling thread goes before all threads without a claim from now on, and takes their CPU from them.
+pub(crate) fn claim() {
+    with(|machine, me| machine.inner.lock().schedule.claim(me)).expect("the thread belongs to a machine");
+}
+
+/// Another process takes this CPU for so long.
+pub(crate) fn take_cpu(cpu: usize, time: Duration) {
+    with(|machine, _| {
+        let mut inner = machine.inner.lock();
+        inner.schedule.take(cpu, time);
+        inner.batons.push(Arc::default());
+    })
+    .expect("the thread belongs to a machine");
+}
+
+/// The calling thread, which needs no CPU, is on this one from now on.
+pub(crate) fn stand_on(cpu: usize) {
+    with(|machine, me| machine.inner.lock().schedule.threads[me].cpu = cpu)
+        .expect("the thread belongs to a machine");
+}
+
 /// The body of a thread that the calling thread is about to make: it belongs to the same machine, if there is one. Once the
 /// thread is made, the caller [says so](made).
 pub(crate) fn adopt<F: FnOnce() + Send + 'static>(
     name: &str,
     body: F,
 ) -> io::Result<(impl FnOnce() + Send + 'static + use<F>, Option<Tid>)> {
-    if with(|machine, _| machine.inner.lock().schedule.refuses()) == Some(true) {
+    if with(|machine, _| machine.inner.lock().schedule.refuses(name)) == Some(true) {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     let place = with(|machine, me| Place::of_child(machine, me, name));

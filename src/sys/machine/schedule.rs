@@ -34,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) slice: Duration,
     /// With a seed: a woken thread is ready after this time at most.
     pub(crate) latency: Duration,
+    /// Threads whose name ends like this are ready at once.
+    pub(crate) prompt: &'static [&'static str],
     /// Threads whose name ends like this need no CPU. The main thread needs none either.
     pub(crate) apart: &'static [&'static str],
 }
@@ -46,6 +48,7 @@ impl Config {
             switches: 100,
             slice: Duration::from_micros(700),
             latency: Duration::ZERO,
+            prompt: &[],
             apart: &["/manager"],
         }
     }
@@ -79,19 +82,25 @@ pub(super) struct Thread {
     /// Where it runs, or ran last.
     pub(super) cpu: usize,
     /// Counts its sleeps and burns: a timer of an older one is out of date.
-    number: u64,
+    pub(super) number: u64,
+    /// It belongs to another process.
+    pub(super) is_foreign: bool,
+    /// It goes before threads without a claim.
+    pub(super) claims: bool,
     /// How long it still burns.
-    left: Duration,
+    pub(super) left: Duration,
     pub(super) cpu_time: Duration,
     pub(super) sleeps: u64,
     /// Its last sleep ended because the time was over.
     pub(super) timed_out: bool,
+    /// It slept in the middle of a step last, for a lock or at another address.
+    pub(super) in_a_step: bool,
     /// It was unparked, and has not parked since.
     pub(super) token: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Timer {
+pub(super) enum Timer {
     /// A sleep of this number is over.
     Wakes(Tid, u64),
     /// A burn of this number is over.
@@ -105,23 +114,27 @@ enum Timer {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Schedule {
-    config: Config,
+    pub(super) config: Config,
     random: Option<Rng>,
     pub(super) now: Time,
     pub(super) threads: Vec<Thread>,
     /// The thread that has each CPU.
-    cpus: Vec<Option<Tid>>,
+    pub(super) cpus: Vec<Option<Tid>>,
     /// Is there a timer for the end of its slice?
-    slices: Vec<bool>,
+    pub(super) slices: Vec<bool>,
     /// They wait for a CPU, in this order.
-    ready: VecDeque<Tid>,
+    pub(super) ready: VecDeque<Tid>,
     /// Those that need no CPU, and run.
-    apart: Vec<Tid>,
+    pub(super) apart: Vec<Tid>,
     /// By time, and by their order.
     timers: BTreeMap<(Time, u64), Timer>,
     next_timer: u64,
     /// Of a thousand attempts to make a thread, so many fail.
     pub(super) refuses: u32,
+    /// All attempts fail to make a thread whose name contains one of these.
+    pub(super) refused: Vec<String>,
+    /// The threads that were unparked or made since time has passed last.
+    pub(super) woken: Vec<Tid>,
     /// Since time has passed last.
     steps: u64,
     /// How often time has passed.
@@ -146,6 +159,8 @@ impl Schedule {
             timers: BTreeMap::new(),
             next_timer: 0,
             refuses: 0,
+            refused: Vec::new(),
+            woken: Vec::new(),
             steps: 0,
             moves: 0,
             yielded: None,
@@ -155,22 +170,20 @@ impl Schedule {
         schedule
     }
 
-    /// All CPUs of the machine.
-    pub(super) fn all(&self) -> CpuSet {
-        (0..self.cpus.len()).collect()
-    }
-
-    fn add(&mut self, name: String, mask: Option<CpuSet>) -> Tid {
+    pub(super) fn add(&mut self, name: String, mask: Option<CpuSet>) -> Tid {
         self.threads.push(Thread {
             name,
             state: State::Sleeps,
             mask,
             cpu: 0,
             number: 0,
+            is_foreign: false,
+            claims: false,
             left: Duration::ZERO,
             cpu_time: Duration::ZERO,
             sleeps: 0,
             timed_out: false,
+            in_a_step: false,
             token: false,
         });
         self.threads.len() - 1
@@ -181,85 +194,14 @@ impl Schedule {
         let apart = self.config.apart.iter().any(|end| name.ends_with(end));
         let mask = (!apart).then(|| self.threads[parent].mask.clone().unwrap_or_else(|| self.all()));
         let thread = self.add(name, mask);
+        self.woken.push(thread);
         self.make_ready(thread);
         thread
     }
 
-    fn make_ready(&mut self, thread: Tid) {
-        self.threads[thread].number += 1;
-        if self.threads[thread].mask.is_none() {
-            self.threads[thread].state = State::Runs;
-            self.apart.push(thread);
-        } else {
-            self.threads[thread].state = State::Ready;
-            self.ready.push_back(thread);
-            self.fill();
-        }
-    }
-
-    /// Gives idle CPUs to threads that wait for one.
-    fn fill(&mut self) {
-        for at in 0.. {
-            let Some(thread) = self.ready.get(at).copied() else { break };
-            let may = self.threads[thread].mask.clone().unwrap_or_default();
-            let idle = |cpu: &usize| may.contains(*cpu) && self.cpus[*cpu].is_none();
-            // Where it ran last, if it can.
-            let last = self.threads[thread].cpu;
-            if let Some(cpu) = Some(last).into_iter().chain(0..self.cpus.len()).find(idle) {
-                self.ready.remove(at);
-                return self.give(cpu, thread);
-            }
-        }
-        self.set_slices();
-    }
-
-    fn give(&mut self, cpu: usize, thread: Tid) {
-        self.cpus[cpu] = Some(thread);
-        self.threads[thread].cpu = cpu;
-        self.threads[thread].state = State::Runs;
-        if !self.threads[thread].left.is_zero() {
-            self.go_on_burning(thread);
-        }
-        self.fill();
-    }
-
-    fn go_on_burning(&mut self, thread: Tid) {
-        self.threads[thread].state = State::Burns(self.now);
-        self.threads[thread].number += 1;
-        let end = self.now + self.threads[thread].left;
-        self.set_timer(end, Timer::Burnt(thread, self.threads[thread].number));
-        self.set_slices();
-    }
-
-    /// A thread that burns shares its CPU with those that wait for it.
-    fn set_slices(&mut self) {
-        for cpu in 0..self.cpus.len() {
-            let burns =
-                self.cpus[cpu].is_some_and(|thread| matches!(self.threads[thread].state, State::Burns(_)));
-            if burns && !self.slices[cpu] && self.waits_for(cpu).is_some() {
-                self.slices[cpu] = true;
-                self.set_timer(self.now + self.config.slice, Timer::Slice(cpu));
-            }
-        }
-    }
-
-    /// The first thread that waits for this CPU.
-    fn waits_for(&self, cpu: usize) -> Option<usize> {
-        let may = |thread: &Tid| self.threads[*thread].mask.as_ref().is_some_and(|mask| mask.contains(cpu));
-        self.ready.iter().position(may)
-    }
-
-    fn set_timer(&mut self, at: Time, timer: Timer) {
+    pub(super) fn set_timer(&mut self, at: Time, timer: Timer) {
         self.timers.insert((at, self.next_timer), timer);
         self.next_timer += 1;
-    }
-
-    /// The thread has no CPU any more.
-    fn leave_cpu(&mut self, thread: Tid) {
-        match self.cpus.iter().position(|on| *on == Some(thread)) {
-            Some(cpu) => self.cpus[cpu] = None,
-            None => self.apart.retain(|other| *other != thread),
-        }
     }
 
     /// The thread sleeps until it is woken, or this time has come.
@@ -270,6 +212,7 @@ impl Schedule {
         sleeper.number += 1;
         sleeper.sleeps += 1;
         sleeper.timed_out = false;
+        sleeper.in_a_step = false;
         if let Some(at) = until {
             let number = sleeper.number;
             self.set_timer(at.max(self.now), Timer::Wakes(thread, number));
@@ -283,7 +226,8 @@ impl Schedule {
             return;
         }
         let longest = self.config.latency.as_nanos() as u64;
-        match self.random.as_mut().filter(|_| longest > 0) {
+        let is_prompt = self.config.prompt.iter().any(|end| self.threads[thread].name.ends_with(end));
+        match self.random.as_mut().filter(|_| longest > 0 && !is_prompt) {
             Some(random) => {
                 let at = self.now + Duration::from_nanos(random.u64(0..=longest));
                 self.threads[thread].state = State::Wakes;
@@ -295,73 +239,19 @@ impl Schedule {
     }
 
     /// Does the system refuse to make a thread?
-    pub(super) fn refuses(&mut self) -> bool {
+    pub(super) fn refuses(&mut self, name: &str) -> bool {
+        if self.refused.iter().any(|part| name.contains(part)) {
+            return true;
+        }
         let refuses = self.refuses;
         self.random.as_mut().is_some_and(|random| random.u32(0..1000) < refuses)
     }
 
-    /// The thread uses its CPU for this time.
-    pub(super) fn burn(&mut self, thread: Tid, time: Duration) {
-        if self.threads[thread].mask.is_none() {
-            return self.sleep(thread, Some(self.now + time));
-        }
-        self.threads[thread].left = time;
-        if !time.is_zero() {
-            self.go_on_burning(thread);
-        }
-    }
-
-    /// The thread may run on these CPUs from now on.
-    pub(super) fn bind(&mut self, thread: Tid, cpus: CpuSet) {
-        if self.threads[thread].mask.is_none() {
-            return;
-        }
-        let at = self.threads[thread].cpu;
-        let stays = cpus.contains(at);
-        self.threads[thread].mask = Some(cpus);
-        if stays {
-            return self.fill();
-        }
-        match self.threads[thread].state {
-            State::Runs => {
-                self.leave_cpu(thread);
-                self.make_ready(thread);
-            }
-            State::Burns(_) => self.preempt(at),
-            State::Ready => self.fill(),
-            State::Sleeps | State::Wakes | State::Ended => {}
-        }
-    }
-
     pub(super) fn end(&mut self, thread: Tid) {
         self.leave_cpu(thread);
+        self.ready.retain(|other| *other != thread);
         self.threads[thread].state = State::Ended;
         self.fill();
-    }
-
-    /// The thread that burns on this CPU goes to the end of the queue.
-    fn preempt(&mut self, cpu: usize) {
-        let Some(thread) = self.cpus[cpu] else { return };
-        self.account(thread);
-        self.leave_cpu(thread);
-        self.make_ready(thread);
-    }
-
-    /// What a thread that burns has used so far.
-    fn account(&mut self, thread: Tid) {
-        let burner = &mut self.threads[thread];
-        if let State::Burns(since) = burner.state {
-            let used = self.now.since(since);
-            burner.cpu_time += used;
-            burner.left = burner.left.saturating_sub(used);
-            burner.state = State::Burns(self.now);
-        }
-    }
-
-    /// How long the thread has used a CPU.
-    pub(super) fn cpu_time(&mut self, thread: Tid) -> Duration {
-        self.account(thread);
-        self.threads[thread].cpu_time
     }
 
     /// Does another thread take the next step, at a point of this one?
@@ -409,6 +299,7 @@ impl Schedule {
         let Some(at) = self.next_timer() else { return };
         if at > self.now {
             (self.now, self.steps) = (at, 0);
+            self.woken.clear();
             self.moves += 1;
         }
         while let Some(entry) = self.timers.first_entry().filter(|entry| entry.key().0 <= self.now) {
@@ -424,20 +315,11 @@ impl Schedule {
                 self.make_ready(thread);
             }
             Timer::Burnt(thread, number) if self.threads[thread].number == number => {
-                self.account(thread);
-                self.threads[thread].left = Duration::ZERO;
-                self.threads[thread].state = State::Runs;
+                self.burn_ends(thread);
             }
             Timer::Wakes(..) | Timer::Burnt(..) => {}
             Timer::Woken(thread) => self.make_ready(thread),
-            Timer::Slice(cpu) => {
-                self.slices[cpu] = false;
-                let burns = self.cpus[cpu]
-                    .is_some_and(|thread| matches!(self.threads[thread].state, State::Burns(_)));
-                if burns && self.waits_for(cpu).is_some() {
-                    self.preempt(cpu);
-                }
-            }
+            Timer::Slice(cpu) => self.slice_ends(cpu),
         }
     }
 

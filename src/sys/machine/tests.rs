@@ -72,6 +72,53 @@ fn a_bound_thread_stays_on_its_cpu() {
     assert_eq!(took, 20);
 }
 
+#[test]
+fn another_process_takes_a_cpu_at_once() {
+    let took = run(Config::new(2), || {
+        let burns = || Box::new(|| burn(ms(10))) as Box<dyn FnOnce() + Send>;
+        let director = Box::new(|| {
+            claim();
+            pause(ms(3));
+            take_cpu(0, ms(50));
+            take_cpu(1, ms(5));
+        });
+        all([burns(), director]);
+        millis()
+    });
+    assert_eq!(took, 15, "the thread goes on where it can");
+}
+
+#[test]
+fn a_thread_with_a_claim_goes_first() {
+    let ends = run(Config::new(1), || {
+        let ends = Arc::new(sync::Mutex::new(Vec::new()));
+        let burner = |claims: bool| {
+            let ends = Arc::clone(&ends);
+            Box::new(move || {
+                if claims {
+                    claim();
+                }
+                pause(ms(1));
+                burn(ms(5));
+                ends.lock().push((claims, millis()));
+            }) as Box<dyn FnOnce() + Send>
+        };
+        all([burner(false), burner(false), burner(true)]);
+        Arc::into_inner(ends).unwrap().into_inner()
+    });
+    assert_eq!(ends[0], (true, 6));
+    assert_eq!(ends[2], (false, 16));
+}
+
+#[test]
+fn threads_are_refused_by_their_names() {
+    run(Config::new(1), || {
+        refuse_threads_named("/u0:");
+        assert!(spawn("a/u0:1".to_owned(), None, || ()).is_err());
+        thread::join(spawn("a/u1:0".to_owned(), None, || ()).unwrap(), Until::FOREVER).unwrap();
+    });
+}
+
 /// Two threads add to a number, each by a load and a store. Returns the sum.
 fn sum(config: Config, locked: bool) -> u64 {
     run(config, || {

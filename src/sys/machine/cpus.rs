@@ -1,0 +1,197 @@
+//! The CPUs of a machine: which thread has each of them, and for how long.
+//!
+//! A thread that becomes ready gets an idle CPU of its mask. Threads that burn share their CPU by slices with the threads
+//! that wait for it. A thread with a *claim* goes before all others, and takes its CPU from a thread without one at once.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::schedule::{Schedule, State, Tid, Timer};
+use crate::policy::cpu_set::CpuSet;
+
+impl Schedule {
+    /// All CPUs of the machine.
+    pub(super) fn all(&self) -> CpuSet {
+        (0..self.cpus.len()).collect()
+    }
+
+    /// The CPUs that no thread has.
+    pub(super) fn idle(&self) -> CpuSet {
+        (0..self.cpus.len()).filter(|cpu| self.cpus[*cpu].is_none()).collect()
+    }
+
+    /// A thread of another process takes this CPU for so long. It has a claim, and takes no steps.
+    pub(super) fn take(&mut self, cpu: usize, time: Duration) {
+        assert!(!time.is_zero(), "it would have to take a step");
+        let thread = self.add("neighbour".to_owned(), Some(CpuSet::single(cpu)));
+        self.threads[thread].is_foreign = true;
+        self.threads[thread].left = time;
+        self.claim(thread);
+        self.make_ready(thread);
+    }
+
+    /// The thread goes before all threads without a claim from now on.
+    pub(super) fn claim(&mut self, thread: Tid) {
+        self.threads[thread].claims = true;
+    }
+
+    pub(super) fn make_ready(&mut self, thread: Tid) {
+        self.threads[thread].number += 1;
+        if self.threads[thread].mask.is_none() {
+            self.threads[thread].state = State::Runs;
+            self.apart.push(thread);
+        } else {
+            self.threads[thread].state = State::Ready;
+            let claims = |other: &Tid| self.threads[*other].claims;
+            let place = self.ready.iter().position(|other| claims(&thread) && !claims(other));
+            self.ready.insert(place.unwrap_or(self.ready.len()), thread);
+            self.fill();
+        }
+    }
+
+    /// Gives idle CPUs to threads that wait for one.
+    pub(super) fn fill(&mut self) {
+        for at in 0.. {
+            let Some(thread) = self.ready.get(at).copied() else { break };
+            let may = self.threads[thread].mask.clone().unwrap_or_default();
+            let idle = |cpu: &usize| may.contains(*cpu) && self.cpus[*cpu].is_none();
+            // Where it ran last, if it can.
+            let last = self.threads[thread].cpu;
+            if let Some(cpu) = Some(last).into_iter().chain(0..self.cpus.len()).find(idle) {
+                self.ready.remove(at);
+                return self.give(cpu, thread);
+            }
+        }
+        self.set_slices();
+    }
+
+    fn give(&mut self, cpu: usize, thread: Tid) {
+        self.cpus[cpu] = Some(thread);
+        self.threads[thread].cpu = cpu;
+        self.threads[thread].state = State::Runs;
+        if !self.threads[thread].left.is_zero() {
+            self.go_on_burning(thread);
+        } else if self.threads[thread].is_foreign {
+            return self.end(thread);
+        }
+        self.fill();
+    }
+
+    fn go_on_burning(&mut self, thread: Tid) {
+        self.threads[thread].state = State::Burns(self.now);
+        self.threads[thread].number += 1;
+        let end = self.now + self.threads[thread].left;
+        self.set_timer(end, Timer::Burnt(thread, self.threads[thread].number));
+        self.set_slices();
+    }
+
+    /// A thread that burns shares its CPU with those that wait for it, and gives it to one with a claim at once.
+    fn set_slices(&mut self) {
+        for cpu in 0..self.cpus.len() {
+            let Some(thread) = self.burner(cpu) else { continue };
+            let Some(waits) = self.waits_for(cpu) else { continue };
+            if self.threads[waits].claims && !self.threads[thread].claims {
+                return self.preempt(cpu);
+            }
+            if !self.slices[cpu] {
+                self.slices[cpu] = true;
+                self.set_timer(self.now + self.config.slice, Timer::Slice(cpu));
+            }
+        }
+    }
+
+    fn burner(&self, cpu: usize) -> Option<Tid> {
+        self.cpus[cpu].filter(|thread| matches!(self.threads[*thread].state, State::Burns(_)))
+    }
+
+    /// The thread has burned for as long as it was to.
+    pub(super) fn burn_ends(&mut self, thread: Tid) {
+        self.account(thread);
+        self.threads[thread].left = Duration::ZERO;
+        self.threads[thread].state = State::Runs;
+        if self.threads[thread].is_foreign {
+            self.end(thread);
+        }
+    }
+
+    /// A slice is over.
+    pub(super) fn slice_ends(&mut self, cpu: usize) {
+        self.slices[cpu] = false;
+        if self.burner(cpu).is_some() && self.waits_for(cpu).is_some() {
+            self.preempt(cpu);
+        }
+    }
+
+    /// The first thread that waits for this CPU.
+    fn waits_for(&self, cpu: usize) -> Option<Tid> {
+        let may = |thread: &Tid| self.threads[*thread].mask.as_ref().is_some_and(|mask| mask.contains(cpu));
+        self.ready.iter().copied().find(may)
+    }
+
+    /// The thread has no CPU any more.
+    pub(super) fn leave_cpu(&mut self, thread: Tid) {
+        match self.cpus.iter().position(|on| *on == Some(thread)) {
+            Some(cpu) => self.cpus[cpu] = None,
+            None => self.apart.retain(|other| *other != thread),
+        }
+    }
+
+    /// The thread uses its CPU for this time.
+    pub(super) fn burn(&mut self, thread: Tid, time: Duration) {
+        if self.threads[thread].mask.is_none() {
+            return self.sleep(thread, Some(self.now + time));
+        }
+        self.threads[thread].left = time;
+        if !time.is_zero() {
+            self.go_on_burning(thread);
+        }
+    }
+
+    /// The thread may run on these CPUs from now on.
+    pub(super) fn bind(&mut self, thread: Tid, cpus: CpuSet) {
+        if self.threads[thread].mask.is_none() {
+            return;
+        }
+        let at = self.threads[thread].cpu;
+        let stays = cpus.contains(at);
+        self.threads[thread].mask = Some(cpus);
+        if stays {
+            return self.fill();
+        }
+        match self.threads[thread].state {
+            State::Runs => {
+                self.leave_cpu(thread);
+                self.make_ready(thread);
+            }
+            State::Burns(_) => self.preempt(at),
+            State::Ready => self.fill(),
+            State::Sleeps | State::Wakes | State::Ended => {}
+        }
+    }
+
+    /// The thread that burns on this CPU goes to the end of the queue.
+    pub(super) fn preempt(&mut self, cpu: usize) {
+        let Some(thread) = self.cpus[cpu] else { return };
+        self.account(thread);
+        self.leave_cpu(thread);
+        self.make_ready(thread);
+    }
+
+    /// What a thread that burns has used so far.
+    pub(super) fn account(&mut self, thread: Tid) {
+        let burner = &mut self.threads[thread];
+        if let State::Burns(since) = burner.state {
+            let used = self.now.since(since);
+            burner.cpu_time += used;
+            burner.left = burner.left.saturating_sub(used);
+            burner.state = State::Burns(self.now);
+        }
+    }
+
+    /// How long the thread has used a CPU.
+    pub(super) fn cpu_time(&mut self, thread: Tid) -> Duration {
+        self.account(thread);
+        self.threads[thread].cpu_time
+    }
+}
