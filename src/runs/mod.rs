@@ -5,8 +5,17 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `timelines` | two of the documented timelines |
+//! | `stage` | what all runs need; `seeds` are those of random ones |
+//! | `timelines` | the documented timelines, exactly |
+//! | `undeclared` | loads without a guard: how soon others start, and how long it takes |
+//! | `cap` | pools that share too few threads |
+//! | `pods` | managed queues on machines of several caches: for how long an item may wait |
 //! | `programs` | random programs of every operation |
 
+mod cap;
+mod pods;
 mod programs;
+mod seeds;
+mod stage;
 mod timelines;
+mod undeclared;

@@ -20,8 +20,8 @@ use fastrand::Rng;
 
 use self::checks::watch;
 use self::world::{Issuer, World};
+use super::seeds::runs;
 use crate::policy::detection::Detection;
-use crate::sim::random::runs;
 use crate::sys::PORTABLE;
 use crate::sys::machine::{self, Config, pause, run};
 use crate::sys::thread::{self, spawn};

@@ -1,0 +1,224 @@
+//! The limit on threads: pools that wait for a thread, and workers that give way between items.
+//!
+//! Each pool has CPUs of its own. The numbers are those of the promise, not policy's own.
+//!
+//! Red under: `room-for-who-comes`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::stage::{executor, micros, ms};
+use crate::protocol::signal::Signal;
+use crate::sys::clock;
+use crate::sys::machine::{self, Config, burn, pause, run, stand_on};
+use crate::sys::sync::Mutex;
+use crate::sys::wait::Until;
+use crate::{AffinityScope, Attrs, Executor, WorkQueue, WorkQueueBuilder};
+
+/// After this long, even the only running worker of a pool gives way.
+const TURN: Duration = Duration::from_millis(1);
+
+/// After this long without a begin, a pool gets a thread even if its workers seem to run.
+const FAMINE: Duration = Duration::from_secs(1);
+
+/// When the items of each queue began.
+type Begins = Arc<Mutex<Vec<Vec<Duration>>>>;
+
+/// An executor of few threads.
+struct Stage {
+    executor: Executor,
+    begins: Begins,
+}
+
+/// A queue, the CPU where its items are queued, and its number.
+struct Stream<'a> {
+    stage: &'a Stage,
+    queue: WorkQueue,
+    cpu: usize,
+    number: usize,
+}
+
+fn now() -> Duration {
+    Duration::from_nanos(clock::now().as_nanos())
+}
+
+impl Stage {
+    fn new(cpus: usize, max_threads: usize) -> Self {
+        let machine = format!("l3:1 core:{cpus} pu:1");
+        let executor = executor(&machine, |builder| builder.max_threads(max_threads));
+        Self { executor, begins: Arc::default() }
+    }
+
+    /// A per-CPU queue whose items go to one CPU, or another queue.
+    fn stream(&self, cpu: usize, queue: WorkQueueBuilder) -> Stream<'_> {
+        let mut begins = self.begins.lock();
+        let number = begins.len();
+        begins.push(Vec::new());
+        Stream { stage: self, queue: queue.build_on(&self.executor).unwrap(), cpu, number }
+    }
+
+    fn wait_until(&self, time: Duration) {
+        pause(time.saturating_sub(now()));
+    }
+
+    fn end(self) {
+        self.executor.shutdown(Duration::MAX).unwrap();
+    }
+}
+
+impl Stream<'_> {
+    fn queue(&self, count: usize, body: impl Fn() + Clone + Send + 'static) {
+        stand_on(self.cpu);
+        for _ in 0..count {
+            let (begins, number, body) = (Arc::clone(&self.stage.begins), self.number, body.clone());
+            let item = move || {
+                begins.lock()[number].push(now());
+                body();
+            };
+            assert!(self.queue.spawn_detached(item).is_ok());
+        }
+    }
+
+    fn burns(&self, count: usize, time: Duration) {
+        self.queue(count, move || burn(time));
+    }
+
+    fn begins(&self) -> Vec<Duration> {
+        self.queue.flush().unwrap();
+        self.stage.begins.lock()[self.number].clone()
+    }
+}
+
+fn per_cpu(high: bool) -> WorkQueueBuilder {
+    let queue = WorkQueue::per_cpu("stream");
+    if high { queue.high_priority() } else { queue }
+}
+
+/// Streams of items that share one thread: of a high priority or not, of this length, so many.
+fn take_turns(high: &[bool], length: Duration, count: usize) {
+    run(Config::new(high.len()), || {
+        let stage = Stage::new(high.len(), 1);
+        let streams: Vec<_> =
+            high.iter().enumerate().map(|(cpu, high)| stage.stream(cpu, per_cpu(*high))).collect();
+        let before = machine::threads();
+        streams.iter().for_each(|stream| stream.burns(count, length));
+        let bound = 2 * high.len() as u32 * (TURN + length);
+        for (number, stream) in streams.iter().enumerate() {
+            let begins = stream.begins();
+            assert_eq!(begins.len(), count);
+            let ends = [Duration::ZERO].into_iter().chain(begins.iter().copied());
+            let longest = ends.zip(&begins).map(|(before, begin)| *begin - before).max().unwrap();
+            assert!(longest <= bound, "{number} of {high:?} waits for {longest:?}, {length:?} each");
+        }
+        // At most one switch per turn.
+        let makespan = length * (high.len() * count) as u32;
+        let most = makespan.as_nanos() / TURN.max(length).as_nanos() + 2 * high.len() as u128;
+        let made = (machine::threads() - before) as u128;
+        assert!(made <= most, "{made} threads in {makespan:?}, {high:?}, {length:?} each");
+        drop(streams);
+        stage.end();
+    });
+}
+
+/// spec: E2.5 (work waits, never for ever): streams of items that share one thread take turns. None waits for longer than
+/// the bound, whatever its priority.
+#[test]
+fn streams_that_share_one_thread_take_turns() {
+    for (length, count) in [(micros(10), 1000), (micros(700), 40), (micros(5000), 8)] {
+        for high in [&[false, false][..], &[false; 5], &[false, true, false, true, false]] {
+            take_turns(high, length, count);
+        }
+    }
+}
+
+/// spec: E2.5 (high priority first): one item of high priority comes to many streams.
+#[test]
+fn an_item_of_high_priority_waits_for_two_turns_at_most() {
+    run(Config::new(6), || {
+        let (stage, length) = (Stage::new(6, 1), micros(200));
+        let streams: Vec<_> = (0..6).map(|cpu| stage.stream(cpu, per_cpu(false))).collect();
+        let high = stage.stream(0, per_cpu(true));
+        streams.iter().for_each(|stream| stream.burns(200, length));
+        stage.wait_until(ms(20));
+        high.burns(1, length);
+        let waited = high.begins()[0] - ms(20);
+        assert!(waited <= 2 * (TURN + length), "{waited:?}");
+        streams.iter().for_each(|stream| stream.queue.flush().unwrap());
+    });
+}
+
+/// spec: E2.5: a pool that has several running workers gives one up at the end of the next item, without waiting for a
+/// turn.
+#[test]
+fn a_pool_with_many_workers_gives_one_up_without_a_turn() {
+    run(Config::new(6), || {
+        let (stage, length) = (Stage::new(6, 4), micros(300));
+        let attrs = Attrs::new().scope(AffinityScope::System).cpus((0..4).collect());
+        let wide = stage.stream(0, WorkQueue::new("wide").attrs(attrs));
+        let narrow = [stage.stream(4, per_cpu(false)), stage.stream(5, per_cpu(false))];
+        wide.burns(400, length);
+        stage.wait_until(ms(5));
+        let before = machine::threads();
+        narrow.iter().for_each(|stream| stream.burns(100, length));
+        for stream in &narrow {
+            let waited = stream.begins()[0] - ms(5);
+            assert!(waited <= 2 * length, "{waited:?}");
+        }
+        assert_eq!(
+            machine::threads() - before,
+            2,
+            "then each pool has a thread, and no other worker gives way"
+        );
+        wide.queue.flush().unwrap();
+    });
+}
+
+/// spec: E2.5 (pools take turns): a thread has left, and the manager does not know it yet. Pools that ask for their first
+/// worker at that moment do not get the place that was given up for the starving pool.
+#[test]
+fn pools_that_ask_while_a_thread_leaves_wait_in_the_line() {
+    for (seed, high) in (0..10).flat_map(|seed| [(seed, false), (seed, true)]) {
+        // The manager is woken late, too.
+        let config = Config { latency: micros(50), switches: 0, ..Config::new(102) };
+        run(config.seed(seed), || {
+            let stage = Stage::new(102, 1);
+            let stream = stage.stream(0, per_cpu(false));
+            let starves = stage.stream(1, per_cpu(false));
+            let late: Vec<_> = (2..102).map(|cpu| stage.stream(cpu, per_cpu(high))).collect();
+            stream.burns(2000, micros(10));
+            stage.wait_until(ms(2));
+            let before = machine::threads();
+            starves.queue(1, || ());
+            for (number, late) in late.iter().enumerate() {
+                stage.wait_until(ms(2) + TURN + micros(20) * number as u32);
+                late.burns(1, micros(100));
+            }
+            let begin = starves.begins()[0];
+            let all = stage.begins.lock().clone();
+            let sooner = all[2..].iter().flatten().filter(|other| **other < begin).count();
+            assert!(sooner <= 1, "{sooner} pools that came later had a thread before");
+            assert!(machine::threads() > before);
+            late.iter().for_each(|stream| stream.queue.flush().unwrap());
+        });
+    }
+}
+
+/// spec: E2.5: in an unmanaged pool, a blocked worker counts as running. An item there that waits for a later item of the
+/// same pool does not wait for ever.
+#[test]
+fn a_pool_whose_workers_only_seem_to_run_gets_a_thread() {
+    run(Config::new(2), || {
+        let stage = Stage::new(2, 2);
+        let plain = stage.stream(0, WorkQueue::unbound("plain").attrs(Attrs::new().cpus((0..1).collect())));
+        let stream = stage.stream(1, per_cpu(false));
+        (0..2).for_each(|_| stream.burns(3000, micros(500)));
+        stage.wait_until(micros(100));
+        let set = Arc::new(Signal::new());
+        let later = Arc::clone(&set);
+        plain.queue(1, move || assert!(set.wait(Until::FOREVER)));
+        plain.queue(1, move || later.set());
+        let waited = plain.begins()[1];
+        assert!(waited <= 2 * FAMINE + 2 * TURN, "{waited:?}");
+        stream.queue.flush().unwrap();
+    });
+}

@@ -1,0 +1,239 @@
+//! Work conservation, exactly: for how long an item may wait while a CPU of its class idles.
+//!
+//! An item *waits* from its queueing until it begins, if it may leave its pod. A pod *idles* while it has an unused CPU and
+//! fewer counted workers than CPUs, and no worker of it waits for a CPU. (If one does, it was placed on a CPU that its waker
+//! was about to leave and did not leave. It gets that after a time slice.) The time for which both hold without a break is at most
+//!
+//! > one wake-up latency × (1 + diversions) + patience × (1 + futile calls)
+//!
+//! *Patience* is how late a woken worker may be before siblings may take its item. It is [`AFTER_A_PAUSE`]; in a stream
+//! of wake-ups it is the time for which the stream has lasted, up to [`IN_A_STREAM`]. A stream ends with a pause of
+//! [`PAUSE`]. The documentation promises these numbers. The checks do not read policy's own numbers, so they fail if
+//! policy becomes less exact.
+//!
+//! *Diversions* count the workers that may have been called for the item's pod meanwhile, and found work of their own pod
+//! when they came: those of other pods that had slept and began an item of their own pod. Then another worker is called.
+//! *Futile calls* count the other pods that had called workers meanwhile, and no CPU for them.
+//!
+//! So an item whose own pod has lost its CPUs is late by that patience. If the nearest sibling that seems to have room
+//! has lost its CPUs unnoticed as well, the item is late by as much again, once for each such sibling.
+//!
+//! The moments at which a thread waits for a CPU in the middle of a step are not counted: it may have reserved a worker that
+//! it has not woken so far.
+//!
+//! The bound also holds for a burst of any length: as many workers are woken at once as there is room for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Log, Pod, Stage};
+use crate::Executor;
+use crate::engine::core::Core;
+use crate::engine::pool::Pool;
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::time::Time;
+use crate::policy::worker::Phase;
+use crate::sys::clock;
+use crate::sys::machine::{self, Config, Moment};
+use crate::sys::sync::Mutex;
+
+/// How late the first worker that is woken after a pause may be before siblings may take its item.
+pub(super) const AFTER_A_PAUSE: Duration = Duration::from_micros(200);
+
+/// How late any worker may be before siblings may take its item.
+pub(super) const IN_A_STREAM: Duration = Duration::from_micros(3200);
+
+/// A pool that has woken no worker for this long is in no stream.
+pub(super) const PAUSE: Duration = Duration::from_micros(6400);
+
+/// The nice level of queues of high priority.
+const HIGH: i32 = -20;
+
+/// An item that waits and may leave its pod.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waits {
+    home: Pod,
+    since: Time,
+    /// The diversions before that.
+    diverted: u32,
+    /// The longest patience since then.
+    patience: Duration,
+}
+
+impl Waits {
+    pub(super) fn new(home: Pod, since: Time, diverted: u32) -> Self {
+        Self { home, since, diverted, patience: AFTER_A_PAUSE }
+    }
+}
+
+/// Wake-ups of a pool without a pause in between.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    began: Time,
+    last: Time,
+    /// How late the worker that was woken last may be.
+    patience: Duration,
+}
+
+/// What was seen of the pods.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// The longest time from a wake-up until the thread is ready.
+    latency: Duration,
+    pod_size: usize,
+    /// By pod: since when it has had room at every moment at which time passed.
+    roomy: BTreeMap<Pod, Time>,
+    /// By pod: when it had called workers and no CPU for them, for the last time.
+    futile: BTreeMap<Pod, Time>,
+    streams: BTreeMap<Pod, Stream>,
+}
+
+/// The pools of the stage by their pods, as far as they were made.
+type Pools = BTreeMap<Pod, Arc<Pool>>;
+
+/// Checks conservation whenever time is about to pass.
+///
+/// spec: A3 (no CPU idles while items wait in another pod for longer than the bound)
+pub(super) fn watch(executor: &Executor, log: &Arc<Mutex<Log>>, mut ledger: Ledger) {
+    let (core, log) = (Arc::downgrade(&executor.inner.core), Arc::clone(log));
+    machine::check(Box::new(move |moment| {
+        let pools = core.upgrade().map_or(Pools::new(), |core| pools(&core, ledger.pod_size));
+        ledger.time_passes(moment, &pools, &mut log.lock());
+    }));
+}
+
+/// The pools of the stage's queue. Those of another class have a higher priority.
+fn pools(core: &Core, pod_size: usize) -> Pools {
+    let of_queue = |pool: &Arc<Pool>| pool.is_sibling_of(pool) && pool.spec.nice != HIGH;
+    let pod_of = |pool: &Pool| pool.spec.cpus.iter().next().map_or(0, |first| first / pod_size);
+    core.pools().into_iter().filter(of_queue).map(|pool| (pod_of(&pool), pool)).collect()
+}
+
+/// What the names of the pool's workers contain, and no other names.
+fn worker_of(pool: &Pool) -> String {
+    format!("/{}:", pool.spec.kind.name())
+}
+
+/// Called when an item of `home` begins elsewhere.
+///
+/// spec: A3 (an item goes elsewhere only when its own pod cannot take it)
+pub(super) fn check_theft(stage: &Stage, home: Pod) {
+    if !stage.is_calm {
+        return; // The state that the thief saw may have changed.
+    }
+    let pool = &pools(&stage.executor.inner.core, stage.pod_size)[&home];
+    let (word, pending) = (pool.running.load(), pool.pending() as u64);
+    let is_full = word.target().is_some_and(|target| word.running() + word.waking() >= target);
+    let has_too_much = pending + 1 > word.waking();
+    assert!(
+        is_full && has_too_much || is_late(stage, pool),
+        "an item leaves a pod that can take it: {word:?}"
+    );
+}
+
+/// Has a worker been on its way to this pool for longer than one may be after a pause? Of a worker whose thread was made and
+/// has not begun, this is not known: it may have been asked for as long ago.
+fn is_late(stage: &Stage, pool: &Pool) -> bool {
+    let (name, (counts, workers)) = (worker_of(pool), pool.counts());
+    let state_of = |thread: &str| workers.iter().find(|(worker, _)| worker.name() == thread);
+    let log = stage.log.lock();
+    let (mut woken, mut is_late) = (0, false);
+    for (thread, since) in log.woken.iter().filter(|(thread, _)| thread.contains(&name)) {
+        match state_of(thread) {
+            Some((_, state)) if state.phase() != Phase::Waking => {}
+            Some(_) => {
+                woken += 1;
+                is_late |= clock::now().since(*since) >= AFTER_A_PAUSE;
+            }
+            None => is_late = true,
+        }
+    }
+    is_late || woken < counts.running.waking()
+}
+
+impl Ledger {
+    pub(super) fn new(config: &Config, pod_size: usize) -> Self {
+        let (roomy, futile, streams) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { latency: config.latency, pod_size, roomy, futile, streams }
+    }
+
+    fn time_passes(&mut self, moment: &Moment<'_>, pools: &Pools, log: &mut Log) {
+        self.wake_ups(moment, pools, log);
+        self.look_for_room(moment, pools, log.began_at_home.len());
+        let patience = self.patience(moment.now);
+        for waits in log.waiting.values_mut() {
+            waits.patience = waits.patience.max(patience);
+        }
+        let mut longest = log.longest;
+        for (other, roomy_since) in &self.roomy {
+            for (item, waits) in &log.waiting {
+                let waited = moment.until.since(waits.since.max(*roomy_since));
+                let futile =
+                    self.futile.iter().filter(|(pod, at)| **pod != waits.home && **at >= waits.since);
+                let diverted = log.diversions(waits.home) - waits.diverted;
+                let futile = futile.count() as u32;
+                let bound = self.latency * (1 + diverted) + waits.patience * (1 + futile);
+                assert!(
+                    waited <= bound,
+                    "item {item} waits for {waited:?} > {bound:?}, while pod {other} has room, until {:?}: {waits:?}, \
+                     {diverted} diverted, {futile} futile, {:?} {moment:?}",
+                    moment.until,
+                    pools.iter().map(|(pod, pool)| (pod, pool.running.load())).collect::<Vec<_>>(),
+                );
+                longest = longest.max(waited);
+            }
+        }
+        log.longest = longest;
+    }
+
+    /// Notes the wake-ups since the last moment.
+    fn wake_ups(&mut self, moment: &Moment<'_>, pools: &Pools, log: &mut Log) {
+        let woken = moment.woken();
+        for (pod, pool) in pools {
+            let name = worker_of(pool);
+            let of_pool: Vec<_> = woken.iter().filter(|thread| thread.contains(&name)).collect();
+            if of_pool.is_empty() {
+                continue;
+            }
+            log.wakes += of_pool.len();
+            log.woken.extend(of_pool.into_iter().map(|thread| (thread.clone(), moment.now)));
+            let stream = self.streams.get(pod).filter(|stream| moment.now.since(stream.last) <= PAUSE);
+            let began = stream.map_or(moment.now, |stream| stream.began);
+            // A thread may be made one wake-up of the manager after the pool has asked for it.
+            let lasts = moment.now.since(began) + self.latency;
+            let patience = lasts.clamp(AFTER_A_PAUSE, IN_A_STREAM);
+            self.streams.insert(*pod, Stream { began, last: moment.now, patience });
+        }
+    }
+
+    fn look_for_room(&mut self, moment: &Moment<'_>, pools: &Pools, pods: usize) {
+        if moment.is_in_a_step() {
+            return self.roomy.clear();
+        }
+        let (idle, ready) = (moment.idle_cpus(), moment.ready());
+        for pod in 0..pods {
+            let cpus: CpuSet = (pod * self.pod_size..(pod + 1) * self.pod_size).collect();
+            let serves = !idle.intersection(&cpus).is_empty();
+            let pool = pools.get(&pod);
+            let word = pool.map(|pool| pool.running.load());
+            let is_of = |thread: &String, pool: &Arc<Pool>| thread.contains(&worker_of(pool));
+            let waits = pool.is_some_and(|pool| ready.iter().any(|thread| is_of(thread, pool)));
+            let is_below = |target| word.is_none_or(|word| word.running() < target);
+            if serves && !waits && is_below(cpus.len() as u64) {
+                self.roomy.entry(pod).or_insert(moment.now);
+            } else {
+                self.roomy.remove(&pod);
+            }
+            if !serves && word.is_some_and(|word| word.waking() > 0) {
+                self.futile.insert(pod, moment.now);
+            }
+        }
+    }
+
+    /// How late the last woken workers may be, by the most patient pool.
+    fn patience(&self, now: Time) -> Duration {
+        let streams = self.streams.values().filter(|stream| now.since(stream.last) <= PAUSE);
+        streams.map(|stream| stream.patience).max().unwrap_or(AFTER_A_PAUSE)
+    }
+}

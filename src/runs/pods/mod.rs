@@ -1,0 +1,291 @@
+//! Managed queues whose items go to other pods, on machines of several caches: how long an item waits.
+//!
+//! | file | what |
+//! |---|---|
+//! | this one | the stage: an executor, a queue, and what becomes of the queue's items |
+//! | `conserve` | for how long an item may wait while a CPU is free, checked whenever time is about to pass |
+//! | `adversaries` | loads made against work conservation |
+//! | `random` | random loads |
+
+mod adversaries;
+mod conserve;
+mod random;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use self::conserve::{Ledger, Waits};
+use super::stage::executor;
+use crate::policy::time::Time;
+use crate::sys::clock;
+use crate::sys::machine::{self, Config, Tid, pause, stand_on, take_cpu};
+use crate::sys::sync::Mutex;
+use crate::sys::thread::spawn;
+use crate::{AffinityScope, Attrs, CpuSet, Executor, WorkQueue};
+
+pub(super) type ItemId = usize;
+pub(super) type Pod = usize;
+
+/// The caches of a machine, with so many cores each, of so many threads each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caches {
+    pub(super) caches: usize,
+    pub(super) cores: usize,
+    pub(super) threads: usize,
+}
+
+/// The machine of the kernel's documents.
+pub(super) const DOCUMENTED: Caches = Caches { caches: 4, cores: 3, threads: 2 };
+
+impl Caches {
+    pub(super) fn cpus(self) -> usize {
+        self.caches * self.of_cache()
+    }
+
+    pub(super) fn of_cache(self) -> usize {
+        self.cores * self.threads
+    }
+
+    pub(super) fn description(self) -> String {
+        format!("l3:{} core:{} pu:{}", self.caches, self.cores, self.threads)
+    }
+}
+
+/// What is known of an item.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    home: Pod,
+    queued: Time,
+    /// When, and in which pod.
+    begun: Option<(Time, Pod)>,
+}
+
+/// What becomes of the items.
+#[derive(Default)]
+pub(super) struct Log {
+    items: Vec<Item>,
+    /// Those that have not begun, and may go to other pods.
+    waiting: BTreeMap<ItemId, Waits>,
+    /// By pod: how often a worker that had slept began an item of its own pod.
+    began_at_home: Vec<u32>,
+    /// How often workers of pods were woken or made.
+    wakes: usize,
+    /// The workers that were woken or made and have begun no item since, by name, and when that was.
+    woken: BTreeMap<String, Time>,
+    /// The longest time for which an item waited while a pod had room.
+    longest: Duration,
+    /// How often each worker had slept when it began its last item.
+    sleeps: HashMap<Tid, u64>,
+}
+
+impl Log {
+    fn queued(&mut self, home: Pod, now: Time, may_leave: bool) -> ItemId {
+        let item = self.items.len();
+        self.items.push(Item { home, queued: now, begun: None });
+        if may_leave {
+            self.waiting.insert(item, Waits::new(home, now, self.diversions(home)));
+        }
+        item
+    }
+
+    fn begins(&mut self, item: ItemId, now: Time, pod: Pod) {
+        self.items[item].begun = Some((now, pod));
+        self.waiting.remove(&item);
+        self.woken.remove(std::thread::current().name().unwrap_or_default());
+        let own = machine::current().expect("a worker of the machine");
+        let sleeps = machine::sleeps_so_far(own).unwrap_or_default();
+        let has_slept = self.sleeps.insert(own, sleeps) != Some(sleeps);
+        self.began_at_home[pod] += u32::from(has_slept && self.items[item].home == pod);
+    }
+
+    /// How many workers that another pod may have called for work of this one have begun items of their own pod.
+    fn diversions(&self, home: Pod) -> u32 {
+        let others = self.began_at_home.iter().enumerate().filter(|(pod, _)| *pod != home);
+        others.map(|(_, count)| count).sum()
+    }
+}
+
+/// An executor on a machine of several caches, and a managed queue. The calling thread, which needs no CPU, is the
+/// director: it says what happens next.
+#[derive(Clone)]
+pub(super) struct Stage {
+    pub(super) executor: Executor,
+    pub(super) queue: WorkQueue,
+    pod_size: usize,
+    log: Arc<Mutex<Log>>,
+    /// No thread interrupts another one. So a thief that begins an item finds the pools as when it took the item.
+    is_calm: bool,
+}
+
+impl Stage {
+    /// From now on, [conservation](conserve) is checked. `config` is the machine's.
+    pub(super) fn new(caches: Caches, scope: AffinityScope, config: &Config) -> Self {
+        let executor = executor(&caches.description(), |builder| builder);
+        let queue = WorkQueue::new("q").attrs(Attrs::new().scope(scope)).build_on(&executor).unwrap();
+        let pod_size = if scope == AffinityScope::Cpu { 1 } else { caches.of_cache() };
+        let pods = caches.cpus() / pod_size;
+        let log = Arc::new(Mutex::new(Log { began_at_home: vec![0; pods], ..Log::default() }));
+        conserve::watch(&executor, &log, Ledger::new(config, pod_size));
+        Self { executor, queue, pod_size, log, is_calm: config.switches == 0 }
+    }
+
+    pub(super) fn pod_of(&self, cpu: usize) -> Pod {
+        cpu / self.pod_size
+    }
+
+    /// The pod of the calling thread's CPU.
+    pub(super) fn own_pod(&self) -> Pod {
+        self.pod_of(machine::current_cpu().expect("the thread has a CPU"))
+    }
+
+    pub(super) fn cpus_of(&self, pod: Pod) -> Range<usize> {
+        pod * self.pod_size..(pod + 1) * self.pod_size
+    }
+
+    /// Waits until this time.
+    pub(super) fn at(&self, time: Duration) {
+        pause((Time::default() + time).since(clock::now()));
+    }
+
+    /// The body of a new item of this pod.
+    fn item(
+        &self,
+        pod: Pod,
+        may_leave: bool,
+        body: impl FnOnce() + Send + 'static,
+    ) -> (ItemId, impl FnOnce() + Send + 'static) {
+        let stage = self.clone();
+        let item = self.log.lock().queued(pod, clock::now(), may_leave);
+        let body = move || {
+            let at = stage.own_pod();
+            if at != pod {
+                assert!(may_leave, "item {item} has left pod {pod}");
+                conserve::check_theft(&stage, pod);
+            }
+            stage.log.lock().begins(item, clock::now(), at);
+            body();
+        };
+        (item, body)
+    }
+
+    /// Queues items from a CPU of this pod.
+    pub(super) fn queue(
+        &self,
+        pod: Pod,
+        count: usize,
+        body: impl Fn() + Clone + Send + 'static,
+    ) -> Vec<ItemId> {
+        stand_on(self.cpus_of(pod).start);
+        (0..count).map(|_| self.queue_here(pod, body.clone())).collect()
+    }
+
+    /// Queues an item from the calling thread's CPU, which is of this pod.
+    pub(super) fn queue_here(&self, pod: Pod, body: impl FnOnce() + Send + 'static) -> ItemId {
+        let (item, body) = self.item(pod, true, body);
+        assert!(self.queue.spawn_detached(body).is_ok());
+        item
+    }
+
+    /// Queues items in one batch.
+    pub(super) fn queue_batch(
+        &self,
+        pod: Pod,
+        count: usize,
+        body: impl Fn() + Clone + Send + 'static,
+    ) -> Vec<ItemId> {
+        stand_on(self.cpus_of(pod).start);
+        let (items, bodies): (Vec<_>, Vec<_>) =
+            (0..count).map(|_| self.item(pod, true, body.clone())).unzip();
+        assert!(self.queue.spawn_batch_detached(bodies).is_ok());
+        items
+    }
+
+    /// Queues items that are bound to this pod.
+    pub(super) fn queue_bound(
+        &self,
+        pod: Pod,
+        count: usize,
+        body: impl Fn() + Clone + Send + 'static,
+    ) -> Vec<ItemId> {
+        (0..count).map(|_| self.queue_bound_to(self.cpus_of(pod).start, body.clone())).collect()
+    }
+
+    /// Queues an item that is bound to the pod of this CPU.
+    pub(super) fn queue_bound_to(&self, cpu: usize, body: impl FnOnce() + Send + 'static) -> ItemId {
+        let (item, body) = self.item(self.pod_of(cpu), false, body);
+        assert!(self.queue.spawn_on(cpu, body).is_ok());
+        item
+    }
+
+    /// A thread that needs this CPU does this there.
+    pub(super) fn on_cpu(&self, cpu: usize, acts: impl FnOnce(&Self) + Send + 'static) -> JoinHandle<()> {
+        let stage = self.clone();
+        let body = move || {
+            machine::bind(machine::current().expect("it is of the machine"), &CpuSet::single(cpu));
+            acts(&stage);
+        };
+        spawn("issuer".to_owned(), None, body).unwrap()
+    }
+
+    /// Other processes take the CPUs of this pod for so long.
+    pub(super) fn neighbour(&self, pod: Pod, time: Duration) {
+        self.neighbours(self.cpus_of(pod), time);
+    }
+
+    /// Other processes take these CPUs for so long.
+    pub(super) fn neighbours(&self, cpus: Range<usize>, time: Duration) {
+        cpus.for_each(|cpu| take_cpu(cpu, time));
+    }
+
+    /// Waits until all items have ended, and those that they have queued.
+    pub(super) fn end(&self) {
+        loop {
+            let items = self.log.lock().items.len();
+            self.queue.flush().unwrap();
+            if self.log.lock().items.len() == items {
+                break;
+            }
+        }
+    }
+
+    /// How many items began in their pod.
+    pub(super) fn home(&self) -> usize {
+        let log = self.log.lock();
+        log.items.iter().filter(|item| item.begun.is_some_and(|(_, pod)| pod == item.home)).count()
+    }
+
+    /// The longest time for which an item waited while a pod had room.
+    pub(super) fn longest_wait(&self) -> Duration {
+        self.log.lock().longest
+    }
+
+    /// How many items began outside of their pod.
+    pub(super) fn away(&self) -> usize {
+        let log = self.log.lock();
+        let away = log.items.iter().filter(|item| item.begun.is_some_and(|(_, pod)| pod != item.home));
+        let count = away.count();
+        assert_eq!(self.queue.counters().stolen, count as u64);
+        count
+    }
+
+    /// How often workers were woken or made, up to the last moment at which time has passed.
+    pub(super) fn wakes(&self) -> usize {
+        self.log.lock().wakes
+    }
+
+    /// How long after it was queued the item began.
+    pub(super) fn delay(&self, item: ItemId) -> Duration {
+        let item = self.log.lock().items[item];
+        item.begun.expect("every item begins").0.since(item.queued)
+    }
+
+    pub(super) fn assert_delays(&self, items: &[ItemId], within: RangeInclusive<Duration>) {
+        for item in items {
+            let delay = self.delay(*item);
+            assert!(within.contains(&delay), "item {item} began after {delay:?}, not within {within:?}");
+        }
+    }
+}

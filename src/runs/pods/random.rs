@@ -1,0 +1,227 @@
+//! Random loads on machines of several caches, whose pods take each other's items.
+//!
+//! As everywhere: `CMWQ_SIM_RUNS` sets the number of runs, `CMWQ_SIM_SEED=n` runs one again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::{Caches, DOCUMENTED, Stage};
+use crate::runs::seeds::runs;
+use crate::runs::stage::micros;
+use crate::sys::machine::{Config, burn, pause, run, stand_on, take_cpu};
+use crate::sys::thread;
+use crate::sys::wait::Until;
+use crate::{AffinityScope, WorkQueue, blocking};
+
+/// So many loads are run, unless `CMWQ_SIM_RUNS` says otherwise.
+const RUNS: u64 = 400;
+
+/// A step of an item.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Burn(Duration),
+    /// Under a guard.
+    Block(Duration),
+    /// Without a guard.
+    Nap(Duration),
+    /// Queues the item of this number, from the CPU of this one.
+    Queue(usize),
+}
+
+/// What the director does.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    /// Queues the item of this number, from this CPU.
+    Queue(usize, usize),
+    /// The same for an item that is bound to this CPU.
+    QueueBound(usize, usize),
+    /// Queues an item of another class from this CPU, which takes so long.
+    QueueOther(usize, Duration),
+    /// An issuer on this CPU queues the item of this number, and goes on using the CPU.
+    QueueAndBurn(usize, usize, Duration),
+    /// Another process takes this CPU.
+    TakeCpu(usize, Duration),
+}
+
+#[derive(Debug)]
+struct Load {
+    caches: Caches,
+    config: Config,
+    items: Arc<Vec<Vec<Step>>>,
+    /// In their order of time.
+    acts: Vec<(Duration, Act)>,
+}
+
+/// What happened in all loads.
+#[derive(Default, Debug)]
+struct Seen {
+    home: usize,
+    away: usize,
+    longest: Duration,
+}
+
+fn pick<T: Copy>(random: &mut Rng, choices: &[T]) -> T {
+    choices[random.usize(..choices.len())]
+}
+
+fn percent(random: &mut Rng, chance: u32) -> bool {
+    random.u32(..100) < chance
+}
+
+/// Coarse steps cause ties, which make a run interesting.
+fn duration(random: &mut Rng, longest: Duration) -> Duration {
+    longest * random.u32(..=4) / 4
+}
+
+impl Load {
+    fn new(seed: u64) -> Self {
+        let random = &mut Rng::with_seed(seed);
+        let caches = match percent(random, 25) {
+            true => DOCUMENTED,
+            false => Caches {
+                caches: random.usize(2..=4),
+                cores: random.usize(1..=2),
+                threads: random.usize(1..=2),
+            },
+        };
+        let latency = if percent(random, 30) { 0 } else { pick(random, &[0, 20, 100]) };
+        let config = Config {
+            switches: pick(random, &[0, 0, 20, 200]),
+            slice: micros(pick(random, &[100, 700, 3000])),
+            latency: micros(latency),
+            prompt: &["/manager"],
+            ..Config::new(caches.cpus()).seed(seed)
+        };
+        let count = random.usize(1..=60);
+        let longest = micros(pick(random, &[0, 100, 1000, 4000]));
+        let mut chained = vec![false; count];
+        let items = (0..count).map(|item| script(random, item, longest, &mut chained)).collect();
+        let mut acts = acts(random, caches, &chained);
+        acts.sort_by_key(|(at, _)| *at);
+        Self { caches, config, items: Arc::new(items), acts }
+    }
+
+    fn run(&self) -> Seen {
+        run(self.config.clone(), || {
+            let stage = Stage::new(self.caches, AffinityScope::Cache, &self.config);
+            let other = WorkQueue::new("other").high_priority().build_on(&stage.executor).unwrap();
+            let mut issuers = Vec::new();
+            for (at, act) in &self.acts {
+                stage.at(*at);
+                let item = |item| body(&stage, &self.items, item);
+                match *act {
+                    Act::Queue(number, cpu) => {
+                        stand_on(cpu);
+                        stage.queue_here(stage.pod_of(cpu), item(number));
+                    }
+                    Act::QueueBound(number, cpu) => drop(stage.queue_bound_to(cpu, item(number))),
+                    Act::QueueOther(cpu, time) => {
+                        stand_on(cpu);
+                        assert!(other.spawn_detached(move || burn(time)).is_ok());
+                    }
+                    Act::QueueAndBurn(number, cpu, time) => {
+                        let item = item(number);
+                        issuers.push(stage.on_cpu(cpu, move |stage| {
+                            stage.queue_here(stage.pod_of(cpu), item);
+                            burn(time);
+                        }));
+                    }
+                    Act::TakeCpu(cpu, time) => take_cpu(cpu, time),
+                }
+            }
+            issuers.into_iter().for_each(|issuer| thread::join(issuer, Until::FOREVER).unwrap());
+            stage.end();
+            let seen = Seen { home: stage.home(), away: stage.away(), longest: stage.longest_wait() };
+            drop(other);
+            stage.executor.shutdown(Duration::MAX).unwrap();
+            seen
+        })
+    }
+}
+
+/// What an item does. Items queue later ones, each of them once, so a chain ends.
+fn script(random: &mut Rng, item: usize, longest: Duration, chained: &mut [bool]) -> Vec<Step> {
+    let mut script = Vec::new();
+    for _ in 0..random.usize(0..=3) {
+        let step = match random.usize(..10) {
+            0..=5 => Step::Burn(duration(random, longest)),
+            6 => Step::Block(duration(random, 2 * longest)),
+            7 => Step::Nap(duration(random, 2 * longest)),
+            _ => match (item + 1..chained.len()).find(|later| !chained[*later]) {
+                Some(later) => {
+                    chained[later] = true;
+                    Step::Queue(later)
+                }
+                None => continue,
+            },
+        };
+        script.push(step);
+    }
+    script
+}
+
+fn acts(random: &mut Rng, caches: Caches, chained: &[bool]) -> Vec<(Duration, Act)> {
+    let cpus = caches.cpus();
+    let length = micros(pick(random, &[200, 2000, 20_000]));
+    let moments: Vec<_> = (0..random.usize(1..=6)).map(|_| duration(random, length)).collect();
+    let mut acts = Vec::new();
+    // Most items go to one pod.
+    let favourite = random.usize(..cpus);
+    let mut at = pick(random, &moments);
+    for item in (0..chained.len()).filter(|item| !chained[*item]) {
+        let cpu = if percent(random, 60) { favourite } else { random.usize(..cpus) };
+        if percent(random, 30) {
+            at = pick(random, &moments);
+        }
+        let act = match random.u32(..100) {
+            0..20 => Act::QueueAndBurn(item, cpu, duration(random, micros(2000))),
+            20..28 => Act::QueueBound(item, cpu),
+            _ => Act::Queue(item, cpu),
+        };
+        acts.push((at, act));
+        if percent(random, 10) {
+            acts.push((at, Act::QueueOther(cpu, duration(random, micros(2000)))));
+        }
+    }
+    let longest = micros(pick(random, &[100, 1000, 10_000]));
+    for _ in 0..pick(random, &[0, 0, 1, cpus / 2, cpus]) {
+        let at = duration(random, micros(2000));
+        acts.push((at, Act::TakeCpu(random.usize(..cpus), longest * random.u32(1..=4) / 4)));
+    }
+    acts
+}
+
+fn body(stage: &Stage, items: &Arc<Vec<Vec<Step>>>, item: usize) -> Box<dyn FnOnce() + Send> {
+    let (stage, items) = (stage.clone(), Arc::clone(items));
+    Box::new(move || {
+        for step in &items[item] {
+            match *step {
+                Step::Burn(time) => burn(time),
+                Step::Block(time) => blocking(|| pause(time)),
+                Step::Nap(time) => pause(time),
+                Step::Queue(later) => drop(stage.queue_here(stage.own_pod(), body(&stage, &items, later))),
+            }
+        }
+    })
+}
+
+/// spec: A3.5, A3.8 (no CPU idles while items of its class wait elsewhere; an item leaves a pod only if the pod cannot
+/// run it)
+#[test]
+fn work_is_conserved_in_random_runs() {
+    let mut seen = Seen::default();
+    let all = runs(RUNS, |seed, trace| {
+        let load = Load::new(seed);
+        if trace {
+            eprintln!("{load:#?}");
+        }
+        let one = load.run();
+        seen.home += one.home;
+        seen.away += one.away;
+        seen.longest = seen.longest.max(one.longest);
+    });
+    // What is rare must happen, too.
+    assert!(!all || seen.home > 1000 && seen.away > 100 && seen.longest > micros(400), "{seen:?}");
+}

@@ -1,0 +1,18 @@
+//! What all runs need: executors on made-up machines.
+
+use std::time::Duration;
+
+use crate::{Executor, ExecutorBuilder, TopologySource};
+
+pub(super) fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(super) fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+/// An executor with all CPUs of a machine, whose topology is described like this.
+pub(super) fn executor(machine: &str, set: impl FnOnce(ExecutorBuilder) -> ExecutorBuilder) -> Executor {
+    set(Executor::builder().topology(TopologySource::Synthetic(machine.to_owned()))).build().unwrap()
+}

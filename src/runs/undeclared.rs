@@ -1,0 +1,192 @@
+//! Loads without a guard anywhere: how soon others start, and how long it all takes. The numbers are those of the promise,
+//! not policy's own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::stage::{executor, micros, ms};
+use crate::policy::detection::Detection;
+use crate::protocol::signal::Signal;
+use crate::sys::clock;
+use crate::sys::machine::{self, Config, burn, pause, run, stand_on};
+use crate::sys::sync::Mutex;
+use crate::sys::wait::Until;
+use crate::{AffinityScope, Attrs, Executor, WorkQueue, blocking};
+
+/// The longest time for which a sleep stays unnoticed.
+const LONGEST: Duration = Duration::from_millis(3);
+
+fn now() -> Duration {
+    Duration::from_nanos(clock::now().as_nanos())
+}
+
+fn on_cpus(cpus: usize, detection: Detection) -> Executor {
+    executor(&format!("l3:1 core:{cpus} pu:1"), |builder| builder.detection(detection))
+}
+
+fn machine_of(cpus: usize) -> Config {
+    Config { slice: ms(3), ..Config::new(cpus) }
+}
+
+/// A place for the time at which something begins.
+type Moment = Arc<Mutex<Option<Duration>>>;
+
+fn note(moment: &Moment) -> impl FnOnce() + Send + 'static + use<> {
+    let moment = Arc::clone(moment);
+    move || *moment.lock() = Some(now())
+}
+
+/// Runs 4000 items of 0.5 ms, of which every fourth sleeps for 5 ms as well, with or without a guard. They run in one pod of
+/// two CPUs, or in two per-CPU pools. Returns how long it takes, and how many threads there are.
+fn mixed(pod: bool, guards: bool, detection: Detection) -> (Duration, usize) {
+    run(machine_of(2), || {
+        let executor = on_cpus(2, detection);
+        let queue = match pod {
+            true => WorkQueue::new("pod").attrs(Attrs::new().scope(AffinityScope::System)),
+            false => WorkQueue::per_cpu("per CPU"),
+        };
+        let queue = queue.build_on(&executor).unwrap();
+        for item in 0..4000 {
+            stand_on(item / 4 % 2);
+            let sleeps = item % 4 == 0;
+            let queued = queue.spawn_detached(move || {
+                burn(micros(250));
+                match (sleeps, guards) {
+                    (true, true) => blocking(|| pause(ms(5))),
+                    (true, false) => pause(ms(5)),
+                    (false, _) => {}
+                }
+                burn(micros(250));
+            });
+            assert!(queued.is_ok());
+        }
+        queue.flush().unwrap();
+        // The main thread and the manager are no workers.
+        let (took, threads) = (now(), machine::threads() - 2);
+        drop(queue);
+        executor.shutdown(Duration::MAX).unwrap();
+        (took, threads)
+    })
+}
+
+/// spec: S1.8 (at most 1.15 of the ideal, at most 16 threads)
+#[test]
+fn a_mixed_load_without_guards_stays_near_the_ideal_makespan() {
+    let ideal = ms(1000);
+    let (took, _) = mixed(true, true, Detection::Off);
+    assert!(took <= ideal * 101 / 100, "with guards: {took:?}");
+    for pod in [true, false] {
+        let (took, threads) = mixed(pod, false, Detection::Sampling);
+        assert!(took <= ideal * 115 / 100, "in a pod: {pod}: {took:?}");
+        assert!(threads <= 16, "in a pod: {pod}: {threads} threads");
+    }
+}
+
+/// Runs 200 items that spin on a flag, at most four at a time. The item that sets the flag is behind them, on another queue.
+///
+/// spec: S2.4, S5.3
+#[test]
+fn an_item_behind_two_hundred_spinners_starts_within_150_ms() {
+    run(machine_of(1), || {
+        let executor = on_cpus(1, Detection::Sampling);
+        let spinners = WorkQueue::per_cpu("spinners").max_active(4).build_on(&executor).unwrap();
+        let other = WorkQueue::per_cpu("other").build_on(&executor).unwrap();
+        let (set, begins) = (Arc::new(Signal::new()), Moment::default());
+        for _ in 0..200 {
+            let set = Arc::clone(&set);
+            let spins = move || {
+                while !set.is_set() {
+                    burn(ms(1));
+                }
+            };
+            assert!(spinners.spawn_detached(spins).is_ok());
+        }
+        let (sets, noted) = (Arc::clone(&set), note(&begins));
+        let last = move || {
+            noted();
+            sets.set();
+        };
+        assert!(other.spawn_detached(last).is_ok());
+        other.flush().unwrap();
+        spinners.flush().unwrap();
+        let begin = begins.lock().unwrap();
+        assert!(begin <= ms(150), "{begin:?}");
+        assert!(machine::threads() - 2 <= 7);
+        assert_eq!(spinners.counters().cpu_hogs, 4);
+        drop((spinners, other));
+        executor.shutdown(Duration::MAX).unwrap();
+    });
+}
+
+/// Runs as many items as CPUs, which wait for a later item without a guard. Returns how long it takes, at most a second.
+fn dependent(cpus: usize, detection: Detection) -> Duration {
+    run(machine_of(cpus), || {
+        let executor = on_cpus(cpus, detection);
+        let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+        let set = Arc::new(Signal::new());
+        for cpu in 0..cpus {
+            stand_on(cpu);
+            let set = Arc::clone(&set);
+            assert!(queue.spawn_detached(move || assert!(set.wait(Until::FOREVER))).is_ok());
+        }
+        stand_on(0);
+        let sets = Arc::clone(&set);
+        assert!(queue.spawn_detached(move || sets.set()).is_ok());
+        if queue.flush_timeout(ms(1000)).is_err() {
+            set.set();
+            queue.flush().unwrap();
+        }
+        let took = now();
+        drop(queue);
+        executor.shutdown(Duration::MAX).unwrap();
+        took
+    })
+}
+
+/// spec: S1.8
+#[test]
+fn items_that_wait_for_a_later_item_are_found_asleep() {
+    for cpus in [1, 2, 4] {
+        let took = dependent(cpus, Detection::Sampling);
+        assert!(took <= LONGEST, "{cpus} {took:?}");
+        assert_eq!(dependent(cpus, Detection::Off), ms(1000), "until the other thread sets the flag");
+    }
+}
+
+/// Runs this item, and queues another one so much later. Returns when that begins.
+fn next_begins(first: impl FnOnce() + Send + 'static, later: Duration) -> Duration {
+    run(machine_of(1), || {
+        let executor = on_cpus(1, Detection::Sampling);
+        let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+        let begins = Moment::default();
+        assert!(queue.spawn_detached(first).is_ok());
+        pause(later);
+        assert!(queue.spawn_detached(note(&begins)).is_ok());
+        queue.flush().unwrap();
+        drop(queue);
+        executor.shutdown(Duration::MAX).unwrap();
+        begins.lock().unwrap()
+    })
+}
+
+/// spec: S1.8 (within 5 ms by sampling)
+#[test]
+fn an_item_behind_a_sleeper_starts_within_the_longest_period() {
+    for busy in (0..100).map(|n| micros(97 * n)) {
+        let naps = move || {
+            burn(busy);
+            pause(ms(100));
+        };
+        let delay = next_begins(naps, Duration::ZERO) - busy;
+        assert!(delay <= LONGEST, "{busy:?} {delay:?}");
+    }
+}
+
+/// spec: S2.4 (the next item starts within 15 ms)
+#[test]
+fn an_item_behind_a_hog_starts_within_15_ms() {
+    for later in (0..50).map(|n| micros(197 * n)) {
+        let delay = next_begins(|| burn(ms(500)), later) - later;
+        assert!(delay <= ms(15), "{later:?} {delay:?}");
+    }
+}
