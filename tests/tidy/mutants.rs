@@ -1,4 +1,4 @@
-//! Checks the mutants: each patch in `tests/mutants` applies to the tree. The models, or the parts of the simulator,
+//! Checks the mutants: each patch in `tests/mutants` applies to the tree. The models, or the runs of the engine,
 //! that must fail with a patch name it. `make loom-mutants` shows that they fail, which takes longer.
 
 use std::collections::BTreeSet;
@@ -48,7 +48,12 @@ fn mutants() -> Vec<Mutant> {
 }
 
 fn file_of(model: &str) -> PathBuf {
-    root().join("src").join(model.replace("::", "/")).with_extension("rs")
+    let path = root().join("src").join(model.replace("::", "/"));
+    if path.is_dir() && !path.with_extension("rs").exists() {
+        path.join("mod.rs")
+    } else {
+        path.with_extension("rs")
+    }
 }
 
 /// Returns the names after "Red under:" in a model's file.
@@ -65,7 +70,7 @@ fn each_mutant_is_named_by_its_models_and_by_no_other() {
     let mutants = mutants();
     let models = files(&root().join("src/protocol/models"), "rs")
         .into_iter()
-        .chain(files(&root().join("src/sim"), "rs"));
+        .chain(files(&root().join("src/runs"), "rs"));
     for model in models {
         let named = red_under(&model);
         let meant = mutants.iter().filter(|mutant| mutant.models.contains(&model));
