@@ -8,10 +8,12 @@
 //! | `stage` | what all runs need; `seeds` are those of random ones |
 //! | `timelines` | the documented timelines, exactly |
 //! | `undeclared` | loads without a guard: how soon others start, and how long it takes |
+//! | `affinity` | the three tables of the documents about affinity scopes |
 //! | `cap` | pools that share too few threads |
 //! | `pods` | managed queues on machines of several caches: for how long an item may wait |
 //! | `programs` | random programs of every operation |
 
+mod affinity;
 mod cap;
 mod pods;
 mod programs;
