@@ -11,12 +11,14 @@
 //! | `affinity` | the three tables of the documents about affinity scopes |
 //! | `cap` | pools that share too few threads |
 //! | `pods` | managed queues on machines of several caches: for how long an item may wait |
+//! | `rescuer` | when a rescuer comes |
 //! | `programs` | random programs of every operation |
 
 mod affinity;
 mod cap;
 mod pods;
 mod programs;
+mod rescuer;
 mod seeds;
 mod stage;
 mod timelines;

@@ -1,21 +1,47 @@
 //! What holds whenever time is about to pass: no thread can take a step.
 
+use std::sync::Arc;
+
 use crate::Executor;
 use crate::engine::pool::worker_pool::Pool;
+use crate::engine::worker;
+use crate::policy::detection::Detection;
 use crate::policy::time::Time;
+use crate::policy::worker::Phase;
 use crate::protocol::exchange::Member as _;
 use crate::sys::machine;
 
-/// From now on, each pool that has work has as many workers as it wants. If no item is `placed` on a CPU, where it stays, no
+/// What is checked at each moment of a program.
+#[derive(Clone, Copy)]
+pub(super) struct Rules {
+    /// Workers may be missing: there is a limit on threads, or the system refuses some.
+    pub(super) lacks_threads: bool,
+    /// Issuers name the CPUs of items.
+    pub(super) placed: bool,
+    /// Attributes change. A pool that no queue uses any more is closed, and makes no spares.
+    pub(super) closes_pools: bool,
+}
+
+/// From now on, counts are exact, and each pool keeps a spare. Each pool that has work has as many workers as it wants. If no item is placed on a CPU, where it stays, no
 /// pool has too much while a sibling has room. But a pool whose workers come late gives an item away at its next look only.
-pub(super) fn watch(executor: &Executor, placed: bool) {
-    let upkeep = std::sync::Arc::downgrade(&executor.inner.upkeep);
+pub(super) fn watch(executor: &Executor, rules: Rules) {
+    let upkeep = Arc::downgrade(&executor.inner.upkeep);
     machine::check(Box::new(move |moment| {
         let now = moment.now;
+        if moment.is_in_a_step() {
+            return;
+        }
         let pools = upkeep.upgrade().map_or(Vec::new(), |upkeep| upkeep.pools.all());
         for pool in &pools {
+            counts_are_exact(pool, now);
+            if rules.lacks_threads {
+                continue;
+            }
+            if !rules.closes_pools {
+                has_a_spare(pool, now);
+            }
             has_enough_workers(pool, now);
-            let may_give = !placed && pool.is_sibling_of(pool) && !pool.running.load().is_stalled();
+            let may_give = !rules.placed && pool.is_sibling_of(pool) && !pool.running.load().is_stalled();
             if may_give && pool.has_excess() {
                 let taker = pools.iter().find(|other| other.is_sibling_of(pool) && has_room(other));
                 let names = taker.map(|taker| [pool, taker].map(|pool| pool.spec.kind.name()));
@@ -23,6 +49,34 @@ pub(super) fn watch(executor: &Executor, placed: bool) {
             }
         }
     }));
+}
+
+/// The word of a pool agrees with its workers, and no more workers are woken than may run.
+///
+/// spec: C1, C5, P1.4, S1.7 (counts are exact), C3 (a burst wakes no more workers than may run; an unmanaged pool wakes one at
+/// a time)
+fn counts_are_exact(pool: &Pool, now: Time) {
+    let (counts, workers) = pool.counts();
+    let (word, name) = (counts.running, pool.spec.kind.name());
+    let counts_blocks = pool.spec.manages_concurrency();
+    let is_counted = |phase: Phase| phase.is_counted() || !counts_blocks && phase == Phase::Uncounted;
+    let phases = || workers.iter().map(|(_, state)| state.phase());
+    let counted = phases().filter(|phase| is_counted(*phase)).count() as u64;
+    assert_eq!(word.running(), counted, "at {now:?} of pool {name}: {:?}", phases().collect::<Vec<_>>());
+    let woken = phases().filter(|phase| *phase == Phase::Waking).count() as u64;
+    assert!(word.waking() >= woken, "at {now:?} pool {name} has woken {woken} workers: {word:?}");
+    assert!(word.waking() <= word.target().unwrap_or(1), "at {now:?} pool {name} wakes too many: {word:?}");
+}
+
+/// While an item runs, an idle worker remains, or one is being made, or the worker that was woken last has not begun yet and
+/// will ask for one.
+///
+/// spec: C3 (a worker keeps one idle spare before it starts working)
+fn has_a_spare(pool: &Pool, now: Time) {
+    let (counts, workers) = pool.counts();
+    let works = workers.iter().any(|(_, state)| state.phase().has_item());
+    let spare = counts.idle > 0 || counts.creating || counts.running.waking() > 0 || pool.spec.is_bh();
+    assert!(spare || !works, "at {now:?} pool {} works without a spare: {counts:?}", pool.spec.kind.name());
 }
 
 fn has_room(pool: &Pool) -> bool {
@@ -42,4 +96,35 @@ fn has_enough_workers(pool: &Pool, now: Time) {
     };
     let name = pool.spec.kind.name();
     assert!(enough, "at {now:?} pool {name} has {pending} items and too few workers: {word:?}");
+}
+
+/// Called by an item that begins: if its pool is of one CPU, does no other item run there that wants the CPU? Where the
+/// detector looks, it may have put a worker back into the count.
+///
+/// spec: C1 (one item at a time while it is runnable)
+pub(super) fn runs_alone(detection: Detection) -> bool {
+    let pool = worker::with_current(|own| own.map(|own| Arc::clone(&own.pool)));
+    let of_one_cpu = pool.filter(|pool| {
+        pool.spec.manages_concurrency() && pool.spec.cpus.len() == 1 && detection == Detection::Off
+    });
+    of_one_cpu.is_none_or(|pool| {
+        let (_, workers) = pool.counts();
+        let phases = workers.iter().map(|(_, state)| state.phase());
+        phases.filter(|phase| phase.is_counted() && phase.has_item()).count() <= 1
+    })
+}
+
+/// After a while without any work: no worker counts, and no pool keeps more than two idle workers.
+///
+/// spec: C8 (culled beyond two when no worker is busy)
+pub(super) fn is_quiet(executor: &Executor) {
+    for pool in executor.inner.core.pools() {
+        let (counts, name) = (pool.counts().0, pool.spec.kind.name());
+        assert_eq!(
+            (counts.running.running(), counts.running.waking(), counts.pending),
+            (0, 0, 0),
+            "of {name}"
+        );
+        assert!(counts.idle <= 2, "pool {name} keeps {} idle workers", counts.idle);
+    }
 }

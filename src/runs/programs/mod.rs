@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use self::checks::watch;
+use self::checks::{Rules, is_quiet, watch};
 use self::world::{Issuer, World};
 use super::seeds::runs;
 use crate::policy::detection::Detection;
@@ -259,11 +259,34 @@ impl Program {
         builder.build().unwrap()
     }
 
-    /// Does an issuer name the CPU of an item?
-    fn places_items(&self) -> bool {
-        let names_cpu =
-            |operation: &Operation| matches!(operation, Operation::SpawnOn(..) | Operation::QueueOn(..));
-        self.issuers.iter().flatten().any(names_cpu)
+    /// Does an issuer do this?
+    fn has(&self, is_it: fn(&Operation) -> bool) -> bool {
+        self.issuers.iter().flatten().any(is_it)
+    }
+
+    /// How many items of a queue are active at most, whatever its limit is at the moment.
+    fn ceiling(&self, queue: usize) -> u64 {
+        let kind = self.queues[queue];
+        let set = self.issuers.iter().flatten().filter_map(|what| match what {
+            Operation::SetMaxActive(other, items) if *other == queue => Some(*items),
+            _ => None,
+        });
+        match (kind.which, kind.max_active) {
+            (Which::Ordered, _) => 1,
+            (Which::Bh, _) | (_, None) => u64::MAX,
+            (_, Some(items)) => {
+                let gates = if kind.total { 1 } else { self.config.cpus };
+                (set.fold(items, usize::max) * gates) as u64
+            }
+        }
+    }
+
+    fn rules(&self) -> Rules {
+        Rules {
+            lacks_threads: self.max_threads.is_some() || self.refused > 0,
+            placed: self.has(|what| matches!(what, Operation::SpawnOn(..) | Operation::QueueOn(..))),
+            closes_pools: self.has(|what| matches!(what, Operation::ApplyAttrs(..))),
+        }
     }
 
     fn issuers(&self, world: &Arc<World>) -> Vec<JoinHandle<()>> {
@@ -280,15 +303,16 @@ impl Program {
         let program = Arc::new(self);
         run(program.config.clone(), || {
             let executor = program.executor();
-            // At the cap, pools wait for each other's threads.
-            if program.max_threads.is_none() && program.refused == 0 {
-                watch(&executor, program.places_items());
-            }
+            watch(&executor, program.rules());
             let world = Arc::new(World::new(&program, &executor));
             let issuers = program.issuers(&world);
             machine::refuse_threads(program.refused);
             issuers.into_iter().for_each(|issuer| thread::join(issuer, Until::FOREVER).unwrap());
             pause(program.ends_after);
+            if program.ends_after == LONG && program.refused == 0 && world.is_even() {
+                pause(LONG);
+                is_quiet(&executor);
+            }
             let report = executor.shutdown(Duration::MAX).unwrap();
             assert!(report.is_complete(), "{report:?}");
             world.settle()

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use super::checks::runs_alone;
 use super::{Counts, ISSUERS, Kind, Operation, Program, Step, WORKS, Which};
 use crate::observe::Counters;
 use crate::sys::machine::{burn, pause};
@@ -23,6 +24,8 @@ pub(super) struct World {
     /// By queue: an ordered one has its accounts.
     ordered: Vec<Option<Ordered>>,
     works: Vec<Work>,
+    /// By queue: how many items run that take a slot of their own.
+    active: Vec<AtomicU64>,
     made: AtomicU64,
     ran: AtomicU64,
     /// Items that were dropped without a run.
@@ -54,6 +57,7 @@ pub(super) struct Issuer {
 /// An item.
 struct Item {
     world: Arc<World>,
+    queue: usize,
     number: usize,
     origin: Option<Origin>,
     ran: bool,
@@ -89,6 +93,7 @@ impl World {
             queues: program.queues.iter().map(queue).collect(),
             ordered: program.queues.iter().map(ordered).collect(),
             works: (0..WORKS).map(work).collect(),
+            active: program.queues.iter().map(|_| AtomicU64::new(0)).collect(),
             made: AtomicU64::new(0),
             ran: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
@@ -100,11 +105,12 @@ impl World {
 
     fn item(
         self: &Arc<Self>,
+        queue: usize,
         number: usize,
         origin: Option<Origin>,
     ) -> impl FnOnce() + Send + 'static + use<> {
         self.made.fetch_add(1, Relaxed);
-        let item = Item { world: Arc::clone(self), number, origin, ran: false };
+        let item = Item { world: Arc::clone(self), queue, number, origin, ran: false };
         move || item.run()
     }
 
@@ -125,6 +131,11 @@ impl World {
             Ok(handle) => self.handles.lock().push(handle),
             Err(_) => self.told(1),
         }
+    }
+
+    /// Has each item run, or its owner been told?
+    pub(super) fn is_even(&self) -> bool {
+        self.made.load(Relaxed) == self.ran.load(Relaxed) + self.dropped.load(Relaxed)
     }
 
     /// The executor was shut down: all accounts must be even.
@@ -165,6 +176,12 @@ impl Item {
         self.ran = true;
         let world = Arc::clone(&self.world);
         world.ran.fetch_add(1, Relaxed);
+        let active = &world.active[self.queue];
+        let others = active.fetch_add(1, Relaxed);
+        let _active = Active(active);
+        let ceiling = world.program.ceiling(self.queue);
+        world.check(others < ceiling, || format!("{others} other items are active, at most {ceiling}"));
+        world.check(runs_alone(world.program.detection), || "two items run on one CPU".to_owned());
         let ordered =
             self.origin.as_ref().and_then(|own| world.ordered[own.queue].as_ref().map(|all| (own, all)));
         if let Some((own, all)) = ordered {
@@ -175,26 +192,28 @@ impl Item {
                 format!("item {} of issuer {} after {last}", own.number, own.issuer)
             });
         }
-        let _active = ordered.map(|(_, all)| Active(all));
+        let _ordered = ordered.map(|(_, all)| Active(&all.active));
         for step in &world.program.items[self.number] {
             match *step {
                 Step::Burn(time) => burn(time),
                 Step::Block(time) => blocking(|| pause(time)),
                 Step::MayBlock(time) => may_block(|| pause(time)),
                 Step::Nap(time) => pause(time),
-                Step::Spawn(queue, number) => world.keep(world.queues[queue].spawn(world.item(number, None))),
+                Step::Spawn(queue, number) => {
+                    world.keep(world.queues[queue].spawn(world.item(queue, number, None)))
+                }
                 Step::Panic => std::panic::resume_unwind(Box::new("as the program says")),
             }
         }
     }
 }
 
-/// An item of an ordered queue that runs.
-struct Active<'a>(&'a Ordered);
+/// An item that runs is counted there.
+struct Active<'a>(&'a AtomicU64);
 
 impl Drop for Active<'_> {
     fn drop(&mut self) {
-        self.0.active.fetch_sub(1, Relaxed);
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 
@@ -209,7 +228,7 @@ impl Issuer {
         let done = Arc::new(AtomicBool::new(false));
         self.queued[queue].push(Arc::clone(&done));
         let own = self.queued[queue].len() as u64;
-        self.world.item(number, Some(Origin { queue, issuer: self.number, number: own, done }))
+        self.world.item(queue, number, Some(Origin { queue, issuer: self.number, number: own, done }))
     }
 
     pub(super) fn perform(&mut self, operation: Operation) {
@@ -281,7 +300,7 @@ impl Issuer {
                 world.handles.lock().extend(handles);
             }
             Operation::SpawnAfter(queue, item, delay) => {
-                world.keep(world.queues[queue].spawn_after(delay, world.item(item, None)));
+                world.keep(world.queues[queue].spawn_after(delay, world.item(queue, item, None)));
             }
             Operation::SpawnAndCancel(queue, item, after) => {
                 match world.queues[queue].spawn(self.item(queue, item)) {

@@ -58,11 +58,14 @@ impl Moment<'_> {
         inner.schedule.ready.iter().map(|thread| inner.schedule.name(*thread).to_owned()).collect()
     }
 
-    /// Does a thread wait for a CPU in the middle of a step? What it has begun is not done.
+    /// Does a thread wait for a CPU, or was it just woken, in the middle of a step? What it has begun is not done.
     pub(crate) fn is_in_a_step(&self) -> bool {
         let inner = self.machine.inner.lock();
-        let mut waiting = inner.schedule.ready.iter().map(|thread| &inner.schedule.threads[*thread]);
-        waiting.any(|thread| thread.in_a_step && thread.left.is_zero())
+        let mut threads = inner.schedule.threads.iter();
+        threads.any(|thread| {
+            let waits = matches!(thread.state, State::Ready | State::Wakes);
+            waits && thread.in_a_step && thread.left.is_zero()
+        })
     }
 
     /// The names of the threads that were unparked or made since the last moment.
