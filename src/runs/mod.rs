@@ -9,17 +9,25 @@
 //! | `timelines` | the documented timelines, exactly |
 //! | `undeclared` | loads without a guard: how soon others start, and how long it takes |
 //! | `affinity` | the three tables of the documents about affinity scopes |
+//! | `detection` | how soon sleepers and hogs are found, and how fast pools grow by that |
 //! | `cap` | pools that share too few threads |
 //! | `pods` | managed queues on machines of several caches: for how long an item may wait |
 //! | `rescuer` | when a rescuer comes |
 //! | `programs` | random programs of every operation |
 
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod affinity;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod cap;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+mod detection;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod pods;
 mod programs;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod rescuer;
 mod seeds;
 mod stage;
 mod timelines;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod undeclared;

@@ -174,6 +174,7 @@ fn cpu_intensive_items_start_together_when_the_running_one_sleeps() {
 }
 
 /// spec: S1.8, C6 (b)
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 #[test]
 fn timeline_b_without_guards() {
     for (detection, expected) in [(Detection::Sampling, 26_500), (Detection::Off, 50_000)] {

@@ -16,7 +16,7 @@ use crate::sys::wait::Until;
 use crate::{AffinityScope, WorkQueue, blocking};
 
 /// So many loads are run, unless `CMWQ_SIM_RUNS` says otherwise.
-const RUNS: u64 = 400;
+const RUNS: u64 = 250;
 
 /// A step of an item.
 #[derive(Clone, Copy, Debug)]
@@ -223,5 +223,5 @@ fn work_is_conserved_in_random_runs() {
         seen.longest = seen.longest.max(one.longest);
     });
     // What is rare must happen, too.
-    assert!(!all || seen.home > 1000 && seen.away > 100 && seen.longest > micros(400), "{seen:?}");
+    assert!(!all || seen.home > 500 && seen.away > 100 && seen.longest > micros(400), "{seen:?}");
 }

@@ -74,7 +74,7 @@ impl ThreadId {
     }
 
     /// Its number, if it is of a machine.
-    pub(in crate::sys) fn made_up(self) -> Option<Tid> {
+    pub(crate) fn made_up(self) -> Option<Tid> {
         (self.0 >= MADE_UP).then(|| (self.0 - MADE_UP) as Tid)
     }
 

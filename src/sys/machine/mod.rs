@@ -52,6 +52,18 @@ impl Moment<'_> {
         self.machine.inner.lock().schedule.idle()
     }
 
+    /// Does the thread sleep?
+    pub(crate) fn sleeps(&self, thread: Tid) -> bool {
+        matches!(self.machine.inner.lock().schedule.threads[thread].state, State::Sleeps | State::Wakes)
+    }
+
+    /// How often the thread has slept, and how long it has used a CPU.
+    pub(crate) fn used(&self, thread: Tid) -> (u64, Duration) {
+        let mut inner = self.machine.inner.lock();
+        let cpu_time = inner.schedule.cpu_time(thread);
+        (inner.schedule.threads[thread].sleeps, cpu_time)
+    }
+
     /// The names of the threads that wait for a CPU.
     pub(crate) fn ready(&self) -> Vec<String> {
         let inner = self.machine.inner.lock();

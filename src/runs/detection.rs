@@ -1,0 +1,325 @@
+//! Detection, exactly: how soon a worker that sleeps, or keeps a CPU, is found, and how fast a pool may grow by such
+//! findings.
+//!
+//! A worker of a watched pool is *overlooked* while one of these holds without a break. In the first two cases the pool has
+//! pending work as well.
+//!
+//! * Its word says that it runs, its thread sleeps, and one more sleeper may be taken out. Bound: [`LONGEST`].
+//! * Its word says that it runs, its thread uses the CPU of a per-CPU pool, and one more hog may be taken out. Bound, in CPU
+//!   time: [`LONGEST`], and [`SHORTEST`] + the greater one of [`LONGEST`] and the threshold. The sum counts twice if the
+//!   worker has slept before in this stretch.
+//! * Its word says that it may block. Bound: [`LONGEST`] + [`MAY_BLOCK`] + [`SHORTEST`].
+//! * It was found asleep, and uses the CPU again. Bound: [`LONGEST`].
+//!
+//! One more worker *may be taken out* if fewer are out for that reason than the pool keeps CPUs busy, or if the gap since
+//! the last finding is over. The numbers are those of the promise, and the gap is computed here by a formula of its own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::seeds::runs;
+use super::stage::{executor, micros, ms};
+use crate::engine::pool::{Pool, PoolKind};
+use crate::engine::worker::Worker;
+use crate::policy::detection::Detection;
+use crate::policy::time::Time;
+use crate::policy::worker::{Phase, WorkerState};
+use crate::sys::affinity::ThreadId;
+use crate::sys::machine::{self, Config, Moment, Tid, burn, pause, run, stand_on};
+use crate::sys::sync::{AtomicU64, Ordering::Relaxed};
+use crate::{AffinityScope, Attrs, Executor, WorkQueue, blocking, may_block};
+
+const RUNS: u64 = 150;
+
+/// The longest and the shortest time between two looks at a pool.
+const LONGEST: Duration = Duration::from_millis(3);
+const SHORTEST: Duration = Duration::from_micros(250);
+
+/// A worker in a `may_block` guard stops counting after this time.
+const MAY_BLOCK: Duration = Duration::from_millis(1);
+
+/// Why a worker is out of the count.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Why {
+    Asleep,
+    Hog,
+}
+
+/// Why a worker should be found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Case {
+    Sleeps,
+    Burns,
+    MayBlock,
+    RunsAgain,
+}
+
+/// A worker that should be found.
+#[derive(Clone, Copy, Debug)]
+struct Overlooked {
+    case: Case,
+    /// Its word, and how often it had slept.
+    word: WorkerState,
+    slept: u64,
+    since: Time,
+    cpu_time: Duration,
+    /// It had not slept in this stretch before.
+    is_first: bool,
+}
+
+/// What was found, and what was not.
+struct Detective {
+    detection: Detection,
+    hogs: Option<Duration>,
+    /// By pool: when a worker was found last.
+    last: HashMap<(String, Why), Time>,
+    /// By thread: what its word said at the last moment, whether it slept, and how often it had slept.
+    before: HashMap<Tid, (Phase, bool, u64)>,
+    overlooked: HashMap<Tid, Overlooked>,
+    found: Arc<Found>,
+}
+
+/// How many workers were found in all runs.
+#[derive(Default, Debug)]
+struct Found {
+    asleep: AtomicU64,
+    hogs: AtomicU64,
+}
+
+/// A worker at a moment.
+struct Sight {
+    thread: Tid,
+    word: WorkerState,
+    sleeps: bool,
+    slept: u64,
+    cpu_time: Duration,
+}
+
+fn sights(moment: &Moment<'_>, pool: &Pool) -> Vec<Sight> {
+    let (_, workers) = pool.counts();
+    let thread = |worker: &Worker| worker.with_thread(ThreadId::made_up).flatten();
+    let sight = |(worker, word): (Arc<Worker>, WorkerState)| {
+        let thread = thread(&worker)?;
+        let (slept, cpu_time) = moment.used(thread);
+        Some(Sight { thread, word, sleeps: moment.sleeps(thread), slept, cpu_time })
+    };
+    workers.into_iter().filter_map(sight).collect()
+}
+
+fn is_out(phase: Phase, why: Why) -> bool {
+    phase
+        == match why {
+            Why::Asleep => Phase::Asleep,
+            Why::Hog => Phase::Hog,
+        }
+}
+
+/// Returns the gap before the next finding, if `beyond` more workers are out than the pool has CPUs to keep busy.
+fn gap(why: Why, beyond: usize) -> Duration {
+    let (first, growth, longest) = match why {
+        Why::Asleep => (200e-6, 1.25_f64, 10.0),
+        Why::Hog => (10e-3, 1.5, 60.0),
+    };
+    let seconds = f64::min(longest, first * growth.powi(i32::try_from(beyond).unwrap_or(i32::MAX)));
+    Duration::from_secs_f64(seconds).saturating_sub(Duration::from_micros(1))
+}
+
+impl Detective {
+    /// spec: S1, S2, C2 (`may_block`)
+    fn look(&mut self, moment: &Moment<'_>, pools: &[Arc<Pool>]) {
+        for pool in pools.iter().filter(|pool| pool.spec.manages_concurrency()) {
+            let sights = sights(moment, pool);
+            for why in [Why::Asleep, Why::Hog] {
+                self.check_finds(moment, pool, &sights, why);
+            }
+            for sight in &sights {
+                let seen = (sight.word.phase(), sight.sleeps, sight.slept);
+                self.before.insert(sight.thread, seen);
+            }
+            let is_watched = pool.running.load().is_watched();
+            for sight in &sights {
+                let case = self.case(pool, sight).filter(|_| is_watched);
+                let before = self.overlooked.remove(&sight.thread);
+                if let Some(case) = case {
+                    self.check_overlooked(moment, pool, &sights, sight, case, before);
+                }
+            }
+        }
+    }
+
+    /// Checks what was found since the last moment against the facts and the pace.
+    ///
+    /// spec: S1 (a sleeper sleeps), S5 (paced)
+    fn check_finds(&mut self, moment: &Moment<'_>, pool: &Pool, sights: &[Sight], why: Why) {
+        let name = pool.spec.kind.name();
+        let was_out =
+            |sight: &&Sight| self.before.get(&sight.thread).is_some_and(|(phase, ..)| is_out(*phase, why));
+        let (old, new): (Vec<_>, Vec<_>) =
+            sights.iter().filter(|sight| is_out(sight.word.phase(), why)).partition(was_out);
+        let mut out = old.len();
+        for sight in new {
+            // It may have slept for a lock meanwhile.
+            let before = self.before.get(&sight.thread);
+            let slept = before.is_some_and(|(_, sleeps, slept)| *sleeps || *slept < sight.slept);
+            let is_right = why == Why::Hog || sight.sleeps || slept;
+            assert!(is_right, "thread {} of pool {name} does not sleep: {moment:?}", sight.thread);
+            let permitted = self.permitted_from(pool, why, out);
+            assert!(permitted <= moment.now, "pool {name} grows too fast, {out} are out: {moment:?}");
+            self.last.insert((name.clone(), why), moment.now);
+            out += 1;
+            let count = if why == Why::Asleep { &self.found.asleep } else { &self.found.hogs };
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// From when on one more worker may be found, if so many are out.
+    fn permitted_from(&self, pool: &Pool, why: Why, out: usize) -> Time {
+        let cpus = pool.running.load().target().map_or(usize::MAX, |target| target as usize);
+        let last = self.last.get(&(pool.spec.kind.name(), why));
+        last.filter(|_| out >= cpus).map_or(Time::default(), |last| *last + gap(why, out - cpus))
+    }
+
+    fn case(&self, pool: &Pool, sight: &Sight) -> Option<Case> {
+        let looks = self.detection == Detection::Sampling;
+        let is_per_cpu = matches!(pool.spec.kind, PoolKind::PerCpu { .. });
+        match sight.word.phase() {
+            Phase::Running if pool.pending() == 0 => None,
+            Phase::Running if sight.sleeps => looks.then_some(Case::Sleeps),
+            Phase::Running => (looks && self.hogs.is_some() && is_per_cpu).then_some(Case::Burns),
+            Phase::MayBlock => Some(Case::MayBlock),
+            Phase::Asleep if !sight.sleeps => Some(Case::RunsAgain),
+            _ => None,
+        }
+    }
+
+    fn check_overlooked(
+        &mut self,
+        moment: &Moment<'_>,
+        pool: &Pool,
+        sights: &[Sight],
+        sight: &Sight,
+        case: Case,
+        before: Option<Overlooked>,
+    ) {
+        let same = before.filter(|old| (old.case, old.word, old.slept) == (case, sight.word, sight.slept));
+        let mut entry = same.unwrap_or(Overlooked {
+            case,
+            word: sight.word,
+            slept: sight.slept,
+            since: moment.now,
+            cpu_time: sight.cpu_time,
+            is_first: before.is_none_or(|old| old.word != sight.word),
+        });
+        let permitted = |why| {
+            let out = sights.iter().filter(|sight| is_out(sight.word.phase(), why)).count();
+            self.permitted_from(pool, why, out)
+        };
+        let (since, bound) = match case {
+            Case::Sleeps => (entry.since.max(permitted(Why::Asleep)), LONGEST),
+            Case::MayBlock => (entry.since, LONGEST + MAY_BLOCK + SHORTEST),
+            Case::RunsAgain => {
+                // It does not run before it uses the CPU.
+                if sight.cpu_time == entry.cpu_time {
+                    entry.since = moment.until;
+                }
+                (entry.since, LONGEST)
+            }
+            Case::Burns => {
+                let once = self.hogs.unwrap_or(Duration::MAX).max(LONGEST) + SHORTEST;
+                let bound = LONGEST + if entry.is_first { once } else { 2 * once };
+                let is_paced = moment.until.since(permitted(Why::Hog)) <= LONGEST;
+                let used = sight.cpu_time - entry.cpu_time;
+                assert!(used <= bound || is_paced, "{used:?} of CPU time, unseen: {entry:?} {moment:?}");
+                (moment.until, bound)
+            }
+        };
+        let waited = moment.until.since(since);
+        assert!(waited <= bound, "overlooked for {waited:?}: {entry:?} {moment:?}");
+        self.overlooked.insert(sight.thread, entry);
+    }
+}
+
+/// A step of an item.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Burn(Duration),
+    Nap(Duration),
+    Block(Duration),
+    MayBlock(Duration),
+}
+
+fn perform(step: Step) {
+    match step {
+        Step::Burn(time) => burn(time),
+        Step::Nap(time) => pause(time),
+        Step::Block(time) => blocking(|| pause(time)),
+        Step::MayBlock(time) => may_block(|| pause(time)),
+    }
+}
+
+fn draw(random: &mut Rng) -> Step {
+    let time = micros([10, 300, 1000, 4000, 12_000, 40_000][random.usize(..6)]);
+    match random.usize(..10) {
+        0..=3 => Step::Burn(time),
+        4..=6 => Step::Nap(time),
+        7 => Step::Block(time),
+        _ => Step::MayBlock(time.min(ms(4))),
+    }
+}
+
+fn watch(executor: &Executor, mut detective: Detective) {
+    let core = Arc::downgrade(&executor.inner.core);
+    machine::check(Box::new(move |moment| {
+        if !moment.is_in_a_step() {
+            detective.look(moment, &core.upgrade().map_or(Vec::new(), |core| core.pools()));
+        }
+    }));
+}
+
+fn simulate(seed: u64, found: &Arc<Found>) {
+    let random = &mut Rng::with_seed(seed);
+    let cpus = random.usize(1..=4);
+    let config = Config {
+        switches: [0, 0, 50][random.usize(..3)],
+        slice: micros([100, 700, 3000][random.usize(..3)]),
+        latency: micros([0, 50][random.usize(..2)]),
+        prompt: &["/manager"],
+        ..Config::new(cpus)
+    };
+    let detection = if random.usize(..5) == 0 { Detection::Off } else { Detection::Sampling };
+    let hogs = [None, Some(ms(1)), Some(ms(4)), Some(ms(10))][random.usize(..4)];
+    run(config.seed(seed), || {
+        let executor = executor(&format!("l3:1 core:{cpus} pu:1"), |builder| {
+            builder.detection(detection).hog_threshold(hogs.unwrap_or(Duration::ZERO))
+        });
+        let (last, before, overlooked) = (HashMap::new(), HashMap::new(), HashMap::new());
+        watch(&executor, Detective { detection, hogs, last, before, overlooked, found: Arc::clone(found) });
+        let system = Attrs::new().scope(AffinityScope::System);
+        let queues = [WorkQueue::per_cpu("per CPU"), WorkQueue::new("managed").attrs(system)];
+        let queues = queues.map(|queue| queue.build_on(&executor).unwrap());
+        for _ in 0..random.usize(1..=60) {
+            let steps: Vec<_> = (0..random.usize(1..=3)).map(|_| draw(random)).collect();
+            stand_on(random.usize(..cpus));
+            let queue = &queues[random.usize(..2)];
+            assert!(queue.spawn_detached(move || steps.into_iter().for_each(perform)).is_ok());
+            if random.usize(..8) == 0 {
+                pause(micros([100, 3000, 20_000][random.usize(..3)]));
+            }
+        }
+        queues.iter().for_each(|queue| queue.flush().unwrap());
+        drop(queues);
+        executor.shutdown(Duration::MAX).unwrap();
+    });
+}
+
+/// spec: S1.8, S2.4, S5.3 (in virtual time, in any interleaving)
+#[test]
+fn sleepers_and_hogs_are_found_in_time_and_at_a_measured_pace() {
+    let found = Arc::new(Found::default());
+    let all = runs(RUNS, |seed, _| simulate(seed, &found));
+    let [asleep, hogs] = [&found.asleep, &found.hogs].map(|count| count.load(Relaxed));
+    assert!(!all || asleep > 100 && hogs > 100, "{found:?}");
+}
