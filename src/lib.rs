@@ -318,8 +318,6 @@ mod periodic;
 mod queue;
 #[cfg(all(test, not(cmwq_loom)))]
 mod runs;
-#[cfg(test)]
-mod sim;
 #[cfg(not(cmwq_loom))]
 pub mod system;
 #[cfg(all(feature = "tracing", not(cmwq_loom)))]

@@ -347,12 +347,6 @@ impl Crew {
         self.creating || !self.waking.is_empty() || !self.owed.is_empty()
     }
 
-    /// Returns whether a reservation waits for a worker.
-    #[cfg(test)]
-    pub(crate) fn is_starving(&self) -> bool {
-        !self.owed.is_empty()
-    }
-
     /// Returns whether, beyond two, more workers are idle than one for each `idle_ratio` busy ones.
     pub(crate) fn too_many_workers(&self) -> bool {
         let busy = self.alive - self.idle.len();

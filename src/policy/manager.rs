@@ -2,7 +2,7 @@
 //! saturated pools.
 //!
 //! `now` comes in; duties and the next deadline go out. The engine's manager thread sleeps until
-//! [`Manager::next_wake`], or until another thread sends a request. The simulator jumps to that time.
+//! [`Manager::next_wake`], or until another thread sends a request. A made-up machine jumps to that time.
 
 #![forbid(unsafe_code)]
 

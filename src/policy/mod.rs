@@ -1,8 +1,8 @@
 //! Policy decides: pure functions of `Copy` words and plain structs.
 //!
 //! No lock, atomic, thread, clock, I/O or `unsafe` in this folder; `now` is an argument. The protocol layer
-//! stores the words, the engine performs the actions that come back, and the simulator runs the same functions
-//! on bare values.
+//! stores the words, the engine performs the actions that come back. Tables and properties call
+//! the functions with bare values.
 
 pub(crate) mod admission;
 pub(crate) mod attrs;

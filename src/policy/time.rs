@@ -5,7 +5,7 @@
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// Nanoseconds since an origin that the caller chose: process start for the engine, 0 for the simulator.
+/// Nanoseconds since an origin that the caller chose: the start of the process, or of a made-up machine.
 ///
 /// 64 bits last 584 years. Arithmetic saturates: a deadline further away than that is "never".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]

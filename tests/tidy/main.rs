@@ -48,7 +48,7 @@ fn sources_of(folder: &str) -> Vec<Source> {
 /// Returns the sources of the library, without those that are compiled for tests only.
 fn shipped() -> impl Iterator<Item = Source> {
     let test_only = |path: &str| {
-        let folders = ["src/sim/", "src/runs/", "src/sys/machine/"];
+        let folders = ["src/runs/", "src/sys/machine/"];
         let is_one = folders.iter().any(|folder| path.starts_with(folder)) && !path.ends_with("/none.rs");
         is_one || path.contains("/models") || path.contains("/tests")
     };
@@ -186,7 +186,7 @@ fn functions(text: &str) -> Vec<(String, usize)> {
 /// Returns the layer of a module right below the root. Modules without a layer of their own belong to the facade.
 fn layer_of(name: &str) -> &str {
     match name {
-        "policy" | "protocol" | "sys" | "engine" | "observe" | "sim" | "runs" => name,
+        "policy" | "protocol" | "sys" | "engine" | "observe" | "runs" => name,
         _ => "facade",
     }
 }
@@ -197,13 +197,11 @@ fn may_import(layer: &str, other: &str) -> bool {
             "policy" => false,
             "sys" => other == "policy",
             "protocol" => ["policy", "sys"].contains(&other),
-            // The simulator drives the product's own cells where it can.
-            "sim" => ["protocol", "policy"].contains(&other),
             "engine" => ["protocol", "policy", "sys"].contains(&other),
             "observe" => ["engine", "protocol", "policy", "sys"].contains(&other),
             // The whole crate runs there, for tests only.
             "runs" => true,
-            _ => !["sim", "runs"].contains(&other),
+            _ => other != "runs",
         }
 }
 
@@ -233,7 +231,7 @@ fn the_scanner_notices_imports_that_go_up() {
         ("src/sys/a.rs", "use crate::protocol::b; use crate::policy::c;", 1),
         ("src/protocol/a.rs", "use crate::engine::b; use crate::sys::c;", 1),
         ("src/observe/a.rs", "use crate::engine::b; use crate::executor::c;", 1),
-        ("src/sim/a.rs", "use crate::policy::b; use crate::protocol::c; use crate::engine::d;", 1),
+        ("src/engine/a.rs", "use crate::policy::b; use crate::runs::c;", 1),
         ("src/queue/mod.rs", "use crate::engine::b; use crate::{CpuSet, sys, policy::c};", 0),
     ] {
         assert_eq!(wrong_imports(path, text).len(), wrong, "{path}: {text}: {:?}", crate_paths(path, text));

@@ -67,7 +67,8 @@ fn named_in(comment: &str) -> Vec<String> {
         loop {
             let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
             let name = rest[..end].trim_end_matches('.');
-            if !rows().contains(row_of(name)) {
+            // Words of another form end the list. A name that no row has is an error of the table.
+            if !is_name(name) {
                 break;
             }
             found.push(name.to_owned());
@@ -79,6 +80,13 @@ fn named_in(comment: &str) -> Vec<String> {
         }
     }
     found
+}
+
+/// Returns whether it has the form of a row or a clause: `F1`, `F1.2`, `D`.
+fn is_name(name: &str) -> bool {
+    let rest = name.strip_prefix(|c: char| c.is_ascii_uppercase());
+    let is_number = |rest: &str| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit() || c == '.');
+    name == DEPARTURES || rest.is_some_and(is_number)
 }
 
 /// Returns the text after a remark in parentheses, if there is one.
@@ -184,9 +192,10 @@ fn joined(contract: &str, proofs: &Proofs) -> (String, Vec<String>) {
         rows().iter().filter(|row| !listed.contains(row.as_str())).map(|row| format!("{row} is missing")),
     );
     let known: BTreeSet<&str> = clauses.iter().map(|(clause, _)| *clause).collect();
-    for (clause, tests) in
-        proofs.iter().filter(|(clause, _)| clause.contains('.') && !known.contains(clause.as_str()))
-    {
+    let is_known = |clause: &str| {
+        if clause.contains('.') { known.contains(clause) } else { rows().contains(clause) }
+    };
+    for (clause, tests) in proofs.iter().filter(|(clause, _)| !is_known(clause)) {
         wrong.push(format!("there is no clause {clause}, which {tests:?} name"));
     }
     (table.replacen(HEADS[0], HEADS[1], 1), wrong)
@@ -207,7 +216,7 @@ fn comments_are_read() {
         ),
         ("spec: D.1, D", &["D.1", "D"]),
         ("the spec: says F1", &[]),
-        ("spec: E9, E1", &[]),
+        ("spec: E9, E1", &["E9", "E1"]),
     ] {
         assert_eq!(named_in(comment), named, "{comment}");
     }
@@ -240,6 +249,7 @@ fn errors_of_a_table_are_reported() {
     );
     assert_eq!(told(contract, &["E1.1"]), 1, "a clause without a test");
     assert_eq!(told(contract, &["E1.1", "E2.1", "E2.7"]), 1, "a clause that does not exist");
+    assert_eq!(told(contract, &["E1.1", "E2.1", "E9"]), 1, "a row that does not exist");
     assert_eq!(told("| E2.1 | c |\n| E1.1 | a |\n", &["E1.1", "E2.1"]), 1, "clauses out of order");
 }
 

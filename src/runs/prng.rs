@@ -1,9 +1,8 @@
-//! The random number generator that chooses workloads and interleavings from a seed.
+//! The random number generator that chooses the steps of flushes from a seed.
 
 #![forbid(unsafe_code)]
 
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use fastrand::Rng;
 
@@ -31,11 +30,5 @@ impl Prng {
 
     pub(super) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
-    }
-
-    /// Returns a time from zero to `longest`, both included, in steps of a quarter: coarse steps cause ties, which make
-    /// a run interesting.
-    pub(super) fn duration(&mut self, longest: Duration) -> Duration {
-        longest * self.within(0..=4) as u32 / 4
     }
 }

@@ -2,7 +2,7 @@
 //! reusable: they are cancelled and queued again meanwhile.
 //!
 //! The cells are the crate's own, and each step of a thread is one call into them. Interleavings *within* such a call
-//! are for the loom models. `CMWQ_SIM_RUNS` and `CMWQ_SIM_SEED` work as in [`random`](super::random).
+//! are for the loom models. `CMWQ_SIM_RUNS` and `CMWQ_SIM_SEED` work as everywhere.
 //!
 //! Red under: `counts-what-has-a-ticket`, `later-item-is-not-held`, `waits-for-its-own-tickets`.
 
@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use self::seen::Seen;
 use self::works::{Issue, Work};
 use super::prng::Prng;
-use super::random::runs;
+use super::seeds::runs;
 use crate::policy::admission::{Admission, Door, Slot};
 use crate::policy::flush::Ticket;
 use crate::protocol::flush::{Flush, FlushCell, Rest};
