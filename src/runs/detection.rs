@@ -22,8 +22,9 @@ use fastrand::Rng;
 
 use super::seeds::runs;
 use super::stage::{executor, micros, ms};
-use crate::engine::pool::{Pool, PoolKind};
-use crate::engine::worker::Worker;
+use crate::engine::pool::spec::PoolKind;
+use crate::engine::pool::worker_pool::Pool;
+use crate::engine::worker::shared::Worker;
 use crate::policy::detection::Detection;
 use crate::policy::time::Time;
 use crate::policy::worker::{Phase, WorkerState};
@@ -271,10 +272,10 @@ fn draw(random: &mut Rng) -> Step {
 }
 
 fn watch(executor: &Executor, mut detective: Detective) {
-    let core = Arc::downgrade(&executor.inner.core);
+    let upkeep = Arc::downgrade(&executor.inner.upkeep);
     machine::check(Box::new(move |moment| {
         if !moment.is_in_a_step() {
-            detective.look(moment, &core.upgrade().map_or(Vec::new(), |core| core.pools()));
+            detective.look(moment, &upkeep.upgrade().map_or(Vec::new(), |upkeep| upkeep.pools.all()));
         }
     }));
 }

@@ -110,11 +110,17 @@ fn module_of(path: &str) -> String {
     format!("{package}{path}").replace('/', "::")
 }
 
-/// Returns the functions of a source with the comments above them. A function belongs to the modules of its file that
-/// are indented less.
+/// Returns the tests of a source with the comments above them: the functions with that attribute, and those that the
+/// source names once more, in a list of what its program runs. A function belongs to the modules of its file that are
+/// indented less.
 fn commented(source: &Source) -> Vec<(String, String)> {
     let (mut modules, mut found): (Vec<(usize, String)>, Vec<_>) = (Vec::new(), Vec::new());
     let mut comment = String::new();
+    let mut is_test = false;
+    let is_listed = |name: &str| {
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        source.text.split(|c| !is_part(c)).filter(|word| *word == name).count() > 1
+    };
     for line in source.text.lines() {
         let code = line.trim_start();
         let depth = line.len() - code.len();
@@ -125,16 +131,23 @@ fn commented(source: &Source) -> Vec<(String, String)> {
             words.iter().position(|word| *word == "fn").filter(|_| !code.starts_with("//"))
         {
             modules.retain(|(of_module, _)| *of_module < depth);
-            let names = modules.iter().map(|(_, name)| name.as_str()).chain(words.get(at + 1).copied());
+            let function = words.get(at + 1).copied().unwrap_or_default();
+            let names = modules.iter().map(|(_, name)| name.as_str()).chain([function]);
             let path = names.fold(module_of(&source.path), |path, name| format!("{path}::{name}"));
-            found.push((path, std::mem::take(&mut comment)));
+            let comment = std::mem::take(&mut comment);
+            if std::mem::take(&mut is_test) || !named_in(&comment).is_empty() && is_listed(function) {
+                found.push((path, comment));
+            }
         } else if code.ends_with('{') && words.contains(&"mod") {
             modules.retain(|(of_module, _)| *of_module < depth);
             let at = words.iter().position(|word| *word == "mod").unwrap_or(0);
             modules.push((depth, words.get(at + 1).copied().unwrap_or_default().to_owned()));
             comment.clear();
-        } else if !code.starts_with("#[") && !code.starts_with("//") {
+        } else if code.starts_with("#[") {
+            is_test |= code == "#[test]";
+        } else if !code.starts_with("//") {
             comment.clear();
+            is_test = false;
         }
     }
     found
@@ -221,11 +234,11 @@ fn comments_are_read() {
         assert_eq!(named_in(comment), named, "{comment}");
     }
     let text = "/// spec: E1\n#[test]\nfn a() {}\n// b\n\n/// c\nmod tests {\n    /// spec: E2\n    /// (d)\n    #[test]\n    \
-                fn e() {}\n}\n/// spec: E3\nfn f() {}\n";
+                fn e() {}\n}\n/// spec: E3\nfn f() {}\n/// spec: E4\nfn g() {}\nlist![g];\n";
     let source = Source { path: "src/policy/mod.rs".into(), text: text.into() };
     let functions = commented(&source);
     let names: Vec<&str> = functions.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["policy::a", "policy::tests::e", "policy::f"]);
+    assert_eq!(names, ["policy::a", "policy::tests::e", "policy::g"]);
     assert_eq!(functions[1].1, " spec: E2 (d)");
 }
 

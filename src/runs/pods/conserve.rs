@@ -29,8 +29,8 @@ use std::time::Duration;
 
 use super::{Log, Pod, Stage};
 use crate::Executor;
-use crate::engine::core::Core;
-use crate::engine::pool::Pool;
+use crate::engine::executor::upkeep::Upkeep;
+use crate::engine::pool::worker_pool::Pool;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 use crate::policy::worker::Phase;
@@ -96,18 +96,18 @@ type Pools = BTreeMap<Pod, Arc<Pool>>;
 ///
 /// spec: A3 (no CPU idles while items wait in another pod for longer than the bound)
 pub(super) fn watch(executor: &Executor, log: &Arc<Mutex<Log>>, mut ledger: Ledger) {
-    let (core, log) = (Arc::downgrade(&executor.inner.core), Arc::clone(log));
+    let (upkeep, log) = (Arc::downgrade(&executor.inner.upkeep), Arc::clone(log));
     machine::check(Box::new(move |moment| {
-        let pools = core.upgrade().map_or(Pools::new(), |core| pools(&core, ledger.pod_size));
+        let pools = upkeep.upgrade().map_or(Pools::new(), |upkeep| pools(&upkeep, ledger.pod_size));
         ledger.time_passes(moment, &pools, &mut log.lock());
     }));
 }
 
 /// The pools of the stage's queue. Those of another class have a higher priority.
-fn pools(core: &Core, pod_size: usize) -> Pools {
+fn pools(upkeep: &Upkeep, pod_size: usize) -> Pools {
     let of_queue = |pool: &Arc<Pool>| pool.is_sibling_of(pool) && pool.spec.nice != HIGH;
     let pod_of = |pool: &Pool| pool.spec.cpus.iter().next().map_or(0, |first| first / pod_size);
-    core.pools().into_iter().filter(of_queue).map(|pool| (pod_of(&pool), pool)).collect()
+    upkeep.pools.all().into_iter().filter(of_queue).map(|pool| (pod_of(&pool), pool)).collect()
 }
 
 /// What the names of the pool's workers contain, and no other names.
@@ -122,7 +122,7 @@ pub(super) fn check_theft(stage: &Stage, home: Pod) {
     if !stage.is_calm {
         return; // The state that the thief saw may have changed.
     }
-    let pool = &pools(&stage.executor.inner.core, stage.pod_size)[&home];
+    let pool = &pools(&stage.executor.inner.upkeep, stage.pod_size)[&home];
     let (word, pending) = (pool.running.load(), pool.pending() as u64);
     let is_full = word.target().is_some_and(|target| word.running() + word.waking() >= target);
     let has_too_much = pending + 1 > word.waking();

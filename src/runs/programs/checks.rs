@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::Executor;
 use crate::engine::pool::worker_pool::Pool;
-use crate::engine::worker;
+use crate::engine::worker::worker_thread;
 use crate::policy::detection::Detection;
 use crate::policy::time::Time;
 use crate::policy::worker::Phase;
@@ -103,7 +103,7 @@ fn has_enough_workers(pool: &Pool, now: Time) {
 ///
 /// spec: C1 (one item at a time while it is runnable)
 pub(super) fn runs_alone(detection: Detection) -> bool {
-    let pool = worker::with_current(|own| own.map(|own| Arc::clone(&own.pool)));
+    let pool = worker_thread::with_current(|own| own.map(|own| Arc::clone(&own.pool)));
     let of_one_cpu = pool.filter(|pool| {
         pool.spec.manages_concurrency() && pool.spec.cpus.len() == 1 && detection == Detection::Off
     });
@@ -118,7 +118,7 @@ pub(super) fn runs_alone(detection: Detection) -> bool {
 ///
 /// spec: C8 (culled beyond two when no worker is busy)
 pub(super) fn is_quiet(executor: &Executor) {
-    for pool in executor.inner.core.pools() {
+    for pool in executor.inner.upkeep.pools.all() {
         let (counts, name) = (pool.counts().0, pool.spec.kind.name());
         assert_eq!(
             (counts.running.running(), counts.running.waking(), counts.pending),
