@@ -160,8 +160,7 @@ impl Detective {
             |sight: &&Sight| self.before.get(&sight.thread).is_some_and(|(phase, ..)| is_out(*phase, why));
         let (old, new): (Vec<_>, Vec<_>) =
             sights.iter().filter(|sight| is_out(sight.word.phase(), why)).partition(was_out);
-        let mut out = old.len();
-        for sight in new {
+        for (out, sight) in (old.len()..).zip(new) {
             // It may have slept for a lock meanwhile.
             let before = self.before.get(&sight.thread);
             let slept = before.is_some_and(|(_, sleeps, slept)| *sleeps || *slept < sight.slept);
@@ -170,7 +169,6 @@ impl Detective {
             let permitted = self.permitted_from(pool, why, out);
             assert!(permitted <= moment.now, "pool {name} grows too fast, {out} are out: {moment:?}");
             self.last.insert((name.clone(), why), moment.now);
-            out += 1;
             let count = if why == Why::Asleep { &self.found.asleep } else { &self.found.hogs };
             count.fetch_add(1, Relaxed);
         }

@@ -8,6 +8,8 @@
 //! | this one | what programs there are |
 //! | `world` | how an item and an issuer perform one, and the accounts of its items |
 //! | `checks` | what holds whenever time is about to pass |
+//!
+//! Red under: `first-item-wakes-no-other`, `parks-without-a-look`, `offers-nothing`, `rests-and-counts`.
 
 mod checks;
 mod world;

@@ -200,7 +200,7 @@ impl Item {
                 Step::MayBlock(time) => may_block(|| pause(time)),
                 Step::Nap(time) => pause(time),
                 Step::Spawn(queue, number) => {
-                    world.keep(world.queues[queue].spawn(world.item(queue, number, None)))
+                    world.keep(world.queues[queue].spawn(world.item(queue, number, None)));
                 }
                 Step::Panic => std::panic::resume_unwind(Box::new("as the program says")),
             }
