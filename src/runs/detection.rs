@@ -6,8 +6,8 @@
 //!
 //! * Its word says that it runs, its thread sleeps, and one more sleeper may be taken out. Bound: [`LONGEST`].
 //! * Its word says that it runs, its thread uses the CPU of a per-CPU pool, and one more hog may be taken out. Bound, in CPU
-//!   time: [`LONGEST`], and [`SHORTEST`] + the greater one of [`LONGEST`] and the threshold. The sum counts twice if the
-//!   worker has slept before in this stretch.
+//!   time: [`LONGEST`], and twice [`SHORTEST`] + the greater one of [`LONGEST`] and the threshold: a sleep, such as one for a
+//!   lock, begins the count anew.
 //! * Its word says that it may block. Bound: [`LONGEST`] + [`MAY_BLOCK`] + [`SHORTEST`].
 //! * It was found asleep, and uses the CPU again. Bound: [`LONGEST`].
 //!
@@ -67,8 +67,6 @@ struct Overlooked {
     slept: u64,
     since: Time,
     cpu_time: Duration,
-    /// It had not slept in this stretch before.
-    is_first: bool,
 }
 
 /// What was found, and what was not.
@@ -78,7 +76,7 @@ struct Detective {
     /// By pool: when a worker was found last.
     last: HashMap<(String, Why), Time>,
     /// By thread: what its word said at the last moment, whether it slept, and how often it had slept.
-    before: HashMap<Tid, (Phase, bool, u64)>,
+    before: HashMap<Tid, (WorkerState, bool, u64)>,
     overlooked: HashMap<Tid, Overlooked>,
     found: Arc<Found>,
 }
@@ -137,7 +135,7 @@ impl Detective {
                 self.check_finds(moment, pool, &sights, why);
             }
             for sight in &sights {
-                let seen = (sight.word.phase(), sight.sleeps, sight.slept);
+                let seen = (sight.word, sight.sleeps, sight.slept);
                 self.before.insert(sight.thread, seen);
             }
             let is_watched = pool.running.load().is_watched();
@@ -156,8 +154,9 @@ impl Detective {
     /// spec: S1 (a sleeper sleeps), S5 (paced)
     fn check_finds(&mut self, moment: &Moment<'_>, pool: &Pool, sights: &[Sight], why: Why) {
         let name = pool.spec.kind.name();
+        // It has been out all the time, if its word is the same.
         let was_out =
-            |sight: &&Sight| self.before.get(&sight.thread).is_some_and(|(phase, ..)| is_out(*phase, why));
+            |sight: &&Sight| self.before.get(&sight.thread).is_some_and(|(word, ..)| *word == sight.word);
         let (old, new): (Vec<_>, Vec<_>) =
             sights.iter().filter(|sight| is_out(sight.word.phase(), why)).partition(was_out);
         for (out, sight) in (old.len()..).zip(new) {
@@ -210,7 +209,6 @@ impl Detective {
             slept: sight.slept,
             since: moment.now,
             cpu_time: sight.cpu_time,
-            is_first: before.is_none_or(|old| old.word != sight.word),
         });
         let permitted = |why| {
             let out = sights.iter().filter(|sight| is_out(sight.word.phase(), why)).count();
@@ -228,7 +226,7 @@ impl Detective {
             }
             Case::Burns => {
                 let once = self.hogs.unwrap_or(Duration::MAX).max(LONGEST) + SHORTEST;
-                let bound = LONGEST + if entry.is_first { once } else { 2 * once };
+                let bound = LONGEST + 2 * once;
                 let is_paced = moment.until.since(permitted(Why::Hog)) <= LONGEST;
                 let used = sight.cpu_time - entry.cpu_time;
                 assert!(used <= bound || is_paced, "{used:?} of CPU time, unseen: {entry:?} {moment:?}");
