@@ -14,6 +14,7 @@
 mod baton;
 mod cpus;
 mod lock;
+mod moment;
 mod schedule;
 
 use std::cell::{Cell, RefCell};
@@ -25,80 +26,13 @@ use std::time::Duration;
 
 use self::baton::{Machine, Place};
 pub(crate) use self::lock::{Condvar, Mutex, MutexGuard, locks_taken};
+pub(crate) use self::moment::{Check, Moment};
+use self::schedule::State;
 pub(crate) use self::schedule::{Config, Tid};
-use self::schedule::{State, Thread};
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 use crate::sys::affinity;
 use crate::sys::thread_state::{self, Seen};
-
-/// What holds whenever time is about to pass. It panics if that is not so. It may look at atomics and locks, and does not
-/// wait.
-pub(crate) type Check = Box<dyn FnMut(&Moment<'_>) + Send>;
-
-/// A moment at which no thread can take a step, so that time is about to pass.
-pub(crate) struct Moment<'a> {
-    machine: &'a Machine,
-    pub(crate) now: Time,
-    /// The next moment at which something happens.
-    pub(crate) until: Time,
-    /// The threads that were unparked or made since the last moment.
-    woken: Vec<Tid>,
-}
-
-impl Moment<'_> {
-    /// The CPUs that no thread has.
-    pub(crate) fn idle_cpus(&self) -> CpuSet {
-        self.machine.inner.lock().schedule.idle()
-    }
-
-    /// Does the thread sleep?
-    pub(crate) fn sleeps(&self, thread: Tid) -> bool {
-        matches!(self.machine.inner.lock().schedule.threads[thread].state, State::Sleeps | State::Wakes)
-    }
-
-    /// How often the thread has slept, and how long it has used a CPU.
-    pub(crate) fn used(&self, thread: Tid) -> (u64, Duration) {
-        let mut inner = self.machine.inner.lock();
-        let cpu_time = inner.schedule.cpu_time(thread);
-        (inner.schedule.threads[thread].sleeps, cpu_time)
-    }
-
-    /// The names of the threads that wait for a CPU.
-    pub(crate) fn ready(&self) -> Vec<String> {
-        let inner = self.machine.inner.lock();
-        inner.schedule.ready.iter().map(|thread| inner.schedule.name(*thread).to_owned()).collect()
-    }
-
-    /// Does a thread wait for a CPU, or was it just woken, in the middle of a step? What it has begun is not done.
-    pub(crate) fn is_in_a_step(&self) -> bool {
-        let inner = self.machine.inner.lock();
-        let mut threads = inner.schedule.threads.iter();
-        threads.any(|thread| {
-            let waits = matches!(thread.state, State::Ready | State::Wakes);
-            waits && thread.in_a_step && thread.left.is_zero()
-        })
-    }
-
-    /// The names of the threads that were unparked or made since the last moment.
-    pub(crate) fn woken(&self) -> Vec<String> {
-        let inner = self.machine.inner.lock();
-        self.woken.iter().map(|thread| inner.schedule.name(*thread).to_owned()).collect()
-    }
-}
-
-impl fmt::Debug for Moment<'_> {
-    /// What all threads are at.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "at {:?}:", self.now)?;
-        let inner = self.machine.inner.lock();
-        for thread in inner.schedule.threads.iter().filter(|thread| thread.state != State::Ended) {
-            let Thread { name, state, cpu, mask, left, .. } = thread;
-            writeln!(f, "  {name} on CPU {cpu} of {mask:?}: {state:?}, {left:?} left")?;
-        }
-        Ok(())
-    }
-}
 
 /// What a thread waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
