@@ -110,17 +110,12 @@ fn module_of(path: &str) -> String {
     format!("{package}{path}").replace('/', "::")
 }
 
-/// Returns the tests of a source with the comments above them: the functions with that attribute, and those that the
-/// source names once more, in a list of what its program runs. A function belongs to the modules of its file that are
-/// indented less.
-fn commented(source: &Source) -> Vec<(String, String)> {
+/// Returns the tests of a source with the comments above them: the functions with that attribute, and those that
+/// `is_listed`, by name. A function belongs to the modules of its file that are indented less.
+fn commented(source: &Source, is_listed: impl Fn(&str) -> bool) -> Vec<(String, String)> {
     let (mut modules, mut found): (Vec<(usize, String)>, Vec<_>) = (Vec::new(), Vec::new());
     let mut comment = String::new();
     let mut is_test = false;
-    let is_listed = |name: &str| {
-        let is_part = |c: char| c.is_alphanumeric() || c == '_';
-        source.text.split(|c| !is_part(c)).filter(|word| *word == name).count() > 1
-    };
     for line in source.text.lines() {
         let code = line.trim_start();
         let depth = line.len() - code.len();
@@ -155,8 +150,16 @@ fn commented(source: &Source) -> Vec<(String, String)> {
 
 fn proofs() -> Proofs {
     let mut proofs = Proofs::new();
-    for source in ["src", "tests", "cmwqctl", "lab/undeclared"].into_iter().flat_map(sources_of) {
-        for (test, comment) in commented(&source) {
+    let sources: Vec<_> =
+        ["src", "tests", "cmwqctl", "lab/undeclared"].into_iter().flat_map(sources_of).collect();
+    for source in &sources {
+        // Some programs list what they run in another file of the same folder.
+        let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        let near = || sources.iter().filter(|other| other.path.starts_with(folder));
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        let words = || near().flat_map(|source| source.text.split(|c| !is_part(c)));
+        let is_listed = |name: &str| words().filter(|word| *word == name).count() > 1;
+        for (test, comment) in commented(source, is_listed) {
             for clause in named_in(&comment) {
                 proofs.entry(clause).or_default().insert(test.clone());
             }
@@ -234,9 +237,9 @@ fn comments_are_read() {
         assert_eq!(named_in(comment), named, "{comment}");
     }
     let text = "/// spec: E1\n#[test]\nfn a() {}\n// b\n\n/// c\nmod tests {\n    /// spec: E2\n    /// (d)\n    #[test]\n    \
-                fn e() {}\n}\n/// spec: E3\nfn f() {}\n/// spec: E4\nfn g() {}\nlist![g];\n";
+                fn e() {}\n}\n/// spec: E3\nfn f() {}\n/// spec: E4\nfn g() {}\n";
     let source = Source { path: "src/policy/mod.rs".into(), text: text.into() };
-    let functions = commented(&source);
+    let functions = commented(&source, |name| name == "g");
     let names: Vec<&str> = functions.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["policy::a", "policy::tests::e", "policy::g"]);
     assert_eq!(functions[1].1, " spec: E2 (d)");
