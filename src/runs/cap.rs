@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::stage::{executor, micros, ms};
 use crate::protocol::signal::Signal;
 use crate::sys::clock;
+use crate::sys::machine::Mutex;
 use crate::sys::machine::{self, Config, burn, pause, run, stand_on};
-use crate::sys::sync::Mutex;
 use crate::sys::wait::Until;
 use crate::{AffinityScope, Attrs, Executor, WorkQueue, WorkQueueBuilder};
 

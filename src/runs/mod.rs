@@ -4,6 +4,8 @@
 //! atomic or a lock. Only `flushes` calls the cells by itself, for millions of orders. `CMWQ_SIM_RUNS` sets the number of
 //! random runs. A run that fails prints its seed, and `CMWQ_SIM_SEED` repeats that one.
 //!
+//! What a run writes down lies behind the machine's own locks, which have no place in the crate's order of locks.
+//!
 //! | file | what |
 //! |---|---|
 //! | `stage` | what all runs need; `seeds` are those of random ones |

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::stage::{executor, micros, ms};
 use crate::sys::clock;
+use crate::sys::machine::Mutex;
 use crate::sys::machine::{self, Config, burn, pause, run, stand_on};
-use crate::sys::sync::Mutex;
 use crate::{WorkQueue, is_rescuer};
 
 /// spec: P2, P2.3 (called after 10 ms, then every 100 ms)

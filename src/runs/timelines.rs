@@ -11,8 +11,8 @@ use self::What::{Finishes, Sleeps, Starts, Wakes};
 use super::stage::{executor, ms};
 use crate::policy::detection::Detection;
 use crate::sys::clock;
+use crate::sys::machine::Mutex;
 use crate::sys::machine::{Config, burn, pause, run, yield_now};
-use crate::sys::sync::Mutex;
 use crate::{WorkQueue, WorkQueueBuilder, blocking};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,6 +11,8 @@ use parking_lot as plain;
 
 use crate::policy::locks::Rank;
 
+#[cfg(test)]
+pub(crate) use self::order::apart_from_all;
 use self::order::{Held, Place};
 #[cfg(any(test, cmwq_yields))]
 use super::yields as plain;
@@ -191,6 +193,15 @@ mod order {
         }
     }
 
+    /// Calls the function as if this thread held no lock: it is not the thread's own code.
+    #[cfg(test)]
+    pub(crate) fn apart_from_all<R>(function: impl FnOnce() -> R) -> R {
+        let kept = HELD.with(|held| held.each_ref().map(Cell::take));
+        let result = function();
+        HELD.with(|held| held.iter().zip(kept).for_each(|(held, kept)| held.set(kept)));
+        result
+    }
+
     impl Drop for Held {
         fn drop(&mut self) {
             if let Some(at) = self.0 {
@@ -228,6 +239,11 @@ mod order {
         pub(super) fn apart(&mut self, wait: impl FnOnce()) {
             wait();
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn apart_from_all<R>(function: impl FnOnce() -> R) -> R {
+        function()
     }
 }
 

@@ -35,8 +35,8 @@ use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 use crate::policy::worker::Phase;
 use crate::sys::clock;
+use crate::sys::machine::Mutex;
 use crate::sys::machine::{self, Config, Moment};
-use crate::sys::sync::Mutex;
 
 /// How late the first worker that is woken after a pause may be before siblings may take its item.
 pub(super) const AFTER_A_PAUSE: Duration = Duration::from_micros(200);

@@ -21,8 +21,8 @@ use self::conserve::{Ledger, Waits};
 use super::stage::executor;
 use crate::policy::time::Time;
 use crate::sys::clock;
+use crate::sys::machine::Mutex;
 use crate::sys::machine::{self, Config, Tid, pause, stand_on, take_cpu};
-use crate::sys::sync::Mutex;
 use crate::sys::thread::spawn;
 use crate::{AffinityScope, Attrs, CpuSet, Executor, WorkQueue};
 

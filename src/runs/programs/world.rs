@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::checks::runs_alone;
 use super::{Counts, ISSUERS, Kind, Operation, Program, Step, WORKS, Which};
 use crate::observe::Counters;
+use crate::sys::machine::Mutex;
 use crate::sys::machine::{burn, pause};
-use crate::sys::sync::Mutex;
 use crate::{
     AffinityScope, Attrs, EnableError, Executor, JoinError, QueueError, Work, WorkQueue, blocking, may_block,
 };

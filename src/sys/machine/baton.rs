@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::schedule::{Config, Schedule, State, Tid};
 use super::{Check, Key, ME, Me, Moment, quietly};
 use crate::policy::time::Time;
+use crate::sys::lock::apart_from_all;
 
 /// See the module.
 pub(super) struct Machine {
@@ -96,7 +97,7 @@ impl Machine {
                 let woken = std::mem::take(&mut inner.schedule.woken);
                 let moment = Moment { machine: self, now: inner.schedule.now, until: next, woken };
                 drop(inner);
-                let result = quietly(|| catch_unwind(AssertUnwindSafe(|| check(&moment))));
+                let result = quietly(|| catch_unwind(AssertUnwindSafe(|| apart_from_all(|| check(&moment)))));
                 inner = self.inner.lock();
                 inner.check = Some(check);
                 if let Err(payload) = result {
