@@ -9,6 +9,7 @@ use lock_api::{
 };
 
 use super::contended;
+use crate::blocking::guard::blocking;
 use crate::sys::sync::{Ordering, fence};
 
 /// The raw lock of a [`RwLock`](super::RwLock): parking_lot's, with a guard around its waits.
@@ -68,34 +69,20 @@ impl RawRwLock {
 
     /// Upgrades the lock if there are no readers.
     ///
-    /// parking_lot 0.12 upgrades by a relaxed exchange if its first attempt fails, and the fence makes up for that:
-    ///
-    /// ```text
-    /// reader:  reads the value, and unlocks (release)
-    /// writer:  upgrades (relaxed, fence), and writes the value
-    /// ```
-    ///
-    /// Without the fence, the reader may see the write. ThreadSanitizer knows no fences, so builds with it do not come here
-    /// to [upgrade](lock_api::RawRwLockUpgrade::upgrade).
-    ///
     /// # Safety
     ///
     /// The caller holds the upgradable lock.
     #[inline]
     unsafe fn upgrade_at_once(&self) -> bool {
         // SAFETY: the caller holds the upgradable lock.
-        let upgraded = unsafe { self.0.try_upgrade() };
-        if upgraded {
-            fence(Ordering::Acquire);
-        }
-        upgraded
+        upgraded(unsafe { self.0.try_upgrade() })
     }
 
     /// # Safety
     ///
     /// The caller holds the upgradable lock.
     unsafe fn upgrade_contended(&self, deadline: Option<Instant>) -> bool {
-        contended::wait(deadline, |until| match until {
+        let success = contended::wait(deadline, |until| match until {
             // SAFETY: the caller holds the upgradable lock, and keeps it if an attempt fails. After a success there is
             // no other attempt.
             Some(until) => unsafe { self.0.try_upgrade_until(until) },
@@ -104,8 +91,26 @@ impl RawRwLock {
                 unsafe { self.0.upgrade() };
                 true
             }
-        })
+        });
+        upgraded(success)
     }
+}
+
+/// Called after an attempt to upgrade. If parking_lot 0.12 has a deadline, or if its first attempt fails, it upgrades by a
+/// relaxed exchange. The fence makes up for that:
+///
+/// ```text
+/// reader:  reads the value, and unlocks (release)
+/// writer:  upgrades (relaxed, fence), and writes the value
+/// ```
+///
+/// Without the fence, the reader may see the write.
+#[inline]
+fn upgraded(success: bool) -> bool {
+    if success {
+        fence(Ordering::Acquire);
+    }
+    success
 }
 
 // SAFETY: each function calls the function of parking_lot's raw lock that has the same contract.
@@ -277,8 +282,13 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     /// As the trait says.
     #[inline]
     unsafe fn upgrade(&self) {
+        if cfg!(cmwq_tsan) {
+            // ThreadSanitizer knows no fences. This upgrades by an acquiring exchange.
+            // SAFETY: the caller holds the upgradable lock.
+            return blocking(|| unsafe { self.0.upgrade() });
+        }
         // SAFETY: the caller holds the upgradable lock.
-        if cfg!(cmwq_tsan) || unsafe { !self.upgrade_at_once() } {
+        if unsafe { !self.upgrade_at_once() } {
             // SAFETY: the caller still does, since it was not upgraded.
             unsafe { self.upgrade_contended(None) };
         }
