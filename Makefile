@@ -21,7 +21,7 @@ help:
 	@echo "make test   run the whole test suite: unit, integration, model, documentation and loom tests"
 	@echo "make check  check format, lints and documentation; warnings are errors"
 	@echo "make bench  run all benchmarks (QUICK=1 for a first look)"
-	@echo "make loom   run every loom model at its own depth; ONLY=gate runs those of one file"
+	@echo "make loom   run every loom model at its own depth; ONLY=limiter runs those of one file"
 	@echo "make soak   run every operation at random for SECONDS=600 seconds with exact accounts; SEED=n repeats a run"
 	@echo "make gate   run the checks that take too long for the CI, a line for each; continues after an interruption"
 	@echo "make lab    list the rest: comparisons with other crates, instruments, other machines and targets, sanitizers"

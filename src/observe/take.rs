@@ -285,7 +285,7 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
     };
     let shards: Vec<ShardSnapshot> = parts.iter().filter_map(shard).collect();
     // Each word is read once, so that sums agree.
-    let (active, inactive) = match queue.shared_gate().map(|gate| gate.cell.load()) {
+    let (active, inactive) = match queue.shared_limiter().map(|limiter| limiter.cell.load()) {
         Some(word) => (word.active() as usize, word.waiting() as usize),
         None => (
             shards.iter().filter_map(|shard| shard.active).sum(),
@@ -318,7 +318,7 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
 }
 
 fn shard_snapshot(cpu: usize, pool: usize, shard: &Shard, counters: Counters) -> ShardSnapshot {
-    let word = shard.own_gate().map(|gate| gate.cell.load());
+    let word = shard.own_limiter().map(|limiter| limiter.cell.load());
     ShardSnapshot {
         cpu,
         pool,

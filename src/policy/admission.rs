@@ -1,4 +1,4 @@
-//! The slots of a gate: at most `max` items of a queue are active, and the others wait in order.
+//! The slots of a limiter: at most `max` items of a queue are active, and the others wait in order.
 //!
 //! An item is *active* from the moment it is given a slot until it is done: it lies on a pool's worklist, or
 //! it runs. Before that, it is *coming* (counted, on its way to the waiting list) and then *listed*. One word
@@ -18,10 +18,10 @@
 //! free slots beside listed items, until the thread that raised it has started these one by one
 //! ([`Admission::start_listed`]). New items wait behind them meanwhile.
 //!
-//! A gate has a *door*, which closes when its queue ends. The door is part of the word, so after it changes
+//! A limiter has a *door*, which closes when its queue ends. The door is part of the word, so after it changes
 //! no item is admitted by the old rule.
 //!
-//! While a flush counts the items in flight, the gate is *flushing*: an item takes a ticket before it is
+//! While a flush counts the items in flight, the limiter is *flushing*: an item takes a ticket before it is
 //! counted, and an item that is listed, or leaves, learns in the same step that it may have been counted. See
 //! [`policy::flush`](super::flush).
 
@@ -40,11 +40,11 @@ pub(crate) const MAX_ACTIVE_LIMIT: usize = 512;
 /// `max_active` if the user sets none.
 pub(crate) const MAX_ACTIVE_DEFAULT: usize = 256;
 
-/// The limit of a gate that admits every item at once. The items keep their order on the worklist.
+/// The limit of a limiter that admits every item at once. The items keep their order on the worklist.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
 
-/// How many items that a flush holds back may be counted as coming in their gate, as all other items on their way to
-/// the list are. Further ones are not counted: otherwise issuers would find the gate full.
+/// How many items that a flush holds back may be counted as coming in their limiter, as all other items on their way to
+/// the list are. Further ones are not counted: otherwise issuers would find the limiter full.
 pub(crate) const HELD_AS_COMING: u64 = COMING_MASK / 8;
 
 const COUNT: u32 = 10;
@@ -62,7 +62,7 @@ const DOOR_MASK: u64 = (1 << 2) - 1;
 const LISTED: u32 = 36;
 const LISTED_MASK: u64 = (1 << 28) - 1;
 
-/// The slots of one gate, and the number of items that wait for one.
+/// The slots of one limiter, and the number of items that wait for one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Admission(u64);
 
@@ -85,7 +85,7 @@ pub(crate) enum Admit {
     Start,
     /// Put it on the waiting list, then call [`Admission::list`].
     Wait,
-    /// The gate is flushing: take a ticket, and repeat the call through [`Admission::beside_flush`]. The word
+    /// The limiter is flushing: take a ticket, and repeat the call through [`Admission::beside_flush`]. The word
     /// is unchanged.
     Flushing,
     /// More items wait, or are on their way to the list, than the word can count. The word is unchanged. An
@@ -113,11 +113,11 @@ pub(crate) enum Slot {
     Handed,
     /// Nothing is to be done.
     Free,
-    /// It was the last slot in use of a closed gate: tell the gate's owner.
+    /// It was the last slot in use of a closed limiter: tell the limiter's owner.
     Last,
 }
 
-/// What a flush finds in a gate when it begins.
+/// What a flush finds in a limiter when it begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) in_flight: u64,
@@ -135,7 +135,7 @@ impl Sum for Found {
 }
 
 impl Admission {
-    /// A gate with `max` slots, all free; with 0 every item waits.
+    /// A limiter with `max` slots, all free; with 0 every item waits.
     pub(crate) fn new(max: usize) -> Self {
         Self(max_field(max))
     }
@@ -225,7 +225,7 @@ impl Admission {
         }
     }
 
-    /// Applies an admission as if the gate were not flushing, and keeps the flushing bit. The issuer holds the lock
+    /// Applies an admission as if the limiter were not flushing, and keeps the flushing bit. The issuer holds the lock
     /// of the flushes.
     pub(crate) fn beside_flush<A>(self, admit: impl Fn(Self) -> (Self, A)) -> (Self, A) {
         let (next, answer) = admit(Self(self.0 & !FLUSHING));
@@ -330,7 +330,7 @@ impl Admission {
         (Self(self.0 & !FLUSHING), ())
     }
 
-    /// Closes the gate when the last handle is dropped. No item comes after it. Returns `Last` if none is in
+    /// Closes the limiter when the last handle is dropped. No item comes after it. Returns `Last` if none is in
     /// flight.
     pub(crate) const fn close(self) -> (Self, Slot) {
         let slot = if self.in_flight() == 0 { Slot::Last } else { Slot::Free };

@@ -35,7 +35,7 @@ pub(crate) struct Flushes<E> {
     begun: u64,
     /// The flush that began the count of items without a ticket, until that is over.
     counting: Option<u64>,
-    /// New items take a ticket. So the gates are flushing.
+    /// New items take a ticket. So the limiters are flushing.
     gives_tickets: bool,
     /// How many items with this ticket are in flight; none of these numbers is 0.
     tickets: BTreeMap<Ticket, u64>,

@@ -1,6 +1,6 @@
 //! The standing of a queue: what its users and its executor have asked of it, and the limit and door that follow.
 //!
-//! One plain struct per queue, under a lock. Gates only hold what follows from it. A thread that makes a gate
+//! One plain struct per queue, under a lock. Limiters only hold what follows from it. A thread that makes a limiter
 //! later, or takes one of several wishes back, finds the others here.
 
 #![forbid(unsafe_code)]
@@ -77,12 +77,12 @@ impl Wishes {
 }
 
 impl Standing {
-    /// Returns the limit of each of its gates. A frozen queue starts no item.
+    /// Returns the limit of each of its limiters. A frozen queue starts no item.
     pub(crate) const fn max(self) -> usize {
         if self.frozen { 0 } else { self.wishes.max_active }
     }
 
-    /// Returns the door of each of its gates.
+    /// Returns the door of each of its limiters.
     pub(crate) fn door(self) -> Door {
         let answers = [Caller::Outsider, Caller::OwnItem].map(|caller| self.answer(caller));
         match answers {

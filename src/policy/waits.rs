@@ -5,7 +5,7 @@
 //! There are two such cases:
 //!
 //! * It needs the end of an item that is stuck.
-//! * It needs a slot of a gate, and items that are stuck hold all slots of the gate.
+//! * It needs a slot of a limiter, and items that are stuck hold all slots of the limiter.
 //!
 //! The answer is the largest set of waiters that is consistent with this. The algorithm begins with all waiters,
 //! and removes each one that nothing blocks, until all that remain are blocked. An item that runs, or waits with a
@@ -15,14 +15,14 @@
 
 use std::collections::HashMap;
 
-/// The id of an item or of a gate.
+/// The id of an item or of a limiter.
 pub(crate) type Id = usize;
 
 /// An item that does not end before the things for which it waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Waiter {
     pub(crate) item: Id,
-    /// The gates of which it holds slots, once for each slot.
+    /// The limiters of which it holds slots, once for each slot.
     pub(crate) holds: Vec<Id>,
     /// The things that it needs, all of them.
     pub(crate) needs: Vec<Need>,
@@ -33,21 +33,21 @@ pub(crate) struct Waiter {
 pub(crate) enum Need {
     /// The end of an item that is being executed.
     End(Id),
-    /// A slot of this gate, for an item that has none.
+    /// A slot of this limiter, for an item that has none.
     Slot(Id),
 }
 
-/// The slots of a gate.
+/// The slots of a limiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slots {
     /// How many are in use.
     pub(crate) active: u64,
-    /// How many there may be. A gate with 0 is held back by a thread that may let it go.
+    /// How many there may be. A limiter with 0 is held back by a thread that may let it go.
     pub(crate) max: u64,
 }
 
 impl Slots {
-    /// Returns whether the holders of `held` slots hold all slots of the gate.
+    /// Returns whether the holders of `held` slots hold all slots of the limiter.
     fn are_all_held(&self, held: usize) -> bool {
         self.max > 0 && self.active >= self.max && held as u64 == self.active
     }
@@ -72,7 +72,7 @@ impl Obstacle {
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Picture {
     pub(crate) waiters: Vec<Waiter>,
-    pub(crate) gates: HashMap<Id, Slots>,
+    pub(crate) limiters: HashMap<Id, Slots>,
 }
 
 impl Picture {
@@ -89,7 +89,7 @@ impl Picture {
         while let Some(n) = free.pop() {
             stuck[n] = false;
             let waiter = &self.waiters[n];
-            let slots = waiter.holds.iter().map(|gate| Need::Slot(*gate));
+            let slots = waiter.holds.iter().map(|limiter| Need::Slot(*limiter));
             for gives in slots.chain([Need::End(waiter.item)]) {
                 let Some(obstacle) = obstacles.get_mut(&gives).filter(|obstacle| obstacle.blocks()) else {
                     continue;
@@ -120,7 +120,7 @@ impl Picture {
             }
         }
         for waiter in &self.waiters {
-            let slots = waiter.holds.iter().map(|gate| Need::Slot(*gate));
+            let slots = waiter.holds.iter().map(|limiter| Need::Slot(*limiter));
             for gives in slots.chain([Need::End(waiter.item)]) {
                 if let Some(obstacle) = obstacles.get_mut(&gives) {
                     obstacle.in_the_way += 1;
@@ -128,9 +128,9 @@ impl Picture {
             }
         }
         for (need, obstacle) in &mut obstacles {
-            if let Need::Slot(gate) = need {
+            if let Need::Slot(limiter) = need {
                 let all_held = |slots: &Slots| slots.are_all_held(obstacle.in_the_way);
-                if !self.gates.get(gate).is_some_and(all_held) {
+                if !self.limiters.get(limiter).is_some_and(all_held) {
                     obstacle.in_the_way = 0;
                 }
             }
@@ -154,8 +154,8 @@ impl Picture {
     fn blocks(&self, need: Need, stuck: &[bool]) -> bool {
         match need {
             Need::End(_) => self.in_the_way(need, stuck).next().is_some(),
-            Need::Slot(gate) => self.gates.get(&gate).is_some_and(|slots| {
-                let held: usize = self.in_the_way(need, stuck).map(|n| self.slots_of(n, gate)).sum();
+            Need::Slot(limiter) => self.limiters.get(&limiter).is_some_and(|slots| {
+                let held: usize = self.in_the_way(need, stuck).map(|n| self.slots_of(n, limiter)).sum();
                 slots.are_all_held(held)
             }),
         }
@@ -165,13 +165,13 @@ impl Picture {
     fn in_the_way<'a>(&'a self, need: Need, stuck: &'a [bool]) -> impl Iterator<Item = usize> + 'a {
         let is = move |waiter: &Waiter| match need {
             Need::End(item) => waiter.item == item,
-            Need::Slot(gate) => waiter.holds.contains(&gate),
+            Need::Slot(limiter) => waiter.holds.contains(&limiter),
         };
         (0..stuck.len()).filter(move |n| stuck[*n] && is(&self.waiters[*n]))
     }
 
-    fn slots_of(&self, n: usize, gate: Id) -> usize {
-        self.waiters[n].holds.iter().filter(|held| **held == gate).count()
+    fn slots_of(&self, n: usize, limiter: Id) -> usize {
+        self.waiters[n].holds.iter().filter(|held| **held == limiter).count()
     }
 }
 
@@ -180,11 +180,11 @@ mod tests {
     use super::Need::{End, Slot};
     use super::*;
 
-    /// Item, gates of which it holds a slot, needs.
+    /// Item, limiters of which it holds a slot, needs.
     type Row<'a> = (Id, &'a [Id], &'a [Need]);
 
-    /// Gates: number, active, max.
-    fn stuck(waiters: &[Row<'_>], gates: &[(Id, u64, u64)]) -> Vec<Id> {
+    /// Limiters: number, active, max.
+    fn stuck(waiters: &[Row<'_>], limiters: &[(Id, u64, u64)]) -> Vec<Id> {
         let picture = Picture {
             waiters: waiters
                 .iter()
@@ -194,9 +194,9 @@ mod tests {
                     needs: needs.to_vec(),
                 })
                 .collect(),
-            gates: gates
+            limiters: limiters
                 .iter()
-                .map(|(gate, active, max)| (*gate, Slots { active: *active, max: *max }))
+                .map(|(limiter, active, max)| (*limiter, Slots { active: *active, max: *max }))
                 .collect(),
         };
         let stuck = picture.stuck();
@@ -226,7 +226,7 @@ mod tests {
             (&[(1, one, &[End(2)]), (2, two, &[End(3)])], &[]),
             // One stuck need is enough.
             (&[(1, one, &[End(7), End(2)]), (2, two, &[End(1)])], &[1, 2]),
-            // No waiter holds a slot of the needed gate, and the gate is unknown.
+            // No waiter holds a slot of the needed limiter, and the limiter is unknown.
             (&[(1, one, &[Slot(99)])], &[]),
         ];
         for (waiters, expected) in table {
@@ -249,9 +249,9 @@ mod tests {
         // The limit was lowered meanwhile. The item that may end may hold the slot beyond the limit.
         assert!(stuck(&[needs_slot, holder], &[(92, 2, 1)]).is_empty());
         assert_eq!(stuck(&[needs_slot, holder, another], &[(92, 2, 1)]), [1, 2, 3]);
-        // The gate is held back for a time.
+        // The limiter is held back for a time.
         assert!(stuck(&[needs_slot, holder], &[(92, 1, 0)]).is_empty());
-        // An item's own slot, and a slot that it was given on another gate while it ran.
+        // An item's own slot, and a slot that it was given on another limiter while it ran.
         assert_eq!(stuck(&[(1, &[91], &[Slot(91)])], &[(91, 1, 1)]), [1]);
         assert_eq!(stuck(&[(1, &[91, 92], &[Slot(92)])], &[(91, 1, 9), (92, 1, 1)]), [1]);
         assert_eq!(stuck(&[(1, &[91, 91], &[Slot(91)])], &[(91, 2, 2)]), [1]);
@@ -264,7 +264,7 @@ mod tests {
         let waiter = |item, needs: &[Need]| Waiter { item, holds: vec![90 + item], needs: needs.to_vec() };
         let picture = Picture {
             waiters: vec![waiter(1, &[End(5), Slot(92)]), waiter(3, &[End(1)]), waiter(2, &[End(3)])],
-            gates: [(92, Slots { active: 1, max: 1 })].into(),
+            limiters: [(92, Slots { active: 1, max: 1 })].into(),
         };
         let stuck = picture.stuck();
         assert_eq!(stuck, [true; 3]);
@@ -282,7 +282,7 @@ mod tests {
                     needs: vec![if n > 0 { Need::End(n - 1) } else { end }],
                 })
                 .collect(),
-            gates: [(90, Slots { active: 20_001, max: 20_001 })].into(),
+            limiters: [(90, Slots { active: 20_001, max: 20_001 })].into(),
         };
         assert!(chain(End(usize::MAX)).stuck().iter().all(|stuck| !stuck));
         assert!(chain(Slot(90)).stuck().iter().all(|stuck| !stuck));

@@ -1,24 +1,24 @@
-//! Finds out whether a queue with several gates is empty.
+//! Finds out whether a queue with several limiters is empty.
 //!
-//! A drain reads the gates one after the other. That alone could miss an item:
+//! A drain reads the limiters one after the other. That alone could miss an item:
 //!
-//! * drain: reads the first gate: it is empty;
-//! * item in the second gate: puts another item into the first gate, and completes;
-//! * drain: reads the second gate: it is empty. So the drain misses the item in the first gate.
+//! * drain: reads the first limiter: it is empty;
+//! * item in the second limiter: puts another item into the first limiter, and completes;
+//! * drain: reads the second limiter: it is empty. So the drain misses the item in the first limiter.
 //!
 //! Before that, the drain sets the doors so that only the queue's own items may add items. [`ChainedCount`] counts
-//! what they add, and the drain reads that count before and after the gates. An item that adds another one raises the
-//! count *after* the admission, and *before* it gives up its own slot:
+//! what they add, and the drain reads that count before and after the limiters. An item that adds another one raises
+//! the count *after* the admission, and *before* it gives up its own slot:
 //!
-//! * If the first reading of the count includes an admission, the drain finds the added item in its gate, unless that
-//!   has completed. For this, `admit` releases the count and `load` acquires it.
-//! * If the first reading does not include the admission, and the drain finds all gates empty, then the item that
+//! * If the first reading of the count includes an admission, the drain finds the added item in its limiter, unless
+//!   that has completed. For this, `admit` releases the count and `load` acquires it.
+//! * If the first reading does not include the admission, and the drain finds all limiters empty, then the item that
 //!   added the other one has given up its slot. It had raised the count before. So the second reading of the count is
 //!   higher.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
-use super::gate::GateCell;
+use super::limiter::LimiterCell;
 
 /// The number of items that items of a queue have added while the door was not open to other issuers.
 #[derive(Debug)]
@@ -42,12 +42,12 @@ impl ChainedCount {
     }
 }
 
-/// Returns whether there was a moment at which no item was in flight in these gates. If so, the caller sees what all
+/// Returns whether there was a moment at which no item was in flight in these limiters. If so, the caller sees what all
 /// items did. `chained` returns the sum of the counts of their queues.
 pub(crate) fn were_empty<'a>(
     chained: impl Fn() -> u64,
-    mut gates: impl Iterator<Item = &'a GateCell>,
+    mut limiters: impl Iterator<Item = &'a LimiterCell>,
 ) -> bool {
     let before = chained();
-    gates.all(GateCell::is_empty) && chained() == before
+    limiters.all(LimiterCell::is_empty) && chained() == before
 }

@@ -3,36 +3,36 @@
 //! **The lock.** Everything about tickets happens under one lock: a flush begins; an item takes its ticket and is
 //! admitted; an item with a ticket is listed, or gives its slot up; a count ends. So these steps need no other order.
 //!
-//! **The count.** Items without a ticket come and go without the lock. A flush that counts them turns each gate to
+//! **The count.** Items without a ticket come and go without the lock. A flush that counts them turns each limiter to
 //! *flushing*, and learns in the same step how many items are in flight there. So each item is admitted before that
 //! step, and counted, or after it, and takes a ticket. An item without a ticket that gives its slot up learns in the
-//! same step whether its gate is flushing. If so, it was counted, and it [reports](Unreported::report) afterwards. In
-//! two steps this could happen:
+//! same step whether its limiter is flushing. If so, it was counted, and it [reports](Unreported::report) afterwards.
+//! In two steps this could happen:
 //!
-//! * worker: reads the gate: it is not flushing;
-//! * flusher: turns the gate, and counts the item;
+//! * worker: reads the limiter: it is not flushing;
+//! * flusher: turns the limiter, and counts the item;
 //! * worker: gives the slot up, and does not report. So the count never ends.
 //!
-//! Reports may come before the numbers of all gates are added, and make the count negative. So the count is zero
+//! Reports may come before the numbers of all limiters are added, and make the count negative. So the count is zero
 //! again if, and only if, every counted item has reported. The thread that brings it to zero ends the count.
 //!
-//! **Arrivals.** The step that turns a gate to flushing also returns how many items are coming there. These items
+//! **Arrivals.** The step that turns a limiter to flushing also returns how many items are coming there. These items
 //! must be listed before later ones. So an issuer brings a later item to this cell. The cell holds that item, and
-//! lists it when the earlier ones are listed. While an item is held, its gate counts an item as coming. So no item
+//! lists it when the earlier ones are listed. While an item is held, its limiter counts an item as coming. So no item
 //! gets a slot there ahead of the held one. An item without a ticket is listed without the lock, and learns in that
-//! step that its gate is flushing. Then the flush has found it coming, and its issuer [says](FlushCell::arrived) that
-//! it has arrived. Its run, and the count, may be over by then. So the gates stay flushing until the last such item
-//! has arrived.
+//! step that its limiter is flushing. Then the flush has found it coming, and its issuer [says](FlushCell::arrived)
+//! that it has arrived. Its run, and the count, may be over by then. So the limiters stay flushing until the last such
+//! item has arrived.
 //!
 //! **Former places.** A cancelled item has an entry in flight, for which flushes may wait. If a later submission used
 //! that entry, those flushes would wait for the later submission. So an entry is used again only under the lock, and
 //! only if [no flush waits](FlushCell::with_awaited).
 //!
 //! **Lifetime.** An item that has given its slot up does not keep its queue in place. A count does. The flush takes a
-//! hold of the queue for it before it turns the first gate, and the thread that ends the count gives that hold up.
+//! hold of the queue for it before it turns the first limiter, and the thread that ends the count gives that hold up.
 //! The count does not end before every counted item has reported. So an item may use the queue until it has reported.
 //!
-//! **Order.** Reports release, and the thread that ends the count acquires them. A gate is read with acquire. All
+//! **Order.** Reports release, and the thread that ends the count acquires them. A limiter is read with acquire. All
 //! other steps are under the lock, and a [`Signal`] wakes the flushing thread:
 //!
 //! * worker: runs the item, then reports;
@@ -47,7 +47,7 @@ use crate::policy::locks::Rank;
 use crate::sys::sync::{Arc, AtomicI64, Mutex, Ordering};
 use crate::sys::wait::Until;
 
-use super::gate::GateCell;
+use super::limiter::LimiterCell;
 use super::signal::Signal;
 
 /// The flushes of one queue.
@@ -81,7 +81,7 @@ pub(crate) struct Flush {
 }
 
 /// How many items are listed under the lock before the caller starts those that have a slot. Behind a shut door each
-/// listed item gets a slot, and a gate can count only so many active items.
+/// listed item gets a slot, and a limiter can count only so many active items.
 const LISTED_AT_ONCE: usize = 64;
 
 /// What the caller does after a step under the lock. It keeps the queue in place until it has done that.
@@ -107,25 +107,25 @@ impl<E> FlushCell<E> {
     /// of the queue.
     pub(crate) fn begin<'g>(
         &self,
-        gates: impl Iterator<Item = &'g GateCell> + Clone,
+        limiters: impl Iterator<Item = &'g LimiterCell> + Clone,
         hold: impl FnOnce(),
     ) -> (Option<Flush>, Rest<E>) {
         let mut state = self.state.lock();
         let with_ticket = state.flushes.with_ticket();
-        // Each gate has at least its items with tickets, whose number changes only under the lock. So if the sums are
-        // equal, each gate had no other item when it was read.
-        let finds_more = || gates.clone().map(GateCell::in_flight).sum::<u64>() > with_ticket;
+        // Each limiter has at least its items with tickets, whose number changes only under the lock. So if the sums
+        // are equal, each limiter had no other item when it was read.
+        let finds_more = || limiters.clone().map(LimiterCell::in_flight).sum::<u64>() > with_ticket;
         let finds_more = !state.flushes.gives_tickets() && (state.flushes.has_coming() || finds_more());
         let number = state.flushes.begin(finds_more);
         let mut rest = Rest::new();
         if finds_more {
             hold();
-            let found: Found = gates.clone().map(GateCell::begin_flush).sum();
+            let found: Found = limiters.clone().map(LimiterCell::begin_flush).sum();
             state.flushes.found_coming(found.coming);
             let counted = (found.in_flight - with_ticket) as i64;
             // Acquire: the flusher sees what the items did before they reported, with release.
             if self.unreported.0.fetch_add(counted, Ordering::AcqRel) + counted == 0 {
-                state.end_count(gates, &mut rest);
+                state.end_count(limiters, &mut rest);
             }
         }
         let flush = (state.flushes.over() < number).then(|| state.awaited(number));
@@ -139,17 +139,17 @@ impl<E> FlushCell<E> {
         act(!state.awaited.is_empty())
     }
 
-    /// Adds a gate to the queue by `publish`. The gate has not been used before.
-    pub(crate) fn add_gate(&self, gate: Option<&GateCell>, publish: impl FnOnce()) {
+    /// Adds a limiter to the queue by `publish`. The limiter has not been used before.
+    pub(crate) fn add_limiter(&self, limiter: Option<&LimiterCell>, publish: impl FnOnce()) {
         let state = self.state.lock();
         if state.flushes.gives_tickets() {
-            let found = gate.map(GateCell::begin_flush);
+            let found = limiter.map(LimiterCell::begin_flush);
             debug_assert!(found.is_none_or(|found| found.in_flight == 0));
         }
         publish();
     }
 
-    /// Admits items by `admit` to a gate that was seen flushing, and gives them a ticket. `came` returns the items
+    /// Admits items by `admit` to a limiter that was seen flushing, and gives them a ticket. `came` returns the items
     /// that were admitted.
     #[cold]
     pub(crate) fn admit<A>(
@@ -163,67 +163,67 @@ impl<E> FlushCell<E> {
         (admitted, ticket)
     }
 
-    /// Takes an item with this ticket from its issuer, which its gate told to wait, and lists the items that may be
-    /// listed. `list` puts an item on its gate's list, which keeps the order, calls [`GateCell::list_held`], and
+    /// Takes an item with this ticket from its issuer, which its limiter told to wait, and lists the items that may be
+    /// listed. `list` puts an item on its limiter's list, which keeps the order, calls [`LimiterCell::list_held`], and
     /// returns the item to start, if any.
     #[cold]
     pub(crate) fn bring<'g>(
         &self,
-        (ticket, gate): (Ticket, &GateCell),
+        (ticket, limiter): (Ticket, &LimiterCell),
         item: E,
-        gates: impl Iterator<Item = &'g GateCell>,
+        limiters: impl Iterator<Item = &'g LimiterCell>,
         list: impl FnMut(E) -> Option<E>,
     ) -> Rest<E> {
         let mut state = self.state.lock();
-        gate.hold();
+        limiter.hold();
         state.flushes.bring(ticket, item);
-        state.proceed(gates, list)
+        state.proceed(limiters, list)
     }
 
-    /// Notes that `items` items without a ticket have arrived, which were coming when a flush began, as their gate
+    /// Notes that `items` items without a ticket have arrived, which were coming when a flush began, as their limiter
     /// has told. They are on their list, or were withdrawn. `list` as in [`bring`](Self::bring).
     #[cold]
     pub(crate) fn arrived<'g>(
         &self,
         items: u64,
-        gates: impl Iterator<Item = &'g GateCell>,
+        limiters: impl Iterator<Item = &'g LimiterCell>,
         list: impl FnMut(E) -> Option<E>,
     ) -> Rest<E> {
         let mut state = self.state.lock();
         state.flushes.strike(None, items);
-        state.proceed(gates, list)
+        state.proceed(limiters, list)
     }
 
     /// Lists more items, after a step said that there are some. `list` as in [`bring`](Self::bring).
     #[cold]
     pub(crate) fn list_more<'g>(
         &self,
-        gates: impl Iterator<Item = &'g GateCell>,
+        limiters: impl Iterator<Item = &'g LimiterCell>,
         list: impl FnMut(E) -> Option<E>,
     ) -> Rest<E> {
-        self.state.lock().proceed(gates, list)
+        self.state.lock().proceed(limiters, list)
     }
 
-    /// Takes back an item with a ticket that was told to wait. `leave` takes it out of its gate; `list` as in
+    /// Takes back an item with a ticket that was told to wait. `leave` takes it out of its limiter; `list` as in
     /// [`bring`](Self::bring).
     #[cold]
     pub(crate) fn withdraw<'g, A>(
         &self,
         ticket: Ticket,
         leave: impl FnOnce() -> A,
-        gates: impl Iterator<Item = &'g GateCell>,
+        limiters: impl Iterator<Item = &'g LimiterCell>,
         list: impl FnMut(E) -> Option<E>,
     ) -> (A, Rest<E>) {
         let mut state = self.state.lock();
         let left = leave();
         state.flushes.complete(ticket);
         state.flushes.strike(Some(ticket), 1);
-        let mut rest = state.proceed(gates, list);
+        let mut rest = state.proceed(limiters, list);
         state.find_over(&mut rest);
         (left, rest)
     }
 
-    /// Completes an item with a ticket, which is done or gives its slot up unused. `leave` takes it out of its gate.
+    /// Completes an item with a ticket, which is done or gives its slot up unused. `leave` takes it out of its limiter.
     #[cold]
     pub(crate) fn complete<A>(&self, ticket: Ticket, leave: impl FnOnce() -> A) -> (A, Rest<E>) {
         let mut rest = Rest::new();
@@ -235,9 +235,9 @@ impl<E> FlushCell<E> {
     }
 
     /// Ends the count. Called by the thread whose [`report`](Unreported::report) said so.
-    pub(crate) fn end_count<'g>(&self, gates: impl Iterator<Item = &'g GateCell>) -> Rest<E> {
+    pub(crate) fn end_count<'g>(&self, limiters: impl Iterator<Item = &'g LimiterCell>) -> Rest<E> {
         let mut rest = Rest::new();
-        self.state.lock().end_count(gates, &mut rest);
+        self.state.lock().end_count(limiters, &mut rest);
         rest
     }
 
@@ -260,7 +260,7 @@ impl<E> FlushCell<E> {
 }
 
 impl Unreported {
-    /// Reports that an item without a ticket has left its gate, which is flushing. Returns whether the caller is to
+    /// Reports that an item without a ticket has left its limiter, which is flushing. Returns whether the caller is to
     /// end the count.
     ///
     /// The queue stays in place until the item has reported. After that, a caller that is not told to end the count
@@ -283,9 +283,9 @@ impl<E> State<E> {
         }
     }
 
-    fn end_count<'g>(&mut self, gates: impl Iterator<Item = &'g GateCell>, rest: &mut Rest<E>) {
+    fn end_count<'g>(&mut self, limiters: impl Iterator<Item = &'g LimiterCell>, rest: &mut Rest<E>) {
         self.flushes.counted();
-        self.turn_back(gates);
+        self.turn_back(limiters);
         rest.ends_count = true;
         self.find_over(rest);
     }
@@ -293,7 +293,7 @@ impl<E> State<E> {
     /// Lists the items behind some that are not coming any more.
     fn proceed<'g>(
         &mut self,
-        gates: impl Iterator<Item = &'g GateCell>,
+        limiters: impl Iterator<Item = &'g LimiterCell>,
         mut list: impl FnMut(E) -> Option<E>,
     ) -> Rest<E> {
         let mut rest = Rest::new();
@@ -302,13 +302,13 @@ impl<E> State<E> {
             rest.started.extend(list(item));
         }
         rest.lists_more = self.flushes.has_arrivals();
-        self.turn_back(gates);
+        self.turn_back(limiters);
         rest
     }
 
-    fn turn_back<'g>(&mut self, gates: impl Iterator<Item = &'g GateCell>) {
+    fn turn_back<'g>(&mut self, limiters: impl Iterator<Item = &'g LimiterCell>) {
         if self.flushes.needs_no_more_tickets() {
-            gates.for_each(GateCell::end_flush);
+            limiters.for_each(LimiterCell::end_flush);
         }
     }
 

@@ -1,5 +1,5 @@
 //! The count of holds, which keep a queue in place. There is one hold for all its handles together, one for each
-//! closed gate with an item in flight, one for each pin, one for the count of a flush, and one for an item with a
+//! closed limiter with an item in flight, one for each pin, one for the count of a flush, and one for an item with a
 //! ticket while it leaves.
 //!
 //! A thread that has a hold can take another one. A thread without a hold finds the queue in its register. The queue

@@ -109,15 +109,15 @@ impl ExecutorInner {
     fn give_up(&self, queues: &[Pin]) {
         // All pools are abandoned before any entry is given up: entries that a marker releases go to another pool.
         // And pools come before waiting lists: behind a shut door, an item that is listed late goes to a pool at
-        // once, and counts as active until it is given up there. There may be so many of them that the gate can
+        // once, and counts as active until it is given up there. There may be so many of them that the limiter can
         // count none of the waiting items as active.
         let pools = self.upkeep.pools.all();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);
         pools.iter().for_each(|pool| pool.give_up_worklist());
-        for gate in queues.iter().flat_map(|queue| queue.gates()) {
-            while gate.cell.recall() {
-                give_up(gate.first_waiting());
+        for limiter in queues.iter().flat_map(|queue| queue.limiters()) {
+            while limiter.cell.recall() {
+                give_up(limiter.first_waiting());
             }
         }
     }
@@ -126,7 +126,7 @@ impl ExecutorInner {
 impl Queue {
     /// Returns what was not finished, and sets the number of given-up timers to zero.
     fn remains(&self) -> QueueRemains {
-        let left = self.given_up.beside(self.gates().map(|gate| &*gate.cell));
+        let left = self.given_up.beside(self.limiters().map(|limiter| &*limiter.cell));
         QueueRemains {
             name: self.name().to_owned(),
             dropped: left.given_up as usize,

@@ -128,7 +128,7 @@ impl Queue {
             // One by one if traced: a subscriber, which is user code, is called between an admission and its push.
             let is_traced = trace::listens();
             let at_once = if is_traced { 1 } else { items.len() - queued };
-            let pass = self.admit_many(shard.gate(), at_once).map_err(|error| (queued, error))?;
+            let pass = self.admit_many(shard.limiter(), at_once).map_err(|error| (queued, error))?;
             let behind = queued + pass.admitted.items();
             let admitted_items = &items[queued..behind];
             if is_traced {
@@ -173,7 +173,7 @@ impl Queue {
     }
 }
 
-/// Pushes the entries of items that were admitted to the shard's gate: to the worklist, or to the waiting list.
+/// Pushes the entries of items that were admitted to the shard's limiter: to the worklist, or to the waiting list.
 fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
     let entry = |item: &NonNull<Header>| Entry::new(*item, shard, pass.ticket, false);
     let mut kick = Kick::default();
@@ -187,13 +187,13 @@ fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
     if waiting.is_empty() {
         return;
     }
-    let gate = shard.gate();
+    let limiter = shard.limiter();
     let entries = waiting.iter().map(entry).inspect(|entry| entry.stamp(&shard.timing));
     if pass.ticket.is_some() {
         return entries.for_each(|entry| shard.put(entry, false));
     }
-    entries.for_each(|entry| gate.push_waiting(entry));
-    shard.arrived(gate.list_many(waiting.len(), route::submit));
+    entries.for_each(|entry| limiter.push_waiting(entry));
+    shard.arrived(limiter.list_many(waiting.len(), route::submit));
 }
 
 /// Pushes and traces the entries one by one.

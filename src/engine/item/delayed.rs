@@ -45,7 +45,7 @@ impl Queue {
         }
         let slot = queue.executor.placement.slot_for(place);
         let shard = queue.shard(slot);
-        if let Err(error) = queue.may_arm(shard.gate(), false) {
+        if let Err(error) = queue.may_arm(shard.limiter(), false) {
             return Err((error, function));
         }
         let (item, mut raw) = one_shot::make(function, shard.lane(), queue.executor.origin);
@@ -67,11 +67,11 @@ impl Queue {
     /// that ends the queue shuts its doors, and takes its timers off the map afterwards. So if the door was open
     /// after the timer was armed, that thread finds the timer. Otherwise one of the two threads takes it.
     pub(crate) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
-        let gate = self.shard(slot).gate();
-        if gate.cell.load().door() != Door::Shut {
+        let limiter = self.shard(slot).limiter();
+        if limiter.cell.load().door() != Door::Shut {
             return None;
         }
-        let error = self.may_revive(gate).err()?;
+        let error = self.may_revive(limiter).err()?;
         Some((error, name.take()?))
     }
 
@@ -90,7 +90,7 @@ impl Queue {
         let queue = handle.queue();
         let slot = queue.executor.placement.slot_for(place);
         let shard = queue.shard(slot);
-        queue.may_arm(shard.gate(), after.is_zero())?;
+        queue.may_arm(shard.limiter(), after.is_zero())?;
         let room = queue.room_to_arm(shard, work, after.is_zero(), again)?;
         let timer = Timer {
             what: Later::Work(work.clone()),
@@ -143,7 +143,7 @@ impl Queue {
         let needed = shard.with_target(work.cell.load(), room);
         let is_there = match needed {
             Room::None => true,
-            _ if shard.gate().cell.is_full() => false,
+            _ if shard.limiter().cell.is_full() => false,
             Room::Left => self.has_room(),
             Room::Place => self.becomes_pending(),
         };
@@ -159,7 +159,7 @@ impl Queue {
     pub(crate) fn fired(&self, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
         let Some(slot) = due.as_ref().map(|timer| timer.slot) else { return };
         let shard = self.shard(slot);
-        let Some(pass) = self.admit_fired(shard.gate(), due, name) else { return };
+        let Some(pass) = self.admit_fired(shard.limiter(), due, name) else { return };
         match kept {
             // From here on the place is the item's.
             Some(kept) => std::mem::forget(kept),

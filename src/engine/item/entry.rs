@@ -88,8 +88,9 @@ impl<'worker> ByWorker<'worker> {
 /// One submission of an item, on a worklist, on a waiting list, or with a worker.
 ///
 /// An entry owns its share of the item (a reference of a reusable one, the entry bit of a one-shot), and counts as
-/// in flight in its shard's gate, which keeps the shard and the queue in memory. It is never dropped, but executed or
-/// completed. A marker (see `queue::route`) is an entry without an item; it counts in no gate, and has a pin of the queue.
+/// in flight in its shard's limiter, which keeps the shard and the queue in memory. It is never dropped, but executed
+/// or completed. A marker (see `queue::route`) is an entry without an item; it counts in no limiter, and has a pin of
+/// the queue.
 #[derive(Debug)]
 pub(crate) struct Entry {
     item: NonNull<Header>,

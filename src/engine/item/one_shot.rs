@@ -22,7 +22,7 @@ use crate::policy::one_shot::{Finish, Take};
 use crate::protocol::one_shot::OneShotCell;
 use crate::sys::fork::Origin;
 
-use crate::engine::queue::shard::Gate;
+use crate::engine::queue::shard::Limiter;
 use crate::engine::user_code::contain;
 use crate::engine::worker::worker_thread::WorkerThread;
 
@@ -76,13 +76,17 @@ enum Stage<F, T, O> {
 
 /// Makes a cell. Returns the entry's side of it, and its handle.
 #[inline]
-pub(crate) fn make<F, T>(function: F, gate: *const Gate, origin: Origin) -> (NonNull<Header>, RawHandle<T>)
+pub(crate) fn make<F, T>(
+    function: F,
+    limiter: *const Limiter,
+    origin: Origin,
+) -> (NonNull<Header>, RawHandle<T>)
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
     // SAFETY: neither closure nor result borrows anything.
-    unsafe { make_owned(function, gate, origin, Nobody) }
+    unsafe { make_owned(function, limiter, origin, Nobody) }
 }
 
 /// Makes a cell for an item that has an owner.
@@ -94,7 +98,7 @@ where
 #[inline]
 pub(crate) unsafe fn make_owned<F, T, O>(
     function: F,
-    gate: *const Gate,
+    limiter: *const Limiter,
     origin: Origin,
     owner: O,
 ) -> (NonNull<Header>, RawHandle<T>)
@@ -104,7 +108,7 @@ where
     O: Owner,
 {
     let cell = make_cell::<F, T, O>(function, owner, OneShotCell::new());
-    (cell.cast(), RawHandle::new(cell, operations::<F, T, O>(), gate, origin))
+    (cell.cast(), RawHandle::new(cell, operations::<F, T, O>(), limiter, origin))
 }
 
 /// Makes a cell that has no handle. The worker that makes the result also drops it, so the result need not be `Send`.

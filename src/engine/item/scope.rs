@@ -23,7 +23,7 @@ use std::sync::Arc;
 use crate::protocol::scope::ScopeCell;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 
-use crate::engine::queue::shard::Gate;
+use crate::engine::queue::shard::Limiter;
 use crate::engine::queue::workqueue::QueueHandle;
 use crate::engine::refusal::QueueError;
 
@@ -80,7 +80,7 @@ pub(crate) struct Tally {
     roll: Roll,
     /// The address of the lane that the item which opened the scope has for itself: no item of the scope can run there.
     /// 0 if there is none.
-    closed_gate: usize,
+    closed_limiter: usize,
     /// How many items were dropped without a run, but not cancelled by their handle. It may be below zero for a moment.
     dropped: AtomicUsize,
     /// How many items panicked and were not joined. It may be below zero for a moment: a join may be faster than the
@@ -149,8 +149,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         T: Send + 'scope,
     {
         let queue = self.queue.queue();
-        let make = |function, lane: *const Gate| {
-            if lane.addr() == self.tally.closed_gate {
+        let make = |function, lane: *const Limiter| {
+            if lane.addr() == self.tally.closed_limiter {
                 return Err((QueueError::WouldDeadlock, function));
             }
             let number = self.tally.roll.enlist(lane);
@@ -196,7 +196,7 @@ impl Tally {
         Self {
             cell: ScopeCell::new(),
             roll: Roll::default(),
-            closed_gate: held.map_or(0, |current| current.gate.addr()),
+            closed_limiter: held.map_or(0, |current| current.limiter.addr()),
             dropped: AtomicUsize::new(0),
             panics: AtomicUsize::new(0),
             first_panic: Mutex::new(None),

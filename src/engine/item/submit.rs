@@ -7,7 +7,7 @@ use crate::protocol::item::Queued;
 
 use crate::engine::queue::admission::Pass;
 use crate::engine::queue::route;
-use crate::engine::queue::shard::{Gate, Shard};
+use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::QueueError;
 use crate::engine::trace;
@@ -47,7 +47,7 @@ impl Queue {
         &self,
         place: Place,
         function: F,
-        make: impl FnOnce(F, *const Gate) -> Result<(NonNull<Header>, H), (QueueError, F)>,
+        make: impl FnOnce(F, *const Limiter) -> Result<(NonNull<Header>, H), (QueueError, F)>,
     ) -> Result<H, (QueueError, F)> {
         if self.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
@@ -56,11 +56,11 @@ impl Queue {
             return Err((QueueError::Full, function));
         }
         let shard = self.shard(self.executor.placement.slot_for(place));
-        if shard.gate().cell.is_full() {
+        if shard.limiter().cell.is_full() {
             self.left_pending();
             return Err((QueueError::Full, function));
         }
-        let pass = match self.admit(shard.gate()) {
+        let pass = match self.admit(shard.limiter()) {
             Ok(pass) => pass,
             Err(error) => {
                 self.left_pending();
@@ -75,7 +75,7 @@ impl Queue {
 
     /// Queues a reusable item. Returns false if it was pending already.
     ///
-    /// The item is counted in the gate before it is marked pending. So a flush that begins after the item was seen
+    /// The item is counted in the limiter before it is marked pending. So a flush that begins after the item was seen
     /// pending waits for it.
     #[inline]
     pub(crate) fn queue(&self, place: Place, work: &WorkHandle) -> Result<bool, QueueError> {
@@ -102,11 +102,11 @@ impl Queue {
                 return answer;
             }
         }
-        if shard.gate().cell.is_full() || !self.becomes_pending() {
+        if shard.limiter().cell.is_full() || !self.becomes_pending() {
             // If another thread has queued the item meanwhile, it needs no room.
             return self.queue_without_entry(shard, work).unwrap_or(Err(QueueError::Full));
         }
-        let pass = match self.admit(shard.gate()) {
+        let pass = match self.admit(shard.limiter()) {
             Ok(pass) => pass,
             Err(error) => {
                 self.left_pending();
@@ -136,7 +136,7 @@ impl Queue {
     /// others.
     fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Result<bool, QueueError>> {
         let queue = |target| work.cell.queue_without_entry(target);
-        match self.may_revive(shard.gate()) {
+        match self.may_revive(shard.limiter()) {
             Ok(()) => {
                 let state = work.cell.load();
                 let queued = if state.is_pending() {
@@ -157,9 +157,9 @@ impl Queue {
     #[cold]
     pub(super) fn take_back(&self, shard: &Shard, pass: Pass) {
         self.left_pending();
-        let gate = shard.gate();
-        if self.give_back(gate, pass) == Slot::Handed {
-            route::submit(gate.next_active());
+        let limiter = shard.limiter();
+        if self.give_back(limiter, pass) == Slot::Handed {
+            route::submit(limiter.next_active());
         }
     }
 }

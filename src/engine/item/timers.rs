@@ -1,7 +1,7 @@
 //! Timers, which queue items later. Each executor has one ordered map of deadlines, and its manager fires the timers.
 //!
 //! An armed timer owns a handle of its queue and a share of its item, so both stay until it fires or is cancelled.
-//! It is not a submission: no gate counts it, and no flush waits for it.
+//! It is not a submission: no limiter counts it, and no flush waits for it.
 //!
 //! The map has a lock of its own. A timer that is due before all others wakes the manager; the others cost no system
 //! call. A thread that fires a timer and one that cancels it compete for the map's entry. If the item is reusable,
@@ -18,7 +18,7 @@ use crate::sys::clock;
 use crate::sys::sync::Mutex;
 
 use crate::engine::manager::inbox::ManagerHandle;
-use crate::engine::queue::shard::Gate;
+use crate::engine::queue::shard::Limiter;
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::user_code::{contain, destroy};
 
@@ -121,7 +121,7 @@ impl TimerName {
     }
 
     /// Returns the lane of its item, unless the timer was taken off the map. An address to compare with.
-    pub(crate) fn lane(&self) -> Option<*const Gate> {
+    pub(crate) fn lane(&self) -> Option<*const Limiter> {
         let map = self.timers.map.lock();
         let (queue, slot) = map.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.slot))?;
         drop(map);

@@ -1,30 +1,30 @@
-//! Admission, waiting and completion: how an item comes into its gate, waits there for a slot, and leaves.
+//! Admission, waiting and completion: how an item comes into its limiter, waits there for a slot, and leaves.
 //!
-//! 1. [`Queue::admit`] counts the item, in one read-modify-write of the gate's word. Below `max_active` the item has a
-//!    slot. Otherwise it waits.
-//! 2. [`Shard::wait`] puts the item's entry on the gate's waiting list, and counts it as listed.
-//! 3. [`complete`] takes the item out of the gate, and passes its slot on to the first entry of the list.
+//! 1. [`Queue::admit`] counts the item, in one read-modify-write of the limiter's word. Below `max_active` the item has
+//!    a slot. Otherwise it waits.
+//! 2. [`Shard::wait`] puts the item's entry on the limiter's waiting list, and counts it as listed.
+//! 3. [`complete`] takes the item out of the limiter, and passes its slot on to the first entry of the list.
 //!
 //! While a flush of the queue counts or waits, each of these steps has a second form, under the lock of the queue's
-//! flushes: see `flush`. A gate whose door is not open asks `drain` which callers it lets in.
-#![allow(unsafe_code, reason = "an item that leaves its gate may be the last user of its queue")]
+//! flushes: see `flush`. A limiter whose door is not open asks `drain` which callers it lets in.
+#![allow(unsafe_code, reason = "an item that leaves its limiter may be the last user of its queue")]
 
 use std::ptr::NonNull;
 
 use crate::policy::admission::{AdmitMany, Admitted, Arrived, Door, NotAdmitted, Slot};
 use crate::policy::flush::Ticket;
 use crate::protocol::flush::Rest;
-use crate::protocol::gate::{Came, GateCell, Left};
+use crate::protocol::limiter::{Came, Left, LimiterCell};
 
 use crate::engine::item::entry::Entry;
 use crate::engine::refusal::QueueError;
 use crate::engine::trace;
 
 use super::route;
-use super::shard::{Gate, Shard};
+use super::shard::{Limiter, Shard};
 use super::workqueue::Queue;
 
-/// The admission of an item to a gate.
+/// The admission of an item to a limiter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pass {
     pub(crate) ticket: Option<Ticket>,
@@ -46,32 +46,32 @@ impl BatchPass {
 }
 
 impl Queue {
-    /// Admits an item to a gate.
+    /// Admits an item to a limiter.
     #[inline]
-    pub(crate) fn admit(&self, gate: &Gate) -> Result<Pass, QueueError> {
-        match gate.cell.admit() {
+    pub(crate) fn admit(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
+        match limiter.cell.admit() {
             Came::Started => Ok(Pass { ticket: None, has_slot: true }),
             Came::Waits => Ok(Pass { ticket: None, has_slot: false }),
-            Came::Flushing | Came::Not(_) => self.admit_otherwise(gate),
+            Came::Flushing | Came::Not(_) => self.admit_otherwise(limiter),
         }
     }
 
     /// A function of its own, to keep the common path short.
     #[cold]
-    fn admit_otherwise(&self, gate: &Gate) -> Result<Pass, QueueError> {
-        match self.pass(gate, false) {
+    fn admit_otherwise(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
+        match self.pass(limiter, false) {
             Ok(pass) => Ok(pass),
-            Err(NotAdmitted::Door) => self.admit_chained(gate),
+            Err(NotAdmitted::Door) => self.admit_chained(limiter),
             Err(NotAdmitted::Full) => Err(QueueError::Full),
         }
     }
 
-    /// Admits an item, if the gate lets it in. `chained`: the item continues work that is in flight.
-    pub(crate) fn pass(&self, gate: &Gate, chained: bool) -> Result<Pass, NotAdmitted> {
-        let came = if chained { gate.cell.admit_chained() } else { gate.cell.admit() };
+    /// Admits an item, if the limiter lets it in. `chained`: the item continues work that is in flight.
+    pub(crate) fn pass(&self, limiter: &Limiter, chained: bool) -> Result<Pass, NotAdmitted> {
+        let came = if chained { limiter.cell.admit_chained() } else { limiter.cell.admit() };
         let (came, ticket) = match came {
             Came::Flushing => {
-                self.flush.admit(|| gate.cell.admit_beside_flush(chained), |came| came.admitted())
+                self.flush.admit(|| limiter.cell.admit_beside_flush(chained), |came| came.admitted())
             }
             came => (came, None),
         };
@@ -79,26 +79,26 @@ impl Queue {
             Came::Started => Ok(Pass { ticket, has_slot: true }),
             Came::Waits => Ok(Pass { ticket, has_slot: false }),
             Came::Not(reason) => Err(reason),
-            Came::Flushing => unreachable!("a gate asks for the lock of the flushes while it is held"),
+            Came::Flushing => unreachable!("a limiter asks for the lock of the flushes while it is held"),
         }
     }
 
     /// Admits up to `items` items, at least one: as many as there is room for, and as fit into one step. The first
     /// ones have slots; the others go to the waiting list.
-    pub(crate) fn admit_many(&self, gate: &Gate, items: usize) -> Result<BatchPass, QueueError> {
+    pub(crate) fn admit_many(&self, limiter: &Limiter, items: usize) -> Result<BatchPass, QueueError> {
         // A door that is not open admits one item at a time, if any. So only one place is taken: other issuers
         // may need the others.
-        let items = if gate.cell.load().door() == Door::Open { items } else { 1 };
+        let items = if limiter.cell.load().door() == Door::Open { items } else { 1 };
         let room = self.become_pending(items);
         if room == 0 {
             return Err(QueueError::Full);
         }
-        let admitted = match gate.cell.is_full() {
+        let admitted = match limiter.cell.is_full() {
             true => Err(QueueError::Full),
-            false => match self.pass_many(gate, room) {
+            false => match self.pass_many(limiter, room) {
                 Ok(admitted) => Ok(admitted),
                 // The door is not open, so one item comes.
-                Err(NotAdmitted::Door) => self.admit_chained(gate).map(BatchPass::one),
+                Err(NotAdmitted::Door) => self.admit_chained(limiter).map(BatchPass::one),
                 Err(NotAdmitted::Full) => Err(QueueError::Full),
             },
         };
@@ -110,10 +110,10 @@ impl Queue {
     }
 
     /// Admits as many of these items as fit into one step, but at least one.
-    pub(crate) fn pass_many(&self, gate: &Gate, items: usize) -> Result<BatchPass, NotAdmitted> {
-        let (answer, ticket) = match gate.cell.admit_many(items) {
+    pub(crate) fn pass_many(&self, limiter: &Limiter, items: usize) -> Result<BatchPass, NotAdmitted> {
+        let (answer, ticket) = match limiter.cell.admit_many(items) {
             AdmitMany::Flushing => self.flush.admit(
-                || gate.cell.admit_many_beside_flush(items),
+                || limiter.cell.admit_many_beside_flush(items),
                 |answer| if let AdmitMany::In(admitted) = answer { Some(*admitted) } else { None },
             ),
             answer => (answer, None),
@@ -122,21 +122,23 @@ impl Queue {
             AdmitMany::In(admitted) => Ok(BatchPass { ticket, admitted }),
             AdmitMany::Refused => Err(NotAdmitted::Door),
             AdmitMany::Full => Err(NotAdmitted::Full),
-            AdmitMany::Flushing => unreachable!("a gate asks for the lock of the flushes while it is held"),
+            AdmitMany::Flushing => {
+                unreachable!("a limiter asks for the lock of the flushes while it is held")
+            }
         }
     }
 
     /// Undoes the admission of an item that is not queued after all. Returns what becomes of its slot. The caller has a
     /// handle.
     #[cold]
-    pub(crate) fn give_back(&self, gate: &Gate, pass: Pass) -> Slot {
+    pub(crate) fn give_back(&self, limiter: &Limiter, pass: Pass) -> Slot {
         match pass.ticket {
             _ if pass.has_slot => {
                 // SAFETY: the caller keeps the queue in memory.
-                unsafe { leave_gate(self.this(), &gate.cell, pass.ticket, GateCell::complete) }
+                unsafe { leave_limiter(self.this(), &limiter.cell, pass.ticket, LimiterCell::complete) }
             }
             None => {
-                let left = gate.cell.withdraw();
+                let left = limiter.cell.withdraw();
                 if left.was_counted {
                     // SAFETY: the item was counted, and this is its only report.
                     unsafe { report(self.this()) };
@@ -145,8 +147,8 @@ impl Queue {
                 left.slot
             }
             Some(ticket) => {
-                let leave = || gate.cell.withdraw();
-                let (left, rest) = self.flush.withdraw(ticket, leave, self.gate_cells(), list);
+                let leave = || limiter.cell.withdraw();
+                let (left, rest) = self.flush.withdraw(ticket, leave, self.limiter_cells(), list);
                 // SAFETY: the caller keeps the queue in memory.
                 unsafe { settle(self.this(), rest) };
                 left.slot
@@ -158,25 +160,25 @@ impl Queue {
     /// not queued after all. The caller has a handle.
     #[cold]
     fn arrived(&self, items: usize) {
-        let rest = self.flush.arrived(items as u64, self.gate_cells(), list);
+        let rest = self.flush.arrived(items as u64, self.limiter_cells(), list);
         // SAFETY: the caller keeps the queue in memory.
         unsafe { settle(self.this(), rest) };
     }
 
-    pub(super) fn gate_cells(&self) -> impl Iterator<Item = &GateCell> + Clone {
-        self.gates().map(|gate| &*gate.cell)
+    pub(super) fn limiter_cells(&self) -> impl Iterator<Item = &LimiterCell> + Clone {
+        self.limiters().map(|limiter| &*limiter.cell)
     }
 }
 
 impl Shard {
-    /// Puts an entry that was admitted to wait on the gate's list. The caller has a handle of the queue.
+    /// Puts an entry that was admitted to wait on the limiter's list. The caller has a handle of the queue.
     pub(crate) fn wait(&self, entry: Entry) {
         if entry.has_ticket() {
             return self.bring(entry);
         }
-        let gate = self.gate();
-        gate.push_waiting(entry);
-        let listed = gate.cell.list();
+        let limiter = self.limiter();
+        limiter.push_waiting(entry);
+        let listed = limiter.cell.list();
         if listed.handed {
             self.start_first_waiting();
         }
@@ -188,15 +190,15 @@ impl Shard {
     /// A function of its own, to keep the common path short.
     #[cold]
     fn start_first_waiting(&self) {
-        route::submit(self.gate().next_active());
+        route::submit(self.limiter().next_active());
     }
 
     /// Passes an entry with a ticket to the flushes, which list it as soon as all earlier items are listed.
     #[cold]
     fn bring(&self, entry: Entry) {
         let Some(ticket) = entry.ticket() else { return };
-        let (queue, gate) = (self.queue(), &self.gate().cell);
-        let rest = queue.flush.bring((ticket, gate), entry, queue.gate_cells(), list);
+        let (queue, limiter) = (self.queue(), &self.limiter().cell);
+        let rest = queue.flush.bring((ticket, limiter), entry, queue.limiter_cells(), list);
         // SAFETY: the caller keeps the queue in memory.
         unsafe { settle(queue.this(), rest) };
     }
@@ -210,7 +212,7 @@ impl Shard {
     }
 }
 
-impl Gate {
+impl Limiter {
     /// Counts this many entries as listed, which the caller has put on the list and which have no tickets. Calls
     /// `start` with each entry that is to be started. Returns how many of the caller's entries a flush had found on
     /// their way to the list. The caller has a handle of the queue.
@@ -234,13 +236,13 @@ impl Gate {
     }
 }
 
-/// Puts an entry on its gate's list, under the lock of the flushes. Returns the entry to start, if any.
+/// Puts an entry on its limiter's list, under the lock of the flushes. Returns the entry to start, if any.
 fn list(entry: Entry) -> Option<Entry> {
     let shard: *const Shard = entry.shard();
     // SAFETY: the thread that has the lock keeps the queue in memory, and the queue its shards.
-    let gate = unsafe { &*shard }.gate();
-    gate.push_waiting(entry);
-    gate.cell.list_held().then(|| gate.first_waiting())
+    let limiter = unsafe { &*shard }.limiter();
+    limiter.push_waiting(entry);
+    limiter.cell.list_held().then(|| limiter.first_waiting())
 }
 
 /// Completes an entry, run or not: tells the flushes, hands the slot on, and may free the queue. Returns the entry
@@ -249,13 +251,13 @@ fn list(entry: Entry) -> Option<Entry> {
 pub(crate) fn complete(entry: Entry) -> Option<Entry> {
     let shard = entry.shard();
     let queue = shard.queue;
-    let gate = shard.gate();
-    // SAFETY: the entry is in flight in this gate until here.
-    let next = match unsafe { leave_gate(queue, &gate.cell, entry.ticket(), GateCell::complete) } {
-        Slot::Handed => Some(gate.next_active()),
+    let limiter = shard.limiter();
+    // SAFETY: the entry is in flight in this limiter until here.
+    let next = match unsafe { leave_limiter(queue, &limiter.cell, entry.ticket(), LimiterCell::complete) } {
+        Slot::Handed => Some(limiter.next_active()),
         Slot::Free => None,
         Slot::Last => {
-            // SAFETY: the gate is closed, and its last entry gives up its hold.
+            // SAFETY: the limiter is closed, and its last entry gives up its hold.
             unsafe { Queue::let_go(queue) };
             None
         }
@@ -264,22 +266,23 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
     next
 }
 
-/// Takes an item out of its gate by `leave`, and tells the flushes that wait for it. Returns what becomes of its slot.
+/// Takes an item out of its limiter by `leave`, and tells the flushes that wait for it. Returns what becomes of its
+/// slot.
 ///
 /// # Safety
 ///
-/// The item was admitted to this gate of the queue, with this ticket. Afterwards the item keeps the queue in memory
-/// only if its slot was handed on, or if it was the last one of a closed gate.
+/// The item was admitted to this limiter of the queue, with this ticket. Afterwards the item keeps the queue in memory
+/// only if its slot was handed on, or if it was the last one of a closed limiter.
 #[inline]
-pub(crate) unsafe fn leave_gate(
+pub(crate) unsafe fn leave_limiter(
     queue: NonNull<Queue>,
-    gate: &GateCell,
+    limiter: &LimiterCell,
     ticket: Option<Ticket>,
-    leave: impl FnOnce(&GateCell) -> Left,
+    leave: impl FnOnce(&LimiterCell) -> Left,
 ) -> Slot {
     match ticket {
         None => {
-            let left = leave(gate);
+            let left = leave(limiter);
             if left.was_counted {
                 // SAFETY: the item was counted, and this is its only report.
                 unsafe { report(queue) };
@@ -287,25 +290,25 @@ pub(crate) unsafe fn leave_gate(
             left.slot
         }
         // SAFETY: the caller promises it.
-        Some(ticket) => unsafe { leave_with_ticket(queue, gate, ticket, leave) },
+        Some(ticket) => unsafe { leave_with_ticket(queue, limiter, ticket, leave) },
     }
 }
 
 /// # Safety
 ///
-/// As of [`leave_gate`].
+/// As of [`leave_limiter`].
 #[cold]
 unsafe fn leave_with_ticket(
     queue: NonNull<Queue>,
-    gate: &GateCell,
+    limiter: &LimiterCell,
     ticket: Ticket,
-    leave: impl FnOnce(&GateCell) -> Left,
+    leave: impl FnOnce(&LimiterCell) -> Left,
 ) -> Slot {
-    // SAFETY: the item keeps the queue in memory until it has left the gate. The lock is released after that; until
+    // SAFETY: the item keeps the queue in memory until it has left the limiter. The lock is released after that; until
     // then the hold that is taken here keeps the queue.
     let queue = unsafe { queue.as_ref() }.held();
     // SAFETY: the hold keeps the queue.
-    let (left, rest) = unsafe { queue.as_ref() }.flush.complete(ticket, || leave(gate));
+    let (left, rest) = unsafe { queue.as_ref() }.flush.complete(ticket, || leave(limiter));
     debug_assert!(!rest.ends_count, "an item with a ticket is not counted");
     rest.wake();
     // SAFETY: this gives up the hold from above.
@@ -313,7 +316,7 @@ unsafe fn leave_with_ticket(
     left.slot
 }
 
-/// Reports that a counted item has left its gate. The last report ends the count.
+/// Reports that a counted item has left its limiter. The last report ends the count.
 ///
 /// # Safety
 ///
@@ -324,7 +327,7 @@ unsafe fn report(queue: NonNull<Queue>) {
     // the call returns; but the call refers to one atomic word only.
     if unsafe { queue.as_ref() }.flush.unreported.report() {
         // SAFETY: only this thread ends the count.
-        let rest = unsafe { queue.as_ref().flush.end_count(queue.as_ref().gate_cells()) };
+        let rest = unsafe { queue.as_ref().flush.end_count(queue.as_ref().limiter_cells()) };
         // SAFETY: the hold of the count keeps the queue in memory.
         unsafe { settle(queue, rest) };
     }
@@ -350,7 +353,7 @@ pub(super) unsafe fn settle(queue: NonNull<Queue>, mut rest: Rest<Entry>) {
         }
         // SAFETY: the caller promises it.
         let queue = unsafe { queue.as_ref() };
-        rest = queue.flush.list_more(queue.gate_cells(), list);
+        rest = queue.flush.list_more(queue.limiter_cells(), list);
     }
     if ends_count {
         // SAFETY: this gives up the hold of the count, which ends once.

@@ -16,17 +16,17 @@ use crate::engine::worker::worker_thread;
 
 use super::admission::Pass;
 use super::register::Pin;
-use super::shard::Gate;
+use super::shard::Limiter;
 use super::workqueue::Queue;
 
 impl Queue {
     #[cold]
-    pub(super) fn admit_chained(&self, gate: &Gate) -> Result<Pass, QueueError> {
+    pub(super) fn admit_chained(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         loop {
-            // The answer may be out of date a moment later. Then the gate refuses, and the loop asks again.
+            // The answer may be out of date a moment later. Then the limiter refuses, and the loop asks again.
             let is_chained = self.answer(self.caller())? == Door::Chained;
             // The calling item, if there is one, has not ended yet, as `protocol::drain` demands.
-            match self.chained.admit(|| self.pass(gate, is_chained)) {
+            match self.chained.admit(|| self.pass(limiter, is_chained)) {
                 Ok(pass) => return Ok(pass),
                 Err(NotAdmitted::Full) => return Err(QueueError::Full),
                 Err(NotAdmitted::Door) => {}
@@ -65,8 +65,8 @@ impl Queue {
     /// Checks that the caller may submit an item by a cancelled entry that lies on a list. The entry is in flight, so a
     /// thread that drains the queue waits for it, even if the answer is out of date when it is used.
     #[inline]
-    pub(crate) fn may_revive(&self, gate: &Gate) -> Result<(), QueueError> {
-        match gate.cell.load().door() {
+    pub(crate) fn may_revive(&self, limiter: &Limiter) -> Result<(), QueueError> {
+        match limiter.cell.load().door() {
             Door::Open => Ok(()),
             _ => self.answer(self.caller()).map(|_door| ()),
         }
@@ -75,8 +75,8 @@ impl Queue {
     /// Checks that the caller may arm a timer. It may while the queue is drained, since a timer that fires too early
     /// is held, unless the timer fires at once (`now`).
     #[inline]
-    pub(crate) fn may_arm(&self, gate: &Gate, now: bool) -> Result<(), QueueError> {
-        match self.may_revive(gate) {
+    pub(crate) fn may_arm(&self, limiter: &Limiter, now: bool) -> Result<(), QueueError> {
+        match self.may_revive(limiter) {
             Err(QueueError::Draining) if !now => Ok(()),
             answer => answer,
         }
@@ -85,9 +85,14 @@ impl Queue {
     /// Admits the item of a timer that has fired. Otherwise takes the timer out of `due` and returns `None`: if the
     /// queue is drained, the timer is held until that ends; if the queue has ended, or can count no more items, the
     /// timer is given up. (Issuers are refused at half of the items that can be counted.)
-    pub(crate) fn admit_fired(&self, gate: &Gate, due: &mut Option<Timer>, name: &TimerName) -> Option<Pass> {
+    pub(crate) fn admit_fired(
+        &self,
+        limiter: &Limiter,
+        due: &mut Option<Timer>,
+        name: &TimerName,
+    ) -> Option<Pass> {
         loop {
-            match self.admit(gate) {
+            match self.admit(limiter) {
                 Ok(pass) => return Some(pass),
                 Err(QueueError::Draining) => {
                     let caller = self.caller();
@@ -182,7 +187,10 @@ impl Queue {
 
     fn were_empty(queues: &[impl AsRef<Self>]) -> bool {
         let chained = || queues.iter().map(|queue| queue.as_ref().chained.load()).fold(0, u64::wrapping_add);
-        were_empty(chained, queues.iter().flat_map(|queue| queue.as_ref().gates()).map(|gate| &*gate.cell))
+        were_empty(
+            chained,
+            queues.iter().flat_map(|queue| queue.as_ref().limiters()).map(|limiter| &*limiter.cell),
+        )
     }
 }
 

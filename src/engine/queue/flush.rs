@@ -20,7 +20,7 @@
 //!
 //! This cannot be avoided. The item's state decides which submission is the first one, and does not show the
 //! admission. Nor can the run wait for the first thread, which may never go on.
-#![allow(unsafe_code, reason = "an item that leaves its gate may be the last user of its queue")]
+#![allow(unsafe_code, reason = "an item that leaves its limiter may be the last user of its queue")]
 
 use crate::sys::wait::Until;
 
@@ -37,7 +37,7 @@ impl Queue {
         waits::check_origin(self.executor.origin)?;
         waits::check_queue(self)?;
         waits::check_rescuers(self);
-        let (flush, rest) = self.flush.begin(self.gate_cells(), || _ = self.held());
+        let (flush, rest) = self.flush.begin(self.limiter_cells(), || _ = self.held());
         // SAFETY: the caller keeps the queue in memory.
         unsafe { settle(self.this(), rest) };
         let Some(flush) = flush else { return Ok(()) };

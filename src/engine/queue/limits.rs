@@ -13,7 +13,7 @@ use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::item::latency::Timing;
 
 use super::route;
-use super::shard::{Gate, Shard};
+use super::shard::{Limiter, Shard};
 use super::workqueue::{Limit, Queue};
 
 impl Queue {
@@ -27,7 +27,7 @@ impl Queue {
         self.making.lock().wishes.max_active
     }
 
-    /// Sets how many items are active at most, per gate.
+    /// Sets how many items are active at most, per limiter.
     pub(crate) fn set_max_active(&self, items: usize) {
         if self.executor.origin.is_forked() {
             // Nothing starts here, and the lock may have been held in the parent.
@@ -36,23 +36,23 @@ impl Queue {
         self.change(|wishes| wishes.max_active = items);
     }
 
-    /// Changes the queue's wishes, or takes over a change of its executor. Tells the gates, and starts the items that
-    /// may start now. The caller keeps the queue alive, by a handle or a pin.
+    /// Changes the queue's wishes, or takes over a change of its executor. Tells the limiters, and starts the items
+    /// that may start now. The caller keeps the queue alive, by a handle or a pin.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Wishes) -> R) -> R {
         let mut making = self.making.lock();
         let result = change(&mut making.wishes);
         let standing = self.standing(making.wishes);
-        // Under the lock, so that all gates agree with the wishes, including gates that are made meanwhile. A thread
-        // that changes the executor calls this afterwards, so the last call tells the gates the latest state.
-        self.gates().for_each(|gate| gate.cell.set(standing.max(), standing.door()));
+        // Under the lock, so that all limiters agree with the wishes, including limiters that are made meanwhile. A
+        // thread that changes the executor calls this afterwards, so the last call tells the limiters the latest state.
+        self.limiters().for_each(|limiter| limiter.cell.set(standing.max(), standing.door()));
         drop(making);
-        self.gates().for_each(Gate::start_listed);
+        self.limiters().for_each(Limiter::start_listed);
         result
     }
 
     /// Returns how many items were accepted and are not done. A hint, since items come and go meanwhile.
     pub(crate) fn len(&self) -> usize {
-        self.gates().map(|gate| gate.cell.len() as usize).sum()
+        self.limiters().map(|limiter| limiter.cell.len() as usize).sum()
     }
 
     /// Returns what has become of the queue's items. The caller keeps the queue alive.
@@ -90,8 +90,8 @@ impl Queue {
 
     /// Returns whether items that were queued on the CPU of this slot wait because the queue is at its limit. A hint.
     pub(crate) fn is_congested(&self, slot: usize) -> bool {
-        let gate = self.shared_gate().or_else(|| self.present_shard(slot)?.own_gate());
-        gate.is_some_and(|gate| gate.cell.load().waiting() > 0)
+        let limiter = self.shared_limiter().or_else(|| self.present_shard(slot)?.own_limiter());
+        limiter.is_some_and(|limiter| limiter.cell.load().waiting() > 0)
     }
 }
 
@@ -149,8 +149,8 @@ impl Drop for Kept<'_> {
     }
 }
 
-impl Gate {
-    /// Starts listed items for which there are slots. The caller keeps the gate alive.
+impl Limiter {
+    /// Starts listed items for which there are slots. The caller keeps the limiter alive.
     fn start_listed(&self) {
         while self.cell.start_listed() {
             route::submit(self.next_active());
@@ -172,9 +172,9 @@ impl ExecutorInner {
 
     /// Returns whether an item is active in a freezable queue.
     pub(crate) fn freeze_busy(&self) -> bool {
-        let is_active = |gate: &Gate| gate.cell.load().active() > 0;
+        let is_active = |limiter: &Limiter| limiter.cell.load().active() > 0;
         !self.origin.is_forked()
-            && self.queues.any(|queue| queue.spec.freezable && queue.gates().any(is_active))
+            && self.queues.any(|queue| queue.spec.freezable && queue.limiters().any(is_active))
     }
 }
 

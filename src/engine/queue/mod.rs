@@ -3,8 +3,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `workqueue` | one queue: its settings and shards, and when it may be freed |
-//! | `shard` | a queue's part on one CPU: its gate, its route, its number |
-//! | `admission` | how an item is admitted to a gate, waits there for a slot, and completes |
+//! | `shard` | a queue's part on one CPU: its limiter, its route, its number |
+//! | `admission` | how an item is admitted to a limiter, waits there for a slot, and completes |
 //! | `route` | the pool to which a shard's items go, and their order while that changes |
 //! | `flush` | waiting for all items that were queued before |
 //! | `drain` | draining and destroying a queue, and who may submit meanwhile |
@@ -13,10 +13,10 @@
 //! | `register` | the queues of one executor, for operations on all of them |
 //! | `facts` | what dumps say of a queue |
 //!
-//! The room owns queues, and through them shards and gates. An item that is in flight in a gate keeps its queue in
-//! memory. The gate's word admits and completes items without a lock. Making shards, and changing limits, doors and
-//! routes, is under `making` (`M`); the items that a plugged route holds back are under its plug (`R`); the tickets of
-//! flushes are under their own lock (`F`).
+//! The room owns queues, and through them shards and limiters. An item that is in flight in a limiter keeps its queue
+//! in memory. The limiter's word admits and completes items without a lock. Making shards, and changing limits, doors
+//! and routes, is under `making` (`M`); the items that a plugged route holds back are under its plug (`R`); the tickets
+//! of flushes are under their own lock (`F`).
 //!
 //! Issuers enter to submit, workers and rescuers when they complete items, and any thread that flushes, drains, or
 //! changes a queue.

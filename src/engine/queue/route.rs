@@ -1,10 +1,10 @@
 //! The route of a shard leads its entries, once they have a slot, to a pool, in order.
 //!
 //! The attributes of a queue may change while it is used: see [`protocol::route`](crate::protocol::route) for how the
-//! order is kept. Gates are not involved: limits hold, and flushes and drains wait, as if nothing had changed. An
+//! order is kept. Limiters are not involved: limits hold, and flushes and drains wait, as if nothing had changed. An
 //! item that waits for a slot at that moment goes to the new pool when it gets one.
 //!
-//! **Markers** are entries of one static item, which has no state: the route keeps the state. They count in no gate,
+//! **Markers** are entries of one static item, which has no state: the route keeps the state. They count in no limiter,
 //! and each has a pin of its queue. The thread that pops a marker or gives it up tells the route.
 //!
 //! **Pools stay in memory as long as the queues that used them.** An issuer wakes a worker after it has pushed its
@@ -158,7 +158,7 @@ impl Shard {
         let former = self.pool();
         let new = choice.class();
         let pool = Arc::as_ptr(&choice.pool);
-        let has_backlog = || self.gate().cell.load().in_flight() > 0 && former.has_entries();
+        let has_backlog = || self.limiter().cell.load().in_flight() > 0 && former.has_entries();
         let mark = || former.push(self.marker());
         match self.route.turn(pool, choice, || former.departures.raise(), has_backlog, mark) {
             Turned::Clear(left) => Turn { new, marked: None, _left: Some(left) },

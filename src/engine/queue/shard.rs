@@ -1,4 +1,4 @@
-//! A queue's part on one CPU (the kernel's pool_workqueue): the gate through which its items pass, and the route to
+//! A queue's part on one CPU (the kernel's pool_workqueue): the limiter through which its items pass, and the route to
 //! their pool.
 #![allow(unsafe_code, reason = "a shard points at its queue, which owns it")]
 
@@ -14,7 +14,7 @@ use crate::policy::flush::Ticket;
 use crate::policy::item::{ItemState, ShardId, Target};
 use crate::policy::standing::Standing;
 use crate::policy::worker::WorkerState;
-use crate::protocol::gate::GateCell;
+use crate::protocol::limiter::LimiterCell;
 use crate::protocol::route::RouteCell;
 use crate::sys::sync::Mutex;
 
@@ -29,8 +29,8 @@ use super::workqueue::Queue;
 
 /// The slots of a shard, or of a whole queue, and the items that wait for a slot.
 #[derive(Debug)]
-pub(crate) struct Gate {
-    pub(crate) cell: CachePadded<GateCell>, // A
+pub(crate) struct Limiter {
+    pub(crate) cell: CachePadded<LimiterCell>, // A
     /// Made when the first item has to wait, since an empty list takes as much memory as the rest of a queue.
     waiting: OnceLock<Injector<Entry>>, // A
 }
@@ -42,9 +42,9 @@ pub(crate) struct Shard {
     /// Leads its items to a pool. The pools stay in memory as long as the queue.
     pub(crate) route: RouteCell<Pool, Entry, PoolChoice>, // A, R
     /// If its pool is a bh context: the lane of all shards of that pool. Null otherwise.
-    context: *const Gate, // I
-    /// `None` if the queue has one gate for all its shards, because it is limited as a whole.
-    own_gate: Option<Gate>, // I
+    context: *const Limiter, // I
+    /// `None` if the queue has one limiter for all its shards, because it is limited as a whole.
+    own_limiter: Option<Limiter>, // I
     /// Whether a worker stops counting as running when it starts an item: the items are CPU intensive, in a managed
     /// pool.
     pub(crate) cpu_intensive: bool, // I
@@ -60,15 +60,15 @@ unsafe impl Send for Shard {}
 // SAFETY: as above; all other fields are `Sync`.
 unsafe impl Sync for Shard {}
 
-impl Gate {
-    /// Makes a gate for a queue with this standing.
+impl Limiter {
+    /// Makes a limiter for a queue with this standing.
     pub(crate) fn new(standing: Standing) -> Self {
         let word = Admission::new(standing.max()).with_door(standing.door());
-        Self { cell: CachePadded::new(GateCell::new(word)), waiting: OnceLock::new() }
+        Self { cell: CachePadded::new(LimiterCell::new(word)), waiting: OnceLock::new() }
     }
 
-    /// Puts an entry that was admitted to wait onto the list. The caller counts it afterwards, by [`GateCell::list`] or
-    /// [`list_many`](Self::list_many).
+    /// Puts an entry that was admitted to wait onto the list. The caller counts it afterwards, by [`LimiterCell::list`]
+    /// or [`list_many`](Self::list_many).
     pub(crate) fn push_waiting(&self, entry: Entry) {
         self.waiting.get_or_init(Injector::new).push(entry);
     }
@@ -89,8 +89,8 @@ impl Entry {
     #[inline]
     pub(crate) fn shard(&self) -> &Shard {
         // SAFETY: entries are made for shards: by `new` above, and by `Shard::marker`. This entry is in flight in the
-        // shard's gate, or is a marker with a pin. A queue frees its shards only when nothing is in flight in its gates
-        // and it has no pin. So the shard outlives the entry, and with it the reference.
+        // shard's limiter, or is a marker with a pin. A queue frees its shards only when nothing is in flight in its
+        // limiters and it has no pin. So the shard outlives the entry, and with it the reference.
         unsafe { &*self.shard_address().cast() }
     }
 }
@@ -99,7 +99,7 @@ impl Shard {
     pub(crate) fn new(
         queue: NonNull<Queue>,
         choice: PoolChoice,
-        own_gate: Option<Gate>,
+        own_limiter: Option<Limiter>,
         cpu_intensive: bool,
         timing: Timing,
     ) -> Self {
@@ -111,7 +111,7 @@ impl Shard {
             id,
             route,
             context,
-            own_gate,
+            own_limiter,
             cpu_intensive,
             account,
             queue,
@@ -152,41 +152,42 @@ impl Shard {
     }
 
     #[inline]
-    pub(crate) fn gate(&self) -> &Gate {
-        match &self.own_gate {
-            Some(gate) => gate,
-            None => {
-                self.queue().shared_gate().expect("a shard without a gate belongs to a queue that has one")
-            }
+    pub(crate) fn limiter(&self) -> &Limiter {
+        match &self.own_limiter {
+            Some(limiter) => limiter,
+            None => self
+                .queue()
+                .shared_limiter()
+                .expect("a shard without a limiter belongs to a queue that has one"),
         }
     }
 
-    /// The *lane* of its items: its gate, or its bh context, which items of several queues share. While an item has a
-    /// lane for itself, no other item of the lane can run. An address to compare with, not to follow.
+    /// The *lane* of its items: its limiter, or its bh context, which items of several queues share. While an item has
+    /// a lane for itself, no other item of the lane can run. An address to compare with, not to follow.
     #[inline]
-    pub(crate) fn lane(&self) -> *const Gate {
-        if self.context.is_null() { self.gate() } else { self.context }
+    pub(crate) fn lane(&self) -> *const Limiter {
+        if self.context.is_null() { self.limiter() } else { self.context }
     }
 
     /// Returns whether it has items that wait for this bh context, or run there.
-    pub(crate) fn needs_context(&self, context: *const Gate) -> bool {
+    pub(crate) fn needs_context(&self, context: *const Limiter) -> bool {
         let in_context = !self.context.is_null() && std::ptr::eq(context, self.context);
-        in_context && self.gate().cell.load().in_flight() > 0
+        in_context && self.limiter().cell.load().in_flight() > 0
     }
 
-    pub(crate) fn own_gate(&self) -> Option<&Gate> {
-        self.own_gate.as_ref()
+    pub(crate) fn own_limiter(&self) -> Option<&Limiter> {
+        self.own_limiter.as_ref()
     }
 }
 
 /// Returns the lane of all shards of this pool if it is a bh context, and null otherwise.
-fn context_of(pool: &Arc<Pool>) -> *const Gate {
+fn context_of(pool: &Arc<Pool>) -> *const Limiter {
     if pool.spec.is_bh() { Arc::as_ptr(pool).cast() } else { std::ptr::null() }
 }
 
 /// Returns whether an item is queued on this bh context. `home` returns the shard on whose lists the item has an
 /// entry, if it has one. No shard is made or freed while it looks.
-pub(crate) fn is_in_context(home: impl FnOnce() -> Option<ShardId>, context: *const Gate) -> bool {
+pub(crate) fn is_in_context(home: impl FnOnce() -> Option<ShardId>, context: *const Limiter) -> bool {
     let ids = IDS.lock();
     let known = home().and_then(|home| ids.shards.get(home.index()));
     known.is_some_and(|known| known.context == Some(context.addr()))
@@ -244,7 +245,7 @@ impl Ids {
 }
 
 impl OwnedId {
-    fn new(context: *const Gate) -> Self {
+    fn new(context: *const Limiter) -> Self {
         let context = (!context.is_null()).then(|| context.addr());
         Self(IDS.lock().take(Known { context, shard: None }))
     }

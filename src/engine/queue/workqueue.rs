@@ -1,10 +1,10 @@
 //! One workqueue: its shards, each made when its CPU first uses the queue, and the end of the queue.
 //!
 //! A queue lives as long as it has a handle, an item in flight or a pin. It counts *holds*: all handles together have
-//! one, and each pin, each count of a flush and each gate that is closed and not empty has one. When the last handle
-//! is dropped, it closes every gate; the last item in a closed gate gives up the gate's hold. The thread that gives
-//! up the last hold frees the queue. So a thread that queues or completes an item counts no reference to the queue,
-//! unless the item has a ticket.
+//! one, and each pin, each count of a flush and each limiter that is closed and not empty has one. When the last handle
+//! is dropped, it closes every limiter; the last item in a closed limiter gives up the limiter's hold. The thread that
+//! gives up the last hold frees the queue. So a thread that queues or completes an item counts no reference to the
+//! queue, unless the item has a ticket.
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
 
 use std::ptr::NonNull;
@@ -26,7 +26,7 @@ use crate::engine::item::timers::{Timer, TimerName};
 use crate::engine::pool::calls::{OwnedRescuer, Rescuer};
 use crate::engine::pool::class::{Division, KeptClass, PoolChoice};
 
-use super::shard::{self, Gate, Shard};
+use super::shard::{self, Limiter, Shard};
 
 /// The settings of a queue that its builder fixes.
 #[derive(Debug)]
@@ -85,14 +85,14 @@ pub(crate) struct Queue {
     /// another hold of the queue, and shards are freed with the queue.
     table: Box<[AtomicPtr<Shard>]>, // A, set under M
     pub(crate) making: Mutex<Making>,        // M
-    shared_gate: Option<Gate>,               // I
+    shared_limiter: Option<Limiter>,         // I
     /// How many items were accepted and have not begun. Counted only if `max_pending` is set.
     pub(super) pending: AtomicUsize, // A
     /// Items that were given up when the executor was shut down.
     pub(crate) given_up: GivenUpCount, // A
     /// Whether its items are timed. Changed while `making` is locked.
     pub(crate) times_items: AtomicBool, // A, written under M
-    /// See the module. An item with a ticket has a hold while it leaves its gate.
+    /// See the module. An item with a ticket has a hold while it leaves its limiter.
     holds: HoldCount, // A
     /// Its number in the executor's register; 0 if it is not registered there.
     pub(crate) number: u64, // I
@@ -103,7 +103,7 @@ pub(crate) struct Queue {
 }
 
 /// The shards, which it owns, and what was asked of the queue. Locked while a thread makes a shard, changes the
-/// limits and doors of the gates, or turns the routes. So a change misses no gate and no route.
+/// limits and doors of the limiters, or turns the routes. So a change misses no limiter and no route.
 #[derive(Debug)]
 pub(crate) struct Making {
     shards: Vec<NonNull<Shard>>,
@@ -175,7 +175,7 @@ impl QueueHandle {
         let (Limit::PerCpu(max_active) | Limit::Total(max_active)) = spec.limit;
         let wishes = Wishes::new(max_active);
         let standing = Standing { wishes, frozen: false, stage: Stage::Open };
-        let shared_gate = matches!(spec.limit, Limit::Total(_)).then(|| Gate::new(standing));
+        let shared_limiter = matches!(spec.limit, Limit::Total(_)).then(|| Limiter::new(standing));
         let queue = Queue {
             spec,
             executor,
@@ -183,7 +183,7 @@ impl QueueHandle {
             chained: ChainedCount::new(),
             table: (0..slots).map(|_| AtomicPtr::default()).collect(),
             making: Mutex::ranked(Rank::Making, Making::new(wishes, kind, attrs)),
-            shared_gate,
+            shared_limiter,
             pending: AtomicUsize::new(0),
             given_up: GivenUpCount::new(),
             times_items: AtomicBool::new(times_items),
@@ -226,13 +226,13 @@ impl Drop for QueueHandle {
             return;
         }
         let queue = self.0;
-        let gates: Vec<NonNull<Gate>> = self.queue().gates().map(NonNull::from).collect();
-        // One hold for each gate. The hold of the handles goes last, so the queue stays in memory until then.
-        self.queue().holds.add(gates.len());
-        for gate in gates {
-            // SAFETY: the handles' hold keeps the queue, which has the gate.
-            if unsafe { gate.as_ref() }.cell.close() {
-                // SAFETY: nothing was in flight in the gate, so this thread gives up its hold.
+        let limiters: Vec<NonNull<Limiter>> = self.queue().limiters().map(NonNull::from).collect();
+        // One hold for each limiter. The hold of the handles goes last, so the queue stays in memory until then.
+        self.queue().holds.add(limiters.len());
+        for limiter in limiters {
+            // SAFETY: the handles' hold keeps the queue, which has the limiter.
+            if unsafe { limiter.as_ref() }.cell.close() {
+                // SAFETY: nothing was in flight in the limiter, so this thread gives up its hold.
                 unsafe { Queue::let_go(queue) };
             }
         }
@@ -255,8 +255,8 @@ impl Queue {
         self.handle.get()?.upgrade()
     }
 
-    pub(crate) fn shared_gate(&self) -> Option<&Gate> {
-        self.shared_gate.as_ref()
+    pub(crate) fn shared_limiter(&self) -> Option<&Limiter> {
+        self.shared_limiter.as_ref()
     }
 
     /// Returns the shard for items queued on the CPU of this slot. Makes it if there is none.
@@ -279,20 +279,20 @@ impl Queue {
         if let Some(shard) = self.present_shard(slot) {
             return shard;
         }
-        let own_gate =
-            matches!(self.spec.limit, Limit::PerCpu(_)).then(|| Gate::new(self.standing(making.wishes)));
+        let own_limiter =
+            matches!(self.spec.limit, Limit::PerCpu(_)).then(|| Limiter::new(self.standing(making.wishes)));
         let choice = making.choose(&self.executor, slot);
         let class = choice.class();
         let cpu_intensive = self.spec.cpu_intensive && choice.pool.spec.managed;
-        let shard = Shard::new(self.this, choice, own_gate, cpu_intensive, self.timing());
+        let shard = Shard::new(self.this, choice, own_limiter, cpu_intensive, self.timing());
         let id = shard.id();
         let made = NonNull::from(Box::leak(Box::new(shard)));
         making.shards.push(made);
         shard::enters(made, id);
         // SAFETY: as in `present_shard`.
         let shard = unsafe { made.as_ref() };
-        let gate = shard.own_gate().map(|gate| &*gate.cell);
-        self.flush.add_gate(gate, || self.table[slot].store(made.as_ptr(), Ordering::Release));
+        let limiter = shard.own_limiter().map(|limiter| &*limiter.cell);
+        self.flush.add_limiter(limiter, || self.table[slot].store(made.as_ptr(), Ordering::Release));
         drop(making);
         class.inspect(|class| class.attend());
         shard
@@ -307,23 +307,23 @@ impl Queue {
         (0..self.table.len()).filter_map(|slot| Some((slot, self.present_shard(slot)?)))
     }
 
-    /// The gates that have been made.
-    pub(crate) fn gates(&self) -> impl Iterator<Item = &Gate> + Clone {
-        self.shared_gate.iter().chain(self.shards().filter_map(Shard::own_gate))
+    /// The limiters that have been made.
+    pub(crate) fn limiters(&self) -> impl Iterator<Item = &Limiter> + Clone {
+        self.shared_limiter.iter().chain(self.shards().filter_map(Shard::own_limiter))
     }
 
     /// Returns whether it has a shard of this number with this lane.
-    pub(crate) fn has_shard(&self, id: ShardId, gate: *const Gate) -> bool {
-        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.lane(), gate))
+    pub(crate) fn has_shard(&self, id: ShardId, limiter: *const Limiter) -> bool {
+        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.lane(), limiter))
     }
 
     /// Returns the lane of its shard of this number, if it has such a shard.
-    pub(crate) fn lane_of(&self, id: ShardId) -> Option<*const Gate> {
+    pub(crate) fn lane_of(&self, id: ShardId) -> Option<*const Limiter> {
         self.shards().find(|shard| shard.id() == id).map(Shard::lane)
     }
 
     /// Returns whether it has items that wait for this bh context, or run there.
-    pub(crate) fn needs_context(&self, context: *const Gate) -> bool {
+    pub(crate) fn needs_context(&self, context: *const Limiter) -> bool {
         self.shards().any(|shard| shard.needs_context(context))
     }
 
@@ -368,7 +368,7 @@ impl Drop for Queue {
         for shard in self.making.get_mut().shards.drain(..) {
             // SAFETY: shards are owned by this list.
             shard::leaves(unsafe { shard.as_ref() }.id());
-            // SAFETY: the shard came from a box, and nothing is in flight in its gate.
+            // SAFETY: the shard came from a box, and nothing is in flight in its limiter.
             drop(unsafe { Box::from_raw(shard.as_ptr()) });
         }
     }

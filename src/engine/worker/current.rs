@@ -8,7 +8,7 @@ use crate::policy::item::ShardId;
 
 use crate::engine::item::entry::{Entry, Header, ItemType};
 use crate::engine::item::work::WorkItem;
-use crate::engine::queue::shard::{Gate, Shard};
+use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::Queue;
 
 /// What a worker works for. All threads may compare the addresses. Only the worker's own thread may follow them:
@@ -18,24 +18,24 @@ pub(crate) struct Current {
     pub(crate) queue: *const Queue,
     pub(crate) shard: *const Shard,
     /// The result of [`Shard::lane`].
-    pub(crate) gate: *const Gate,
+    pub(crate) limiter: *const Limiter,
     /// Whether it is on a bh context, which it holds alone.
     pub(crate) in_context: bool,
-    /// The gate, if it had one slot when the item began; null otherwise.
-    pub(crate) only_slot: *const Gate,
+    /// The limiter, if it had one slot when the item began; null otherwise.
+    pub(crate) only_slot: *const Limiter,
     pub(crate) item: *const Header,
     /// The item, if it is a reusable one and inside its function; null otherwise.
     pub(crate) work: *const WorkItem,
 }
 
 impl Current {
-    /// Returns whether the item holds the gate's only slot, or the bh context. This stays so while the queue is
+    /// Returns whether the item holds the limiter's only slot, or the bh context. This stays so while the queue is
     /// frozen.
     pub(crate) fn holds_only_slot(&self) -> bool {
         // SAFETY: this thread clears its worker's `current` before the item's entry is completed. Until then the
-        // entry is in flight in the gate.
+        // entry is in flight in the limiter.
         let only = unsafe { self.only_slot.as_ref() };
-        self.in_context || only.is_some_and(|gate| gate.cell.load().max() <= 1)
+        self.in_context || only.is_some_and(|limiter| limiter.cell.load().max() <= 1)
     }
 
     /// Returns the shard through which the item came.
@@ -65,18 +65,18 @@ impl Current {
         unsafe { self.work.as_ref() }?.cell.with_kept(look)
     }
 
-    /// Returns whether the item holds the only slot of this shard's gate.
+    /// Returns whether the item holds the only slot of this shard's limiter.
     pub(crate) fn is_only_slot_of(&self, shard: ShardId) -> bool {
         // SAFETY: the entry of the item that runs on this thread keeps the queue alive. This thread clears its
         // worker's `current` before the entry is completed.
-        self.holds_only_slot() && unsafe { &*self.queue }.has_shard(shard, self.gate)
+        self.holds_only_slot() && unsafe { &*self.queue }.has_shard(shard, self.limiter)
     }
 }
 
 thread_local! {
     /// The item that this worker executes, kept in debug builds.
     static EXECUTING: Cell<Executing> = const {
-        Cell::new(Executing { item_type: None, gate: std::ptr::null(), ticket: None })
+        Cell::new(Executing { item_type: None, limiter: std::ptr::null(), ticket: None })
     };
 }
 
@@ -84,8 +84,8 @@ thread_local! {
 pub(crate) struct Executing {
     /// `None` before the first one.
     pub(crate) item_type: Option<&'static ItemType>,
-    /// The gate in which the item holds a slot. In a bh context, this is not its lane.
-    pub(crate) gate: *const Gate,
+    /// The limiter in which the item holds a slot. In a bh context, this is not its lane.
+    pub(crate) limiter: *const Limiter,
     pub(crate) ticket: Option<Ticket>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn begins(entry: &Entry, item_type: &'static ItemType) {
     if cfg!(debug_assertions) {
         EXECUTING.set(Executing {
             item_type: Some(item_type),
-            gate: entry.shard().gate(),
+            limiter: entry.shard().limiter(),
             ticket: entry.ticket(),
         });
     }

@@ -214,13 +214,13 @@ impl WorkerThread {
     // Always inlined. Otherwise code in other modules decides whether an item costs two more calls, 17 instructions.
     #[inline(always)]
     fn work_for(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: Option<&WorkItem>) {
-        let gate = shard.gate();
+        let limiter = shard.limiter();
         self.current.set(Some(Current {
             queue: shard.queue(),
             shard,
-            gate: shard.lane(),
+            limiter: shard.lane(),
             in_context: self.pool.spec.is_bh(),
-            only_slot: if gate.cell.load().max() == 1 { gate } else { std::ptr::null() },
+            only_slot: if limiter.cell.load().max() == 1 { limiter } else { std::ptr::null() },
             item: entry.item().as_ptr(),
             work: work.map_or(std::ptr::null(), std::ptr::from_ref),
         }));

@@ -8,7 +8,7 @@
 use super::{ACTIVE, Admission, COMING, COMING_MASK, DOOR, DOOR_MASK, LISTED, LISTED_MASK, Slot};
 
 /// How many items of batches may be coming. Beyond that, each batch lets one item come at a time. The number
-/// is below half of what the word can count, where the gate becomes full.
+/// is below half of what the word can count, where the limiter becomes full.
 const COMING_FOR_BATCHES: u64 = COMING_MASK / 4;
 
 /// What the issuer does with a batch.
@@ -150,7 +150,7 @@ mod tests {
 
     /// spec: Q1 (bh: no max_active)
     #[test]
-    fn a_gate_without_a_limit_lets_a_batch_through() {
+    fn a_limiter_without_a_limit_lets_a_batch_through() {
         let (word, answer) = Admission::new(NO_LIMIT).admit_many(3000);
         assert_eq!((answer, word.in_flight(), word.waiting()), (admitted(3000, 0), 3000, 0));
     }
@@ -170,7 +170,7 @@ mod tests {
 
     /// A single item finds room, however many threads queue batches at once.
     #[test]
-    fn batches_on_their_way_do_not_fill_the_gate() {
+    fn batches_on_their_way_do_not_fill_the_limiter() {
         let mut word = Admission::new(0);
         for _ in 0..500 {
             let (next, answer) = word.admit_many(256);

@@ -32,10 +32,10 @@ fn counts_at_their_end_change_nothing() {
     }
 }
 
-/// spec: Q1 (bh: no max_active): a gate without a limit admits each item at once, and reports the last
+/// spec: Q1 (bh: no max_active): a limiter without a limit admits each item at once, and reports the last
 /// one that leaves.
 #[test]
-fn a_gate_without_a_limit_lets_everything_through() {
+fn a_limiter_without_a_limit_lets_everything_through() {
     let mut word = Admission::new(NO_LIMIT);
     for n in 1..=3000 {
         let (next, admit) = word.admit();
@@ -86,9 +86,9 @@ fn an_item_stays_behind_pushed_items_that_are_not_listed() {
     assert_eq!(word.admit_chained().1, Admit::Wait);
 }
 
-/// A frozen gate (max 0) hands no slot over.
+/// A frozen limiter (max 0) hands no slot over.
 #[test]
-fn a_gate_without_slots_holds_everything_back() {
+fn a_limiter_without_slots_holds_everything_back() {
     let (word, admit) = Admission::new(0).admit();
     assert_eq!(admit, Admit::Wait);
     assert_eq!(word.list().1, Slot::Free);
@@ -113,7 +113,7 @@ fn a_flush_counts_the_items_in_flight_and_later_ones_take_a_ticket() {
 
 /// The door decides before the flush: an item that is refused needs no ticket.
 #[test]
-fn a_flushing_gate_refuses_as_any_other() {
+fn a_flushing_limiter_refuses_as_any_other() {
     let word = Admission::new(1).begin_flush().0.with_door(Door::Chained);
     assert_eq!(word.admit().1, Admit::Refused);
     assert_eq!(word.admit_chained().1, Admit::Flushing);
@@ -121,7 +121,7 @@ fn a_flushing_gate_refuses_as_any_other() {
 }
 
 #[test]
-fn the_last_item_of_a_closed_gate_is_reported() {
+fn the_last_item_of_a_closed_limiter_is_reported() {
     assert_eq!(Admission::new(1).close().1, Slot::Last);
     let (word, slot) = Admission::new(1).admit().0.close();
     assert_eq!(slot, Slot::Free);

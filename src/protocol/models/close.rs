@@ -1,8 +1,9 @@
-//! Models of the end of a queue: its gates are closed while the last items complete.
+//! Models of the end of a queue: its limiters are closed while the last items complete.
 //!
-//! The queue's parts stay until one party for each gate has found that it was the last one there. That is the
+//! The queue's parts stay until one party for each limiter has found that it was the last one there. That is the
 //! handle's close if no item was in flight, and otherwise the completion that freed the last slot. Exactly one party
-//! frees the parts. No access to a gate comes after that, or is unordered with it: loom sees the gates being dropped.
+//! frees the parts. No access to a limiter comes after that, or is unordered with it: loom sees the limiters being
+//! dropped.
 //!
 //! Red under: `close-without-acquire`, `close-in-two-steps`, `complete-looks-again`, `let-go-without-acquire`.
 
@@ -12,91 +13,91 @@ use loom::thread;
 
 use super::{List, Owned, check_all};
 use crate::policy::admission::{Admission, Slot};
-use crate::protocol::gate::{Came, GateCell};
 use crate::protocol::holds::HoldCount;
+use crate::protocol::limiter::{Came, LimiterCell};
 
 struct Queue {
-    gates: Owned<[GateCell; 2]>,
+    limiters: Owned<[LimiterCell; 2]>,
     waiting: List,
-    /// The handle's hold, and one for each gate after the handle was dropped.
+    /// The handle's hold, and one for each limiter after the handle was dropped.
     holds: HoldCount,
 }
 
 impl Queue {
     fn new() -> Self {
         Self {
-            gates: Owned::new([0, 1].map(|_| GateCell::new(Admission::new(1)))),
+            limiters: Owned::new([0, 1].map(|_| LimiterCell::new(Admission::new(1)))),
             waiting: List::new(),
             holds: HoldCount::new(),
         }
     }
 
-    fn start(&self, gate: usize) {
-        assert_eq!(self.gates[gate].admit(), Came::Started);
+    fn start(&self, limiter: usize) {
+        assert_eq!(self.limiters[limiter].admit(), Came::Started);
     }
 
     /// Completes an active item, and each item that its slot is handed to.
-    fn complete(&self, gate: usize) {
+    fn complete(&self, limiter: usize) {
         loop {
-            match self.gates[gate].complete().slot {
+            match self.limiters[limiter].complete().slot {
                 Slot::Handed => assert!(self.waiting.pop()),
                 Slot::Free => return,
-                Slot::Last => return self.gate_is_done(),
+                Slot::Last => return self.limiter_is_done(),
             }
         }
     }
 
-    /// The last handle is dropped. Its own hold is given up last, so that the gates stay while it closes them.
+    /// The last handle is dropped. Its own hold is given up last, so that the limiters stay while it closes them.
     fn close(&self) {
         self.holds.add(2);
-        for gate in 0..2 {
-            if self.gates[gate].close() {
-                self.gate_is_done();
+        for limiter in 0..2 {
+            if self.limiters[limiter].close() {
+                self.limiter_is_done();
             }
         }
-        self.gate_is_done();
+        self.limiter_is_done();
     }
 
-    fn gate_is_done(&self) {
+    fn limiter_is_done(&self) {
         if self.holds.let_go() {
-            self.gates.free();
+            self.limiters.free();
         }
     }
 }
 
 #[test]
-fn items_of_two_gates_end_while_both_are_closed() {
+fn items_of_two_limiters_end_while_both_are_closed() {
     check_all(|| {
         let queue = Arc::new(Queue::new());
-        let threads = [0, 1].map(|gate| {
-            queue.start(gate);
+        let threads = [0, 1].map(|limiter| {
+            queue.start(limiter);
             let queue = queue.clone();
-            thread::spawn(move || queue.complete(gate))
+            thread::spawn(move || queue.complete(limiter))
         });
         queue.close();
         for thread in threads {
             thread.join().unwrap();
         }
-        assert!(queue.gates.is_freed());
+        assert!(queue.limiters.is_freed());
     });
 }
 
-/// The slot is handed on while the gate is closed. A listed item keeps the gate in place, as an active one does.
+/// The slot is handed on while the limiter is closed. A listed item keeps the limiter in place, as an active one does.
 #[test]
-fn a_listed_item_keeps_its_gate() {
+fn a_listed_item_keeps_its_limiter() {
     check_all(|| {
         let queue = Arc::new(Queue::new());
         queue.start(0);
-        assert_eq!(queue.gates[0].admit(), Came::Waits);
+        assert_eq!(queue.limiters[0].admit(), Came::Waits);
         queue.waiting.push();
-        assert!(!queue.gates[0].list().handed);
+        assert!(!queue.limiters[0].list().handed);
         let thread = {
             let queue = queue.clone();
             thread::spawn(move || queue.complete(0))
         };
         queue.close();
         thread.join().unwrap();
-        assert!(queue.gates.is_freed());
+        assert!(queue.limiters.is_freed());
     });
 }
 
@@ -110,10 +111,10 @@ fn the_last_handle_is_dropped_right_after_an_item_came() {
             let queue = queue.clone();
             thread::spawn(move || queue.complete(0))
         };
-        let mut mine = queue.gates[0].admit() == Came::Started;
+        let mut mine = queue.limiters[0].admit() == Came::Started;
         if !mine {
             queue.waiting.push();
-            mine = queue.gates[0].list().handed;
+            mine = queue.limiters[0].list().handed;
             assert!(!mine || queue.waiting.pop());
         }
         queue.close();
@@ -121,6 +122,6 @@ fn the_last_handle_is_dropped_right_after_an_item_came() {
             queue.complete(0);
         }
         thread.join().unwrap();
-        assert!(queue.gates.is_freed());
+        assert!(queue.limiters.is_freed());
     });
 }

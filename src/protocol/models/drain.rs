@@ -1,7 +1,7 @@
-//! Models of a drain: [`were_empty`](crate::protocol::drain::were_empty) over two gates, and the door of a gate.
+//! Models of a drain: [`were_empty`](crate::protocol::drain::were_empty) over two limiters, and the door of a limiter.
 //!
-//! While a drain reads the gates, an item in one gate puts another item into the other gate. The drain ends only
-//! after both items have ended, and sees what they did. An item that comes after the door was shut is refused. The
+//! While a drain reads the limiters, an item in one limiter puts another item into the other limiter. The drain ends
+//! only after both items have ended, and sees what they did. An item that comes after the door was shut is refused. The
 //! drain waits for an item that was admitted before.
 //!
 //! Red under: `chained-counted-before`, `chained-not-counted`, `empty-without-acquire`, `door-in-two-steps`.
@@ -13,10 +13,10 @@ use loom::thread;
 use super::{Data, check, check_all};
 use crate::policy::admission::{Admission, Door, NotAdmitted, Slot};
 use crate::protocol::drain::{ChainedCount, were_empty};
-use crate::protocol::gate::{Came, GateCell};
+use crate::protocol::limiter::{Came, LimiterCell};
 
 struct Queue {
-    gates: [GateCell; 2],
+    limiters: [LimiterCell; 2],
     chained: ChainedCount,
     /// Written by the item that another item has put in.
     data: Data<bool>,
@@ -25,23 +25,23 @@ struct Queue {
 impl Queue {
     fn new() -> Self {
         Self {
-            gates: [0, 1].map(|_| GateCell::new(Admission::new(1))),
+            limiters: [0, 1].map(|_| LimiterCell::new(Admission::new(1))),
             chained: ChainedCount::new(),
             data: Data::new(false),
         }
     }
 
-    fn start(&self, gate: usize) {
-        assert_eq!(self.gates[gate].admit(), Came::Started);
+    fn start(&self, limiter: usize) {
+        assert_eq!(self.limiters[limiter].admit(), Came::Started);
     }
 
-    fn complete(&self, gate: usize) {
-        assert_eq!(self.gates[gate].complete().slot, Slot::Free);
+    fn complete(&self, limiter: usize) {
+        assert_eq!(self.limiters[limiter].complete().slot, Slot::Free);
     }
 
-    /// An item puts another one into a gate, as the engine does while the door is not open.
-    fn chain(&self, gate: usize) {
-        let admit = || match self.gates[gate].admit_chained() {
+    /// An item puts another one into a limiter, as the engine does while the door is not open.
+    fn chain(&self, limiter: usize) {
+        let admit = || match self.limiters[limiter].admit_chained() {
             Came::Started => Ok(()),
             came => Err(came),
         };
@@ -49,19 +49,19 @@ impl Queue {
     }
 
     fn shut(&self, door: Door) {
-        self.gates.iter().for_each(|gate| gate.set(1, door));
+        self.limiters.iter().for_each(|limiter| limiter.set(1, door));
     }
 
     fn were_empty(&self) -> bool {
-        were_empty(|| self.chained.load(), self.gates.iter())
+        were_empty(|| self.chained.load(), self.limiters.iter())
     }
 }
 
-/// An item in the gate that is read last puts another item into the first gate, and that item ends, too.
+/// An item in the limiter that is read last puts another item into the first limiter, and that item ends, too.
 ///
 /// spec: F4.1
 #[test]
-fn an_item_puts_another_one_into_a_gate_that_was_read_already() {
+fn an_item_puts_another_one_into_a_limiter_that_was_read_already() {
     check_all(|| {
         let queue = Arc::new(Queue::new());
         queue.start(1);
@@ -93,7 +93,7 @@ fn no_item_is_admitted_after_the_door_was_shut() {
         let thread = {
             let queue = queue.clone();
             thread::spawn(move || {
-                let came = queue.gates[0].admit() == Came::Started;
+                let came = queue.limiters[0].admit() == Came::Started;
                 if came {
                     queue.data.write(|done| *done = true);
                     queue.complete(0);
@@ -105,9 +105,9 @@ fn no_item_is_admitted_after_the_door_was_shut() {
         let ended = queue.were_empty();
         queue.shut(Door::Shut);
         let seen = ended && queue.data.read(|done| *done);
-        assert_eq!(queue.gates[0].admit(), Came::Not(NotAdmitted::Door));
+        assert_eq!(queue.limiters[0].admit(), Came::Not(NotAdmitted::Door));
         let came = thread.join().unwrap();
         assert!(!ended || came == seen, "an item came after the end, or was not seen");
-        assert_eq!(queue.gates[0].load().in_flight(), 0);
+        assert_eq!(queue.limiters[0].load().in_flight(), 0);
     });
 }

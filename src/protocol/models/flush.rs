@@ -1,4 +1,4 @@
-//! Models of flushes: [`FlushCell`](crate::protocol::flush::FlushCell) over one or two gates, and the end of its
+//! Models of flushes: [`FlushCell`](crate::protocol::flush::FlushCell) over one or two limiters, and the end of its
 //! queue.
 //!
 //! A flush ends after all items that were queued before it began, sees what they wrote, and waits for no later item.
@@ -6,7 +6,7 @@
 //! them.
 //!
 //! Red under: `count-without-hold`, `counts-what-has-a-ticket`, `report-is-relaxed`, `ticket-after-admission`,
-//! `ticket-given-up-before-the-slot`, `waits-for-its-own-tickets`, `gate-is-added-without-the-count`,
+//! `ticket-given-up-before-the-slot`, `waits-for-its-own-tickets`, `limiter-is-added-without-the-count`,
 //! `withdrawn-item-does-not-report`, `complete-looks-later-for-a-flush`.
 
 mod arrivals;
@@ -21,25 +21,25 @@ use super::{Data, Event, Owned, check, check_all};
 use crate::policy::admission::{Admission, Slot};
 use crate::policy::flush::Ticket;
 use crate::protocol::flush::{Flush, FlushCell, Rest};
-use crate::protocol::gate::{Came, GateCell, Left};
 use crate::protocol::holds::HoldCount;
+use crate::protocol::limiter::{Came, Left, LimiterCell};
 use crate::sys::wait::Until;
 
 struct Parts {
-    gates: Vec<GateCell>,
+    limiters: Vec<LimiterCell>,
     flush: FlushCell<Item>,
 }
 
 struct Queue {
     parts: Owned<Parts>,
-    /// One hold for the handle, one for each closed gate, and those of counts and of items with tickets.
+    /// One hold for the handle, one for each closed limiter, and those of counts and of items with tickets.
     holds: HoldCount,
 }
 
 /// An item that was admitted.
 #[derive(Debug)]
 struct Item {
-    gate: usize,
+    limiter: usize,
     ticket: Option<Ticket>,
     /// The item does not end before this flush.
     waits_for: Option<Flush>,
@@ -47,19 +47,19 @@ struct Item {
 }
 
 impl Queue {
-    fn new(gates: usize, max: usize) -> Arc<Self> {
-        let gates = (0..gates).map(|_| GateCell::new(Admission::new(max))).collect();
-        let parts = Owned::new(Parts { gates, flush: FlushCell::new() });
+    fn new(limiters: usize, max: usize) -> Arc<Self> {
+        let limiters = (0..limiters).map(|_| LimiterCell::new(Admission::new(max))).collect();
+        let parts = Owned::new(Parts { limiters, flush: FlushCell::new() });
         Arc::new(Self { parts, holds: HoldCount::new() })
     }
 
-    fn admit(&self, gate: usize) -> Item {
-        self.come(gate).0
+    fn admit(&self, limiter: usize) -> Item {
+        self.come(limiter).0
     }
 
     /// Admits an item. Returns it, and whether it has a slot.
-    fn come(&self, gate: usize) -> (Item, bool) {
-        let cell = &self.parts.gates[gate];
+    fn come(&self, limiter: usize) -> (Item, bool) {
+        let cell = &self.parts.limiters[limiter];
         let (came, ticket) = match cell.admit() {
             Came::Flushing => {
                 self.parts.flush.admit(|| cell.admit_beside_flush(false), |came| came.admitted())
@@ -67,7 +67,7 @@ impl Queue {
             came => (came, None),
         };
         assert!(matches!(came, Came::Started | Came::Waits), "{came:?}");
-        (Item { gate, ticket, waits_for: None, data: Arc::new(Data::new(false)) }, came == Came::Started)
+        (Item { limiter, ticket, waits_for: None, data: Arc::new(Data::new(false)) }, came == Came::Started)
     }
 
     fn complete(&self, item: &Item) {
@@ -78,16 +78,16 @@ impl Queue {
         }
     }
 
-    /// Does the same as the engine's `leave_gate`.
+    /// Does the same as the engine's `leave_limiter`.
     fn leave(&self, item: &Item) -> Slot {
-        let gate = &self.parts.gates[item.gate];
+        let limiter = &self.parts.limiters[item.limiter];
         let Some(ticket) = item.ticket else {
-            let left = gate.complete();
+            let left = limiter.complete();
             self.report(left);
             return left.slot;
         };
         self.holds.add(1);
-        let (left, rest) = self.parts.flush.complete(ticket, || gate.complete());
+        let (left, rest) = self.parts.flush.complete(ticket, || limiter.complete());
         assert!(!rest.ends_count);
         rest.wake();
         self.let_go();
@@ -96,17 +96,17 @@ impl Queue {
 
     fn report(&self, left: Left) {
         if left.was_counted && self.parts.flush.unreported.report() {
-            let rest = self.parts.flush.end_count(self.parts.gates.iter());
+            let rest = self.parts.flush.end_count(self.parts.limiters.iter());
             self.settle(rest);
         }
     }
 
     /// Does the same as the engine's `give_back`, for an item without a ticket that was told to wait.
     fn take_back(&self, item: &Item) {
-        let left = self.parts.gates[item.gate].withdraw();
+        let left = self.parts.limiters[item.limiter].withdraw();
         self.report(left);
         if left.was_counted {
-            let rest = self.parts.flush.arrived(1, self.parts.gates.iter(), |_| panic!("no item is held"));
+            let rest = self.parts.flush.arrived(1, self.parts.limiters.iter(), |_| panic!("no item is held"));
             self.settle(rest);
         }
     }
@@ -120,7 +120,7 @@ impl Queue {
     }
 
     fn begin(&self) -> Option<Flush> {
-        let (flush, rest) = self.parts.flush.begin(self.parts.gates.iter(), || self.holds.add(1));
+        let (flush, rest) = self.parts.flush.begin(self.parts.limiters.iter(), || self.holds.add(1));
         self.settle(rest);
         flush
     }
@@ -140,10 +140,10 @@ impl Queue {
 
     /// Drops the last handle.
     fn close(&self) {
-        let gates = self.parts.gates.len();
-        self.holds.add(gates);
-        for gate in 0..gates {
-            if self.parts.gates[gate].close() {
+        let limiters = self.parts.limiters.len();
+        self.holds.add(limiters);
+        for limiter in 0..limiters {
+            if self.parts.limiters[limiter].close() {
                 self.let_go();
             }
         }
@@ -164,10 +164,10 @@ fn elsewhere(queue: &Arc<Queue>, act: impl FnOnce(&Queue) + 'static) -> thread::
 
 /// spec: F1.1, W4.2
 #[test]
-fn items_of_two_gates_end_while_a_flush_begins() {
+fn items_of_two_limiters_end_while_a_flush_begins() {
     check(3, || {
         let queue = Queue::new(2, 2);
-        let items = [0, 1].map(|gate| queue.admit(gate));
+        let items = [0, 1].map(|limiter| queue.admit(limiter));
         let data = items.each_ref().map(|item| item.data.clone());
         let threads = items.map(|item| elsewhere(&queue, move |queue| queue.complete(&item)));
         queue.flush();
@@ -237,7 +237,7 @@ fn an_item_waits_for_the_second_of_two_flushes() {
     });
 }
 
-/// spec: F1.4: the next flush begins while an item may have left its gate, and still has to report.
+/// spec: F1.4: the next flush begins while an item may have left its limiter, and still has to report.
 #[test]
 fn a_flush_begins_right_after_another_one_ended() {
     check_all(|| {
@@ -249,7 +249,7 @@ fn a_flush_begins_right_after_another_one_ended() {
         assert!(data.read(|done| *done));
         queue.flush();
         thread.join().unwrap();
-        assert_eq!(queue.parts.gates[0].load().in_flight(), 0);
+        assert_eq!(queue.parts.limiters[0].load().in_flight(), 0);
         queue.close();
         assert!(queue.parts.is_freed());
     });
@@ -267,7 +267,7 @@ fn a_withdrawn_item_is_not_waited_for() {
         queue.flush();
         queue.flush();
         issuer.join().unwrap();
-        assert_eq!(queue.parts.gates[0].load().in_flight(), 0);
+        assert_eq!(queue.parts.limiters[0].load().in_flight(), 0);
         queue.close();
         assert!(queue.parts.is_freed());
     });
@@ -294,7 +294,7 @@ fn the_queue_ends_with_an_item_that_has_a_ticket() {
     check(3, || {
         let queue = Queue::new(1, 2);
         let old = queue.admit(0);
-        let (flush, rest) = queue.parts.flush.begin(queue.parts.gates.iter(), || queue.holds.add(1));
+        let (flush, rest) = queue.parts.flush.begin(queue.parts.limiters.iter(), || queue.holds.add(1));
         queue.settle(rest);
         queue.parts.flush.abandon(flush.unwrap());
         let later = queue.admit(0);
@@ -306,10 +306,10 @@ fn the_queue_ends_with_an_item_that_has_a_ticket() {
     });
 }
 
-/// A gate is added while a flush counts. An item that comes to this gate is later than the flush, or the flush waits
-/// for it.
+/// A limiter is added while a flush counts. An item that comes to this limiter is later than the flush, or the flush
+/// waits for it.
 #[test]
-fn a_gate_is_added_while_a_flush_begins() {
+fn a_limiter_is_added_while_a_flush_begins() {
     check(3, || {
         let queue = Queue::new(2, 2);
         let published = Arc::new(AtomicBool::new(false));
@@ -319,8 +319,8 @@ fn a_gate_is_added_while_a_flush_begins() {
         let thread = {
             let (published, flushed) = (published.clone(), flushed.clone());
             elsewhere(&queue, move |queue| {
-                let gate = &queue.parts.gates[1];
-                queue.parts.flush.add_gate(Some(gate), || published.store(true, Ordering::Relaxed));
+                let limiter = &queue.parts.limiters[1];
+                queue.parts.flush.add_limiter(Some(limiter), || published.store(true, Ordering::Relaxed));
                 let later = queue.admit(1);
                 if later.ticket.is_some() {
                     queue.complete(&old);
@@ -332,10 +332,10 @@ fn a_gate_is_added_while_a_flush_begins() {
                 }
             })
         };
-        // As in the engine, the lock of the flushes is held when this reads whether the gate was added.
-        let gates = (0..2).filter(|gate| *gate == 0 || published.load(Ordering::Relaxed));
-        let gates = gates.map(|gate| &queue.parts.gates[gate]);
-        let (flush, rest) = queue.parts.flush.begin(gates, || queue.holds.add(1));
+        // As in the engine, the lock of the flushes is held when this reads whether the limiter was added.
+        let limiters = (0..2).filter(|limiter| *limiter == 0 || published.load(Ordering::Relaxed));
+        let limiters = limiters.map(|limiter| &queue.parts.limiters[limiter]);
+        let (flush, rest) = queue.parts.flush.begin(limiters, || queue.holds.add(1));
         queue.settle(rest);
         flush.into_iter().for_each(|flush| assert!(flush.wait(Until::Forever)));
         assert!(data.read(|done| *done));
@@ -375,7 +375,7 @@ fn a_flush_counts_no_item_that_has_a_ticket() {
     check(3, || {
         let queue = Queue::new(1, 3);
         let old = queue.admit(0);
-        let (first, rest) = queue.parts.flush.begin(queue.parts.gates.iter(), || queue.holds.add(1));
+        let (first, rest) = queue.parts.flush.begin(queue.parts.limiters.iter(), || queue.holds.add(1));
         queue.settle(rest);
         let with_ticket = queue.admit(0);
         assert!(with_ticket.ticket.is_some());

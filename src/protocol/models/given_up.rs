@@ -1,7 +1,7 @@
 //! Models of [`GivenUpCount`](crate::protocol::given_up::GivenUpCount): items are given up while a shutdown counts
 //! what is left.
 //!
-//! The shutdown reports each item, in its gate or among those that were given up, though gate and count are two
+//! The shutdown reports each item, in its limiter or among those that were given up, though limiter and count are two
 //! words.
 //!
 //! Red under: `left-looks-at-the-count-first`, `empty-without-acquire`.
@@ -12,26 +12,26 @@ use loom::thread;
 
 use super::check_all;
 use crate::policy::admission::{Admission, Slot};
-use crate::protocol::gate::{Came, GateCell};
 use crate::protocol::given_up::GivenUpCount;
+use crate::protocol::limiter::{Came, LimiterCell};
 
 struct Queue {
-    gates: [GateCell; 2],
+    limiters: [LimiterCell; 2],
     given_up: GivenUpCount,
 }
 
 impl Queue {
-    /// Makes a queue with an item in each gate.
+    /// Makes a queue with an item in each limiter.
     fn new() -> Self {
-        let gates = [0, 1].map(|_| GateCell::new(Admission::new(1)));
-        gates.iter().for_each(|gate| assert_eq!(gate.admit(), Came::Started));
-        Self { gates, given_up: GivenUpCount::new() }
+        let limiters = [0, 1].map(|_| LimiterCell::new(Admission::new(1)));
+        limiters.iter().for_each(|limiter| assert_eq!(limiter.admit(), Came::Started));
+        Self { limiters, given_up: GivenUpCount::new() }
     }
 
     /// Does the same as `engine/executor/shutdown.rs`.
-    fn give_up(&self, gate: usize) {
+    fn give_up(&self, limiter: usize) {
         self.given_up.raise();
-        assert_eq!(self.gates[gate].complete().slot, Slot::Free);
+        assert_eq!(self.limiters[limiter].complete().slot, Slot::Free);
     }
 }
 
@@ -40,14 +40,14 @@ impl Queue {
 fn each_item_that_is_left_is_reported() {
     check_all(|| {
         let queue = Arc::new(Queue::new());
-        let workers = [0, 1].map(|gate| {
+        let workers = [0, 1].map(|limiter| {
             let queue = queue.clone();
-            thread::spawn(move || queue.give_up(gate))
+            thread::spawn(move || queue.give_up(limiter))
         });
-        let left = queue.given_up.beside(queue.gates.iter());
+        let left = queue.given_up.beside(queue.limiters.iter());
         assert!(left.given_up + left.in_flight >= 2, "an item is missing: {left:?}");
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        let left = queue.given_up.beside(queue.gates.iter());
+        let left = queue.given_up.beside(queue.limiters.iter());
         assert_eq!((left.given_up, left.in_flight), (2, 0));
     });
 }

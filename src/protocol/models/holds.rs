@@ -67,7 +67,7 @@ fn a_queue_is_pinned_while_its_last_handle_is_dropped() {
     });
 }
 
-/// The last handle is dropped while an item is in flight in a gate, which has a hold of its own.
+/// The last handle is dropped while an item is in flight in a limiter, which has a hold of its own.
 #[test]
 fn the_last_item_ends_while_the_queue_is_pinned() {
     check(3, || {

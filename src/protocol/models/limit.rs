@@ -1,5 +1,5 @@
-//! Models of a limit that changes: [`GateCell::set`](crate::protocol::gate::GateCell::set) is called while items come
-//! and complete.
+//! Models of a limit that changes: [`LimiterCell::set`](crate::protocol::limiter::LimiterCell::set) is called while
+//! items come and complete.
 //!
 //! No slot is lost, and none is given twice. After the limit was raised, as many items are active as it says, or no
 //! item waits. A thread that was given a slot finds an item on the waiting list. At the end all items have run.
@@ -13,14 +13,14 @@ use loom::thread;
 
 use super::{List, check};
 use crate::policy::admission::{Admission, Door, Slot};
-use crate::protocol::gate::{Came, GateCell};
+use crate::protocol::limiter::{Came, LimiterCell};
 
 struct Queue {
-    gate: GateCell,
+    limiter: LimiterCell,
     waiting: List,
-    /// The highest limit that the gate ever has.
+    /// The highest limit that the limiter ever has.
     highest: u64,
-    /// Relaxed, so that they order nothing that the gate should order.
+    /// Relaxed, so that they order nothing that the limiter should order.
     active: AtomicU64,
     done: AtomicU64,
 }
@@ -28,7 +28,7 @@ struct Queue {
 impl Queue {
     fn new(max: usize, highest: u64) -> Self {
         Self {
-            gate: GateCell::new(Admission::new(max)),
+            limiter: LimiterCell::new(Admission::new(max)),
             waiting: List::new(),
             highest,
             active: AtomicU64::new(0),
@@ -38,11 +38,11 @@ impl Queue {
 
     /// An item comes. Returns true if an item, this one or another, has a slot now: the caller runs it.
     fn come(&self) -> bool {
-        if self.gate.admit() == Came::Started {
+        if self.limiter.admit() == Came::Started {
             return true;
         }
         self.waiting.push();
-        let handed = self.gate.list().handed;
+        let handed = self.limiter.list().handed;
         if handed {
             self.pop();
         }
@@ -60,24 +60,24 @@ impl Queue {
             assert!(before < self.highest, "more items are active than there were slots at any time");
             self.active.fetch_sub(1, Ordering::Relaxed);
             self.done.fetch_add(1, Ordering::Relaxed);
-            match self.gate.complete().slot {
+            match self.limiter.complete().slot {
                 Slot::Handed => self.pop(),
                 Slot::Free => return,
-                Slot::Last => panic!("the gate is not closed"),
+                Slot::Last => panic!("the limiter is not closed"),
             }
         }
     }
 
     fn set(&self, max: usize) {
-        self.gate.set(max, Door::Open);
-        while self.gate.start_listed() {
+        self.limiter.set(max, Door::Open);
+        while self.limiter.start_listed() {
             self.pop();
             self.run();
         }
     }
 
     fn assert_done(&self, items: u64) {
-        let word = self.gate.load();
+        let word = self.limiter.load();
         assert_eq!(word.in_flight(), 0, "{word:?}");
         assert!(!self.waiting.has_work());
         assert_eq!(self.done.load(Ordering::Relaxed), items, "an item was lost");
@@ -110,11 +110,11 @@ fn the_limit_is_raised_while_items_come_and_complete() {
     });
 }
 
-/// An item that is listed while the gate is frozen starts when the gate thaws, though other items come meanwhile.
+/// An item that is listed while the limiter is frozen starts when the limiter thaws, though other items come meanwhile.
 ///
 /// spec: F7.1
 #[test]
-fn a_frozen_gate_thaws_while_items_come() {
+fn a_frozen_limiter_thaws_while_items_come() {
     check(2, || {
         let queue = Arc::new(Queue::new(0, 2));
         assert!(!queue.come());
@@ -136,7 +136,7 @@ fn the_limit_is_lowered_while_items_complete() {
         let threads = [elsewhere(&queue, Queue::run), elsewhere(&queue, |queue| queue.set(1))];
         queue.run();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(queue.gate.load().max(), 1);
+        assert_eq!(queue.limiter.load().max(), 1);
         queue.assert_done(3);
     });
 }

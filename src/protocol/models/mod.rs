@@ -4,7 +4,7 @@
 //! has no rules of its own. It names the mutants in `tests/mutants/` that must turn it red. A model that stays green
 //! under each change shows nothing.
 //!
-//! Run them with `make loom`, or some of them with `make loom ONLY=gate`. A model explores all executions, or those
+//! Run them with `make loom`, or some of them with `make loom ONLY=limiter`. A model explores all executions, or those
 //! with at most as many preemptions as it says. `LOOM_MAX_PREEMPTIONS` sets that number for all models.
 
 #![allow(
@@ -23,11 +23,11 @@ mod detector;
 mod drain;
 mod exchange;
 mod flush;
-mod gate;
 mod given_up;
 mod holds;
 mod item;
 mod limit;
+mod limiter;
 mod one_shot;
 mod pool;
 mod rescue;

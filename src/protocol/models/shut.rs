@@ -12,12 +12,12 @@ use loom::thread;
 
 use super::{List, check, check_all};
 use crate::policy::admission::{Admission, Door, Slot};
-use crate::protocol::gate::{Came, GateCell};
+use crate::protocol::limiter::{Came, LimiterCell};
 
 struct Queue {
-    gate: GateCell,
+    limiter: LimiterCell,
     waiting: List,
-    /// The number of items that are over, run or given up. Relaxed, so that it orders nothing that the gate should
+    /// The number of items that are over, run or given up. Relaxed, so that it orders nothing that the limiter should
     /// order.
     over: AtomicU64,
 }
@@ -25,9 +25,12 @@ struct Queue {
 impl Queue {
     /// Makes a queue with one slot, and one item in it.
     fn busy() -> Self {
-        let queue =
-            Self { gate: GateCell::new(Admission::new(1)), waiting: List::new(), over: AtomicU64::new(0) };
-        assert_eq!(queue.gate.admit(), Came::Started);
+        let queue = Self {
+            limiter: LimiterCell::new(Admission::new(1)),
+            waiting: List::new(),
+            over: AtomicU64::new(0),
+        };
+        assert_eq!(queue.limiter.admit(), Came::Started);
         queue
     }
 
@@ -38,7 +41,7 @@ impl Queue {
     /// An item comes. Returns whether it was admitted. An item that is handed back at once is over at once, run or
     /// given up.
     fn come(&self) -> bool {
-        match self.gate.admit() {
+        match self.limiter.admit() {
             Came::Started => {
                 self.complete();
                 return true;
@@ -47,7 +50,7 @@ impl Queue {
             Came::Flushing | Came::Not(_) => return false,
         }
         self.waiting.push();
-        if self.gate.list().handed {
+        if self.limiter.list().handed {
             self.pop();
             self.complete();
         }
@@ -58,18 +61,18 @@ impl Queue {
     fn complete(&self) {
         loop {
             self.over.fetch_add(1, Ordering::Relaxed);
-            match self.gate.complete().slot {
+            match self.limiter.complete().slot {
                 Slot::Handed => self.pop(),
                 Slot::Free => return,
-                Slot::Last => panic!("the gate is not closed"),
+                Slot::Last => panic!("the limiter is not closed"),
             }
         }
     }
 
     /// Shuts the door, and gives up the waiting items. An active item may go on for ever.
     fn shut(&self) {
-        self.gate.set(1, Door::Shut);
-        while self.gate.recall() {
+        self.limiter.set(1, Door::Shut);
+        while self.limiter.recall() {
             self.pop();
             self.complete_given_up();
         }
@@ -77,7 +80,7 @@ impl Queue {
 
     fn complete_given_up(&self) {
         self.over.fetch_add(1, Ordering::Relaxed);
-        let slot = self.gate.complete().slot;
+        let slot = self.limiter.complete().slot;
         assert_eq!(slot, Slot::Free, "an item starts behind a shut door");
     }
 
@@ -98,7 +101,7 @@ fn an_item_comes_while_the_door_is_shut() {
         queue.shut();
         let came = issuer.join().unwrap();
         assert!(!queue.waiting.has_work(), "an item stays on the list");
-        assert_eq!((queue.gate.load().in_flight(), queue.over()), (1, u64::from(came)));
+        assert_eq!((queue.limiter.load().in_flight(), queue.over()), (1, u64::from(came)));
     });
 }
 
@@ -107,9 +110,9 @@ fn an_item_comes_while_the_door_is_shut() {
 fn items_come_and_end_while_the_door_is_shut() {
     check(3, || {
         let queue = Arc::new(Queue::busy());
-        assert_eq!(queue.gate.admit(), Came::Waits);
+        assert_eq!(queue.limiter.admit(), Came::Waits);
         queue.waiting.push();
-        assert!(!queue.gate.list().handed);
+        assert!(!queue.limiter.list().handed);
         let issuer = {
             let queue = queue.clone();
             thread::spawn(move || queue.come())
@@ -122,6 +125,6 @@ fn items_come_and_end_while_the_door_is_shut() {
         worker.join().unwrap();
         let came = issuer.join().unwrap();
         assert!(!queue.waiting.has_work(), "an item stays on the list");
-        assert_eq!((queue.gate.load().in_flight(), queue.over()), (0, 2 + u64::from(came)));
+        assert_eq!((queue.limiter.load().in_flight(), queue.over()), (0, 2 + u64::from(came)));
     });
 }

@@ -7,25 +7,26 @@ use super::{Item, State, World};
 impl World {
     /// Lets the issuer put its item on the waiting list.
     pub(super) fn list(&mut self, item: usize) {
-        let Item { gate, ticket, .. } = self.items[item];
+        let Item { limiter, ticket, .. } = self.items[item];
         self.items[item].state = State::Listed;
         match ticket {
             None => {
-                self.gates[gate].list.borrow_mut().push_back(item);
-                let listed = self.gates[gate].cell.list();
+                self.limiters[limiter].list.borrow_mut().push_back(item);
+                let listed = self.limiters[limiter].cell.list();
                 if listed.handed {
-                    self.start_first(gate);
+                    self.start_first(limiter);
                 }
                 if listed.was_counted {
                     self.items[item].is_arriving = true;
                 }
             }
             Some(ticket) => {
-                let rest = self.cell.bring((ticket, &self.gates[gate].cell), item, self.cells(), |item| {
-                    self.list_brought(item)
-                });
+                let rest =
+                    self.cell.bring((ticket, &self.limiters[limiter].cell), item, self.cells(), |item| {
+                        self.list_brought(item)
+                    });
                 let held = self.items.iter().filter(|item| item.state == State::Listed).count();
-                let listed: usize = self.gates.iter().map(|gate| gate.list.borrow().len()).sum();
+                let listed: usize = self.limiters.iter().map(|limiter| limiter.list.borrow().len()).sum();
                 self.seen.held += usize::from(held > listed + rest.started.len());
                 self.settle(rest);
             }
@@ -33,11 +34,12 @@ impl World {
     }
 
     fn list_brought(&self, item: usize) -> Option<usize> {
-        let gate = &self.gates[self.items[item].gate];
-        gate.list.borrow_mut().push_back(item);
-        gate.cell
+        let limiter = &self.limiters[self.items[item].limiter];
+        limiter.list.borrow_mut().push_back(item);
+        limiter
+            .cell
             .list_held()
-            .then(|| gate.list.borrow_mut().pop_front().expect("the item was just put there"))
+            .then(|| limiter.list.borrow_mut().pop_front().expect("the item was just put there"))
     }
 
     /// Lets an issuer say that its item has arrived.
@@ -55,8 +57,8 @@ impl World {
 
     /// Takes an item back that was counted as coming: it does not come.
     pub(super) fn take_back(&mut self, item: usize) {
-        let Item { gate, ticket, .. } = self.items[item];
-        let cell = &self.gates[gate].cell;
+        let Item { limiter, ticket, .. } = self.items[item];
+        let cell = &self.limiters[limiter].cell;
         let left = match ticket {
             None => {
                 let left = cell.withdraw();

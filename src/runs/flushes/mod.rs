@@ -1,4 +1,4 @@
-//! Random runs of flushes: several at once, over several gates, with later items that wait for them. Some items are
+//! Random runs of flushes: several at once, over several limiters, with later items that wait for them. Some items are
 //! reusable: they are cancelled and queued again meanwhile.
 //!
 //! The cells are the crate's own, and each step of a thread is one call into them. Interleavings *within* such a call
@@ -22,7 +22,7 @@ use super::seeds::runs;
 use crate::policy::admission::{Admission, Door, Slot};
 use crate::policy::flush::Ticket;
 use crate::protocol::flush::{Flush, FlushCell, Rest};
-use crate::protocol::gate::{Came, GateCell, Left};
+use crate::protocol::limiter::{Came, Left, LimiterCell};
 
 const RUNS: u64 = 20_000;
 const STEPS: usize = 60;
@@ -57,7 +57,7 @@ enum State {
     Running,
     /// The ledger of the reusable item keeps this entry until the present run ends.
     Kept,
-    /// It has left its gate, and its thread has not yet reported that to the flushes.
+    /// It has left its limiter, and its thread has not yet reported that to the flushes.
     Reporting,
     Done,
 }
@@ -66,7 +66,7 @@ enum State {
 #[derive(Debug)]
 struct Item {
     work: Option<usize>,
-    gate: usize,
+    limiter: usize,
     ticket: Option<Ticket>,
     state: State,
     /// It does not end before this flush.
@@ -99,8 +99,8 @@ impl Flusher {
     }
 }
 
-struct Gate {
-    cell: GateCell,
+struct Limiter {
+    cell: LimiterCell,
     list: RefCell<VecDeque<usize>>,
 }
 
@@ -108,7 +108,7 @@ struct World {
     prng: Prng,
     trace: bool,
     cell: FlushCell<usize>,
-    gates: Vec<Gate>,
+    limiters: Vec<Limiter>,
     items: Vec<Item>,
     works: [Work; 2],
     issues: Vec<Issue>,
@@ -123,12 +123,12 @@ struct World {
 impl World {
     fn new(seed: u64, trace: bool) -> Self {
         let mut prng = Prng::new(seed);
-        let gates = (0..prng.within(1..=3)).map(|_| Gate::new(prng.within(1..=3))).collect();
+        let limiters = (0..prng.within(1..=3)).map(|_| Limiter::new(prng.within(1..=3))).collect();
         Self {
             prng,
             trace,
             cell: FlushCell::new(),
-            gates,
+            limiters,
             items: Vec::new(),
             works: [Work::new(), Work::new()],
             issues: Vec::new(),
@@ -149,7 +149,7 @@ impl World {
             16 => self.flush(),
             17 => self.abandon(),
             18 => self.end_count(),
-            19 => self.change_a_gate(),
+            19 => self.change_a_limiter(),
             20..22 => self.begin_to_queue(),
             22..24 => self.queue_work(),
             24 => self.cancel_work(),
@@ -159,11 +159,11 @@ impl World {
         self.check();
     }
 
-    /// Lets everything end, in any order, without another item or flush. Each gate gets at least one slot.
+    /// Lets everything end, in any order, without another item or flush. Each limiter gets at least one slot.
     fn run_out(&mut self) {
-        for gate in 0..self.gates.len() {
+        for limiter in 0..self.limiters.len() {
             let max = self.prng.within(1..=3);
-            self.set_max(gate, max);
+            self.set_max(limiter, max);
         }
         let mut steps = 0;
         let is_busy = |world: &Self| {
@@ -208,11 +208,11 @@ impl World {
     }
 
     fn come(&mut self) {
-        let gate = self.prng.below(self.gates.len());
+        let limiter = self.prng.below(self.limiters.len());
         let waits_for = self.choose_a_flush();
-        let (ticket, state) = self.admit(gate);
+        let (ticket, state) = self.admit(limiter);
         self.say(format_args!("item {} comes: {state:?} {ticket:?} {waits_for:?}", self.items.len()));
-        self.items.push(Item { work: None, gate, ticket, state, waits_for, is_arriving: false });
+        self.items.push(Item { work: None, limiter, ticket, state, waits_for, is_arriving: false });
     }
 
     /// Chooses a flush that has begun, for a later item to wait for; or none.
@@ -224,8 +224,8 @@ impl World {
         chosen
     }
 
-    fn admit(&mut self, gate: usize) -> (Option<Ticket>, State) {
-        let cell = &self.gates[gate].cell;
+    fn admit(&mut self, limiter: usize) -> (Option<Ticket>, State) {
+        let cell = &self.limiters[limiter].cell;
         let (came, ticket) = match cell.admit() {
             Came::Flushing => self.cell.admit(|| cell.admit_beside_flush(false), |came| came.admitted()),
             came => (came, None),
@@ -255,12 +255,13 @@ impl World {
         }
     }
 
-    fn cells(&self) -> impl Iterator<Item = &GateCell> + Clone {
-        self.gates.iter().map(|gate| &gate.cell)
+    fn cells(&self) -> impl Iterator<Item = &LimiterCell> + Clone {
+        self.limiters.iter().map(|limiter| &limiter.cell)
     }
 
-    fn start_first(&mut self, gate: usize) {
-        let item = self.gates[gate].list.borrow_mut().pop_front().expect("a slot goes to a listed item");
+    fn start_first(&mut self, limiter: usize) {
+        let item =
+            self.limiters[limiter].list.borrow_mut().pop_front().expect("a slot goes to a listed item");
         self.items[item].state = State::Active;
     }
 
@@ -276,8 +277,8 @@ impl World {
 
     /// Lets an item give its slot up.
     fn leave(&mut self, item: usize) {
-        let Item { gate, ticket, .. } = self.items[item];
-        let cell = &self.gates[gate].cell;
+        let Item { limiter, ticket, .. } = self.items[item];
+        let cell = &self.limiters[limiter].cell;
         let left = match ticket {
             None => cell.complete(),
             Some(ticket) => {
@@ -290,11 +291,11 @@ impl World {
     }
 
     fn left(&mut self, item: usize, left: Left) {
-        let Item { gate, ticket, .. } = self.items[item];
+        let Item { limiter, ticket, .. } = self.items[item];
         let reports = left.was_counted && ticket.is_none();
         self.items[item].state = if reports { State::Reporting } else { State::Done };
         if left.slot == Slot::Handed {
-            self.start_first(gate);
+            self.start_first(limiter);
         }
     }
 
@@ -341,22 +342,22 @@ impl World {
         }
     }
 
-    fn change_a_gate(&mut self) {
-        if self.gates.len() < 4 && self.prng.chance(30) {
-            let gate = Gate::new(self.prng.within(1..=3));
-            self.cell.add_gate(Some(&gate.cell), || ());
-            self.gates.push(gate);
+    fn change_a_limiter(&mut self) {
+        if self.limiters.len() < 4 && self.prng.chance(30) {
+            let limiter = Limiter::new(self.prng.within(1..=3));
+            self.cell.add_limiter(Some(&limiter.cell), || ());
+            self.limiters.push(limiter);
         } else {
-            let gate = self.prng.below(self.gates.len());
+            let limiter = self.prng.below(self.limiters.len());
             let max = self.prng.within(0..=3);
-            self.set_max(gate, max);
+            self.set_max(limiter, max);
         }
     }
 
-    fn set_max(&mut self, gate: usize, max: usize) {
-        self.gates[gate].cell.set(max, Door::Open);
-        while self.gates[gate].cell.start_listed() {
-            self.start_first(gate);
+    fn set_max(&mut self, limiter: usize, max: usize) {
+        self.limiters[limiter].cell.set(max, Door::Open);
+        while self.limiters[limiter].cell.start_listed() {
+            self.start_first(limiter);
         }
     }
 
@@ -385,8 +386,8 @@ impl World {
     }
 }
 
-impl Gate {
+impl Limiter {
     fn new(max: usize) -> Self {
-        Self { cell: GateCell::new(Admission::new(max)), list: RefCell::default() }
+        Self { cell: LimiterCell::new(Admission::new(max)), list: RefCell::default() }
     }
 }

@@ -55,23 +55,23 @@ impl Work {
 
 impl World {
     pub(super) fn begin_to_queue(&mut self) {
-        let (work, gate) = (self.prng.below(self.works.len()), self.prng.below(self.gates.len()));
+        let (work, limiter) = (self.prng.below(self.works.len()), self.prng.below(self.limiters.len()));
         // A run may keep the entry of another queueing that was only admitted when the flush began. So while there is
         // such a queueing of this item, the item does not wait for a flush.
         let issues = self.issues.iter().filter(|issue| issue.work == work);
         let is_between = issues.map(|issue| issue.queueing.begun).any(|begun| begun < self.flushers.len());
         let waits_for = if is_between { None } else { self.choose_a_flush() };
         let queueing = Queueing { begun: self.flushers.len(), waits_for };
-        let queued = self.queue_by(gate, |target| self.works[work].cell.queue_without_entry(target));
-        self.say(format_args!("work {work} may be queued to gate {gate}: {queued:?} {queueing:?}"));
+        let queued = self.queue_by(limiter, |target| self.works[work].cell.queue_without_entry(target));
+        self.say(format_args!("work {work} may be queued to limiter {limiter}: {queued:?} {queueing:?}"));
         match queued {
             Some(queued) => self.is_queued(work, queueing, queued),
             None => {
-                let (ticket, state) = self.admit(gate);
+                let (ticket, state) = self.admit(limiter);
                 let item = self.items.len();
                 self.items.push(Item {
                     work: Some(work),
-                    gate,
+                    limiter,
                     ticket,
                     state,
                     waits_for: None,
@@ -90,11 +90,11 @@ impl World {
         }
         let index = self.prng.below(self.issues.len());
         let Issue { work, item, queueing } = self.issues.swap_remove(index);
-        let Item { gate, ticket, state, .. } = self.items[item];
-        let queued = self.queue_by(gate, |target| self.works[work].cell.queue(target, ticket));
+        let Item { limiter, ticket, state, .. } = self.items[item];
+        let queued = self.queue_by(limiter, |target| self.works[work].cell.queue(target, ticket));
         self.say(format_args!("work {work} is queued as item {item}: {queued:?}"));
         if queued == Queued::Push {
-            let is_there = |other: &usize| self.items[*other].gate == gate;
+            let is_there = |other: &usize| self.items[*other].limiter == limiter;
             let is_moved = self.works[work].pushed.iter().any(is_there);
             self.seen.moved += usize::from(is_moved);
             self.works[work].pushed.push(item);
@@ -110,8 +110,8 @@ impl World {
         self.is_queued(work, queueing, queued);
     }
 
-    fn queue_by<R>(&self, gate: usize, queue: impl FnOnce(Target) -> R) -> R {
-        let target = |revives| Target { shard: ShardId::new(gate as u64), ordered: false, revives };
+    fn queue_by<R>(&self, limiter: usize, queue: impl FnOnce(Target) -> R) -> R {
+        let target = |revives| Target { shard: ShardId::new(limiter as u64), ordered: false, revives };
         self.cell.with_awaited(|awaited| queue(target(!awaited)))
     }
 
@@ -133,14 +133,15 @@ impl World {
 
     /// Lets a worker pop this entry.
     pub(super) fn begin_work(&mut self, work: usize, item: usize) {
-        let Item { gate, ticket, .. } = self.items[item];
+        let Item { limiter, ticket, .. } = self.items[item];
         let pushed = &mut self.works[work].pushed;
         let at = pushed.iter().position(|pushed| *pushed == item);
         // `None` if the entry was put back by the last run.
-        let overtaken = at.is_some_and(|at| pushed[..at].iter().any(|other| self.items[*other].gate == gate));
+        let overtaken =
+            at.is_some_and(|at| pushed[..at].iter().any(|other| self.items[*other].limiter == limiter));
         pushed.retain(|pushed| *pushed != item);
         self.seen.swapped += usize::from(overtaken);
-        let popped = self.works[work].cell.begin(ShardId::new(gate as u64), Entry { item, ticket });
+        let popped = self.works[work].cell.begin(ShardId::new(limiter as u64), Entry { item, ticket });
         self.say(format_args!("work {work} begins: {popped:?}"));
         match popped {
             Popped::Run(entry) => self.run_work(work, entry.item),

@@ -277,8 +277,8 @@ impl Program {
             (Which::Ordered, _) => 1,
             (Which::Bh, _) | (_, None) => u64::MAX,
             (_, Some(items)) => {
-                let gates = if kind.total { 1 } else { self.config.cpus };
-                (set.fold(items, usize::max) * gates) as u64
+                let limiters = if kind.total { 1 } else { self.config.cpus };
+                (set.fold(items, usize::max) * limiters) as u64
             }
         }
     }

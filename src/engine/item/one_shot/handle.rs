@@ -15,7 +15,7 @@ use crate::engine::item::entry::Header;
 use crate::engine::item::timers::TimerName;
 use crate::engine::item::waits;
 use crate::engine::item::waits::register::Target;
-use crate::engine::queue::shard::Gate;
+use crate::engine::queue::shard::Limiter;
 use crate::engine::refusal::WaitError;
 
 /// The part of the cell that the handle knows. `repr(C)`: a pointer to the cell also points to its head, and to its
@@ -39,7 +39,7 @@ pub(crate) struct RawHandle<T> {
     head: NonNull<Head>,
     operations: &'static Operations,
     /// The lane of the item: an address to compare with.
-    gate: *const Gate,
+    limiter: *const Limiter,
     /// The timer that queues the item, if it has a delay.
     timer: Option<Box<TimerName>>,
     origin: Origin,
@@ -57,10 +57,10 @@ impl<T> RawHandle<T> {
     pub(super) fn new(
         head: NonNull<Head>,
         operations: &'static Operations,
-        gate: *const Gate,
+        limiter: *const Limiter,
         origin: Origin,
     ) -> Self {
-        Self { head, operations, gate, timer: None, origin, result: PhantomData }
+        Self { head, operations, limiter, timer: None, origin, result: PhantomData }
     }
 
     #[inline]
@@ -99,8 +99,8 @@ impl<T> RawHandle<T> {
         }
         let item = self.head.as_ptr().cast::<Header>().cast_const();
         waits::check_origin(self.origin)?;
-        waits::check_one_shot(item, self.gate)?;
-        let target = Target::OneShot { item, gate: self.gate, state: self.state() };
+        waits::check_one_shot(item, self.limiter)?;
+        let target = Target::OneShot { item, limiter: self.limiter, state: self.state() };
         waits::wait(target, until, |until| self.state().wait(until))
     }
 

@@ -11,7 +11,7 @@ pub(crate) mod register;
 use crate::sys::fork::Origin;
 use crate::sys::wait::Until;
 
-use crate::engine::queue::shard::{Gate, is_in_context};
+use crate::engine::queue::shard::{Limiter, is_in_context};
 use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::WaitError;
 use crate::engine::user_code::report;
@@ -43,15 +43,16 @@ pub(crate) fn check_origin(origin: Origin) -> Result<(), WaitError> {
     if origin.is_forked() { Err(WaitError::Forked) } else { Ok(()) }
 }
 
-/// Refuses a wait for a one-shot that has not ended, if the caller would wait for itself. `gate`: the one-shot's lane.
+/// Refuses a wait for a one-shot that has not ended, if the caller would wait for itself. `limiter`: the one-shot's
+/// lane.
 #[inline]
-pub(crate) fn check_one_shot(item: *const Header, gate: *const Gate) -> Result<(), WaitError> {
-    refuse_if(|current| std::ptr::eq(current.item, item) || is_in_the_way(current, gate))
+pub(crate) fn check_one_shot(item: *const Header, limiter: *const Limiter) -> Result<(), WaitError> {
+    refuse_if(|current| std::ptr::eq(current.item, item) || is_in_the_way(current, limiter))
 }
 
 /// Refuses a wait for an item that is still to come through this lane, if the caller would wait for itself.
-pub(crate) fn check_lane(gate: *const Gate) -> Result<(), WaitError> {
-    refuse_if(|current| is_in_the_way(current, gate))
+pub(crate) fn check_lane(limiter: *const Limiter) -> Result<(), WaitError> {
+    refuse_if(|current| is_in_the_way(current, limiter))
 }
 
 /// Refuses a wait until a queue is empty, if the caller would wait for itself: its item is one of the queue, or is
@@ -62,7 +63,7 @@ pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
         let home = current.pending_on();
         std::ptr::eq(current.queue, queue)
             || home.is_some_and(|home| queue.lane_of(home).is_some())
-            || queue.needs_context(current.gate)
+            || queue.needs_context(current.limiter)
     })
 }
 
@@ -97,7 +98,7 @@ pub(crate) fn check_queueing(work: &WorkItem) -> Result<(), WaitError> {
     };
     refuse_if(|current| {
         home().is_some_and(|home| current.is_only_slot_of(home))
-            || current.in_context && is_in_context(home, current.gate)
+            || current.in_context && is_in_context(home, current.limiter)
     })
 }
 
@@ -110,16 +111,16 @@ fn refuse_if(never_ends: impl FnOnce(&Current) -> bool) -> Result<(), WaitError>
 }
 
 /// Returns whether no item can pass this lane before the calling item has ended.
-fn is_in_the_way(current: &Current, gate: *const Gate) -> bool {
-    let holds = current.holds_only_slot() && std::ptr::eq(current.gate, gate);
-    holds || keeps_only_slot_of(current, gate)
+fn is_in_the_way(current: &Current, limiter: *const Limiter) -> bool {
+    let holds = current.holds_only_slot() && std::ptr::eq(current.limiter, limiter);
+    holds || keeps_only_slot_of(current, limiter)
 }
 
-/// Returns whether the calling item was given the only slot of this gate for its next run.
-fn keeps_only_slot_of(current: &Current, gate: *const Gate) -> bool {
+/// Returns whether the calling item was given the only slot of this limiter for its next run.
+fn keeps_only_slot_of(current: &Current, limiter: *const Limiter) -> bool {
     let kept = current.with_kept(|entry| {
-        let own = entry.shard().gate();
-        std::ptr::eq(own, gate) && own.cell.load().max() == 1
+        let own = entry.shard().limiter();
+        std::ptr::eq(own, limiter) && own.cell.load().max() == 1
     });
     kept == Some(true)
 }

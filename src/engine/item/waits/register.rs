@@ -11,13 +11,13 @@
 //! an awaited item. The facts behind the answer are not out of date:
 //!
 //! * A registered item cannot end or go on before its worker has taken it out of the register, which needs the lock.
-//!   So the worker still executes the same item, and the item holds the same slots, and keeps its gate, its queue and
-//!   its target in memory.
+//!   So the worker still executes the same item, and the item holds the same slots, and keeps its limiter, its queue
+//!   and its target in memory.
 //! * The wait of an item may be over before its worker has noticed. So the register has the target of each wait, and
 //!   asks the target for its present state. A one-shot that has ended, a signal that is set, or a flush that is over
 //!   blocks no item.
-//! * The counts of the gates are read before these states. Only the slots of stuck items do not change. So if stuck
-//!   items hold all slots of a gate, an item that has not begun by then has no slot, and will get none.
+//! * The counts of the limiters are read before these states. Only the slots of stuck items do not change. So if stuck
+//!   items hold all slots of a limiter, an item that has not begun by then has no slot, and will get none.
 //! * A flush has begun, and has counted its items, before it is registered. The tickets for which it waits do not
 //!   change, and a stuck item has not reported.
 //! * An item is known by its address. No other item has the same address while a worker works for the item, or a
@@ -40,7 +40,7 @@ use crate::sys::sync::{Mutex, MutexGuard};
 
 use crate::engine::item::entry::{Entry, Header};
 use crate::engine::item::work::WorkItem;
-use crate::engine::queue::shard::Gate;
+use crate::engine::queue::shard::Limiter;
 use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::WaitError;
 use crate::engine::user_code::report;
@@ -65,8 +65,8 @@ impl Register {
 /// The target of a wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'a> {
-    /// The end of a one-shot. `gate`: its lane.
-    OneShot { item: *const Header, gate: *const Gate, state: &'a OneShotCell },
+    /// The end of a one-shot. `limiter`: its lane.
+    OneShot { item: *const Header, limiter: *const Limiter, state: &'a OneShotCell },
     /// A flush of the queue, which has begun.
     Flush { queue: &'a Queue, flush: &'a Flush },
     /// The signal of a reusable item: for the end of a run that has begun, or of a submission.
@@ -170,10 +170,10 @@ pub(crate) fn slot_was_kept() {
 
 impl Roll {
     /// Adds an item that needs a slot of this lane. Returns the item's number.
-    pub(crate) fn enlist(&self, gate: *const Gate) -> u64 {
+    pub(crate) fn enlist(&self, limiter: *const Limiter) -> u64 {
         self.change(|members| {
             members.next += 1;
-            members.by_number.insert(members.next, Need::Slot(gate.addr()));
+            members.by_number.insert(members.next, Need::Slot(limiter.addr()));
             members.next
         })
     }
@@ -233,25 +233,25 @@ fn report_if(nodes: &BTreeMap<usize, Node>, is_asked_for: impl Fn(&usize, &Node)
 fn picture(nodes: &BTreeMap<usize, Node>) -> Picture {
     let mut picture = Picture::default();
     for node in nodes.values() {
-        let mut holds = vec![node.executing.gate.addr()];
-        picture.gates.entry(holds[0]).or_insert_with(|| slots(node.gate().cell.load()));
-        let lane = node.current.gate.addr();
+        let mut holds = vec![node.executing.limiter.addr()];
+        picture.limiters.entry(holds[0]).or_insert_with(|| slots(node.limiter().cell.load()));
+        let lane = node.current.limiter.addr();
         if lane != holds[0] {
             // A bh context: a lane with one slot, which the item holds.
             holds.push(lane);
-            picture.gates.insert(lane, Slots { active: 1, max: 1 });
+            picture.limiters.insert(lane, Slots { active: 1, max: 1 });
         }
         let kept = node.current.with_kept(|entry| {
-            let gate = entry.shard().gate();
-            (std::ptr::from_ref(gate).addr(), slots(gate.cell.load()))
+            let limiter = entry.shard().limiter();
+            (std::ptr::from_ref(limiter).addr(), slots(limiter.cell.load()))
         });
-        if let Some((gate, slots)) = kept {
-            holds.push(gate);
-            picture.gates.entry(gate).or_insert(slots);
+        if let Some((limiter, slots)) = kept {
+            holds.push(limiter);
+            picture.limiters.entry(limiter).or_insert(slots);
         }
         picture.waiters.push(Waiter { item: node.current.item.addr(), holds, needs: Vec::new() });
     }
-    // After all gates were read.
+    // After all limiters were read.
     for (waiter, node) in picture.waiters.iter_mut().zip(nodes.values()) {
         waiter.needs = node.needs(nodes);
     }
@@ -267,10 +267,10 @@ impl Node {
         Self { current, executing: executing(), scopes: Vec::new(), target: None }
     }
 
-    fn gate(&self) -> &Gate {
+    fn limiter(&self) -> &Limiter {
         // SAFETY: the item's entry is not completed while its worker waits, and the node is registered for this time
         // only.
-        unsafe { &*self.executing.gate }
+        unsafe { &*self.executing.limiter }
     }
 
     fn name(&self) -> String {
@@ -286,12 +286,12 @@ impl Node {
             rolls.flat_map(|roll| roll.0.lock().by_number.values().copied().collect::<Vec<_>>()).collect();
         match self.target {
             None => {}
-            Some(Target::OneShot { item, gate, state }) => {
+            Some(Target::OneShot { item, limiter, state }) => {
                 let state = state.load();
                 if state.has_begun() {
                     needs.push(Need::End(item.addr()));
                 } else if !state.is_finished() {
-                    needs.push(Need::Slot(gate.addr()));
+                    needs.push(Need::Slot(limiter.addr()));
                 }
             }
             Some(Target::Flush { queue, flush }) => {
@@ -311,7 +311,7 @@ impl Node {
                 if state.is_running() {
                     needs.push(Need::End(std::ptr::from_ref(item).addr()));
                 } else if state.is_pending_on_list() {
-                    // SAFETY: as in `gate`.
+                    // SAFETY: as in `limiter`.
                     let queues = nodes.values().map(|node| unsafe { &*node.current.queue });
                     let lane = queues.filter_map(|queue| queue.lane_of(state.home())).next();
                     needs.extend(lane.map(|lane| Need::Slot(lane.addr())));

@@ -10,9 +10,9 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use super::*;
-use crate::protocol::gate::Listed;
+use crate::protocol::limiter::Listed;
 
-/// A queue that has one gate with one slot.
+/// A queue that has one limiter with one slot.
 struct World {
     queue: Arc<Queue>,
     list: RefCell<VecDeque<Item>>,
@@ -38,19 +38,19 @@ impl World {
     fn bring(&self, item: Item) {
         let Some(ticket) = item.ticket else {
             self.list.borrow_mut().push_back(item);
-            let Listed { handed, was_counted } = self.parts().gates[0].list();
+            let Listed { handed, was_counted } = self.parts().limiters[0].list();
             if handed {
                 self.start();
             }
             if was_counted {
                 let parts = self.parts();
-                self.settle(parts.flush.arrived(1, parts.gates.iter(), |item| self.list_brought(item)));
+                self.settle(parts.flush.arrived(1, parts.limiters.iter(), |item| self.list_brought(item)));
             }
             return;
         };
         let parts = self.parts();
         let list = |item| self.list_brought(item);
-        self.settle(parts.flush.bring((ticket, &parts.gates[0]), item, parts.gates.iter(), list));
+        self.settle(parts.flush.bring((ticket, &parts.limiters[0]), item, parts.limiters.iter(), list));
     }
 
     /// A later item comes, which waits for a flush.
@@ -81,7 +81,7 @@ impl World {
         assert!(data.read(|done| *done));
         issuer.join().unwrap();
         later.join().unwrap();
-        let word = self.parts().gates[0].load();
+        let word = self.parts().limiters[0].load();
         assert!(word.in_flight() == 0 && !word.is_flushing(), "{word:?}");
         self.queue.close();
         assert!(self.queue.parts.is_freed());
@@ -89,7 +89,7 @@ impl World {
 
     fn list_brought(&self, item: Item) -> Option<Item> {
         self.list.borrow_mut().push_back(item);
-        self.parts().gates[0].list_held().then(|| self.pop())
+        self.parts().limiters[0].list_held().then(|| self.pop())
     }
 
     fn settle(&self, mut rest: Rest<Item>) {

@@ -1,4 +1,4 @@
-//! The cell of a gate's [`Admission`] word, which says when a waiting item starts, and which thread starts it.
+//! The cell of a limiter's [`Admission`] word, which says when a waiting item starts, and which thread starts it.
 //!
 //! All counts are in one word, so every transition is one read-modify-write. Between two of them no slot is lost. The
 //! waiting list is another location. An item is pushed there before it is counted as listed, with release. A thread
@@ -22,9 +22,9 @@ use crate::sys::sync::{AtomicU64, Ordering};
 pub(crate) enum Came {
     /// It has a slot.
     Started,
-    /// The caller puts the item on the waiting list, and then calls [`GateCell::list`].
+    /// The caller puts the item on the waiting list, and then calls [`LimiterCell::list`].
     Waits,
-    /// The item was not admitted yet, because the gate is flushing: [`GateCell::admit_beside_flush`] admits it.
+    /// The item was not admitted yet, because the limiter is flushing: [`LimiterCell::admit_beside_flush`] admits it.
     Flushing,
     /// The item was not admitted.
     Not(NotAdmitted),
@@ -36,24 +36,24 @@ pub(crate) enum Came {
 pub(crate) struct Listed {
     /// The caller starts the list's first item.
     pub(crate) handed: bool,
-    /// Whether the gate is flushing. If so, and if the item has no ticket, a flush has found it coming. Then its
+    /// Whether the limiter is flushing. If so, and if the item has no ticket, a flush has found it coming. Then its
     /// issuer says that it [has arrived](super::flush::FlushCell::arrived).
     pub(crate) was_counted: bool,
 }
 
-/// What the caller does after an item has left its gate.
+/// What the caller does after an item has left its limiter.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Left {
     pub(crate) slot: Slot,
-    /// Whether the gate is flushing. If so, and if the item has no ticket, a flush has counted it. Then the item
+    /// Whether the limiter is flushing. If so, and if the item has no ticket, a flush has counted it. Then the item
     /// [reports](super::flush::Unreported::report).
     pub(crate) was_counted: bool,
 }
 
 /// The slots of a queue: of the whole queue, or of one of its shards.
 #[derive(Debug)]
-pub(crate) struct GateCell {
+pub(crate) struct LimiterCell {
     word: AtomicU64,
     /// The number of items that the queue's flushes hold back. It changes under the lock of the flushes.
     held: AtomicU64,
@@ -70,7 +70,7 @@ impl Came {
     }
 }
 
-impl GateCell {
+impl LimiterCell {
     pub(crate) fn new(word: Admission) -> Self {
         Self { word: AtomicU64::new(word.into_bits()), held: AtomicU64::new(0) }
     }
@@ -186,8 +186,8 @@ impl GateCell {
 
     /// Completes an item.
     ///
-    /// After `Free` and `Last` the caller has nothing that keeps the gate in place any more, unless the item was
-    /// counted. After `Last` the gate stays until the caller has told its owner.
+    /// After `Free` and `Last` the caller has nothing that keeps the limiter in place any more, unless the item was
+    /// counted. After `Last` the limiter stays until the caller has told its owner.
     #[inline]
     pub(crate) fn complete(&self) -> Left {
         self.update(|word| {
@@ -219,7 +219,7 @@ impl GateCell {
     /// Holds back an item that is coming, until [`list_held`](Self::list_held). Called under the lock of the queue's
     /// flushes.
     ///
-    /// While items are held, at least one of them is counted as coming. So no item overtakes it, and the gate is not
+    /// While items are held, at least one of them is counted as coming. So no item overtakes it, and the limiter is not
     /// empty.
     #[cold]
     pub(crate) fn hold(&self) {
@@ -237,7 +237,7 @@ impl GateCell {
         self.update(if is_uncounted { Admission::list_uncounted } else { Admission::list }) == Slot::Handed
     }
 
-    /// Closes the gate: no item comes any more. Returns whether no item is in flight either.
+    /// Closes the limiter: no item comes any more. Returns whether no item is in flight either.
     #[must_use]
     pub(crate) fn close(&self) -> bool {
         self.update(Admission::close) == Slot::Last
@@ -253,38 +253,41 @@ impl GateCell {
 mod tests {
     use super::*;
 
-    /// spec: Q3.4 (full): a gate refuses an item at once if it cannot count it, and waits for no other item.
+    /// spec: Q3.4 (full): a limiter refuses an item at once if it cannot count it, and waits for no other item.
     #[test]
-    fn a_gate_refuses_an_item_that_it_cannot_count() {
-        let gate = GateCell::new(Admission::new(1));
-        while gate.admit() != Came::Not(NotAdmitted::Full) {}
-        let word = gate.load();
+    fn a_limiter_refuses_an_item_that_it_cannot_count() {
+        let limiter = LimiterCell::new(Admission::new(1));
+        while limiter.admit() != Came::Not(NotAdmitted::Full) {}
+        let word = limiter.load();
         assert!(word.is_full() && word.coming() > 4000, "{word:?}");
-        assert_eq!(gate.admit_chained(), Came::Not(NotAdmitted::Full));
-        assert_eq!(gate.admit_many(3), AdmitMany::Full);
-        assert_eq!(gate.load(), word);
+        assert_eq!(limiter.admit_chained(), Came::Not(NotAdmitted::Full));
+        assert_eq!(limiter.admit_many(3), AdmitMany::Full);
+        assert_eq!(limiter.load(), word);
     }
 
-    /// spec: Q3.4 (full): any number of held items does not fill the gate, and each of them is listed in the end.
+    /// spec: Q3.4 (full): any number of held items does not fill the limiter, and each of them is listed in the end.
     #[test]
-    fn held_items_do_not_fill_a_gate() {
-        let gate = GateCell::new(Admission::new(2));
-        assert_eq!((gate.admit(), gate.admit(), gate.admit()), (Came::Started, Came::Started, Came::Waits));
+    fn held_items_do_not_fill_a_limiter() {
+        let limiter = LimiterCell::new(Admission::new(2));
+        assert_eq!(
+            (limiter.admit(), limiter.admit(), limiter.admit()),
+            (Came::Started, Came::Started, Came::Waits)
+        );
         for _ in 0..10_000 {
-            assert_eq!(gate.admit(), Came::Waits);
-            gate.hold();
-            assert!(!gate.is_full());
+            assert_eq!(limiter.admit(), Came::Waits);
+            limiter.hold();
+            assert!(!limiter.is_full());
         }
-        assert_eq!((gate.len(), gate.load().coming()), (10_003, HELD_AS_COMING + 1));
-        assert!(gate.list() == Listed { handed: false, was_counted: false });
-        assert_eq!(gate.complete().slot, Slot::Handed);
-        assert_eq!(gate.complete().slot, Slot::Free);
-        assert_eq!(gate.admit(), Came::Waits, "no item overtakes a held one");
-        assert!(gate.list().handed, "the listed item takes the free slot");
+        assert_eq!((limiter.len(), limiter.load().coming()), (10_003, HELD_AS_COMING + 1));
+        assert!(limiter.list() == Listed { handed: false, was_counted: false });
+        assert_eq!(limiter.complete().slot, Slot::Handed);
+        assert_eq!(limiter.complete().slot, Slot::Free);
+        assert_eq!(limiter.admit(), Came::Waits, "no item overtakes a held one");
+        assert!(limiter.list().handed, "the listed item takes the free slot");
         for n in 0..10_000 {
-            assert!(!gate.list_held(), "{n}");
+            assert!(!limiter.list_held(), "{n}");
         }
-        let word = gate.load();
+        let word = limiter.load();
         assert_eq!((word.active(), word.coming(), word.listed()), (2, 0, 10_000));
     }
 }

@@ -1,12 +1,12 @@
-//! Models of [`GateCell`](crate::protocol::gate::GateCell): which thread starts which waiting item.
+//! Models of [`LimiterCell`](crate::protocol::limiter::LimiterCell): which thread starts which waiting item.
 //!
 //! Items come while another one completes. A thread that was given a slot finds an item on the waiting list. At most
 //! `max` items are active. With one slot, items exclude each other and see what the item before wrote. At the end all
 //! items have run and the word is empty.
 //!
-//! A gate without a limit has no model: it hands on no slot, and the tables of `policy::admission` cover its word.
+//! A limiter without a limit has no model: it hands on no slot, and the tables of `policy::admission` cover its word.
 //!
-//! Red under: `gate-without-acquire`, `gate-without-release`, `list-leaves-free-slot`,
+//! Red under: `limiter-without-acquire`, `limiter-without-release`, `list-leaves-free-slot`,
 //! `complete-hands-to-coming`, `admit-in-two-steps`, `admit-overtakes-coming`, `batch-in-two-steps`,
 //! `batch-overtakes-coming`, `batch-leaves-free-slots`.
 
@@ -17,13 +17,13 @@ use loom::thread;
 
 use super::{Data, List, check};
 use crate::policy::admission::{Admission, AdmitMany, Slot};
-use crate::protocol::gate::{Came, GateCell};
+use crate::protocol::limiter::{Came, LimiterCell};
 
 struct Queue {
-    gate: GateCell,
+    limiter: LimiterCell,
     waiting: List,
     max: u64,
-    /// Relaxed, so that they order nothing that the gate should order.
+    /// Relaxed, so that they order nothing that the limiter should order.
     active: AtomicU64,
     done: AtomicU64,
     /// With one slot, this belongs to the thread that has it.
@@ -33,7 +33,7 @@ struct Queue {
 impl Queue {
     fn new(max: usize) -> Self {
         Self {
-            gate: GateCell::new(Admission::new(max)),
+            limiter: LimiterCell::new(Admission::new(max)),
             waiting: List::new(),
             max: max as u64,
             active: AtomicU64::new(0),
@@ -44,11 +44,11 @@ impl Queue {
 
     /// An item comes. Returns true if an item, this one or another, has a slot now: the caller runs it.
     fn come(&self) -> bool {
-        if self.gate.admit() == Came::Started {
+        if self.limiter.admit() == Came::Started {
             return true;
         }
         self.waiting.push();
-        let handed = self.gate.list().handed;
+        let handed = self.limiter.list().handed;
         if handed {
             self.pop();
         }
@@ -69,10 +69,10 @@ impl Queue {
             }
             self.active.fetch_sub(1, Ordering::Relaxed);
             self.done.fetch_add(1, Ordering::Relaxed);
-            match self.gate.complete().slot {
+            match self.limiter.complete().slot {
                 Slot::Handed => self.pop(),
                 Slot::Free => return,
-                Slot::Last => panic!("the gate is not closed"),
+                Slot::Last => panic!("the limiter is not closed"),
             }
         }
     }
@@ -86,7 +86,7 @@ impl Queue {
     }
 
     fn assert_done(&self, items: u64) {
-        let word = self.gate.load();
+        let word = self.limiter.load();
         assert_eq!(word.in_flight(), 0, "{word:?}");
         assert!(!self.waiting.has_work());
         assert_eq!(self.done.load(Ordering::Relaxed), items, "an item was lost");
@@ -163,32 +163,34 @@ impl Line {
 
 /// A queue whose items are told apart: 1, 2 and 4 of one issuer, 3 of another one. The first item with a slot is 0.
 struct InOrder {
-    gate: GateCell,
+    limiter: LimiterCell,
     waiting: Line,
-    /// Relaxed, so that it orders nothing that the gate should order.
+    /// Relaxed, so that it orders nothing that the limiter should order.
     seen: AtomicU64,
 }
 
 impl InOrder {
     fn come(&self, item: u64) {
-        if self.gate.admit() == Came::Started {
+        if self.limiter.admit() == Came::Started {
             return self.run(item);
         }
         self.waiting.push(item);
-        if self.gate.list().handed {
+        if self.limiter.list().handed {
             self.run(self.waiting.pop());
         }
     }
 
     /// Items of one issuer come at once. Those with a slot begin before the others are on the list.
     fn come_many(&self, items: &[u64]) {
-        let AdmitMany::In(admitted) = self.gate.admit_many(items.len()) else { panic!("the door is open") };
+        let AdmitMany::In(admitted) = self.limiter.admit_many(items.len()) else {
+            panic!("the door is open")
+        };
         assert_eq!(admitted.items(), items.len(), "there is room for all");
         let (started, waiting) = items.split_at(admitted.started);
         started.iter().for_each(|item| self.begin(*item));
         waiting.iter().for_each(|item| self.waiting.push(*item));
         if !waiting.is_empty() {
-            let (listed, _) = self.gate.list_many(waiting.len());
+            let (listed, _) = self.limiter.list_many(waiting.len());
             assert_eq!(listed.arrived, waiting.len(), "the door is open");
             (0..listed.handed).for_each(|_| self.run(self.waiting.pop()));
         }
@@ -209,10 +211,10 @@ impl InOrder {
     /// Completes an item, and each item that its slot is handed to.
     fn complete(&self) {
         loop {
-            match self.gate.complete().slot {
+            match self.limiter.complete().slot {
                 Slot::Handed => self.begin(self.waiting.pop()),
                 Slot::Free => return,
-                Slot::Last => panic!("the gate is not closed"),
+                Slot::Last => panic!("the limiter is not closed"),
             }
         }
     }
@@ -224,11 +226,11 @@ fn keep_the_order(preemptions: usize, issuers: &'static [&'static [&'static [u64
     let came: usize = issuers.iter().copied().flatten().map(|batch| batch.len()).sum();
     check(preemptions, move || {
         let queue = Arc::new(InOrder {
-            gate: GateCell::new(Admission::new(1)),
+            limiter: LimiterCell::new(Admission::new(1)),
             waiting: Line(AtomicU64::new(0)),
             seen: AtomicU64::new(0),
         });
-        let _admitted = queue.gate.admit();
+        let _admitted = queue.limiter.admit();
         let issuers = issuers.iter().map(|batches| {
             let queue = queue.clone();
             thread::spawn(move || {
@@ -246,7 +248,7 @@ fn keep_the_order(preemptions: usize, issuers: &'static [&'static [&'static [u64
             issuer.join().unwrap();
         }
         let seen = queue.seen.load(Ordering::Relaxed);
-        assert_eq!((seen.count_ones() as usize, queue.gate.load().in_flight()), (1 + came, 0));
+        assert_eq!((seen.count_ones() as usize, queue.limiter.load().in_flight()), (1 + came, 0));
     });
 }
 
