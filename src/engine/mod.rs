@@ -11,7 +11,7 @@
 //! | `pool` | worker pools: worklists, crews, and the classes of pools that share items |
 //! | `manager` | the one thread that makes threads and keeps deadlines; what it looks for, and what it reports |
 //! | `trace` | the events and spans for `tracing` |
-//! | `user_code` | the one door to loggers, hooks, subscribers and destructors |
+//! | `user_code` | the only place that calls loggers, hooks, subscribers and destructors |
 //! | `refusal` | the errors of a submission, a wait and a shutdown |
 //!
 //! A type's methods may stand in a room above the type. So the worker's room knows what a pool is, and nothing in the

@@ -1,4 +1,4 @@
-//! The one door to user code that this crate calls of its own accord: loggers, hooks, subscribers, and the
+//! The only place where this crate calls user code of its own accord: loggers, hooks, subscribers, and the
 //! destructors of values that users have handed over.
 //!
 //! * **A panic ends no thread.** It is contained here, and so is a panic of the payload's own destructor. The

@@ -18,7 +18,7 @@
 //! free slots beside listed items, until the thread that raised it has started these one by one
 //! ([`Admission::start_listed`]). New items wait behind them meanwhile.
 //!
-//! A limiter has a *door*, which closes when its queue ends. The door is part of the word, so after it changes
+//! A limiter has an *intake*, which closes when its queue ends. The intake is part of the word, so after it changes
 //! no item is admitted by the old rule.
 //!
 //! While a flush counts the items in flight, the limiter is *flushing*: an item takes a ticket before it is
@@ -54,11 +54,11 @@ const MAX: u32 = COUNT;
 const CLOSED: u64 = 1 << 20;
 const COMING: u32 = 21;
 const COMING_MASK: u64 = (1 << 12) - 1;
-/// This bit and the door lie between the counts of coming and listed items. So one comparison tells that
+/// This bit and the intake lie between the counts of coming and listed items. So one comparison tells that
 /// nothing holds a new item back.
 const FLUSHING: u64 = 1 << 33;
-const DOOR: u32 = 34;
-const DOOR_MASK: u64 = (1 << 2) - 1;
+const INTAKE: u32 = 34;
+const INTAKE_MASK: u64 = (1 << 2) - 1;
 const LISTED: u32 = 36;
 const LISTED_MASK: u64 = (1 << 28) - 1;
 
@@ -68,11 +68,11 @@ pub(crate) struct Admission(u64);
 
 /// Which items are admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Door {
+pub(crate) enum Intake {
     /// All.
     Open,
     /// Items that continue work in flight: [`Admission::admit_chained`].
-    Chained,
+    Draining,
     /// None.
     Shut,
 }
@@ -92,15 +92,15 @@ pub(crate) enum Admit {
     /// issuer that asks [`Admission::is_full`] first gets this answer only if two thousand other threads have
     /// asked at the same time.
     Full,
-    /// The door does not admit it. The word is unchanged.
+    /// The intake does not admit it. The word is unchanged.
     Refused,
 }
 
 /// Why an item was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAdmitted {
-    /// The door does not admit it.
-    Door,
+    /// The intake does not admit it.
+    Intake,
     /// See [`Admit::Full`].
     Full,
 }
@@ -183,11 +183,11 @@ impl Admission {
         self.active() + self.coming() + self.listed()
     }
 
-    pub(crate) const fn door(self) -> Door {
-        match self.0 >> DOOR & DOOR_MASK {
-            0 => Door::Open,
-            1 => Door::Chained,
-            _ => Door::Shut,
+    pub(crate) const fn intake(self) -> Intake {
+        match self.0 >> INTAKE & INTAKE_MASK {
+            0 => Intake::Open,
+            1 => Intake::Draining,
+            _ => Intake::Shut,
         }
     }
 
@@ -201,10 +201,10 @@ impl Admission {
     #[inline]
     pub(crate) const fn admit(self) -> (Self, Admit) {
         debug_assert!(!self.is_closed(), "an item was queued to a queue without handles");
-        // No item is coming or listed, no flush counts, and the door is open.
+        // No item is coming or listed, no flush counts, and the intake is open.
         if self.0 >> COMING == 0 && self.active() < self.max() {
             (self.plus(ACTIVE), Admit::Start)
-        } else if self.0 >> DOOR & DOOR_MASK != 0 {
+        } else if self.0 >> INTAKE & INTAKE_MASK != 0 {
             (self, Admit::Refused)
         } else if self.is_flushing() {
             (self, Admit::Flushing)
@@ -213,10 +213,10 @@ impl Admission {
         }
     }
 
-    /// Admits an item that continues work in flight: only a shut door refuses it.
+    /// Admits an item that continues work in flight: only a shut intake refuses it.
     pub(crate) const fn admit_chained(self) -> (Self, Admit) {
-        match self.door() {
-            Door::Shut => (self, Admit::Refused),
+        match self.intake() {
+            Intake::Shut => (self, Admit::Refused),
             _ if self.is_flushing() => (self, Admit::Flushing),
             _ if self.listed() + self.coming() == 0 && self.active() < self.max() => {
                 (self.plus(ACTIVE), Admit::Start)
@@ -248,8 +248,8 @@ impl Admission {
         Self(self.0 & !(COUNT_MASK << MAX) | max_field(max))
     }
 
-    pub(crate) const fn with_door(self, door: Door) -> Self {
-        Self(self.0 & !(DOOR_MASK << DOOR) | (door as u64) << DOOR)
+    pub(crate) const fn with_intake(self, intake: Intake) -> Self {
+        Self(self.0 & !(INTAKE_MASK << INTAKE) | (intake as u64) << INTAKE)
     }
 
     /// Takes a free slot after the limit was raised. `Handed`: give it to the list's first item, and call
@@ -262,7 +262,7 @@ impl Admission {
         }
     }
 
-    /// Takes an item off the list after the door was shut. `Handed`: take the list's first item, which counts
+    /// Takes an item off the list after the intake was shut. `Handed`: take the list's first item, which counts
     /// as active now whatever the limit is, and complete it without a run.
     pub(crate) const fn recall(self) -> (Self, Slot) {
         debug_assert!(self.is_shut());
@@ -274,11 +274,11 @@ impl Admission {
     }
 
     const fn is_shut(self) -> bool {
-        matches!(self.door(), Door::Shut)
+        matches!(self.intake(), Intake::Shut)
     }
 
     /// Counts a coming item as listed, after it was put on the list. `Handed`: a slot is free, give it to the
-    /// list's first item. The answer is the same if the door was shut meanwhile: then the thread that empties
+    /// list's first item. The answer is the same if the intake was shut meanwhile: then the thread that empties
     /// the list may have finished, and no other thread takes that item.
     pub(crate) const fn list(self) -> (Self, Slot) {
         let arrived = self.minus(COMING);
@@ -300,7 +300,7 @@ impl Admission {
         self.minus(COMING)
     }
 
-    /// Completes an active item: its slot goes to the first item on the list, or is freed. Behind a shut door
+    /// Completes an active item: its slot goes to the first item on the list, or is freed. While the intake is shut
     /// no further item starts.
     pub(crate) const fn complete(self) -> (Self, Slot) {
         if self.listed() > 0 && self.has_no_limit() {
@@ -368,7 +368,7 @@ impl fmt::Debug for Admission {
             .field("listed", &self.listed())
             .field("flushing", &self.is_flushing())
             .field("closed", &self.is_closed())
-            .field("door", &self.door())
+            .field("intake", &self.intake())
             .finish()
     }
 }

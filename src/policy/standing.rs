@@ -1,11 +1,11 @@
-//! The standing of a queue: what its users and its executor have asked of it, and the limit and door that follow.
+//! The standing of a queue: what its users and its executor have asked of it, and the limit and intake that follow.
 //!
 //! One plain struct per queue, under a lock. Limiters only hold what follows from it. A thread that makes a limiter
 //! later, or takes one of several wishes back, finds the others here.
 
 #![forbid(unsafe_code)]
 
-use super::admission::Door;
+use super::admission::Intake;
 
 /// What the users asked of a queue.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub(crate) enum Stage {
     Shut,
 }
 
-/// All that decides on a queue's limit and door.
+/// All that decides on a queue's limit and intake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
     pub(crate) wishes: Wishes,
@@ -82,13 +82,13 @@ impl Standing {
         if self.frozen { 0 } else { self.wishes.max_active }
     }
 
-    /// Returns the door of each of its limiters.
-    pub(crate) fn door(self) -> Door {
+    /// Returns the intake of each of its limiters.
+    pub(crate) fn intake(self) -> Intake {
         let answers = [Caller::Outsider, Caller::OwnItem].map(|caller| self.answer(caller));
         match answers {
-            [Answer::Freely, _] => Door::Open,
-            [_, Answer::Chained] => Door::Chained,
-            _ => Door::Shut,
+            [Answer::Freely, _] => Intake::Open,
+            [_, Answer::Chained] => Intake::Draining,
+            _ => Intake::Shut,
         }
     }
 
@@ -124,7 +124,7 @@ mod tests {
     fn a_frozen_queue_has_no_slots_and_keeps_its_limit() {
         let usual = standing(0, End::No, Stage::Open);
         let frozen = Standing { frozen: true, ..usual };
-        assert_eq!((frozen.max(), frozen.door()), (0, Door::Open), "it accepts items");
+        assert_eq!((frozen.max(), frozen.intake()), (0, Intake::Open), "it accepts items");
         let changed = Standing { wishes: Wishes::new(7), ..frozen };
         assert_eq!(changed.max(), 0, "a new limit does not thaw it");
         assert_eq!(Standing { frozen: false, ..changed }.max(), 7);
@@ -136,19 +136,19 @@ mod tests {
         use Answer::{Chained, Destroyed, Draining, Freely, ShutDown};
         let table = [
             // The standing, and the answers to outsiders, own items and other items.
-            (standing(0, End::No, Stage::Open), [Freely, Freely, Freely], Door::Open),
-            (standing(1, End::No, Stage::Open), [Draining, Chained, Draining], Door::Chained),
-            (standing(2, End::No, Stage::Finishing), [ShutDown, Chained, Draining], Door::Chained),
-            (standing(0, End::No, Stage::Finishing), [ShutDown, Chained, Chained], Door::Chained),
-            (standing(1, End::No, Stage::Shut), [ShutDown, ShutDown, ShutDown], Door::Shut),
-            (standing(1, End::Begun, Stage::Open), [Destroyed, Chained, Destroyed], Door::Chained),
-            (standing(0, End::Begun, Stage::Shut), [Destroyed, ShutDown, Destroyed], Door::Shut),
-            (standing(0, End::Done, Stage::Open), [Destroyed, Destroyed, Destroyed], Door::Shut),
+            (standing(0, End::No, Stage::Open), [Freely, Freely, Freely], Intake::Open),
+            (standing(1, End::No, Stage::Open), [Draining, Chained, Draining], Intake::Draining),
+            (standing(2, End::No, Stage::Finishing), [ShutDown, Chained, Draining], Intake::Draining),
+            (standing(0, End::No, Stage::Finishing), [ShutDown, Chained, Chained], Intake::Draining),
+            (standing(1, End::No, Stage::Shut), [ShutDown, ShutDown, ShutDown], Intake::Shut),
+            (standing(1, End::Begun, Stage::Open), [Destroyed, Chained, Destroyed], Intake::Draining),
+            (standing(0, End::Begun, Stage::Shut), [Destroyed, ShutDown, Destroyed], Intake::Shut),
+            (standing(0, End::Done, Stage::Open), [Destroyed, Destroyed, Destroyed], Intake::Shut),
         ];
-        for (standing, answers, door) in table {
+        for (standing, answers, intake) in table {
             let callers = [Caller::Outsider, Caller::OwnItem, Caller::OtherItem];
             assert_eq!(callers.map(|caller| standing.answer(caller)), answers, "{standing:?}");
-            assert_eq!(standing.door(), door, "{standing:?}");
+            assert_eq!(standing.intake(), intake, "{standing:?}");
         }
     }
 }

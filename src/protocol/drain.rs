@@ -6,7 +6,7 @@
 //! * item in the second limiter: puts another item into the first limiter, and completes;
 //! * drain: reads the second limiter: it is empty. So the drain misses the item in the first limiter.
 //!
-//! Before that, the drain sets the doors so that only the queue's own items may add items. [`ChainedCount`] counts
+//! Before that, the drain sets the intakes so that only the queue's own items may add items. [`ChainedCount`] counts
 //! what they add, and the drain reads that count before and after the limiters. An item that adds another one raises
 //! the count *after* the admission, and *before* it gives up its own slot:
 //!
@@ -20,7 +20,7 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::limiter::LimiterCell;
 
-/// The number of items that items of a queue have added while the door was not open to other issuers.
+/// The number of items that items of a queue have added while the intake was not open to other issuers.
 #[derive(Debug)]
 pub(crate) struct ChainedCount(AtomicU64);
 

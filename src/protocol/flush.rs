@@ -80,8 +80,8 @@ pub(crate) struct Flush {
     over: Arc<Signal>,
 }
 
-/// How many items are listed under the lock before the caller starts those that have a slot. Behind a shut door each
-/// listed item gets a slot, and a limiter can count only so many active items.
+/// How many items are listed under the lock before the caller starts those that have a slot. While the intake is shut
+/// each listed item gets a slot, and a limiter can count only so many active items.
 const LISTED_AT_ONCE: usize = 64;
 
 /// What the caller does after a step under the lock. It keeps the queue in place until it has done that.

@@ -12,7 +12,7 @@
 //! [`protocol::flush`](super::flush).
 
 use crate::policy::admission::{
-    Admission, Admit, AdmitMany, Admitted, Arrived, Door, Found, HELD_AS_COMING, NotAdmitted, Slot,
+    Admission, Admit, AdmitMany, Admitted, Arrived, Found, HELD_AS_COMING, Intake, NotAdmitted, Slot,
 };
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -130,7 +130,7 @@ impl LimiterCell {
             Admit::Wait => Came::Waits,
             Admit::Flushing => Came::Flushing,
             Admit::Full => Came::Not(NotAdmitted::Full),
-            Admit::Refused => Came::Not(NotAdmitted::Door),
+            Admit::Refused => Came::Not(NotAdmitted::Intake),
         }
     }
 
@@ -146,10 +146,10 @@ impl LimiterCell {
         self.update(|word| word.beside_flush(|word| word.admit_many(items)))
     }
 
-    /// Sets the limit of active items, and the door. A caller that raises the limit then calls
+    /// Sets the limit of active items, and the intake. A caller that raises the limit then calls
     /// [`start_listed`](Self::start_listed) until that returns false.
-    pub(crate) fn set(&self, max: usize, door: Door) {
-        self.update(|word| (word.with_max(max).with_door(door), ()));
+    pub(crate) fn set(&self, max: usize, intake: Intake) {
+        self.update(|word| (word.with_max(max).with_intake(intake), ()));
     }
 
     /// Takes a free slot for a listed item. Returns true if there is one: the caller starts the list's first item,
@@ -159,7 +159,7 @@ impl LimiterCell {
         self.update(Admission::start_listed) == Slot::Handed
     }
 
-    /// Takes an item off the list after the door was shut. Returns true if there is one: the caller completes the
+    /// Takes an item off the list after the intake was shut. Returns true if there is one: the caller completes the
     /// list's first item without a run, and calls again.
     #[must_use]
     pub(crate) fn recall(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The shutdown of an executor.
 //!
-//! The calling thread first shuts the doors of all queues to outsiders, and waits while the accepted items run. Then
-//! it shuts the doors to all submissions. If the time has run out by then, it *gives up* the items that have not
+//! The calling thread first shuts the intakes of all queues to outsiders, and waits while the accepted items run. Then
+//! it shuts the intakes to all submissions. If the time has run out by then, it *gives up* the items that have not
 //! begun: it empties waiting lists and worklists itself, since the workers may be stuck. An entry may still come to a
 //! pool afterwards: a worker puts it back, or its issuer was between its admission and its push. The thread that
 //! brings such an entry gives it up.
@@ -108,7 +108,7 @@ impl ExecutorInner {
     #[cold]
     fn give_up(&self, queues: &[Pin]) {
         // All pools are abandoned before any entry is given up: entries that a marker releases go to another pool.
-        // And pools come before waiting lists: behind a shut door, an item that is listed late goes to a pool at
+        // And pools come before waiting lists: while the intake is shut, an item that is listed late goes to a pool at
         // once, and counts as active until it is given up there. There may be so many of them that the limiter can
         // count none of the waiting items as active.
         let pools = self.upkeep.pools.all();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::admission::Door;
+use crate::policy::admission::Intake;
 use crate::policy::item::{Arm, Room};
 use crate::protocol::item::Queued;
 
@@ -64,11 +64,11 @@ impl Queue {
     }
 
     /// Takes a timer back that was armed too late, since its queue has ended. Returns it with the reason. A thread
-    /// that ends the queue shuts its doors, and takes its timers off the map afterwards. So if the door was open
+    /// that ends the queue shuts its intakes, and takes its timers off the map afterwards. So if the intake was open
     /// after the timer was armed, that thread finds the timer. Otherwise one of the two threads takes it.
     pub(crate) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
         let limiter = self.shard(slot).limiter();
-        if limiter.cell.load().door() != Door::Shut {
+        if limiter.cell.load().intake() != Intake::Shut {
             return None;
         }
         let error = self.may_revive(limiter).err()?;

@@ -9,7 +9,7 @@
 //! | `submit`, `batch` | the issuer's path: place, admit, enqueue, kick; and the same for many items, with one kick |
 //! | `timers`, `delayed`, `periodic` | items that are queued later, once or again and again |
 //! | `scope` | items that borrow, and the end of their scope |
-//! | `waits` | the one door to every wait |
+//! | `waits` | the one way into every wait |
 //! | `context` | what code inside an item can ask |
 //! | `latency` | the histograms of how long items wait and run |
 //!

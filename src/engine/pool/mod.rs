@@ -5,7 +5,7 @@
 //! | `spec` | what a pool is: which items it runs, where, and how many at a time |
 //! | `worker_pool` | one pool, and its workers: how they arrive, rest, and leave |
 //! | `worklist` | how entries come to the pool, are popped by its workers, and are given to siblings |
-//! | `door` | the one door through which workers are woken and made |
+//! | `wake` | the only place where workers are woken and made |
 //! | `sharing` | which work is offered to siblings, and sought there |
 //! | `binding`, `placing` | on which CPUs the workers run at present, and on which of them a woken one begins |
 //! | `users` | how a pool without users is closed, and opened again |
@@ -28,7 +28,6 @@ pub(crate) mod binding;
 pub(crate) mod calls;
 pub(crate) mod class;
 pub(crate) mod distress;
-pub(crate) mod door;
 pub(crate) mod placing;
 pub(crate) mod pools;
 pub(crate) mod room;
@@ -38,5 +37,6 @@ pub(crate) mod spec;
 #[cfg(test)]
 mod tests;
 pub(crate) mod users;
+pub(crate) mod wake;
 pub(crate) mod worker_pool;
 pub(crate) mod worklist;

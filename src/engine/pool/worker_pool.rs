@@ -1,4 +1,4 @@
-//! One pool: a worklist, the workers that serve it, and the one door through which workers are woken and made.
+//! One pool: a worklist, and the workers that serve it. Only `wake` wakes and makes workers.
 //!
 //! `running` says whether a worker is wanted, `state.crew` says which one. Each reservation goes through `Pool::wake`,
 //! which unparks an idle worker for it or asks the manager for a new one.

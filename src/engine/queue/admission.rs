@@ -6,12 +6,12 @@
 //! 3. [`complete`] takes the item out of the limiter, and passes its slot on to the first entry of the list.
 //!
 //! While a flush of the queue counts or waits, each of these steps has a second form, under the lock of the queue's
-//! flushes: see `flush`. A limiter whose door is not open asks `drain` which callers it lets in.
+//! flushes: see `flush`. A limiter whose intake is not open asks `drain` which callers it lets in.
 #![allow(unsafe_code, reason = "an item that leaves its limiter may be the last user of its queue")]
 
 use std::ptr::NonNull;
 
-use crate::policy::admission::{AdmitMany, Admitted, Arrived, Door, NotAdmitted, Slot};
+use crate::policy::admission::{AdmitMany, Admitted, Arrived, Intake, NotAdmitted, Slot};
 use crate::policy::flush::Ticket;
 use crate::protocol::flush::Rest;
 use crate::protocol::limiter::{Came, Left, LimiterCell};
@@ -61,7 +61,7 @@ impl Queue {
     fn admit_otherwise(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         match self.pass(limiter, false) {
             Ok(pass) => Ok(pass),
-            Err(NotAdmitted::Door) => self.admit_chained(limiter),
+            Err(NotAdmitted::Intake) => self.admit_chained(limiter),
             Err(NotAdmitted::Full) => Err(QueueError::Full),
         }
     }
@@ -86,9 +86,9 @@ impl Queue {
     /// Admits up to `items` items, at least one: as many as there is room for, and as fit into one step. The first
     /// ones have slots; the others go to the waiting list.
     pub(crate) fn admit_many(&self, limiter: &Limiter, items: usize) -> Result<BatchPass, QueueError> {
-        // A door that is not open admits one item at a time, if any. So only one place is taken: other issuers
+        // An intake that is not open admits one item at a time, if any. So only one place is taken: other issuers
         // may need the others.
-        let items = if limiter.cell.load().door() == Door::Open { items } else { 1 };
+        let items = if limiter.cell.load().intake() == Intake::Open { items } else { 1 };
         let room = self.become_pending(items);
         if room == 0 {
             return Err(QueueError::Full);
@@ -97,8 +97,8 @@ impl Queue {
             true => Err(QueueError::Full),
             false => match self.pass_many(limiter, room) {
                 Ok(admitted) => Ok(admitted),
-                // The door is not open, so one item comes.
-                Err(NotAdmitted::Door) => self.admit_chained(limiter).map(BatchPass::one),
+                // The intake is not open, so one item comes.
+                Err(NotAdmitted::Intake) => self.admit_chained(limiter).map(BatchPass::one),
                 Err(NotAdmitted::Full) => Err(QueueError::Full),
             },
         };
@@ -120,7 +120,7 @@ impl Queue {
         };
         match answer {
             AdmitMany::In(admitted) => Ok(BatchPass { ticket, admitted }),
-            AdmitMany::Refused => Err(NotAdmitted::Door),
+            AdmitMany::Refused => Err(NotAdmitted::Intake),
             AdmitMany::Full => Err(NotAdmitted::Full),
             AdmitMany::Flushing => {
                 unreachable!("a limiter asks for the lock of the flushes while it is held")

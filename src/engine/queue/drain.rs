@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::policy::admission::{Door, NotAdmitted};
+use crate::policy::admission::{Intake, NotAdmitted};
 use crate::policy::standing::{Answer, Caller, End};
 use crate::protocol::drain::were_empty;
 use crate::sys::wait::Until;
@@ -24,23 +24,23 @@ impl Queue {
     pub(super) fn admit_chained(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         loop {
             // The answer may be out of date a moment later. Then the limiter refuses, and the loop asks again.
-            let is_chained = self.answer(self.caller())? == Door::Chained;
+            let is_chained = self.answer(self.caller())? == Intake::Draining;
             // The calling item, if there is one, has not ended yet, as `protocol::drain` demands.
             match self.chained.admit(|| self.pass(limiter, is_chained)) {
                 Ok(pass) => return Ok(pass),
                 Err(NotAdmitted::Full) => return Err(QueueError::Full),
-                Err(NotAdmitted::Door) => {}
+                Err(NotAdmitted::Intake) => {}
             }
         }
     }
 
-    /// Returns the door by which the caller may submit, or why it may not.
+    /// Returns the intake that admits an item of the caller, or why none does.
     #[cold]
-    fn answer(&self, caller: Caller) -> Result<Door, QueueError> {
+    fn answer(&self, caller: Caller) -> Result<Intake, QueueError> {
         let making = self.making.lock();
         match self.standing(making.wishes).answer(caller) {
-            Answer::Freely => Ok(Door::Open),
-            Answer::Chained => Ok(Door::Chained),
+            Answer::Freely => Ok(Intake::Open),
+            Answer::Chained => Ok(Intake::Draining),
             Answer::Draining => Err(QueueError::Draining),
             Answer::Destroyed => Err(QueueError::Destroyed),
             Answer::ShutDown => Err(QueueError::ShutDown),
@@ -66,9 +66,9 @@ impl Queue {
     /// thread that drains the queue waits for it, even if the answer is out of date when it is used.
     #[inline]
     pub(crate) fn may_revive(&self, limiter: &Limiter) -> Result<(), QueueError> {
-        match limiter.cell.load().door() {
-            Door::Open => Ok(()),
-            _ => self.answer(self.caller()).map(|_door| ()),
+        match limiter.cell.load().intake() {
+            Intake::Open => Ok(()),
+            _ => self.answer(self.caller()).map(|_intake| ()),
         }
     }
 
@@ -194,8 +194,8 @@ impl Queue {
     }
 }
 
-/// Waits until nothing is in flight in any of these queues. Their doors are shut to outsiders, and the caller keeps the
-/// queues in memory.
+/// Waits until nothing is in flight in any of these queues. Their intakes are shut to outsiders, and the caller keeps
+/// the queues in memory.
 pub(crate) fn wait_until_empty(queues: &[impl AsRef<Queue>], until: Until) -> Result<(), WaitError> {
     // While an item is in flight, the flush of its queue waits for it. So this loop does not spin.
     while !Queue::were_empty(queues) {

@@ -44,7 +44,7 @@ impl Queue {
         let standing = self.standing(making.wishes);
         // Under the lock, so that all limiters agree with the wishes, including limiters that are made meanwhile. A
         // thread that changes the executor calls this afterwards, so the last call tells the limiters the latest state.
-        self.limiters().for_each(|limiter| limiter.cell.set(standing.max(), standing.door()));
+        self.limiters().for_each(|limiter| limiter.cell.set(standing.max(), standing.intake()));
         drop(making);
         self.limiters().for_each(Limiter::start_listed);
         result

@@ -14,7 +14,7 @@
 //! | `facts` | what dumps say of a queue |
 //!
 //! The room owns queues, and through them shards and limiters. An item that is in flight in a limiter keeps its queue
-//! in memory. The limiter's word admits and completes items without a lock. Making shards, and changing limits, doors
+//! in memory. The limiter's word admits and completes items without a lock. Making shards, and changing limits, intakes
 //! and routes, is under `making` (`M`); the items that a plugged route holds back are under its plug (`R`); the tickets
 //! of flushes are under their own lock (`F`).
 //!

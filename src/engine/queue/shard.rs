@@ -63,7 +63,7 @@ unsafe impl Sync for Shard {}
 impl Limiter {
     /// Makes a limiter for a queue with this standing.
     pub(crate) fn new(standing: Standing) -> Self {
-        let word = Admission::new(standing.max()).with_door(standing.door());
+        let word = Admission::new(standing.max()).with_intake(standing.intake());
         Self { cell: CachePadded::new(LimiterCell::new(word)), waiting: OnceLock::new() }
     }
 

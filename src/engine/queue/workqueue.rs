@@ -103,7 +103,7 @@ pub(crate) struct Queue {
 }
 
 /// The shards, which it owns, and what was asked of the queue. Locked while a thread makes a shard, changes the
-/// limits and doors of the limiters, or turns the routes. So a change misses no limiter and no route.
+/// limits and intakes of the limiters, or turns the routes. So a change misses no limiter and no route.
 #[derive(Debug)]
 pub(crate) struct Making {
     shards: Vec<NonNull<Shard>>,

@@ -5,7 +5,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::{ACTIVE, Admission, COMING, COMING_MASK, DOOR, DOOR_MASK, LISTED, LISTED_MASK, Slot};
+use super::{ACTIVE, Admission, COMING, COMING_MASK, INTAKE, INTAKE_MASK, LISTED, LISTED_MASK, Slot};
 
 /// How many items of batches may be coming. Beyond that, each batch lets one item come at a time. The number
 /// is below half of what the word can count, where the limiter becomes full.
@@ -68,7 +68,7 @@ impl Admission {
         // As in `admit`.
         let slots = if self.0 >> COMING == 0 { self.max().saturating_sub(self.active()) } else { 0 };
         let started = slots.min(items as u64);
-        if started == 0 && self.0 >> DOOR & DOOR_MASK != 0 {
+        if started == 0 && self.0 >> INTAKE & INTAKE_MASK != 0 {
             return (self, AdmitMany::Refused);
         }
         if self.is_flushing() {
@@ -92,7 +92,7 @@ impl Admission {
     }
 
     /// Counts `items` coming items as listed, at least one, with the effect of as many single calls. Behind a
-    /// shut door it counts one at a time: the thread that takes items off the list holds one at a time, so
+    /// shut intake it counts one at a time: the thread that takes items off the list holds one at a time, so
     /// the count of active items has room for each.
     #[inline]
     pub(crate) fn list_many(self, items: usize) -> (Self, Arrived) {
@@ -119,7 +119,7 @@ impl Admission {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{Admit, COUNT_MASK, Door, MAX, MAX_ACTIVE_DEFAULT, NO_LIMIT};
+    use super::super::{Admit, COUNT_MASK, Intake, MAX, MAX_ACTIVE_DEFAULT, NO_LIMIT};
     use super::*;
 
     fn admitted(started: usize, waiting: usize) -> AdmitMany {
@@ -155,14 +155,14 @@ mod tests {
         assert_eq!((answer, word.in_flight(), word.waiting()), (admitted(3000, 0), 3000, 0));
     }
 
-    /// spec: F4: a door refuses a batch as it refuses a single item.
+    /// spec: F4: an intake refuses a batch as it refuses a single item.
     #[test]
-    fn the_door_keeps_a_batch_out() {
-        for door in [Door::Chained, Door::Shut] {
-            let word = Admission::new(9).with_door(door);
+    fn the_intake_keeps_a_batch_out() {
+        for intake in [Intake::Draining, Intake::Shut] {
+            let word = Admission::new(9).with_intake(intake);
             assert_eq!(word.admit_many(5), (word, AdmitMany::Refused));
         }
-        let late = Admission::new(1).admit_many(5).0.with_door(Door::Shut);
+        let late = Admission::new(1).admit_many(5).0.with_intake(Intake::Shut);
         let (late, arrived) = late.list_many(4);
         assert_eq!(arrived, Arrived { arrived: 1, handed: 1 }, "one item at a time is given up");
         assert_eq!((late.active(), late.coming()), (2, 3));
@@ -184,19 +184,19 @@ mod tests {
         assert_eq!(listed.admit_many(256).1, admitted(0, 3));
     }
 
-    fn door() -> impl Strategy<Value = Door> {
-        prop_oneof![4 => Just(Door::Open), 1 => Just(Door::Chained), 1 => Just(Door::Shut)]
+    fn intake() -> impl Strategy<Value = Intake> {
+        prop_oneof![4 => Just(Intake::Open), 1 => Just(Intake::Draining), 1 => Just(Intake::Shut)]
     }
 
     /// Words with all kinds of counts, full ones included.
     fn word() -> impl Strategy<Value = Admission> {
         let max = prop_oneof![0..6u64, Just(256), Just(512), Just(COUNT_MASK)];
         let few = |end| prop_oneof![4 => 0..8u64, 4 => Just(0), 1 => end - 8..=end];
-        (max, few(COUNT_MASK), few(COMING_MASK), few(LISTED_MASK - COMING_MASK), door()).prop_map(
-            |(max, active, coming, listed, door)| {
+        (max, few(COUNT_MASK), few(COMING_MASK), few(LISTED_MASK - COMING_MASK), intake()).prop_map(
+            |(max, active, coming, listed, intake)| {
                 let coming = if max == COUNT_MASK { 0 } else { coming };
                 let counts = active << ACTIVE | max << MAX | coming << COMING | listed << LISTED;
-                Admission(counts).with_door(door)
+                Admission(counts).with_intake(intake)
             },
         )
     }
@@ -244,7 +244,7 @@ mod tests {
                     single_handed += usize::from(slot == Slot::Handed);
                 }
                 prop_assert_eq!((next, handed), (single, single_handed));
-                prop_assert_eq!(arrived, if word.door() == Door::Shut { 1 } else { items });
+                prop_assert_eq!(arrived, if word.intake() == Intake::Shut { 1 } else { items });
             }
         }
     }

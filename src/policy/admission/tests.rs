@@ -44,7 +44,7 @@ fn a_limiter_without_a_limit_lets_everything_through() {
         assert_eq!((word.in_flight(), word.waiting()), (n, 0));
         assert_eq!(word.start_listed(), (word, Slot::Free));
     }
-    let (shut, _) = word.with_door(Door::Shut).close();
+    let (shut, _) = word.with_intake(Intake::Shut).close();
     assert_eq!(shut.recall(), (shut, Slot::Free), "the list is empty");
     let mut word = shut;
     for n in (0..3000).rev() {
@@ -111,13 +111,13 @@ fn a_flush_counts_the_items_in_flight_and_later_ones_take_a_ticket() {
     }
 }
 
-/// The door decides before the flush: an item that is refused needs no ticket.
+/// The intake decides before the flush: an item that is refused needs no ticket.
 #[test]
 fn a_flushing_limiter_refuses_as_any_other() {
-    let word = Admission::new(1).begin_flush().0.with_door(Door::Chained);
+    let word = Admission::new(1).begin_flush().0.with_intake(Intake::Draining);
     assert_eq!(word.admit().1, Admit::Refused);
     assert_eq!(word.admit_chained().1, Admit::Flushing);
-    assert_eq!(word.with_door(Door::Shut).admit_chained().1, Admit::Refused);
+    assert_eq!(word.with_intake(Intake::Shut).admit_chained().1, Admit::Refused);
 }
 
 #[test]
@@ -164,27 +164,27 @@ fn an_item_waits_behind_the_listed_ones_after_the_limit_was_raised() {
 
 /// spec: F4 (accepts only chained queueing)
 #[test]
-fn the_door_decides_which_items_are_admitted() {
-    let chained = Admission::new(1).with_door(Door::Chained);
+fn the_intake_decides_which_items_are_admitted() {
+    let chained = Admission::new(1).with_intake(Intake::Draining);
     assert_eq!(chained.admit(), (chained, Admit::Refused));
     let (busy, admit) = chained.admit_chained();
     assert_eq!(admit, Admit::Start);
     assert_eq!(busy.admit(), (busy, Admit::Refused));
     assert_eq!(busy.admit_chained().1, Admit::Wait);
-    let shut = busy.with_door(Door::Shut);
+    let shut = busy.with_intake(Intake::Shut);
     assert_eq!(shut.admit(), (shut, Admit::Refused));
     assert_eq!(shut.admit_chained(), (shut, Admit::Refused));
     assert_eq!(shut.complete().1, Slot::Free, "admitted items may finish");
-    let (late, slot) = busy.admit_chained().0.with_door(Door::Shut).list();
+    let (late, slot) = busy.admit_chained().0.with_intake(Intake::Shut).list();
     assert_eq!(
         (slot, late.active()),
         (Slot::Handed, 2),
         "an issuer that lists its item too late takes the first one"
     );
-    let (word, slot) = busy.admit_chained().0.list().0.with_door(Door::Shut).complete();
+    let (word, slot) = busy.admit_chained().0.list().0.with_intake(Intake::Shut).complete();
     assert_eq!((slot, word.listed()), (Slot::Free, 1), "no item starts any more");
     assert_eq!(word.recall().1, Slot::Handed);
-    assert_eq!(shut.with_door(Door::Chained), busy);
+    assert_eq!(shut.with_intake(Intake::Draining), busy);
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -204,8 +204,8 @@ enum Step {
     /// Changes the limit; the thread that does so has not started any item yet.
     SetMax(usize),
     StartListed,
-    SetDoor(Door),
-    /// Behind a shut door, the thread that shut it takes an item off the list.
+    SetIntake(Intake),
+    /// While the intake is shut, the thread that shut it takes an item off the list.
     Recall,
 }
 
@@ -220,15 +220,15 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Flush),
         2 => (0usize..4).prop_map(Step::SetMax),
         4 => Just(Step::StartListed),
-        1 => prop_oneof![4 => Just(Door::Open), 1 => Just(Door::Chained), 1 => Just(Door::Shut)]
-            .prop_map(Step::SetDoor),
+        1 => prop_oneof![4 => Just(Intake::Open), 1 => Just(Intake::Draining), 1 => Just(Intake::Shut)]
+            .prop_map(Step::SetIntake),
         2 => Just(Step::Recall),
     ]
 }
 
-/// Whether the door admits an item.
-fn lets_in(door: Door, chained: bool) -> bool {
-    door == Door::Open || door == Door::Chained && chained
+/// Whether the intake admits an item.
+fn lets_in(intake: Intake, chained: bool) -> bool {
+    intake == Intake::Open || intake == Intake::Draining && chained
 }
 
 proptest! {
@@ -242,7 +242,7 @@ proptest! {
         let (mut max, mut active, mut list) = (max, 0, VecDeque::new());
         // Items whose issuer was told to wait; and items on the list that are not counted as listed.
         let (mut coming, mut pushed) = (0, 0);
-        let (mut door, mut raising) = (Door::Open, false);
+        let (mut intake, mut raising) = (Intake::Open, false);
         let mut items = 0..;
         for step in steps {
             let before = active;
@@ -251,7 +251,7 @@ proptest! {
                     let admit = if chained { Admission::admit_chained } else { Admission::admit };
                     let (next, admit) = word.beside_flush(admit);
                     word = next;
-                    prop_assert_eq!(admit != Admit::Refused, lets_in(door, chained));
+                    prop_assert_eq!(admit != Admit::Refused, lets_in(intake, chained));
                     match admit {
                         Admit::Start => {
                             prop_assert!(list.is_empty(), "overtakes {:?}", list);
@@ -267,13 +267,13 @@ proptest! {
                     word = next;
                     match answer {
                         AdmitMany::In(came) => {
-                            prop_assert!(lets_in(door, false));
+                            prop_assert!(lets_in(intake, false));
                             prop_assert_eq!(came.started + came.waiting, items);
                             prop_assert!(came.started == 0 || list.is_empty(), "overtakes {:?}", list);
                             active += came.started;
                             coming += came.waiting;
                         }
-                        AdmitMany::Refused => prop_assert!(!lets_in(door, false)),
+                        AdmitMany::Refused => prop_assert!(!lets_in(intake, false)),
                         AdmitMany::Full | AdmitMany::Flushing => prop_assert!(false, "full, or flushing"),
                     }
                 }
@@ -306,7 +306,7 @@ proptest! {
                     match slot {
                         Slot::Handed => {
                             prop_assert!(active <= max, "a slot beyond the limit is handed over");
-                            prop_assert!(door != Door::Shut, "an item starts behind a shut door");
+                            prop_assert!(intake != Intake::Shut, "an item starts while the intake is shut");
                             prop_assert!(list.pop_front().is_some());
                         }
                         _ => active -= 1,
@@ -335,12 +335,12 @@ proptest! {
                         _ => raising = false,
                     }
                 }
-                // A door that was shut is never opened again.
-                Step::SetDoor(new) => if door != Door::Shut {
-                    door = new;
-                    word = word.with_door(door);
+                // An intake that was shut is never opened again.
+                Step::SetIntake(new) => if intake != Intake::Shut {
+                    intake = new;
+                    word = word.with_intake(intake);
                 },
-                Step::Recall => if door == Door::Shut {
+                Step::Recall => if intake == Intake::Shut {
                     let (next, slot) = word.recall();
                     word = next;
                     prop_assert_eq!(slot == Slot::Handed, list.len() > pushed);
@@ -353,10 +353,10 @@ proptest! {
             prop_assert_eq!(word.active() as usize, active);
             prop_assert_eq!(word.coming() as usize, coming + pushed);
             prop_assert_eq!(word.listed() as usize, list.len() - pushed);
-            prop_assert_eq!((word.max() as usize, word.door()), (max, door));
-            // An item that was taken off the list behind a shut door counts as active until it is
+            prop_assert_eq!((word.max() as usize, word.intake()), (max, intake));
+            // An item that was taken off the list while the intake is shut counts as active until it is
             // completed.
-            let shut = door == Door::Shut;
+            let shut = intake == Intake::Shut;
             prop_assert!(active <= max.max(before) || shut, "{:?}", word);
             let expected = pushed > 0 || raising || shut;
             prop_assert!(list.is_empty() || active >= max || expected, "a slot idles: {:?}", word);

@@ -1,17 +1,18 @@
-//! Models of a drain: [`were_empty`](crate::protocol::drain::were_empty) over two limiters, and the door of a limiter.
+//! Models of a drain: [`were_empty`](crate::protocol::drain::were_empty) over two limiters, and the intake of a
+//! limiter.
 //!
 //! While a drain reads the limiters, an item in one limiter puts another item into the other limiter. The drain ends
-//! only after both items have ended, and sees what they did. An item that comes after the door was shut is refused. The
-//! drain waits for an item that was admitted before.
+//! only after both items have ended, and sees what they did. An item that comes after the intake was shut is refused.
+//! The drain waits for an item that was admitted before.
 //!
-//! Red under: `chained-counted-before`, `chained-not-counted`, `empty-without-acquire`, `door-in-two-steps`.
+//! Red under: `chained-counted-before`, `chained-not-counted`, `empty-without-acquire`, `intake-in-two-steps`.
 
 use std::sync::Arc;
 
 use loom::thread;
 
 use super::{Data, check, check_all};
-use crate::policy::admission::{Admission, Door, NotAdmitted, Slot};
+use crate::policy::admission::{Admission, Intake, NotAdmitted, Slot};
 use crate::protocol::drain::{ChainedCount, were_empty};
 use crate::protocol::limiter::{Came, LimiterCell};
 
@@ -39,7 +40,7 @@ impl Queue {
         assert_eq!(self.limiters[limiter].complete().slot, Slot::Free);
     }
 
-    /// An item puts another one into a limiter, as the engine does while the door is not open.
+    /// An item puts another one into a limiter, as the engine does while the intake is not open.
     fn chain(&self, limiter: usize) {
         let admit = || match self.limiters[limiter].admit_chained() {
             Came::Started => Ok(()),
@@ -48,8 +49,8 @@ impl Queue {
         assert_eq!(self.chained.admit(admit), Ok(()));
     }
 
-    fn shut(&self, door: Door) {
-        self.limiters.iter().for_each(|limiter| limiter.set(1, door));
+    fn shut(&self, intake: Intake) {
+        self.limiters.iter().for_each(|limiter| limiter.set(1, intake));
     }
 
     fn were_empty(&self) -> bool {
@@ -65,7 +66,7 @@ fn an_item_puts_another_one_into_a_limiter_that_was_read_already() {
     check_all(|| {
         let queue = Arc::new(Queue::new());
         queue.start(1);
-        queue.shut(Door::Chained);
+        queue.shut(Intake::Draining);
         let thread = {
             let queue = queue.clone();
             thread::spawn(move || {
@@ -87,7 +88,7 @@ fn an_item_puts_another_one_into_a_limiter_that_was_read_already() {
 ///
 /// spec: F4.3
 #[test]
-fn no_item_is_admitted_after_the_door_was_shut() {
+fn no_item_is_admitted_after_the_intake_was_shut() {
     check(3, || {
         let queue = Arc::new(Queue::new());
         let thread = {
@@ -101,11 +102,11 @@ fn no_item_is_admitted_after_the_door_was_shut() {
                 came
             })
         };
-        queue.shut(Door::Chained);
+        queue.shut(Intake::Draining);
         let ended = queue.were_empty();
-        queue.shut(Door::Shut);
+        queue.shut(Intake::Shut);
         let seen = ended && queue.data.read(|done| *done);
-        assert_eq!(queue.limiters[0].admit(), Came::Not(NotAdmitted::Door));
+        assert_eq!(queue.limiters[0].admit(), Came::Not(NotAdmitted::Intake));
         let came = thread.join().unwrap();
         assert!(!ended || came == seen, "an item came after the end, or was not seen");
         assert_eq!(queue.limiters[0].load().in_flight(), 0);

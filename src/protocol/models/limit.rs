@@ -4,7 +4,7 @@
 //! No slot is lost, and none is given twice. After the limit was raised, as many items are active as it says, or no
 //! item waits. A thread that was given a slot finds an item on the waiting list. At the end all items have run.
 //!
-//! Red under: `door-in-two-steps`, `start-listed-keeps-count`, `raise-starts-nothing`.
+//! Red under: `intake-in-two-steps`, `start-listed-keeps-count`, `raise-starts-nothing`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 use super::{List, check};
-use crate::policy::admission::{Admission, Door, Slot};
+use crate::policy::admission::{Admission, Intake, Slot};
 use crate::protocol::limiter::{Came, LimiterCell};
 
 struct Queue {
@@ -69,7 +69,7 @@ impl Queue {
     }
 
     fn set(&self, max: usize) {
-        self.limiter.set(max, Door::Open);
+        self.limiter.set(max, Intake::Open);
         while self.limiter.start_listed() {
             self.pop();
             self.run();

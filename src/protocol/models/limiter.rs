@@ -183,7 +183,7 @@ impl InOrder {
     /// Items of one issuer come at once. Those with a slot begin before the others are on the list.
     fn come_many(&self, items: &[u64]) {
         let AdmitMany::In(admitted) = self.limiter.admit_many(items.len()) else {
-            panic!("the door is open")
+            panic!("the intake is open")
         };
         assert_eq!(admitted.items(), items.len(), "there is room for all");
         let (started, waiting) = items.split_at(admitted.started);
@@ -191,7 +191,7 @@ impl InOrder {
         waiting.iter().for_each(|item| self.waiting.push(*item));
         if !waiting.is_empty() {
             let (listed, _) = self.limiter.list_many(waiting.len());
-            assert_eq!(listed.arrived, waiting.len(), "the door is open");
+            assert_eq!(listed.arrived, waiting.len(), "the intake is open");
             (0..listed.handed).for_each(|_| self.run(self.waiting.pop()));
         }
         started.iter().for_each(|_| self.complete());

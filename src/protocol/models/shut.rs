@@ -1,9 +1,9 @@
-//! Models of a door that is shut while items are in flight. The thread that shuts it empties the waiting list.
+//! Models of an intake that is shut while items are in flight. The thread that shuts it empties the waiting list.
 //!
 //! Meanwhile an item is listed that was admitted before. It is recalled, or comes back to its issuer, and does not
-//! stay on the list. No item starts behind the door, and none is lost.
+//! stay on the list. No item starts after that, and none is lost.
 //!
-//! Red under: `list-waits-behind-a-shut-door`, `complete-hands-behind-a-shut-door`.
+//! Red under: `list-waits-while-shut`, `complete-hands-while-shut`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 use super::{List, check, check_all};
-use crate::policy::admission::{Admission, Door, Slot};
+use crate::policy::admission::{Admission, Intake, Slot};
 use crate::protocol::limiter::{Came, LimiterCell};
 
 struct Queue {
@@ -69,9 +69,9 @@ impl Queue {
         }
     }
 
-    /// Shuts the door, and gives up the waiting items. An active item may go on for ever.
+    /// Shuts the intake, and gives up the waiting items. An active item may go on for ever.
     fn shut(&self) {
-        self.limiter.set(1, Door::Shut);
+        self.limiter.set(1, Intake::Shut);
         while self.limiter.recall() {
             self.pop();
             self.complete_given_up();
@@ -81,7 +81,7 @@ impl Queue {
     fn complete_given_up(&self) {
         self.over.fetch_add(1, Ordering::Relaxed);
         let slot = self.limiter.complete().slot;
-        assert_eq!(slot, Slot::Free, "an item starts behind a shut door");
+        assert_eq!(slot, Slot::Free, "an item starts while the intake is shut");
     }
 
     fn over(&self) -> u64 {
@@ -91,7 +91,7 @@ impl Queue {
 
 /// The active item does not end.
 #[test]
-fn an_item_comes_while_the_door_is_shut() {
+fn an_item_comes_while_the_intake_is_shut() {
     check_all(|| {
         let queue = Arc::new(Queue::busy());
         let issuer = {
@@ -107,7 +107,7 @@ fn an_item_comes_while_the_door_is_shut() {
 
 /// One item is listed, another one comes, and the active one ends.
 #[test]
-fn items_come_and_end_while_the_door_is_shut() {
+fn items_come_and_end_while_the_intake_is_shut() {
     check(3, || {
         let queue = Arc::new(Queue::busy());
         assert_eq!(queue.limiter.admit(), Came::Waits);

@@ -19,7 +19,7 @@ use self::seen::Seen;
 use self::works::{Issue, Work};
 use super::prng::Prng;
 use super::seeds::runs;
-use crate::policy::admission::{Admission, Door, Slot};
+use crate::policy::admission::{Admission, Intake, Slot};
 use crate::policy::flush::Ticket;
 use crate::protocol::flush::{Flush, FlushCell, Rest};
 use crate::protocol::limiter::{Came, Left, LimiterCell};
@@ -355,7 +355,7 @@ impl World {
     }
 
     fn set_max(&mut self, limiter: usize, max: usize) {
-        self.limiters[limiter].cell.set(max, Door::Open);
+        self.limiters[limiter].cell.set(max, Intake::Open);
         while self.limiters[limiter].cell.start_listed() {
             self.start_first(limiter);
         }

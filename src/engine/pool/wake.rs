@@ -1,4 +1,4 @@
-//! The one door through which workers are woken and made.
+//! The only place where workers are woken and made.
 
 use std::sync::Arc;
 
