@@ -8,7 +8,7 @@
 //! | `item` | what users queue: one-shots and reusable items, their entries on lists, and the ways to submit them |
 //! | `queue` | workqueues: how items are admitted, wait, and complete; flushes, drains, and changes of attributes |
 //! | `worker` | worker threads and rescuers: how they execute items, and what they count |
-//! | `pool` | worker pools: worklists, crews, and the classes of pools that share items |
+//! | `pool` | worker pools: worklists, idle sets, and the classes of pools that share items |
 //! | `manager` | the one thread that makes threads and keeps deadlines; what it looks for, and what it reports |
 //! | `trace` | the events and spans for `tracing` |
 //! | `user_code` | the only place that calls loggers, hooks, subscribers and destructors |

@@ -25,8 +25,8 @@ use crate::executor::Executor;
 use crate::executor::global::GlobalExecutor;
 use crate::observe::Snapshot;
 use crate::policy::cpu_set::CpuSet;
-use crate::policy::crew::CrewLimits;
 use crate::policy::environment::Slot;
+use crate::policy::idle_set::IdleLimits;
 use crate::policy::pods::AffinityScope;
 use crate::policy::threads::default_cap;
 use crate::policy::topology::Topology;
@@ -310,7 +310,7 @@ impl ExecutorBuilder {
         let probe = self.self_management.probe;
         let detection = detection::choose(self.self_management.detection, probe);
         let settings = Settings {
-            crew_limits: CrewLimits { idle_timeout: self.idle_timeout, idle_ratio: self.idle_ratio },
+            idle_limits: IdleLimits { idle_timeout: self.idle_timeout, idle_ratio: self.idle_ratio },
             max_threads: self.max_threads.unwrap_or_else(|| default_cap(slots.len(), sys::tasks::limit())),
             nice: normal,
             name_prefix: self.name_prefix,

@@ -23,13 +23,13 @@ pub(crate) const CREATION_COOLDOWN: Duration = Duration::from_secs(1);
 pub(crate) enum Duty<P> {
     /// Make a worker. If that fails, tell [`Manager::creation_failed`].
     Create(P),
-    /// The worker that the pool asked for cannot be made now. Tell its crew. If a call for help begins, tell
+    /// The worker that the pool asked for cannot be made now. Tell its idle set. If a call for help begins, tell
     /// [`Manager::call`].
     Unserved(P),
     /// If this call for help is still the pool's, call the rescuers of the queues that have work there, and tell
     /// [`Manager::call_again`].
     Mayday(P, Call),
-    /// Ask the crew which workers leave.
+    /// Ask the idle set which workers leave.
     Cull(P),
     /// Look at a watched pool, and ask [`Manager::looked`].
     Look(P, Watch),
@@ -335,7 +335,7 @@ impl<P: Clone> Manager<P> {
 #[cfg(test)]
 mod tests {
     use super::super::concurrency::{Kick, Running};
-    use super::super::crew::{Crew, CrewLimits, Wake};
+    use super::super::idle_set::{IdleLimits, IdleSet, Wake};
     use super::*;
 
     fn at(millis: u64) -> Time {
@@ -355,7 +355,7 @@ mod tests {
         let told: Vec<_> = std::iter::from_fn(|| manager.take_due(at(0))).collect();
         assert_eq!(told, [Duty::Unserved('a'), Duty::Unserved('b')], "b waits too, though it asked before");
         manager.create('c', at(500));
-        assert_eq!(manager.take_due(at(999)), Some(Duty::Unserved('c')), "its crew is told");
+        assert_eq!(manager.take_due(at(999)), Some(Duty::Unserved('c')), "its idle set is told");
         assert_eq!(manager.take_due(at(999)), None);
         assert_eq!(manager.next_wake(), Some(at(1000)));
         let due: Vec<_> = std::iter::from_fn(|| manager.take_due(at(1001))).collect();
@@ -536,13 +536,13 @@ mod tests {
         assert!(manager.starves());
     }
 
-    /// The call of a crew whose only worker cannot be made.
-    fn call() -> (Crew, Call) {
-        let mut crew = Crew::new(CrewLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 });
+    /// The call of an idle set whose only worker cannot be made.
+    fn call() -> (IdleSet, Call) {
+        let mut idle_set = IdleSet::new(IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 });
         let Kick::Wake(reserved) = Running::managed(1).kick().1 else { unreachable!("an idle pool wakes") };
-        assert_eq!(crew.kick(reserved, None), Wake::Create);
-        let call = crew.unserved().expect("work waits for it");
-        (crew, call)
+        assert_eq!(idle_set.kick(reserved, None), Wake::Create);
+        let call = idle_set.unserved().expect("work waits for it");
+        (idle_set, call)
     }
 
     /// spec: P2.3 (cannot make one within 10 ms, then every 100 ms)

@@ -1,6 +1,6 @@
 //! When a pool that needs a worker and cannot have one calls rescuers, and how long a rescuer stays.
 //!
-//! [`Distress`] is a part of the crew, inside the pool's mutex. A call begins when a reservation waits for a worker
+//! [`Distress`] is a part of the idle set, inside the pool's mutex. A call begins when a reservation waits for a worker
 //! that the manager could not make at once, and ends when no reservation waits. The manager has one deadline for
 //! it. A call that ends leaves its deadline behind. Calls are numbered, so the deadline of an old call has no
 //! effect.

@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use super::crew::WorkerId;
+use super::idle_set::WorkerId;
 use super::pace::{Pace, Why};
 use super::time::Time;
 use super::worker::{Finding, Phase, WorkerState};

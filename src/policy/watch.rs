@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use super::crew::WorkerId;
+use super::idle_set::WorkerId;
 use super::pace::Pace;
 use super::suspect::{Facts, Findings, Found, Scrutiny, Suspects};
 use super::time::Time;

@@ -399,7 +399,7 @@ fn named_tests(text: &str) -> Vec<&str> {
 }
 
 /// Returns the files that may contain a test of this path: `it::flush::a` is in `tests/it/flush.rs`,
-/// `policy::crew::tests::a` in `src/policy/crew.rs` or next to it, `cmwqctl::cli::a` in `cmwqctl/tests/cli.rs`,
+/// `policy::idle_set::tests::a` in `src/policy/idle_set.rs` or next to it, `cmwqctl::cli::a` in `cmwqctl/tests/cli.rs`,
 /// `undeclared::a` in `lab/undeclared/tests/undeclared.rs`.
 fn files_of(test: &str) -> Vec<String> {
     let mut modules: Vec<&str> = test.split("::").collect();

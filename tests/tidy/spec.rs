@@ -100,8 +100,8 @@ fn after_remark(text: &str) -> &str {
     end.map_or("", |(end, _)| &remark[end + 1..])
 }
 
-/// Returns the module of a file, as in the paths of tests: `it::flush` of `tests/it/flush.rs`, `policy::crew` of
-/// `src/policy/crew.rs`, `cmwqctl::cli` of `cmwqctl/tests/cli.rs`.
+/// Returns the module of a file, as in the paths of tests: `it::flush` of `tests/it/flush.rs`, `policy::idle_set` of
+/// `src/policy/idle_set.rs`, `cmwqctl::cli` of `cmwqctl/tests/cli.rs`.
 fn module_of(path: &str) -> String {
     let (package, path) = path.strip_prefix("cmwqctl/").map_or(("", path), |path| ("cmwqctl/", path));
     let path = path.trim_start_matches("lab/undeclared/");

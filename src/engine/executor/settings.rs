@@ -3,8 +3,8 @@
 use std::time::Duration;
 use std::{fmt, io};
 
-use crate::policy::crew::CrewLimits;
 use crate::policy::detection::Detection;
+use crate::policy::idle_set::IdleLimits;
 use crate::policy::watch::Rules;
 use crate::sys::probe::Probe;
 
@@ -14,7 +14,7 @@ use super::reports::{PanicReport, StallReport};
 
 /// What an executor's builder has set. It never changes.
 pub(crate) struct Settings {
-    pub(crate) crew_limits: CrewLimits,
+    pub(crate) idle_limits: IdleLimits,
     pub(crate) max_threads: usize,
     /// The nice level of the manager, and of normal pools.
     pub(crate) nice: i32,
@@ -117,7 +117,7 @@ fn called(hook: impl FnOnce()) {
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
-            .field("crew_limits", &self.crew_limits)
+            .field("idle_limits", &self.idle_limits)
             .field("max_threads", &self.max_threads)
             .field("name_prefix", &self.name_prefix)
             .finish_non_exhaustive()

@@ -15,8 +15,8 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::policy::crew::WorkerId;
 use crate::policy::detection::Detection;
+use crate::policy::idle_set::WorkerId;
 use crate::policy::suspect::Facts;
 use crate::policy::watch::{LONGEST, PERIOD, SHORTEST};
 use crate::policy::worker::{Phase, WorkerState};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::crew::WorkerId;
+use crate::policy::idle_set::WorkerId;
 use crate::policy::time::Time;
 use crate::policy::watch::Look;
 use crate::policy::worker::{Phase, WorkerState};

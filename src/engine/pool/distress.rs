@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::policy::concurrency::Reserved;
-use crate::policy::crew::Mayday;
+use crate::policy::idle_set::Mayday;
 use crate::policy::rescue::Call;
 use crate::protocol::running::RunningCell;
 
@@ -24,12 +24,12 @@ impl Pool {
         if self.spec.is_bh() {
             return None;
         }
-        self.state.lock().crew.unserved()
+        self.state.lock().idle_set.unserved()
     }
 
     /// Returns whether work waits here for a worker that cannot be made.
     pub(crate) fn needs_help(&self) -> bool {
-        self.state.lock().crew.needs_help()
+        self.state.lock().idle_set.needs_help()
     }
 
     /// Called at the deadline of a call for help. Calls the rescuers of all queues that have work here. Returns false
@@ -39,7 +39,7 @@ impl Pool {
         if state.sideline.is_abandoned() {
             return false;
         }
-        match state.crew.mayday(call, self.has_work()) {
+        match state.idle_set.mayday(call, self.has_work()) {
             Mayday::Lapsed => return false,
             Mayday::StandDown(dropped) => {
                 let look_at = self.came(&mut state, dropped.len());
@@ -63,7 +63,7 @@ impl Pool {
     /// Takes the first entry of the rescuer's queue, if the pool still needs help.
     pub(crate) fn take_for(&self, rescuer: &Arc<Rescuer>) -> Option<Entry> {
         let mut state = self.state.lock();
-        if !state.crew.needs_help() || state.sideline.is_abandoned() {
+        if !state.idle_set.needs_help() || state.sideline.is_abandoned() {
             return None;
         }
         self.move_aside(&mut state);
@@ -77,7 +77,7 @@ impl Pool {
     /// Called by a rescuer that leaves, or was not needed. If no work is left, ends the call for help.
     pub(crate) fn relieved(&self) {
         let mut state = self.state.lock();
-        let dropped = state.crew.relieved(self.has_work());
+        let dropped = state.idle_set.relieved(self.has_work());
         let look_at = self.came(&mut state, dropped.len());
         drop(state);
         self.ask_for_a_look(look_at);

@@ -1,4 +1,4 @@
-//! Worker pools: their lists, the crews of their workers, and the classes of pools whose items or threads move.
+//! Worker pools: their lists, the idle sets of their workers, and the classes of pools whose items or threads move.
 //!
 //! | file | contents |
 //! |---|---|
@@ -17,8 +17,8 @@
 //! | `abandon` | a pool that runs nothing any more, because its executor was shut down |
 //!
 //! The room owns pools, and the shared sides of their workers. `running`, one atomic word, says whether a worker is
-//! wanted. `state` (`S`) says which one: under its lock are the crew, the sideline, and the list of workers. The members
-//! of a class (`C`) and the register (`P`) have locks of their own.
+//! wanted. `state` (`S`) says which one: under its lock are the idle set, the sideline, and the list of workers. The
+//! members of a class (`C`) and the register (`P`) have locks of their own.
 //!
 //! Issuers enter to push and to wake a worker. The pool's workers take items, rest, and wake others; the workers of
 //! siblings take items that may move. The manager makes and culls workers, binds them, and looks at watched pools.

@@ -15,7 +15,7 @@
 //! holds a lock during the call, and a worker that ends waits for that lock.
 
 use crate::policy::cpu_set::CpuSet;
-use crate::policy::crew::{free_cpu, must_take, should_shed};
+use crate::policy::idle_set::{free_cpu, must_take, should_shed};
 use crate::policy::worker::Phase;
 use crate::sys::affinity;
 

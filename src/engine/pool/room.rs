@@ -16,7 +16,7 @@ impl Pool {
         let begun = state.begun();
         let is_stuck = state.famine.refused(begun, now);
         let is_idle = self.running.short();
-        let shortage = state.crew.no_room(is_idle, is_stuck);
+        let shortage = state.idle_set.no_room(is_idle, is_stuck);
         if shortage == Shortage::Starves {
             self.starves.note(true);
         }
@@ -57,7 +57,7 @@ impl Pool {
     /// An idle worker leaves, because another pool needs its thread more. False if none is idle.
     pub(crate) fn give_up_one(&self) -> bool {
         let mut state = self.state.lock();
-        let Some(id) = state.crew.give_up_one() else { return false };
+        let Some(id) = state.idle_set.give_up_one() else { return false };
         let leaving = state.send_away(&[id]);
         drop(state);
         leaving.iter().for_each(|worker| worker.unpark());
@@ -68,7 +68,7 @@ impl Pool {
     pub(crate) fn give_way(&self, worker: &Worker) {
         let mut state = self.state.lock();
         self.running.leave();
-        state.crew.give_way();
+        state.idle_set.give_way();
         worker.cell.set_phase(Phase::Exiting);
         drop(state);
         self.look();

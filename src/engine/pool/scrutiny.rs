@@ -22,7 +22,7 @@ impl Pool {
         let target = self.running.load().target();
         let look = Look {
             pending: self.has_work(),
-            help_coming: state.crew.is_help_coming(),
+            help_coming: state.idle_set.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),
             per_cpu: matches!(self.spec.kind, PoolKind::PerCpu { .. }),
             pace: state.pace,

@@ -141,7 +141,7 @@ impl Pool {
                 // Under the lock, so that the bit is what the watch says; and before the errands are offered elsewhere, so
                 // that they do not come back.
                 self.running.stall();
-                let errands = state.crew.hand_over_errands();
+                let errands = state.idle_set.hand_over_errands();
                 drop(state);
                 errands.into_iter().for_each(|home| self.end_errand_to(home));
                 self.offer();

@@ -1,7 +1,7 @@
 //! What a pool is: which items it runs, where, and how many at a time.
 
 use crate::policy::cpu_set::CpuSet;
-use crate::policy::crew::WorkerId;
+use crate::policy::idle_set::WorkerId;
 use crate::policy::watch::Rules;
 
 /// The items that a pool runs.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::policy::crew::Prepare;
+use crate::policy::idle_set::Prepare;
 
 use crate::engine::worker::shared::Worker;
 
@@ -15,14 +15,14 @@ impl Pool {
         let mut state = self.state.lock();
         // An abandoned pool has no workers any more.
         if !state.sideline.is_abandoned() {
-            state.crew.open();
+            state.idle_set.open();
         }
     }
 
     /// Asks for a worker if a reservation from before the pool was opened still waits for one. Then checks for work:
     /// a worker that left the closed pool did not check, and an issuer may have pushed while that worker counted.
     pub(crate) fn attend(&self) {
-        let prepare = self.state.lock().crew.attend();
+        let prepare = self.state.lock().idle_set.attend();
         if prepare == Prepare::CreateSpare && !self.ask_for_worker() {
             self.nobody_comes();
         }
@@ -39,13 +39,13 @@ impl Pool {
     #[must_use]
     pub(crate) fn send_idle_away(&self) -> Vec<Arc<Worker>> {
         let mut state = self.state.lock();
-        let idle = state.crew.close();
+        let idle = state.idle_set.close();
         state.send_away(&idle)
     }
 
     /// Returns whether the pool has users, workers or work.
     pub(crate) fn is_in_use(&self) -> bool {
         let state = self.state.lock();
-        !state.crew.is_closing() || state.crew.alive() > 0 || self.has_work()
+        !state.idle_set.is_closing() || state.idle_set.alive() > 0 || self.has_work()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::policy::concurrency::{Kick, Reserved};
-use crate::policy::crew::Wake;
+use crate::policy::idle_set::Wake;
 use crate::policy::worker::Phase;
 use crate::sys::{affinity, clock};
 
@@ -82,7 +82,7 @@ impl Pool {
             return self.give_up_worklist();
         }
         let look_at = if self.seat.is_some() { state.stall.woke(clock::now()) } else { None };
-        match state.crew.kick(reserved, near.cpu()) {
+        match state.idle_set.kick(reserved, near.cpu()) {
             Wake::Unpark(id) => {
                 let worker = Arc::clone(state.worker(id));
                 drop(state);
@@ -129,7 +129,7 @@ impl Pool {
     #[cold]
     pub(super) fn nobody_comes(&self) {
         let mut state = self.state.lock();
-        let dropped = state.crew.nobody_comes();
+        let dropped = state.idle_set.nobody_comes();
         let _no_manager = self.came(&mut state, dropped.len());
         drop(state);
         dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));

@@ -1,7 +1,7 @@
 //! One pool: a worklist, and the workers that serve it. Only `wake` wakes and makes workers.
 //!
-//! `running` says whether a worker is wanted, `state.crew` says which one. Each reservation goes through `Pool::wake`,
-//! which unparks an idle worker for it or asks the manager for a new one.
+//! `running` says whether a worker is wanted, `state.idle_set` says which one. Each reservation goes through
+//! `Pool::wake`, which unparks an idle worker for it or asks the manager for a new one.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -10,7 +10,7 @@ use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
 
 use crate::policy::concurrency::{Reserved, Running};
-use crate::policy::crew::{Crew, Prepare, Rest, WorkerId};
+use crate::policy::idle_set::{IdleSet, Prepare, Rest, WorkerId};
 use crate::policy::locks::Rank;
 use crate::policy::pace::Pace;
 use crate::policy::room::Famine;
@@ -56,7 +56,7 @@ pub(crate) struct Pool {
 
 /// What is under the pool's lock: `S`.
 pub(super) struct State {
-    pub(super) crew: Crew,
+    pub(super) idle_set: IdleSet,
     /// Entries that come before those of the worklist. They were put back, or moved aside.
     pub(super) sideline: Sideline<Entry>,
     /// How many entries siblings and rescuers have taken.
@@ -116,8 +116,8 @@ impl Pool {
         let running = if spec.managed { Running::managed(target) } else { Running::unmanaged() };
         let running = if spec.is_watched(&core.settings.rules()) { running } else { running.unwatchable() };
         let running = if seat.is_some() { running.sharing() } else { running };
-        let limits = core.settings.crew_limits;
-        let crew = if spec.is_bh() { Crew::of_one(limits) } else { Crew::new(limits) };
+        let limits = core.settings.idle_limits;
+        let idle_set = if spec.is_bh() { IdleSet::of_one(limits) } else { IdleSet::new(limits) };
         Arc::new_cyclic(|this| Self {
             several_cpus: spec.managed && spec.cpus.len() > 1,
             binding,
@@ -131,7 +131,7 @@ impl Pool {
             state: Mutex::ranked(
                 Rank::Pool,
                 State {
-                    crew,
+                    idle_set,
                     sideline: Sideline::new(),
                     given: 0,
                     stall: StallWatch::default(),
@@ -156,7 +156,7 @@ impl Pool {
         let mut state = self.state.lock();
         state.workers[worker.id as usize] = Slot::Worker(Arc::clone(worker));
         self.running.unshort();
-        let rest = state.crew.arrived(worker.id, affinity::current_cpu(), now);
+        let rest = state.idle_set.arrived(worker.id, affinity::current_cpu(), now);
         self.settle(state, worker, &rest);
         rest
     }
@@ -170,7 +170,7 @@ impl Pool {
         if counted {
             self.running.leave();
         }
-        let rest = state.crew.rest(worker.id, affinity::current_cpu(), now);
+        let rest = state.idle_set.rest(worker.id, affinity::current_cpu(), now);
         self.settle(state, worker, &rest);
         rest
     }
@@ -185,14 +185,14 @@ impl Pool {
     pub(crate) fn woken(&self) -> (Reserved, Prepare) {
         let mut state = self.state.lock();
         let look_at = self.came(&mut state, 1);
-        let woken = state.crew.woken();
+        let woken = state.idle_set.woken();
         drop(state);
         self.ask_for_a_look(look_at);
         woken
     }
 
-    /// Carries out what the crew has decided for a worker. A worker that parks becomes idle in the same critical
-    /// section in which the crew learns of it.
+    /// Carries out what the idle set has decided for a worker. A worker that parks becomes idle in the same critical
+    /// section in which the idle set learns of it.
     fn settle(&self, mut state: MutexGuard<'_, State>, worker: &Worker, rest: &Rest) {
         let look_at = match rest {
             Rest::Park(_) => {
@@ -224,12 +224,12 @@ impl Pool {
     /// Returns whether the manager begins to make the worker that it was asked for: the worker is still wanted, and
     /// not being made already.
     pub(crate) fn begin_making(&self) -> bool {
-        self.state.lock().crew.begin_making()
+        self.state.lock().idle_set.begin_making()
     }
 
     /// Notes that the worker could not be made. Returns whether it is still wanted.
     pub(crate) fn still_wants_worker(&self) -> bool {
-        self.state.lock().crew.still_wanted()
+        self.state.lock().idle_set.still_wanted()
     }
 
     /// Frees the number of a worker that has left, or could not be made.
@@ -240,7 +240,7 @@ impl Pool {
     /// Makes idle workers beyond the limits leave. Returns when to cull again.
     pub(crate) fn cull(&self, now: Time) -> Option<Time> {
         let mut state = self.state.lock();
-        let cull = state.crew.cull(now);
+        let cull = state.idle_set.cull(now);
         let leaving = state.send_away(&cull.leaving);
         drop(state);
         leaving.iter().for_each(|worker| worker.unpark());
@@ -254,9 +254,9 @@ impl Pool {
         let workers = workers.map(|worker| (Arc::clone(worker), worker.cell.load())).collect();
         let counts = PoolCounts {
             running: self.running.load(),
-            workers: state.crew.alive(),
-            idle: state.crew.idle(),
-            creating: state.crew.is_creating(),
+            workers: state.idle_set.alive(),
+            idle: state.idle_set.idle(),
+            creating: state.idle_set.is_creating(),
             pending: self.worklist.len() + state.sideline.len(),
             stalled_since: state.stalled_since,
         };
@@ -270,7 +270,7 @@ impl Pool {
 
 impl State {
     pub(super) fn worker(&self, id: WorkerId) -> &Arc<Worker> {
-        self.workers[id as usize].worker().expect("the crew named a worker that is not there")
+        self.workers[id as usize].worker().expect("the idle set named a worker that is not there")
     }
 
     pub(super) fn send_away(&self, ids: &[WorkerId]) -> Vec<Arc<Worker>> {

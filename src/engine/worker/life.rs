@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::policy::budget::{Budget, Pace};
 use crate::policy::concurrency::{Next, PodId, Reserved};
-use crate::policy::crew::{Prepare, Rest};
+use crate::policy::idle_set::{Prepare, Rest};
 use crate::policy::worker::Phase;
 use crate::sys::{clock, thread};
 
@@ -98,7 +98,7 @@ impl WorkerThread {
         }
     }
 
-    /// Asks for a spare worker before this one begins, if the crew wants one.
+    /// Asks for a spare worker before this one begins, if the idle set wants one.
     fn prepare(&self, reserved: Reserved, prepare: Prepare) -> Reserved {
         if prepare == Prepare::CreateSpare {
             self.pool.ask_for_worker();

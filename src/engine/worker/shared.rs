@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::policy::cpu_set::CpuSet;
-use crate::policy::crew::WorkerId;
+use crate::policy::idle_set::WorkerId;
 use crate::policy::item::ShardId;
 use crate::policy::metering::{as_nanos, surely_own};
 use crate::policy::worker::{Phase, WorkerState};

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::policy::crew::WorkerId;
+use crate::policy::idle_set::WorkerId;
 use crate::policy::worker::Phase;
 use crate::protocol::tally::Start;
 use crate::sys::fork::{self, Origin};
@@ -55,7 +55,7 @@ pub(crate) struct WorkerThread {
     pub(super) meter: Meter,
     /// Whether the worker was brought home to its pod since the last item.
     pub(super) repatriated: Cell<bool>,
-    /// The rescuer, if this is one. A rescuer does not belong to the pool's crew.
+    /// The rescuer, if this is one. A rescuer does not belong to the pool's idle set.
     rescuer: Option<Arc<Rescuer>>,
     /// Whether a block of an item changes no count: this is a rescuer, or the pool manages no concurrency.
     uncounted: bool,

@@ -18,8 +18,8 @@ fn the_defaults_are_those_that_are_documented() {
     let executor = builder.build().unwrap();
     let inner = &executor.inner;
     let settings = &inner.core.settings;
-    assert_eq!(settings.crew_limits.idle_timeout, Duration::from_secs(300));
-    assert_eq!(settings.crew_limits.idle_ratio, 4);
+    assert_eq!(settings.idle_limits.idle_timeout, Duration::from_secs(300));
+    assert_eq!(settings.idle_limits.idle_ratio, 4);
     assert_eq!(settings.hog_threshold, Some(Duration::from_millis(10)));
     assert_eq!(settings.watchdog_threshold, Some(Duration::from_secs(30)));
     assert_eq!((settings.name_prefix.as_str(), settings.stack_size), ("cmwq", None));

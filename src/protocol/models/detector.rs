@@ -17,7 +17,7 @@ use loom::thread;
 use super::pool::Pool;
 use super::{Event, check, check_all};
 use crate::policy::concurrency::Running;
-use crate::policy::crew::WorkerId;
+use crate::policy::idle_set::WorkerId;
 use crate::policy::worker::{Finding, Phase};
 
 fn pool(items: u64) -> Arc<Pool> {

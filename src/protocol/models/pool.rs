@@ -1,7 +1,7 @@
-//! The engine's part of a pool, for the models: a worklist, the crew under its mutex, and workers that park.
+//! The engine's part of a pool, for the models: a worklist, the idle set under its mutex, and workers that park.
 //!
 //! All workers have arrived before the model begins. A reservation for which the engine would make a thread waits for
-//! the next worker that rests. The worker that ends the last item closes the crew, so that all workers leave. If an
+//! the next worker that rests. The worker that ends the last item closes the idle set, so that all workers leave. If an
 //! item does not run, the model ends in a deadlock, which loom reports.
 
 use std::time::Duration;
@@ -11,19 +11,19 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Data, List};
 use crate::policy::concurrency::{Kick, Next, Reserved, Running};
-use crate::policy::crew::{Crew, CrewLimits, Rest, Wake, WorkerId};
+use crate::policy::idle_set::{IdleLimits, IdleSet, Rest, Wake, WorkerId};
 use crate::policy::time::Time;
 use crate::policy::worker::{Finding, Phase, WorkerState};
 use crate::protocol::running::RunningCell;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::Mutex;
 
-const LIMITS: CrewLimits = CrewLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
+const LIMITS: IdleLimits = IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
 
 pub(super) struct Pool {
     pub(super) list: List,
     pub(super) running: RunningCell,
-    crew: Mutex<Crew>,
+    idle_set: Mutex<IdleSet>,
     workers: Vec<Worker>,
     /// The number of items that have not ended. Relaxed, so that it orders nothing that the protocols should order.
     left: AtomicU64,
@@ -42,15 +42,15 @@ pub(super) struct Worker {
 impl Pool {
     /// Makes a pool of idle workers, which will get `items` items.
     pub(super) fn new(word: Running, workers: u32, items: u64) -> Self {
-        let mut crew = Crew::new(LIMITS);
+        let mut idle_set = IdleSet::new(LIMITS);
         for id in 0..workers {
-            assert!(matches!(crew.arrived(id, None, Time::default()), Rest::Park(_)));
+            assert!(matches!(idle_set.arrived(id, None, Time::default()), Rest::Park(_)));
         }
         let workers = (0..workers).map(|_| Worker::idle());
         Self {
             list: List::new(),
             running: RunningCell::new(word),
-            crew: Mutex::new(crew),
+            idle_set: Mutex::new(idle_set),
             workers: workers.collect(),
             left: AtomicU64::new(items),
         }
@@ -70,9 +70,9 @@ impl Pool {
     /// Starts the worker that became idle last. Called before the threads of the model start.
     pub(super) fn start_one(&self) -> WorkerId {
         let Kick::Wake(reserved) = self.running.pushed() else { panic!("the pool is full") };
-        let mut crew = self.crew.lock();
-        let Wake::Unpark(id) = crew.kick(reserved, None) else { panic!("no worker is idle") };
-        assert!(self.running.start(crew.woken().0));
+        let mut idle_set = self.idle_set.lock();
+        let Wake::Unpark(id) = idle_set.kick(reserved, None) else { panic!("no worker is idle") };
+        assert!(self.running.start(idle_set.woken().0));
         self.worker(id).cell.set_phase(Phase::Between);
         id
     }
@@ -84,9 +84,9 @@ impl Pool {
 
     pub(super) fn perform(&self, kick: Kick) {
         let Kick::Wake(reserved) = kick else { return };
-        let mut crew = self.crew.lock();
-        let wake = crew.kick(reserved, None);
-        drop(crew);
+        let mut idle_set = self.idle_set.lock();
+        let wake = idle_set.kick(reserved, None);
+        drop(idle_set);
         if let Wake::Unpark(id) = wake {
             let worker = self.worker(id);
             worker.placed.write(|placed| *placed = true);
@@ -123,7 +123,7 @@ impl Pool {
                         self.worker(id).placed.write(std::mem::take),
                         "the worker began before it was placed"
                     );
-                    let (reserved, _prepare) = self.crew.lock().woken();
+                    let (reserved, _prepare) = self.idle_set.lock().woken();
                     self.start(id, reserved);
                 }
                 Phase::Between => {
@@ -184,36 +184,36 @@ impl Pool {
 
     /// Lets a worker rest that has nothing to do. `counts`: it counts as running.
     fn rest(&self, id: WorkerId, counts: bool) {
-        let mut crew = self.crew.lock();
+        let mut idle_set = self.idle_set.lock();
         if counts {
             self.running.leave();
         }
-        let rest = crew.rest(id, None, Time::default());
+        let rest = idle_set.rest(id, None, Time::default());
         let cell = &self.worker(id).cell;
         match rest {
             Rest::Park(_) => {
                 cell.set_phase(Phase::Idle);
-                drop(crew);
+                drop(idle_set);
                 self.look();
             }
             Rest::Start(reserved, _prepare) => {
-                drop(crew);
+                drop(idle_set);
                 self.start(id, reserved);
             }
             Rest::Exit => {
-                drop(crew);
+                drop(idle_set);
                 cell.set_phase(Phase::Exiting);
             }
         }
     }
 
     fn close(&self) {
-        let mut crew = self.crew.lock();
-        let leaving = crew.close();
+        let mut idle_set = self.idle_set.lock();
+        let leaving = idle_set.close();
         for id in &leaving {
             self.worker(*id).cell.set_phase(Phase::Exiting);
         }
-        drop(crew);
+        drop(idle_set);
         for id in &leaving {
             self.worker(*id).bell.notify();
         }

@@ -13,17 +13,17 @@ use loom::thread;
 
 use super::{List, check, check_all};
 use crate::policy::concurrency::{Kick, Reserved, Running};
-use crate::policy::crew::{Crew, CrewLimits, Mayday, Wake};
+use crate::policy::idle_set::{IdleLimits, IdleSet, Mayday, Wake};
 use crate::policy::rescue::Call;
 use crate::protocol::running::RunningCell;
 use crate::sys::sync::Mutex;
 
-const LIMITS: CrewLimits = CrewLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
+const LIMITS: IdleLimits = IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
 
 struct Pool {
     list: List,
     running: RunningCell,
-    crew: Mutex<Crew>,
+    idle_set: Mutex<IdleSet>,
 }
 
 impl Pool {
@@ -37,15 +37,15 @@ impl Pool {
         let pool = Self {
             list: List::new(),
             running: RunningCell::new(Running::managed(cpus).unwatchable()),
-            crew: Mutex::new(Crew::new(LIMITS)),
+            idle_set: Mutex::new(IdleSet::new(LIMITS)),
         };
         for number in 0..cpus {
             pool.list.push();
             let Kick::Wake(reserved) = pool.running.pushed() else { panic!("no worker is there") };
             let wake = if number == 0 { Wake::Create } else { Wake::Wait };
-            assert_eq!(pool.crew.lock().kick(reserved, None), wake);
+            assert_eq!(pool.idle_set.lock().kick(reserved, None), wake);
         }
-        let call = pool.crew.lock().unserved().expect("work waits");
+        let call = pool.idle_set.lock().unserved().expect("work waits");
         (pool, call)
     }
 
@@ -57,7 +57,7 @@ impl Pool {
 
     fn perform(&self, kick: Kick) -> Option<Call> {
         let Kick::Wake(reserved) = kick else { return None };
-        match self.crew.lock().kick(reserved, None) {
+        match self.idle_set.lock().kick(reserved, None) {
             Wake::Call(call) => Some(call),
             Wake::Wait => None,
             other => panic!("the worker was asked for, and no worker is idle: {other:?}"),
@@ -66,15 +66,15 @@ impl Pool {
 
     /// The rescuer takes the items that it finds, and leaves.
     fn rescue(&self) -> Option<Call> {
-        while self.crew.lock().needs_help() && self.list.pop() {}
-        let dropped = self.crew.lock().relieved(self.list.has_work());
+        while self.idle_set.lock().needs_help() && self.list.pop() {}
+        let dropped = self.idle_set.lock().relieved(self.list.has_work());
         self.stand_down(dropped)
     }
 
     /// Handles the deadline of a call. Returns the call to tell the manager of, if any, and whether the present call
     /// goes on.
     fn mayday(&self, call: Call) -> (Option<Call>, bool) {
-        let mayday = self.crew.lock().mayday(call, self.list.has_work());
+        let mayday = self.idle_set.lock().mayday(call, self.list.has_work());
         match mayday {
             Mayday::Lapsed => (None, false),
             Mayday::StandDown(dropped) => (self.stand_down(dropped), false),
@@ -91,13 +91,16 @@ impl Pool {
 
     /// Checks that a worker is wanted for each item, and that the manager has a deadline for a call if work is left.
     fn assert_called(&self, calls: &[Call]) {
-        let crew = self.crew.lock();
+        let idle_set = self.idle_set.lock();
         let word = self.running.load();
         let wanted = word.target().map_or(0, |target| target.min(self.list.len()));
         assert!(word.waking() >= wanted, "{} items wait, and {} workers are wanted", wanted, word.waking());
         if self.list.has_work() {
-            assert!(calls.iter().any(|call| crew.still_calls(*call)), "work waits, and no rescuer is called");
-        } else if !crew.needs_help() {
+            assert!(
+                calls.iter().any(|call| idle_set.still_calls(*call)),
+                "work waits, and no rescuer is called"
+            );
+        } else if !idle_set.needs_help() {
             assert_eq!(self.running.load().waking(), 0, "a reservation has leaked");
         }
     }

@@ -1,5 +1,5 @@
-//! Models of [`RunningCell`](crate::protocol::running::RunningCell) and [`Crew`](crate::policy::crew::Crew): how
-//! workers are woken and park.
+//! Models of [`RunningCell`](crate::protocol::running::RunningCell) and [`IdleSet`](crate::policy::idle_set::IdleSet):
+//! how workers are woken and park.
 //!
 //! Issuers push items. Meanwhile workers go idle, are refused, or are woken by a reservation that they made
 //! themselves. Every item must run; a lost wake-up is a deadlock. The pools are not watched. A push that sets the

@@ -138,7 +138,7 @@ impl Holding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::crew::WorkerId;
+    use crate::policy::idle_set::WorkerId;
     use crate::policy::worker::Phase;
     use crate::protocol::tally::Start;
 

@@ -2,7 +2,7 @@
 //!
 //! A plain struct inside the pool's mutex. It decides which worker gets a reservation, when another worker is
 //! made, and which idle workers leave. The counts in [`Running`](super::concurrency::Running) say *whether*
-//! the pool wants a worker; the crew says *which*.
+//! the pool wants a worker; the idle set says *which*.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,7 @@ pub(crate) type WorkerId = u32;
 
 /// When idle workers leave.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CrewLimits {
+pub(crate) struct IdleLimits {
     /// How long a worker must have been idle.
     pub(crate) idle_timeout: Duration,
     /// Beyond the two that always stay, one idle worker is kept for this many busy ones.
@@ -29,7 +29,7 @@ pub(crate) struct CrewLimits {
 
 /// The workers of a pool.
 #[derive(Debug)]
-pub(crate) struct Crew {
+pub(crate) struct IdleSet {
     /// Parked workers, the most recently idle last: it is woken first, because its cache is warm.
     idle: VecDeque<Idle>,
     /// Reservations given to woken workers that have not begun yet. The first worker to begin takes the
@@ -51,7 +51,7 @@ pub(crate) struct Crew {
     distress: Distress,
     /// Whether an idle worker is kept in reserve for when one blocks.
     keeps_spare: bool,
-    limits: CrewLimits,
+    limits: IdleLimits,
 }
 
 #[derive(Debug)]
@@ -122,8 +122,8 @@ pub(crate) struct Cull {
     pub(crate) again_at: Option<Time>,
 }
 
-impl Crew {
-    pub(crate) fn new(limits: CrewLimits) -> Self {
+impl IdleSet {
+    pub(crate) fn new(limits: IdleLimits) -> Self {
         Self {
             idle: VecDeque::new(),
             waking: VecDeque::new(),
@@ -139,9 +139,9 @@ impl Crew {
         }
     }
 
-    /// A crew of one worker. Its pool reserves one worker at a time, and none while that one runs. Without a
+    /// An idle set of one worker. Its pool reserves one worker at a time, and none while that one runs. Without a
     /// spare, a second worker is never asked for.
-    pub(crate) fn of_one(limits: CrewLimits) -> Self {
+    pub(crate) fn of_one(limits: IdleLimits) -> Self {
         Self { keeps_spare: false, ..Self::new(limits) }
     }
 
@@ -270,7 +270,7 @@ impl Crew {
         }
     }
 
-    /// Returns whether this call is the crew's present one, and a reservation still waits.
+    /// Returns whether this call is the idle set's present one, and a reservation still waits.
     pub(crate) fn still_calls(&self, call: Call) -> bool {
         self.needs_help() && self.distress.is_calling(call)
     }
@@ -316,14 +316,14 @@ impl Crew {
         Some(idle.id)
     }
 
-    /// Closes the crew: no issuer will push again. The idle workers leave now, the others when they are done.
+    /// Closes the idle set: no issuer will push again. The idle workers leave now, the others when they are done.
     pub(crate) fn close(&mut self) -> Vec<WorkerId> {
         self.closing = true;
         self.alive -= self.idle.len();
         self.idle.drain(..).map(|idle| idle.id).collect()
     }
 
-    /// Opens the crew again for an issuer that pushes. The issuer calls [`attend`](Self::attend) next.
+    /// Opens the idle set again for an issuer that pushes. The issuer calls [`attend`](Self::attend) next.
     pub(crate) fn open(&mut self) {
         if self.closing {
             self.closing = false;

@@ -1,0 +1,326 @@
+//! Tables of which worker is woken, made or culled.
+
+use super::super::concurrency::{Kick, Running};
+use super::*;
+
+const LIMITS: IdleLimits = IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
+
+fn reserved() -> Reserved {
+    match Running::managed(1).kick().1 {
+        Kick::Wake(reserved) => reserved,
+        other => unreachable!("an idle pool wakes, got {other:?}"),
+    }
+}
+
+fn at(seconds: u64) -> Time {
+    Time::default() + Duration::from_secs(seconds)
+}
+
+/// An idle set of `n` idle workers, numbered from 0, that became idle one second after the other.
+fn idle_workers(n: u32) -> IdleSet {
+    let mut idle_set = IdleSet::new(LIMITS);
+    for id in 0..n {
+        assert!(matches!(idle_set.arrived(id, None, at(u64::from(id))), Rest::Park(_)));
+    }
+    idle_set
+}
+
+/// spec: C3.2 (need to create)
+#[test]
+fn the_first_reservation_makes_a_worker_and_that_one_a_spare() {
+    let mut idle_set = IdleSet::new(LIMITS);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Wait);
+    assert!(idle_set.is_help_coming());
+    // The first worker to arrive begins. Another reservation waits, so one more worker is made at once.
+    assert_eq!(idle_set.arrived(0, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
+    assert_eq!(idle_set.arrived(1, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
+    assert_eq!(idle_set.arrived(2, None, at(0)), Rest::Park(None));
+    assert!(!idle_set.is_help_coming());
+}
+
+/// spec: Q1 (bh: one context), C3 (need to create): also if several deadlines try it again.
+#[test]
+fn a_worker_that_was_asked_for_once_is_made_once() {
+    let mut idle_set = IdleSet::new(LIMITS);
+    assert!(!idle_set.begin_making(), "none was asked for");
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    let attempts: [fn(&mut IdleSet) -> bool; 2] =
+        [IdleSet::still_wanted, |idle_set| idle_set.no_room(true, false) != Shortage::None];
+    for attempt_ends in attempts {
+        assert!(idle_set.begin_making());
+        assert!(!idle_set.begin_making(), "it is being made");
+        assert_eq!(idle_set.unserved(), None, "so no call is needed");
+        assert!(attempt_ends(&mut idle_set), "it is tried again");
+    }
+    assert!(idle_set.begin_making());
+    assert_eq!(idle_set.arrived(0, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
+    assert!(idle_set.begin_making(), "the spare");
+}
+
+/// spec: C3.2 (a worker keeps one idle spare before it starts working)
+#[test]
+fn the_last_idle_worker_asks_for_a_spare_before_it_begins() {
+    let mut idle_set = idle_workers(2);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(1));
+    assert_eq!(idle_set.woken().1, Prepare::Ready);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(idle_set.woken().1, Prepare::CreateSpare);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Wait);
+}
+
+/// spec: Q1.3 (bh: one context)
+#[test]
+fn an_idle_set_of_one_never_asks_for_a_second() {
+    let mut idle_set = IdleSet::of_one(LIMITS);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    assert_eq!(idle_set.arrived(0, None, at(0)), Rest::Start(reserved(), Prepare::Ready));
+    assert!(!idle_set.awaits_worker());
+    assert_eq!(idle_set.rest(0, None, at(1)), Rest::Park(None));
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(idle_set.woken(), (reserved(), Prepare::Ready));
+    assert!(!idle_set.still_wanted() && !idle_set.is_help_coming());
+    // Its thread is needed elsewhere. Then the pool asks for a new one.
+    assert_eq!(idle_set.rest(0, None, at(2)), Rest::Park(None));
+    assert_eq!(idle_set.give_up_one(), Some(0));
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+}
+
+#[test]
+fn the_most_recently_idle_worker_is_woken_first() {
+    let mut idle_set = idle_workers(3);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(2));
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(1));
+}
+
+/// spec: C1.2 (another worker starts at once), C5: on the CPU that becomes free.
+#[test]
+fn a_worker_that_blocks_wakes_one_that_ran_on_its_cpu() {
+    let mut idle_set = IdleSet::new(LIMITS);
+    for (id, cpu) in [(0, 7), (1, 5), (2, 7), (3, 5)] {
+        assert!(matches!(idle_set.arrived(id, Some(cpu), at(0)), Rest::Park(_)));
+    }
+    assert_eq!(idle_set.kick(reserved(), Some(7)), Wake::Unpark(2));
+    assert_eq!(idle_set.kick(reserved(), Some(7)), Wake::Unpark(0));
+    assert_eq!(idle_set.kick(reserved(), Some(7)), Wake::Unpark(3), "an idle worker of any CPU, at worst");
+}
+
+/// spec: C1.2 (another worker starts at once), C5: the only free CPU is the one that the waker leaves.
+#[test]
+fn a_worker_for_the_only_free_cpu_begins_there() {
+    let reserved_beside = |running: usize| {
+        let word = (0..running).fold(Running::managed(2), |word, _| word.come_back());
+        let (word, kick) = word.kick();
+        assert!(matches!(kick, Kick::Wake(_)));
+        word
+    };
+    let (full, half_empty) = (reserved_beside(1), reserved_beside(0));
+    assert!(must_take(0, 1, full));
+    assert!(!must_take(0, 0, full), "the system puts it there");
+    assert!(!must_take(0, 1, half_empty), "another one is free");
+}
+
+/// spec: C3.3 (returning workers overshoot and are shed), C5: the worker that leaves frees no CPU of the pod.
+#[test]
+fn of_too_many_workers_one_that_shares_its_cpu_leaves() {
+    assert!(should_shed(0, [0, 1].into_iter()), "it shares its own");
+    assert!(!should_shed(1, [0, 0].into_iter()), "it has its CPU to itself, the others share one");
+    assert!(should_shed(2, [0, 1].into_iter()), "no two seem to share a CPU: the known CPUs are out of date");
+    assert!(should_shed(0, [].into_iter()));
+}
+
+/// spec: A2 (in its pod, as long as that has a CPU), S1
+#[test]
+fn a_replacement_begins_on_a_free_cpu_at_home() {
+    let set = |cpus: &[usize]| cpus.iter().copied().collect::<CpuSet>();
+    let all = set(&[0, 1, 2, 3]);
+    let (no_home, second_half, lost) = (None, Some(set(&[2, 3])), Some(set(&[8])));
+    for (home, taken, preferred, cpu) in [
+        (&no_home, set(&[0, 2]), 3, Some(3)),
+        (&no_home, set(&[0, 2]), 2, Some(1)),
+        (&no_home, all.clone(), 2, None),
+        (&second_half, set(&[]), 3, Some(3)),
+        (&second_half, set(&[2]), 1, Some(3)),
+        (&second_half, set(&[2, 3]), 1, None),
+        (&lost, set(&[0]), 0, Some(1)),
+    ] {
+        assert_eq!(free_cpu(&all, home.as_ref(), &taken, preferred), cpu, "{home:?} {taken:?} {preferred}");
+    }
+}
+
+#[test]
+fn a_worker_that_becomes_idle_serves_a_waiting_reservation() {
+    let mut idle_set = idle_workers(1);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(idle_set.woken().1, Prepare::CreateSpare);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Wait);
+    assert_eq!(idle_set.rest(0, None, at(9)), Rest::Start(reserved(), Prepare::Ready));
+}
+
+/// spec: C8.1 (culled beyond 2 + busy/4)
+#[test]
+fn idle_workers_leave_after_the_timeout_down_to_two() {
+    let mut idle_set = idle_workers(2);
+    assert_eq!(idle_set.arrived(2, None, at(2)), Rest::Park(Some(at(300))));
+    assert_eq!(idle_set.arrived(3, None, at(3)), Rest::Park(None), "one deadline is enough");
+    assert_eq!(idle_set.cull(at(299)), Cull { leaving: vec![], again_at: Some(at(300)) });
+    assert_eq!(idle_set.cull(at(300)), Cull { leaving: vec![0], again_at: Some(at(301)) });
+    assert_eq!(idle_set.cull(at(1000)), Cull { leaving: vec![1], again_at: None });
+    assert_eq!((idle_set.alive(), idle_set.idle()), (2, 2));
+}
+
+/// spec: C8.1
+#[test]
+fn one_more_idle_worker_stays_for_four_busy_ones() {
+    for (alive, busy, too_many) in [(3, 0, true), (7, 4, true), (8, 5, false), (12, 8, true), (2, 0, false)] {
+        let mut idle_set = idle_workers(alive);
+        for _ in 0..busy {
+            let _ = idle_set.kick(reserved(), None);
+        }
+        assert_eq!(idle_set.too_many_workers(), too_many, "{busy} of {alive} busy");
+    }
+}
+
+/// spec: P1.3
+#[test]
+fn a_failed_creation_is_tried_again_only_while_wanted() {
+    let mut idle_set = idle_workers(1);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(idle_set.woken().1, Prepare::CreateSpare);
+    assert!(idle_set.still_wanted(), "the spare is still missing");
+    assert!(idle_set.is_help_coming());
+    assert_eq!(idle_set.rest(0, None, at(0)), Rest::Park(None));
+    assert!(!idle_set.still_wanted(), "an idle worker is back");
+    assert!(!idle_set.is_help_coming());
+}
+
+/// spec: E2.5 (max threads): otherwise it is always the first to be tried again, and holds back pools with
+/// work.
+#[test]
+fn an_idle_set_that_gave_its_last_worker_up_wants_no_spare() {
+    let mut idle_set = IdleSet::new(LIMITS);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    let Rest::Start(_, Prepare::CreateSpare) = idle_set.arrived(0, None, at(0)) else {
+        panic!("it is wanted")
+    };
+    assert_eq!(idle_set.rest(0, None, at(0)), Rest::Park(None));
+    assert_eq!(idle_set.give_up_one(), Some(0));
+    assert!(!idle_set.still_wanted());
+}
+
+/// spec: E2.5 (max threads): at the cap, only a reservation waits for room.
+#[test]
+fn a_spare_does_not_wait_for_room() {
+    let mut idle_set = idle_workers(1);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(idle_set.woken().1, Prepare::CreateSpare);
+    assert_eq!(idle_set.no_room(true, true), Shortage::None, "a mere spare");
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Create, "it blocked: now a reservation waits");
+    assert_eq!(idle_set.no_room(false, false), Shortage::Waits);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Wait);
+}
+
+#[test]
+fn reservations_that_no_thread_can_serve_are_returned() {
+    let mut idle_set = IdleSet::new(LIMITS);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    assert_eq!(idle_set.nobody_comes(), vec![reserved()]);
+    assert!(!idle_set.is_help_coming());
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Create, "asked for anew");
+}
+
+#[test]
+fn a_closing_idle_set_lets_all_workers_go() {
+    let mut idle_set = idle_workers(3);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(2));
+    assert_eq!(idle_set.close(), vec![0, 1]);
+    assert_eq!(idle_set.woken().1, Prepare::Ready, "no spare is made any more");
+    assert_eq!(idle_set.rest(2, None, at(1)), Rest::Exit);
+    assert_eq!(idle_set.arrived(3, None, at(1)), Rest::Exit);
+    assert_eq!(idle_set.alive(), 0);
+}
+
+#[test]
+fn a_pool_gives_up_its_oldest_idle_worker() {
+    let mut idle_set = idle_workers(2);
+    assert_eq!(idle_set.give_up_one(), Some(0));
+    assert_eq!(idle_set.give_up_one(), Some(1));
+    assert_eq!(idle_set.give_up_one(), None);
+    assert_eq!(idle_set.alive(), 0);
+}
+
+/// spec: P2.3 (its pool needs a worker and cannot make one)
+#[test]
+fn an_idle_set_calls_for_help_while_work_waits_for_a_worker_that_cannot_be_made() {
+    let mut idle_set = IdleSet::new(LIMITS);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    assert!(!idle_set.needs_help(), "it is being made");
+    let call = idle_set.unserved().expect("it cannot be made");
+    assert!(idle_set.needs_help() && idle_set.still_calls(call));
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Wait, "one call is enough");
+    assert!(idle_set.still_wanted());
+    assert_eq!(idle_set.unserved(), None, "it failed again, and still calls");
+    assert!(idle_set.still_calls(call));
+    let Rest::Start(..) = idle_set.arrived(0, None, at(1)) else { panic!("two wait for it") };
+    assert!(!idle_set.needs_help(), "it could be made, and the next one is asked for");
+    assert!(!idle_set.still_calls(call));
+}
+
+/// spec: P2.3: only a spare is missing until a worker blocks. The call begins then, not at the manager's next
+/// look.
+#[test]
+fn an_idle_set_without_a_spare_calls_when_a_worker_blocks() {
+    let mut idle_set = idle_workers(1);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(idle_set.woken().1, Prepare::CreateSpare);
+    assert_eq!(idle_set.unserved(), None, "no reservation waits for a spare");
+    assert!(!idle_set.needs_help());
+    let Wake::Call(call) = idle_set.kick(reserved(), None) else { panic!("a reservation waits for it now") };
+    assert!(idle_set.still_calls(call));
+    // The blocked worker is back, which ends the need. The next one is a need of its own.
+    assert!(matches!(idle_set.rest(0, None, at(1)), Rest::Start(..)));
+    assert!(!idle_set.still_calls(call));
+    let Wake::Call(next) = idle_set.kick(reserved(), None) else { panic!("it is needed once more") };
+    assert!(!idle_set.still_calls(call) && idle_set.still_calls(next));
+}
+
+/// spec: P2.8 (an idle executor makes no wake-ups): the rescuers have done the work.
+#[test]
+fn an_idle_set_without_work_stands_down_and_calls_anew_for_the_next() {
+    let mut idle_set = IdleSet::new(LIMITS);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    let call = idle_set.unserved().expect("it cannot be made");
+    assert_eq!(idle_set.stand_down(), vec![reserved()]);
+    assert!(!idle_set.needs_help() && !idle_set.still_calls(call));
+    let Wake::Call(next) = idle_set.kick(reserved(), None) else { panic!("the worker is still missing") };
+    assert!(idle_set.still_calls(next));
+    assert_eq!(idle_set.stand_down(), vec![reserved()]);
+    assert!(!idle_set.still_wanted(), "no reservation wants a worker");
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Create, "asked for anew");
+}
+
+/// spec: P2: the call goes on if a deadline, or a rescuer that leaves, finds work.
+#[test]
+fn a_call_goes_on_while_there_is_work_and_ends_with_its_reservations() {
+    let mut idle_set = IdleSet::new(LIMITS);
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    let call = idle_set.unserved().unwrap();
+    assert_eq!(idle_set.mayday(call, true), Mayday::Call);
+    assert_eq!(idle_set.relieved(true), []);
+    assert_eq!(idle_set.mayday(call, false), Mayday::StandDown(vec![reserved()]));
+    assert_eq!(idle_set.mayday(call, true), Mayday::Lapsed);
+    assert!(matches!(idle_set.kick(reserved(), None), Wake::Call(_)), "the next push calls anew");
+    assert_eq!(idle_set.relieved(false), [reserved()]);
+    assert_eq!(idle_set.relieved(false), []);
+}
+
+/// spec: P1.4 (nothing is orphaned), E2 (max threads)
+#[test]
+fn a_closed_or_satisfied_idle_set_does_not_call() {
+    let mut idle_set = IdleSet::new(LIMITS);
+    assert_eq!(idle_set.unserved(), None, "it asked for nothing");
+    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    let call = idle_set.unserved().expect("it cannot be made");
+    let _none_was_idle = idle_set.close();
+    assert!(!idle_set.needs_help() && !idle_set.still_calls(call));
+}
