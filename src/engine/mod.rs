@@ -34,7 +34,7 @@
 //! | `C` | under `members` of the class |
 //! | `S` | under `state` of the pool |
 //! | `F` | under the flushes of the queue |
-//! | `L` | under the ledger of the item |
+//! | `L` | under the slow-path state of the item |
 //! | `K` | under a lock of its own, inside of which no other lock is taken |
 //!
 //! A thread that holds a lock takes only locks that come later in this table

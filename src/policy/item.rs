@@ -4,12 +4,12 @@
 //! |---|---|
 //! | pending | it will run: an entry for it lies on the lists of `home`, or is kept (`met`), or a timer is armed |
 //! | running | a worker executes its function |
-//! | met | its next entry was popped while it ran; the item's ledger keeps that entry for the runner |
+//! | met | its next entry was popped while it ran; the item's slow-path state keeps that entry for the runner |
 //! | listed | an entry lies on the lists of `home`; if the item is not pending, that entry is cancelled |
-//! | stale | other cancelled entries lie on lists; the ledger names their shards |
-//! | armed | it is pending by a timer, which the ledger names; no entry on a list is pending |
-//! | disabled | it cannot be queued; the ledger counts how often it was disabled |
-//! | waited | a thread waits for the pending submission, or for the run; the ledger names the thread |
+//! | stale | other cancelled entries lie on lists; the slow-path state names their shards |
+//! | armed | it is pending by a timer, which the slow-path state names; no entry on a list is pending |
+//! | disabled | it cannot be queued; the slow-path state counts how often it was disabled |
+//! | waited | a thread waits for the pending submission, or for the run; the slow-path state names the thread |
 //! | home | the shard to which it was queued last |
 //! | handles | the number of handles; an armed timer has one |
 //!
@@ -21,18 +21,18 @@
 //! there, in the slot that the entry holds.
 //!
 //! Lists cannot be searched, so a cancelled item leaves its entry behind. A submission to the same shard revives
-//! that entry; a submission to another shard notes the old entry in the ledger. There are two exceptions. In an
-//! ordered queue, a revived entry would overtake the items that were queued meanwhile. And a flush that waits for
+//! that entry; a submission to another shard notes the old entry in the slow-path state. There are two exceptions. In
+//! an ordered queue, a revived entry would overtake the items that were queued meanwhile. And a flush that waits for
 //! the old entry would wait for a later submission. In both cases the old entry is noted too, and the item gets a
 //! new one at the end.
 //!
-//! For each shard, the entries on its lists number `(home is this shard and listed) + (how often the ledger names
-//! this shard)`. In an ordered queue, the last of these entries is the one at home. In other queues it is the one
+//! For each shard, the entries on its lists number `(home is this shard and listed) + (how often the slow-path state
+//! names this shard)`. In an ordered queue, the last of these entries is the one at home. In other queues it is the one
 //! with its ticket (see [`Known`]), since entries may be popped in another order than pushed. Of several entries
 //! with one ticket, any may be taken for it: each flush waits for all of them, or for none.
 //!
-//! The ledger has a lock, which only the rare paths take: transitions that answer `Ledger` on the fast path, and
-//! all `_by_ledger` transitions, which are made under the lock.
+//! The slow-path state has a lock, which only the rare paths take: transitions that answer `Slow` on the fast path, and
+//! all `_slowly` transitions, which are made under the lock.
 
 #![forbid(unsafe_code)]
 
@@ -86,13 +86,13 @@ pub(crate) struct Target {
     pub(crate) revives: bool,
 }
 
-/// What the ledger tells about an item's entries on the lists of one shard.
+/// What the slow-path state tells about an item's entries on the lists of one shard.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Known {
-    /// The ledger names the shard: a cancelled entry lies there, besides the one at home if there is one.
+    /// The slow-path state names the shard: a cancelled entry lies there, besides the one at home if there is one.
     pub(crate) named: bool,
-    /// The entry in question, popped or to be pushed, has the ticket of the one at home. False if the ledger does
-    /// not know that ticket, names no shard, or the entries are in order.
+    /// The entry in question, popped or to be pushed, has the ticket of the one at home. False if the slow-path state
+    /// does not know that ticket, names no shard, or the entries are in order.
     pub(crate) alike: bool,
 }
 
@@ -197,30 +197,30 @@ impl ItemState {
         } else if self.is_listed_at(target.shard) && target.revives {
             (Self(self.0 | PENDING), Queue::Revived)
         } else if self.is_listed() || self.is_stale() {
-            (self, Queue::Ledger)
+            (self, Queue::Slow)
         } else {
             (Self(self.0 | PENDING | LISTED).with_home(target.shard), Queue::Push)
         }
     }
 
-    /// Queues the item where there is no room for an entry. `Push` and `Ledger` leave the word unchanged.
+    /// Queues the item where there is no room for an entry. `Push` and `Slow` leave the word unchanged.
     pub(crate) fn queue_without_entry(self, target: Target) -> (Self, Queue) {
         match self.queue(target) {
-            (_, answer @ (Queue::Push | Queue::Ledger)) => (self, answer),
+            (_, answer @ (Queue::Push | Queue::Slow)) => (self, answer),
             queued => queued,
         }
     }
 
-    /// Queues the item, holding the ledger's lock. `known` is about the target's shard and the entry that would be
-    /// pushed. The caller then updates the ledger. After `Revived`, it strikes the shard out, unless the word
-    /// before [listed](Self::is_listed_at) its entry there. If [`leaves`](Self::leaves) holds for the word before,
-    /// it notes that word's home.
-    pub(crate) fn queue_by_ledger(self, target: Target, known: Known) -> (Self, Queue) {
+    /// Queues the item, holding the slow-path state's lock. `known` is about the target's shard and the entry that
+    /// would be pushed. The caller then updates the slow-path state. After `Revived`, it strikes the shard out, unless
+    /// the word before [listed](Self::is_listed_at) its entry there. If [`leaves`](Self::leaves) holds for the word
+    /// before, it notes that word's home.
+    pub(crate) fn queue_slowly(self, target: Target, known: Known) -> (Self, Queue) {
         match self.queue(target) {
-            (_, Queue::Ledger) if self.is_listed_at(target.shard) && known.alike => {
+            (_, Queue::Slow) if self.is_listed_at(target.shard) && known.alike => {
                 (Self(self.0 | PENDING), Queue::Revived)
             }
-            (_, Queue::Ledger) => {
+            (_, Queue::Slow) => {
                 let stale = if self.is_listed() { STALE } else { 0 };
                 let next = Self(self.0 | PENDING | LISTED | stale).with_home(target.shard);
                 (next, if known.named && target.revives { Queue::Revived } else { Queue::Push })
@@ -240,31 +240,31 @@ impl ItemState {
     /// Begins a run for an entry that a worker popped from a list of `shard`.
     pub(crate) fn begin(self, shard: ShardId) -> (Self, Begin) {
         if self.0 & (STALE | WAITED) != 0 {
-            (self, Begin::Ledger)
+            (self, Begin::Slow)
         } else {
             match self.begin_at_home(shard) {
-                (_, Begin::Meet) => (self, Begin::Ledger),
+                (_, Begin::Meet) => (self, Begin::Slow),
                 answer => answer,
             }
         }
     }
 
-    /// Like [`begin`](Self::begin), holding the ledger's lock. `known` is about this shard and this entry. After
-    /// `Meet`, the worker puts the entry into the ledger.
-    pub(crate) fn begin_by_ledger(self, shard: ShardId, known: Known) -> (Self, Begin) {
+    /// Like [`begin`](Self::begin), holding the slow-path state's lock. `known` is about this shard and this entry.
+    /// After `Meet`, the worker puts the entry into the slow-path state.
+    pub(crate) fn begin_slowly(self, shard: ShardId, known: Known) -> (Self, Begin) {
         if self.is_named(shard, known) { (self, Begin::Strike) } else { self.begin_at_home(shard) }
     }
 
-    /// Returns whether the entry is one that the ledger names, and not the one at home.
+    /// Returns whether the entry is one that the slow-path state names, and not the one at home.
     fn is_named(self, shard: ShardId, known: Known) -> bool {
         known.named && !(known.alike && self.is_listed_at(shard))
     }
 
     fn begin_at_home(self, shard: ShardId) -> (Self, Begin) {
         if !self.is_listed_at(shard) {
-            // The entry is not the one at home, so the ledger names it. The fast path has not looked there yet.
-            // `begin_by_ledger` has, and does not get here.
-            (self, Begin::Ledger)
+            // The entry is not the one at home, so the slow-path state names it. The fast path has not looked there
+            // yet. `begin_slowly` has, and does not get here.
+            (self, Begin::Slow)
         } else if !self.is_pending_on_list() {
             (Self(self.0 & !LISTED), Begin::Stale)
         } else if self.is_running() {
@@ -275,12 +275,12 @@ impl ItemState {
     }
 
     /// Drops an entry that was popped from a list of `shard`, instead of running it. `Stale` is as in
-    /// [`begin_by_ledger`](Self::begin_by_ledger). `Run`: the item was pending, and is no longer.
-    pub(crate) fn abandon_by_ledger(self, shard: ShardId, known: Known) -> (Self, Begin) {
+    /// [`begin_slowly`](Self::begin_slowly). `Run`: the item was pending, and is no longer.
+    pub(crate) fn abandon_slowly(self, shard: ShardId, known: Known) -> (Self, Begin) {
         if self.is_named(shard, known) {
             (self, Begin::Strike)
         } else if !self.is_listed_at(shard) {
-            (self, Begin::Ledger)
+            (self, Begin::Slow)
         } else {
             let (kept, answer) = if self.is_pending_on_list() {
                 (!(LISTED | PENDING), Begin::Run)
@@ -291,7 +291,7 @@ impl ItemState {
         }
     }
 
-    /// Notes that the ledger names no shard any more.
+    /// Notes that the slow-path state names no shard any more.
     pub(crate) const fn nothing_stale(self) -> Self {
         Self(self.0 & !STALE)
     }
@@ -299,11 +299,11 @@ impl ItemState {
     /// Ends the run: the function returned, or panicked.
     pub(crate) const fn end(self) -> (Self, End) {
         debug_assert!(self.is_running());
-        if self.0 & (MET | WAITED) != 0 { (self, End::Ledger) } else { (Self(self.0 & !RUNNING), End::Idle) }
+        if self.0 & (MET | WAITED) != 0 { (self, End::Slow) } else { (Self(self.0 & !RUNNING), End::Idle) }
     }
 
-    /// Like [`end`](Self::end), holding the ledger's lock. The caller wakes the threads that wait for the run.
-    pub(crate) const fn end_by_ledger(self) -> (Self, End) {
+    /// Like [`end`](Self::end), holding the slow-path state's lock. The caller wakes the threads that wait for the run.
+    pub(crate) const fn end_slowly(self) -> (Self, End) {
         if self.is_met() {
             (Self(self.0 & !(RUNNING | MET) | LISTED), End::PutBack)
         } else {
@@ -316,45 +316,45 @@ impl ItemState {
         if !self.is_pending() {
             (self, Cancel::NotPending)
         } else if self.0 & (MET | ARMED | WAITED) != 0 {
-            (self, Cancel::Ledger)
+            (self, Cancel::Slow)
         } else {
             (Self(self.0 & !PENDING), Cancel::Done)
         }
     }
 
-    /// Like [`cancel`](Self::cancel), holding the ledger's lock. Returns whether the item was pending. If so, the
-    /// caller removes from the ledger what belongs to that submission: a kept entry, a timer, and the threads that
-    /// wait for it.
-    pub(crate) const fn cancel_by_ledger(self) -> (Self, bool) {
+    /// Like [`cancel`](Self::cancel), holding the slow-path state's lock. Returns whether the item was pending. If so,
+    /// the caller removes from the slow-path state what belongs to that submission: a kept entry, a timer, and the
+    /// threads that wait for it.
+    pub(crate) const fn cancel_slowly(self) -> (Self, bool) {
         (Self(self.0 & !(PENDING | MET | ARMED)), self.is_pending())
     }
 
     /// Cancels the pending submission, and refuses others until the item is enabled. Returns whether the item was
     /// pending.
-    pub(crate) const fn disable_by_ledger(self) -> (Self, bool) {
-        let (next, was_pending) = self.cancel_by_ledger();
+    pub(crate) const fn disable_slowly(self) -> (Self, bool) {
+        let (next, was_pending) = self.cancel_slowly();
         (Self(next.0 | DISABLED), was_pending)
     }
 
     /// Lets the item be queued again. The caller does so once it was enabled as often as it was disabled.
-    pub(crate) const fn enable_by_ledger(self) -> Self {
+    pub(crate) const fn enable_slowly(self) -> Self {
         Self(self.0 & !DISABLED)
     }
 
     /// Makes the item pending by a timer. `again`: if it is pending already, replaces that submission.
-    pub(crate) const fn arm_by_ledger(self, again: bool) -> (Self, Arm) {
+    pub(crate) const fn arm_slowly(self, again: bool) -> (Self, Arm) {
         if self.is_disabled() {
             (self, Arm::Refused)
         } else if self.is_pending() && !again {
             (self, Arm::Coalesced)
         } else {
-            let (cancelled, was_pending) = self.cancel_by_ledger();
+            let (cancelled, was_pending) = self.cancel_slowly();
             (Self(cancelled.0 | PENDING | ARMED), Arm::Armed { was_pending })
         }
     }
 
-    /// Returns what arming a timer takes of the target's bound. `named`: the ledger names the shard. `now`: the
-    /// timer is due at once. `again` is as in [`arm_by_ledger`](Self::arm_by_ledger). So where entries are not
+    /// Returns what arming a timer takes of the target's bound. `named`: the slow-path state names the shard. `now`:
+    /// the timer is due at once. `again` is as in [`arm_slowly`](Self::arm_slowly). So where entries are not
     /// revived, an item leaves no more of them than the bound, plus one of a timer that fires later.
     pub(crate) fn room_to_arm(self, target: Target, named: bool, now: bool, again: bool) -> Room {
         let lies_there = self.is_listed_at(target.shard) || named;
@@ -367,11 +367,11 @@ impl ItemState {
         }
     }
 
-    /// Queues an armed item when its timer is due: like [`queue_by_ledger`](Self::queue_by_ledger) for an item that
+    /// Queues an armed item when its timer is due: like [`queue_slowly`](Self::queue_slowly) for an item that
     /// is not pending, in one step.
-    pub(crate) fn fire_by_ledger(self, target: Target, known: Known) -> (Self, Queue) {
+    pub(crate) fn fire_slowly(self, target: Target, known: Known) -> (Self, Queue) {
         debug_assert!(self.is_armed());
-        self.disarmed().queue_by_ledger(target, known)
+        self.disarmed().queue_slowly(target, known)
     }
 
     /// The word to ask [`leaves`](Self::leaves) about when its timer fires.
@@ -380,17 +380,17 @@ impl ItemState {
     }
 
     /// Notes that a thread waits for the pending submission or, if there is none, for the run that has begun.
-    pub(crate) const fn wait_by_ledger(self) -> (Self, Instance) {
+    pub(crate) const fn wait_slowly(self) -> (Self, Instance) {
         let waited = Self(self.0 | WAITED);
-        if self.is_pending() { (waited, Instance::Pending) } else { self.wait_for_run_by_ledger() }
+        if self.is_pending() { (waited, Instance::Pending) } else { self.wait_for_run_slowly() }
     }
 
     /// Notes that a thread waits for the run that has begun.
-    pub(crate) const fn wait_for_run_by_ledger(self) -> (Self, Instance) {
+    pub(crate) const fn wait_for_run_slowly(self) -> (Self, Instance) {
         if self.is_running() { (Self(self.0 | WAITED), Instance::Running) } else { (self, Instance::None) }
     }
 
-    /// Notes that the ledger names no waiting thread any more.
+    /// Notes that the slow-path state names no waiting thread any more.
     pub(crate) const fn nobody_waits(self) -> Self {
         Self(self.0 & !WAITED)
     }

@@ -20,8 +20,8 @@ pub(crate) enum Rank {
     Pool,
     /// `F`: the flushes of a queue.
     Flushes,
-    /// `L`: the ledger of a reusable item.
-    Ledger,
+    /// `L`: the slow-path state of a reusable item.
+    SlowState,
     /// All others: inside of them, a thread takes no lock.
     Last,
 }
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn no_lock_is_taken_inside_of_one_of_its_own_rank_or_of_a_later_one() {
-        assert!(Rank::Pool.may_follow(Rank::Class) && Rank::Last.may_follow(Rank::Ledger));
+        assert!(Rank::Pool.may_follow(Rank::Class) && Rank::Last.may_follow(Rank::SlowState));
         assert!(!Rank::Class.may_follow(Rank::Pool) && !Rank::Pool.may_follow(Rank::Pool));
         assert!(!Rank::Last.may_follow(Rank::Last));
     }

@@ -1,4 +1,4 @@
-//! The cell of a reusable item's state, and its ledger.
+//! The cell of a reusable item's state, and its slow-path state.
 //!
 //! **Order.** Every submission, also one that coalesces, is a read-modify-write that releases. The beginning of the
 //! run is one that acquires, and it comes later in the order of the word's changes. So the run sees everything that
@@ -10,18 +10,18 @@
 //! If the coalescing submission were only a load, nothing would order these two. The end of a run releases, and the
 //! next beginning acquires. So a run sees what earlier runs did.
 //!
-//! The ledger's lock orders the rare paths among themselves. Rare and common paths compete by compare-and-swap on the
-//! word. A path that loses applies its transition again to the new word.
+//! The slow-path state's lock orders the rare paths among themselves. Rare and common paths compete by compare-and-swap
+//! on the word. A path that loses applies its transition again to the new word.
 //!
-//! **Timers.** An armed item is pending, and its ledger names the timer. A timer that fires, and a thread that
-//! cancels it, both take the ledger's lock. The first of them removes the timer's name. The other one finds another
-//! name or none, and does nothing. So a submission is neither lost nor run twice, whether or not the timer is still
-//! on the list of timers.
+//! **Timers.** An armed item is pending, and its slow-path state names the timer. A timer that fires, and a thread that
+//! cancels it, both take the slow-path state's lock. The first of them removes the timer's name. The other one finds
+//! another name or none, and does nothing. So a submission is neither lost nor run twice, whether or not the timer is
+//! still on the list of timers.
 //!
-//! **Waiting.** A thread that waits for a submission leaves a [`Signal`] in the ledger. The signal goes with the
-//! submission. It moves from pending to running when the run begins. It is set when the run ends or the submission is
-//! cancelled. While a signal is there, the *waited* bit sends all of these to the ledger. So the common paths do not
-//! look for waiting threads.
+//! **Waiting.** A thread that waits for a submission leaves a [`Signal`] in the slow-path state. The signal goes with
+//! the submission. It moves from pending to running when the run begins. It is set when the run ends or the submission
+//! is cancelled. While a signal is there, the *waited* bit sends all of these to the slow-path state. So the common
+//! paths do not look for waiting threads.
 
 mod answers;
 
@@ -35,15 +35,16 @@ use crate::sys::sync::{Arc, AtomicU64, Mutex, Ordering};
 
 use super::signal::Signal;
 
-/// The state of an item, and its ledger, which says more about it. Entries are `E`, and timers are named by `T`.
+/// The state of an item, and its slow-path state, which says more about it. Entries are `E`, and timers are named by
+/// `T`.
 #[derive(Debug)]
 pub(crate) struct ItemCell<E, T> {
-    state: AtomicU64,            // A
-    ledger: Mutex<Ledger<E, T>>, // L
+    state: AtomicU64,                   // A
+    slow_state: Mutex<SlowState<E, T>>, // L
 }
 
 #[derive(Debug)]
-struct Ledger<E, T> {
+struct SlowState<E, T> {
     /// Shards on whose lists a cancelled entry lies, besides the entry that the word tells of. A shard is named once
     /// for each such entry.
     stale: Vec<ShardId>,
@@ -64,7 +65,7 @@ struct Ledger<E, T> {
 
 impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
     pub(crate) fn new() -> Self {
-        let ledger = Ledger {
+        let slow_state = SlowState {
             stale: Vec::new(),
             home: None,
             kept: None,
@@ -75,7 +76,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         };
         Self {
             state: AtomicU64::new(ItemState::new().into_bits()),
-            ledger: Mutex::ranked(Rank::Ledger, ledger),
+            slow_state: Mutex::ranked(Rank::SlowState, slow_state),
         }
     }
 
@@ -91,15 +92,15 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
             Queue::Revived => Queued::Revived,
             Queue::Coalesced => Queued::Coalesced,
             Queue::Refused => Queued::Refused,
-            Queue::Ledger => self.queue_late(target, ticket),
+            Queue::Slow => self.queue_late(target, ticket),
         }
     }
 
     #[cold]
     #[inline(never)]
     fn queue_late(&self, target: Target, ticket: Option<Ticket>) -> Queued {
-        let mut ledger = self.ledger.lock();
-        self.queue_by_ledger(&mut ledger, target, ticket, |state| state, ItemState::queue_by_ledger)
+        let mut slow_state = self.slow_state.lock();
+        self.queue_slowly(&mut slow_state, target, ticket, |state| state, ItemState::queue_slowly)
     }
 
     /// Submits the item if that needs no new entry: the item is pending, or a cancelled entry of it is used again.
@@ -109,41 +110,41 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
             Queue::Coalesced => Some(Queued::Coalesced),
             Queue::Revived => Some(Queued::Revived),
             Queue::Refused => Some(Queued::Refused),
-            Queue::Push | Queue::Ledger => None,
+            Queue::Push | Queue::Slow => None,
         }
     }
 
     /// Submits the item by `transition`. `before` turns a word into the one to ask which entry is revived or left
     /// behind.
     #[cold]
-    fn queue_by_ledger(
+    fn queue_slowly(
         &self,
-        ledger: &mut Ledger<E, T>,
+        slow_state: &mut SlowState<E, T>,
         target: Target,
         ticket: Option<Ticket>,
         before: impl Fn(ItemState) -> ItemState,
         transition: impl Fn(ItemState, Target, Known) -> (ItemState, Queue),
     ) -> Queued {
-        let known = ledger.known(target.shard, ticket);
+        let known = slow_state.known(target.shard, ticket);
         let (answer, was_home, left) = self.update(|state| {
             let (next, answer) = transition(state, target, known);
             let before = before(state);
             let left = before.leaves(target, known).then_some(before.home());
             (next, (answer, before.is_listed_at(target.shard), left))
         });
-        ledger.stale.extend(left);
+        slow_state.stale.extend(left);
         match answer {
-            Queue::Push | Queue::Ledger => {
-                ledger.home = (!target.ordered && !ledger.stale.is_empty()).then_some(ticket);
+            Queue::Push | Queue::Slow => {
+                slow_state.home = (!target.ordered && !slow_state.stale.is_empty()).then_some(ticket);
                 Queued::Push
             }
             Queue::Coalesced => Queued::Coalesced,
             Queue::Refused => Queued::Refused,
             Queue::Revived if was_home => Queued::Revived,
             Queue::Revived => {
-                // It is any of the entries that the ledger names there, since no flush waits.
-                ledger.home = None;
-                self.strike_out(ledger, target.shard);
+                // It is any of the entries that the slow-path state names there, since no flush waits.
+                slow_state.home = None;
+                self.strike_out(slow_state, target.shard);
                 Queued::Revived
             }
         }
@@ -153,13 +154,13 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
     /// becomes armed. `again`: if the item is pending already, replaces that submission. Returns what is left of the
     /// replaced submission, for the caller.
     pub(crate) fn arm(&self, again: bool, set: impl FnOnce() -> T) -> (Arm, TakenBack<E, T>) {
-        let mut ledger = self.ledger.lock();
-        let arm = self.update(|state| state.arm_by_ledger(again));
+        let mut slow_state = self.slow_state.lock();
+        let arm = self.update(|state| state.arm_slowly(again));
         match arm {
             Arm::Armed { was_pending } => {
-                let (taken, waiting) = self.take_back(&mut ledger, was_pending);
-                ledger.timer = Some(set());
-                drop(ledger);
+                let (taken, waiting) = self.take_back(&mut slow_state, was_pending);
+                slow_state.timer = Some(set());
+                drop(slow_state);
                 tell(waiting);
                 (arm, taken)
             }
@@ -170,17 +171,17 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
     /// Returns what arming takes of the bound of the target's queue. A hint: the answer may change at any moment.
     pub(crate) fn room_to_arm(&self, target: Target, now: bool, again: bool) -> Room {
         let state = self.load();
-        let named = state.is_stale() && self.ledger.lock().stale.contains(&target.shard);
+        let named = state.is_stale() && self.slow_state.lock().stale.contains(&target.shard);
         state.room_to_arm(target, named, now, again)
     }
 
     /// Submits the item, because the timer is due. `ticket`: as for [`queue`](Self::queue). Returns `None` if the
     /// item is not armed by this timer any more.
     pub(crate) fn fire(&self, timer: &T, target: Target, ticket: Option<Ticket>) -> Option<Queued> {
-        let mut ledger = self.ledger.lock();
-        ledger.timer.take_if(|meant| meant == timer)?;
-        let (before, transition) = (ItemState::disarmed, ItemState::fire_by_ledger);
-        Some(self.queue_by_ledger(&mut ledger, target, ticket, before, transition))
+        let mut slow_state = self.slow_state.lock();
+        slow_state.timer.take_if(|meant| meant == timer)?;
+        let (before, transition) = (ItemState::disarmed, ItemState::fire_slowly);
+        Some(self.queue_slowly(&mut slow_state, target, ticket, before, transition))
     }
 
     /// Returns the timer that the item is armed by.
@@ -188,7 +189,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
     where
         T: Clone,
     {
-        self.ledger.lock().timer.clone()
+        self.slow_state.lock().timer.clone()
     }
 
     /// Begins a run for an entry that a worker popped from a list of `shard`, if the entry is the pending one.
@@ -202,29 +203,29 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
             Begin::Run => Popped::Run(entry),
             Begin::Stale if over => Popped::Last(entry),
             Begin::Stale => Popped::Stale(entry),
-            Begin::Meet | Begin::Strike | Begin::Ledger => self.begin_by_ledger(shard, entry),
+            Begin::Meet | Begin::Strike | Begin::Slow => self.begin_slowly(shard, entry),
         }
     }
 
     /// Repeats the transition under the lock, because the word may have changed since.
     #[cold]
-    fn begin_by_ledger(&self, shard: ShardId, entry: E) -> Popped<E> {
+    fn begin_slowly(&self, shard: ShardId, entry: E) -> Popped<E> {
         self.add_handle();
         let popped = {
-            let mut ledger = self.ledger.lock();
-            let known = ledger.known(shard, entry.ticket());
-            match self.update(|state| state.begin_by_ledger(shard, known)) {
+            let mut slow_state = self.slow_state.lock();
+            let known = slow_state.known(shard, entry.ticket());
+            match self.update(|state| state.begin_slowly(shard, known)) {
                 Begin::Run => {
-                    ledger.running = ledger.pending.take();
+                    slow_state.running = slow_state.pending.take();
                     Popped::Run(entry)
                 }
                 Begin::Stale => Popped::Stale(entry),
                 Begin::Meet => {
-                    ledger.kept = Some(entry);
+                    slow_state.kept = Some(entry);
                     Popped::Kept
                 }
-                Begin::Strike | Begin::Ledger => {
-                    self.strike_out(&mut ledger, shard);
+                Begin::Strike | Begin::Slow => {
+                    self.strike_out(&mut slow_state, shard);
                     Popped::Stale(entry)
                 }
             }
@@ -243,13 +244,13 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
     pub(crate) fn abandon(&self, shard: ShardId, ticket: Option<Ticket>) -> (bool, bool) {
         self.add_handle();
         let (would_have_run, waiting) = {
-            let mut ledger = self.ledger.lock();
-            let known = ledger.known(shard, ticket);
-            match self.update(|state| state.abandon_by_ledger(shard, known)) {
-                Begin::Run => (true, self.take_back(&mut ledger, true).1),
+            let mut slow_state = self.slow_state.lock();
+            let known = slow_state.known(shard, ticket);
+            match self.update(|state| state.abandon_slowly(shard, known)) {
+                Begin::Run => (true, self.take_back(&mut slow_state, true).1),
                 Begin::Stale => (false, None),
-                Begin::Meet | Begin::Strike | Begin::Ledger => {
-                    self.strike_out(&mut ledger, shard);
+                Begin::Meet | Begin::Strike | Begin::Slow => {
+                    self.strike_out(&mut slow_state, shard);
                     (false, None)
                 }
             }
@@ -268,21 +269,21 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         match end {
             End::Idle if over => Ended::Last,
             End::Idle => Ended::Idle,
-            End::PutBack | End::Ledger => self.end_by_ledger(),
+            End::PutBack | End::Slow => self.end_slowly(),
         }
     }
 
     #[cold]
-    fn end_by_ledger(&self) -> Ended<E> {
+    fn end_slowly(&self) -> Ended<E> {
         self.add_handle();
         let (kept, waiting) = {
-            let mut ledger = self.ledger.lock();
-            let kept = match self.update(ItemState::end_by_ledger) {
-                End::Idle | End::Ledger => None,
-                End::PutBack => ledger.kept.take(),
+            let mut slow_state = self.slow_state.lock();
+            let kept = match self.update(ItemState::end_slowly) {
+                End::Idle | End::Slow => None,
+                End::PutBack => slow_state.kept.take(),
             };
-            let waiting = ledger.running.take();
-            self.forget_waiters(&ledger);
+            let waiting = slow_state.running.take();
+            self.forget_waiters(&slow_state);
             (kept, waiting)
         };
         tell(waiting);
@@ -293,8 +294,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Adds a handle. A thread without a handle also takes one before it uses the ledger. Its transition under the
-    /// lock may be the item's last one, and the lock is part of the item.
+    /// Adds a handle. A thread without a handle also takes one before it uses the slow-path state. Its transition under
+    /// the lock may be the item's last one, and the lock is part of the item.
     pub(crate) fn add_handle(&self) {
         self.update(|state| match state.add_handle() {
             Some(next) => (next, ()),
@@ -319,11 +320,11 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         match self.update(ItemState::cancel) {
             Cancel::NotPending => done(false),
             Cancel::Done => done(true),
-            Cancel::Ledger => {
-                let mut ledger = self.ledger.lock();
-                let was_pending = self.update(ItemState::cancel_by_ledger);
-                let (taken, waiting) = self.take_back(&mut ledger, was_pending);
-                drop(ledger);
+            Cancel::Slow => {
+                let mut slow_state = self.slow_state.lock();
+                let was_pending = self.update(ItemState::cancel_slowly);
+                let (taken, waiting) = self.take_back(&mut slow_state, was_pending);
+                drop(slow_state);
                 tell(waiting);
                 taken
             }
@@ -333,13 +334,13 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
     /// Cancels the submission of a timer that is given up instead of fired. Returns false if the item is not armed by
     /// this timer any more.
     pub(crate) fn disarm(&self, timer: &T) -> bool {
-        let mut ledger = self.ledger.lock();
-        if ledger.timer.as_ref() != Some(timer) {
+        let mut slow_state = self.slow_state.lock();
+        if slow_state.timer.as_ref() != Some(timer) {
             return false;
         }
-        let was_pending = self.update(ItemState::cancel_by_ledger);
-        let (taken, waiting) = self.take_back(&mut ledger, was_pending);
-        drop(ledger);
+        let was_pending = self.update(ItemState::cancel_slowly);
+        let (taken, waiting) = self.take_back(&mut slow_state, was_pending);
+        drop(slow_state);
         tell(waiting);
         taken.was_pending
     }
@@ -347,76 +348,77 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
     /// Cancels the pending submission, and refuses others until [`enable`](Self::enable). If `wait` asks for it, also
     /// returns the signal of the run that has begun, if any.
     pub(crate) fn disable(&self, wait: bool) -> (TakenBack<E, T>, Option<Arc<Signal>>) {
-        let mut ledger = self.ledger.lock();
-        ledger.disabled = ledger.disabled.checked_add(1).expect("an item was disabled four billion times");
-        let was_pending = self.update(ItemState::disable_by_ledger);
-        let (taken, waiting) = self.take_back(&mut ledger, was_pending);
-        let run = if wait { self.wait_for(&mut ledger, ItemState::wait_for_run_by_ledger) } else { None };
-        drop(ledger);
+        let mut slow_state = self.slow_state.lock();
+        slow_state.disabled =
+            slow_state.disabled.checked_add(1).expect("an item was disabled four billion times");
+        let was_pending = self.update(ItemState::disable_slowly);
+        let (taken, waiting) = self.take_back(&mut slow_state, was_pending);
+        let run = if wait { self.wait_for(&mut slow_state, ItemState::wait_for_run_slowly) } else { None };
+        drop(slow_state);
         tell(waiting);
         (taken, run)
     }
 
     /// Takes back one [`disable`](Self::disable). Returns whether it was the last one.
     pub(crate) fn enable(&self) -> Result<bool, NotDisabled> {
-        let mut ledger = self.ledger.lock();
-        ledger.disabled = ledger.disabled.checked_sub(1).ok_or(NotDisabled)?;
-        if ledger.disabled == 0 {
-            self.update(|state| (state.enable_by_ledger(), ()));
+        let mut slow_state = self.slow_state.lock();
+        slow_state.disabled = slow_state.disabled.checked_sub(1).ok_or(NotDisabled)?;
+        if slow_state.disabled == 0 {
+            self.update(|state| (state.enable_slowly(), ()));
         }
-        Ok(ledger.disabled == 0)
+        Ok(slow_state.disabled == 0)
     }
 
     /// Returns the signal of the pending submission or, if there is none, of the run that has begun.
     pub(crate) fn last_queueing(&self) -> Option<Arc<Signal>> {
-        self.wait_for(&mut self.ledger.lock(), ItemState::wait_by_ledger)
+        self.wait_for(&mut self.slow_state.lock(), ItemState::wait_slowly)
     }
 
     /// Calls `look` with the entry that was popped while the item runs, if any.
     pub(crate) fn with_kept<R>(&self, look: impl FnOnce(&E) -> R) -> Option<R> {
-        self.ledger.lock().kept.as_ref().map(look)
+        self.slow_state.lock().kept.as_ref().map(look)
     }
 
     fn wait_for(
         &self,
-        ledger: &mut Ledger<E, T>,
+        slow_state: &mut SlowState<E, T>,
         ask: impl Fn(ItemState) -> (ItemState, Instance),
     ) -> Option<Arc<Signal>> {
         let signal = match self.update(ask) {
-            Instance::Pending => &mut ledger.pending,
-            Instance::Running => &mut ledger.running,
+            Instance::Pending => &mut slow_state.pending,
+            Instance::Running => &mut slow_state.running,
             Instance::None => return None,
         };
         Some(Arc::clone(signal.get_or_insert_with(|| Arc::new(Signal::new()))))
     }
 
-    /// Takes from the ledger what belongs to the submission that is not pending any more, and the signal of the
-    /// threads that wait for it.
+    /// Takes from the slow-path state what belongs to the submission that is not pending any more, and the signal of
+    /// the threads that wait for it.
     fn take_back(
         &self,
-        ledger: &mut Ledger<E, T>,
+        slow_state: &mut SlowState<E, T>,
         was_pending: bool,
     ) -> (TakenBack<E, T>, Option<Arc<Signal>>) {
         if !was_pending {
             return (TakenBack { was_pending, kept: None, timer: None }, None);
         }
-        let taken = TakenBack { was_pending, kept: ledger.kept.take(), timer: ledger.timer.take() };
-        let waiting = ledger.pending.take();
-        self.forget_waiters(ledger);
+        let taken = TakenBack { was_pending, kept: slow_state.kept.take(), timer: slow_state.timer.take() };
+        let waiting = slow_state.pending.take();
+        self.forget_waiters(slow_state);
         (taken, waiting)
     }
 
-    fn forget_waiters(&self, ledger: &Ledger<E, T>) {
-        if ledger.pending.is_none() && ledger.running.is_none() {
+    fn forget_waiters(&self, slow_state: &SlowState<E, T>) {
+        if slow_state.pending.is_none() && slow_state.running.is_none() {
             self.update(|state| (state.nobody_waits(), ()));
         }
     }
 
-    fn strike_out(&self, ledger: &mut Ledger<E, T>, shard: ShardId) {
-        if let Some(at) = ledger.stale.iter().position(|id| *id == shard) {
-            ledger.stale.swap_remove(at);
-            if ledger.stale.is_empty() {
-                ledger.home = None;
+    fn strike_out(&self, slow_state: &mut SlowState<E, T>, shard: ShardId) {
+        if let Some(at) = slow_state.stale.iter().position(|id| *id == shard) {
+            slow_state.stale.swap_remove(at);
+            if slow_state.stale.is_empty() {
+                slow_state.home = None;
                 self.update(|state| (state.nothing_stale(), ()));
             }
         }
@@ -428,14 +430,14 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
     }
 }
 
-impl<E, T> Ledger<E, T> {
-    /// Returns what the ledger knows about this shard, and about an entry with this ticket.
+impl<E, T> SlowState<E, T> {
+    /// Returns what the slow-path state knows about this shard, and about an entry with this ticket.
     fn known(&self, shard: ShardId, ticket: Option<Ticket>) -> Known {
         Known { named: self.stale.contains(&shard), alike: self.home == Some(ticket) }
     }
 }
 
-/// Wakes the waiting threads. Called after the ledger was unlocked, because waking is a system call.
+/// Wakes the waiting threads. Called after the slow-path state was unlocked, because waking is a system call.
 fn tell(waiting: Option<Arc<Signal>>) {
     if let Some(signal) = waiting {
         signal.set();

@@ -14,8 +14,8 @@
 //! | `latency` | the histograms of how long items wait and run |
 //!
 //! The room owns the items, from their first submission until nothing points at them any more. An item's word says
-//! which thread may do what with it; what is rare is under the lock of its ledger (`L`). The map of timers has a lock
-//! of its own. Debug builds register waits (`W`).
+//! which thread may do what with it; what is rare is under the lock of its slow-path state (`L`). The map of timers has
+//! a lock of its own. Debug builds register waits (`W`).
 //!
 //! Issuers enter to submit, any thread with a handle to cancel or to wait, the worker that executes the item, and the
 //! manager to fire timers.

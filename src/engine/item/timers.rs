@@ -5,7 +5,7 @@
 //!
 //! The map has a lock of its own. A timer that is due before all others wakes the manager; the others cost no system
 //! call. A thread that fires a timer and one that cancels it compete for the map's entry. If the item is reusable,
-//! they also compete for the timer's name in the item's ledger: see `protocol::item`.
+//! they also compete for the timer's name in the item's slow-path state: see `protocol::item`.
 #![allow(unsafe_code, reason = "a one-shot with a delay is a pointer that owns its entry's side")]
 
 use std::ptr::NonNull;

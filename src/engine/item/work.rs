@@ -34,7 +34,7 @@ pub(crate) type Function = dyn Fn(&WorkHandle) + Send + Sync;
 pub(crate) struct WorkHandle(pub(super) NonNull<WorkItem>);
 
 // SAFETY: threads may share an item: its function is `Send` and `Sync`, its cell synchronizes them, and the entries
-// in its ledger are `Send`.
+// in its slow-path state are `Send`.
 unsafe impl Send for WorkHandle {}
 // SAFETY: as above.
 unsafe impl Sync for WorkHandle {}

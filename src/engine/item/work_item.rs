@@ -38,8 +38,8 @@ impl WorkHandle {
 
 impl WorkItem {
     /// Cancels a pending submission. Returns whether there was one. In a forked process there is none, since no
-    /// thread would run it. There, this and the following functions do not use the ledger, whose lock a thread of the
-    /// parent may have held.
+    /// thread would run it. There, this and the following functions do not use the slow-path state, whose lock a thread
+    /// of the parent may have held.
     pub(crate) fn cancel(&self) -> bool {
         if self.origin.is_forked() {
             return false;

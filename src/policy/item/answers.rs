@@ -14,8 +14,8 @@ pub(crate) enum Queue {
     Coalesced,
     /// The item is disabled.
     Refused,
-    /// Ask again holding the ledger's lock.
-    Ledger,
+    /// Ask again holding the slow-path state's lock.
+    Slow,
 }
 
 /// What a worker does with an entry it popped.
@@ -24,15 +24,15 @@ pub(crate) enum Queue {
 pub(crate) enum Begin {
     /// The item is running now: call its function.
     Run,
-    /// The item runs elsewhere: leave the entry in the ledger.
+    /// The item runs elsewhere: leave the entry in the slow-path state.
     Meet,
     /// The entry was cancelled: complete it without a run.
     Stale,
-    /// The entry was cancelled, and the ledger names its shard: strike the shard out once, and complete the entry
-    /// without a run.
+    /// The entry was cancelled, and the slow-path state names its shard: strike the shard out once, and complete the
+    /// entry without a run.
     Strike,
-    /// Ask again holding the ledger's lock.
-    Ledger,
+    /// Ask again holding the slow-path state's lock.
+    Slow,
 }
 
 /// What the runner does after the function returned.
@@ -41,10 +41,10 @@ pub(crate) enum Begin {
 pub(crate) enum End {
     /// Nothing is to be done.
     Idle,
-    /// Take the entry out of the ledger and put it back at the front of its pool.
+    /// Take the entry out of the slow-path state and put it back at the front of its pool.
     PutBack,
-    /// Ask again holding the ledger's lock.
-    Ledger,
+    /// Ask again holding the slow-path state's lock.
+    Slow,
 }
 
 /// What a cancel did.
@@ -55,8 +55,8 @@ pub(crate) enum Cancel {
     NotPending,
     /// The item was pending. Its entry, if one is listed, stays on the list, and a worker will pass over it.
     Done,
-    /// Ask again holding the ledger's lock.
-    Ledger,
+    /// Ask again holding the slow-path state's lock.
+    Slow,
 }
 
 /// The result of arming a timer.

@@ -49,12 +49,12 @@ fn running_and_pending() -> ItemState {
 
 /// Running; the next entry, of A, was met.
 fn met() -> ItemState {
-    running_and_pending().begin_by_ledger(A, UNNAMED).0
+    running_and_pending().begin_slowly(A, UNNAMED).0
 }
 
-/// Queued to A, cancelled, queued to B and cancelled: the ledger names A.
+/// Queued to A, cancelled, queued to B and cancelled: the slow-path state names A.
 fn stale() -> ItemState {
-    cancelled().queue_by_ledger(to(B), UNNAMED).0.cancel().0
+    cancelled().queue_slowly(to(B), UNNAMED).0.cancel().0
 }
 
 /// spec: W9.4 (an item may drop its own last handle): it is over once, with the last of its handles, entries and
@@ -89,15 +89,15 @@ fn queueing_an_item() {
         (pending(), A, Queue::Coalesced),
         (pending(), B, Queue::Coalesced),
         (cancelled(), A, Queue::Revived),
-        (cancelled(), B, Queue::Ledger),
+        (cancelled(), B, Queue::Slow),
         (running(), A, Queue::Push),
         (running(), B, Queue::Push),
         (running_and_pending(), B, Queue::Coalesced),
         (met(), A, Queue::Coalesced),
         (met(), B, Queue::Coalesced),
         (stale(), B, Queue::Revived),
-        (stale(), A, Queue::Ledger),
-        (stale(), C, Queue::Ledger),
+        (stale(), A, Queue::Slow),
+        (stale(), C, Queue::Slow),
     ];
     for (word, shard, answer) in table {
         let (next, queue) = word.queue(to(shard));
@@ -111,20 +111,20 @@ fn queueing_an_item() {
 #[test]
 fn queueing_an_item_elsewhere_notes_or_revives_its_cancelled_entries() {
     assert!(cancelled().leaves(to(B), UNNAMED) && !cancelled().leaves(to(A), UNNAMED));
-    let (word, queue) = cancelled().queue_by_ledger(to(B), UNNAMED);
+    let (word, queue) = cancelled().queue_slowly(to(B), UNNAMED);
     assert_eq!(queue, Queue::Push);
     assert!(word.is_pending() && word.is_stale() && word.home() == B);
 
-    // Queued to A again, whose entry the ledger names. The ledger then names B instead.
+    // Queued to A again, whose entry the slow-path state names. The slow-path state then names B instead.
     assert!(stale().leaves(to(A), UNNAMED));
-    let (word, queue) = stale().queue_by_ledger(to(A), NAMED);
+    let (word, queue) = stale().queue_slowly(to(A), NAMED);
     assert_eq!(queue, Queue::Revived);
     assert!(word.is_pending() && word.is_stale() && word.home() == A);
 
     // The entry of B has been popped meanwhile, so no entry is left behind.
-    let popped = stale().begin_by_ledger(B, UNNAMED).0;
+    let popped = stale().begin_slowly(B, UNNAMED).0;
     assert!(!popped.leaves(to(C), UNNAMED));
-    assert_eq!(popped.queue_by_ledger(to(C), UNNAMED).1, Queue::Push);
+    assert_eq!(popped.queue_slowly(to(C), UNNAMED).1, Queue::Push);
 }
 
 /// spec: W3.1 (at most one worker executes it)
@@ -133,12 +133,12 @@ fn popping_an_entry() {
     let table = [
         (pending(), A, Begin::Run),
         (cancelled(), A, Begin::Stale),
-        (running_and_pending(), A, Begin::Ledger),
+        (running_and_pending(), A, Begin::Slow),
         (running_and_pending().cancel().0, A, Begin::Stale),
-        (stale(), A, Begin::Ledger),
-        (stale(), B, Begin::Ledger),
-        (cancelled().queue_by_ledger(to(B), UNNAMED).0, A, Begin::Ledger),
-        (cancelled().queue_by_ledger(to(B), UNNAMED).0, B, Begin::Ledger),
+        (stale(), A, Begin::Slow),
+        (stale(), B, Begin::Slow),
+        (cancelled().queue_slowly(to(B), UNNAMED).0, A, Begin::Slow),
+        (cancelled().queue_slowly(to(B), UNNAMED).0, B, Begin::Slow),
     ];
     for (word, shard, answer) in table {
         let (next, begin) = word.begin(shard);
@@ -152,11 +152,11 @@ fn popping_an_entry() {
 fn the_runner_puts_the_entry_back_that_met_its_item() {
     assert_eq!(running().end(), (idle(), End::Idle));
     assert_eq!(running_and_pending().end(), (pending(), End::Idle));
-    assert_eq!(met().end(), (met(), End::Ledger));
-    assert_eq!(met().end_by_ledger(), (pending(), End::PutBack));
-    // The run ended, or the item was cancelled, before the other worker got the ledger's lock.
-    assert_eq!(running_and_pending().end().0.begin_by_ledger(A, UNNAMED).1, Begin::Run);
-    assert_eq!(running_and_pending().cancel().0.begin_by_ledger(A, UNNAMED).1, Begin::Stale);
+    assert_eq!(met().end(), (met(), End::Slow));
+    assert_eq!(met().end_slowly(), (pending(), End::PutBack));
+    // The run ended, or the item was cancelled, before the other worker got the slow-path state's lock.
+    assert_eq!(running_and_pending().end().0.begin_slowly(A, UNNAMED).1, Begin::Run);
+    assert_eq!(running_and_pending().cancel().0.begin_slowly(A, UNNAMED).1, Begin::Stale);
 }
 
 /// spec: F3.1 (true if it was pending)
@@ -168,27 +168,27 @@ fn cancelling_an_item() {
         (cancelled(), Cancel::NotPending),
         (running(), Cancel::NotPending),
         (running_and_pending(), Cancel::Done),
-        (met(), Cancel::Ledger),
+        (met(), Cancel::Slow),
     ];
     for (word, answer) in table {
         let (next, cancel) = word.cancel();
         assert_eq!(cancel, answer, "{word:?}");
-        assert_eq!(next.is_pending(), answer == Cancel::Ledger);
+        assert_eq!(next.is_pending(), answer == Cancel::Slow);
     }
-    assert_eq!(met().cancel_by_ledger(), (running(), true));
-    // The runner put the entry back before the canceller got the ledger's lock.
-    assert_eq!(met().end_by_ledger().0.cancel_by_ledger(), (cancelled(), true));
+    assert_eq!(met().cancel_slowly(), (running(), true));
+    // The runner put the entry back before the canceller got the slow-path state's lock.
+    assert_eq!(met().end_slowly().0.cancel_slowly(), (cancelled(), true));
 }
 
-/// A worker popped the entry of A, which the ledger names, and waits for the ledger's lock. Meanwhile the item is
-/// queued to A again, which revives this entry. The worker asks again under the lock, and runs it.
+/// A worker popped the entry of A, which the slow-path state names, and waits for the slow-path state's lock. Meanwhile
+/// the item is queued to A again, which revives this entry. The worker asks again under the lock, and runs it.
 #[test]
-fn an_entry_revived_between_its_pop_and_the_ledger_runs() {
+fn an_entry_revived_between_its_pop_and_the_slow_path_runs() {
     let (word, begin) = stale().begin(A);
-    assert_eq!(begin, Begin::Ledger);
-    let (word, queue) = word.queue_by_ledger(to(A), NAMED);
+    assert_eq!(begin, Begin::Slow);
+    let (word, queue) = word.queue_slowly(to(A), NAMED);
     assert_eq!(queue, Queue::Revived);
-    assert_eq!(word.begin_by_ledger(A, UNNAMED).1, Begin::Run);
+    assert_eq!(word.begin_slowly(A, UNNAMED).1, Begin::Run);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn the_highest_shard_id_fits_the_word() {
 
 /// An item pending by a timer, with nothing on any list.
 fn armed() -> ItemState {
-    idle().arm_by_ledger(false).0
+    idle().arm_slowly(false).0
 }
 
 /// spec: W5.1 (was it pending?), F3 (a disabled item is refused)
@@ -216,10 +216,10 @@ fn arming_an_item() {
         (pending(), true, Arm::Armed { was_pending: true }),
         (armed(), true, Arm::Armed { was_pending: true }),
         (met(), true, Arm::Armed { was_pending: true }),
-        (idle().disable_by_ledger().0, true, Arm::Refused),
+        (idle().disable_slowly().0, true, Arm::Refused),
     ];
     for (word, again, answer) in table {
-        let (next, arm) = word.arm_by_ledger(again);
+        let (next, arm) = word.arm_slowly(again);
         assert_eq!(arm, answer, "{word:?} again: {again}");
         assert_eq!(next.is_armed(), word.is_armed() || matches!(answer, Arm::Armed { .. }));
         assert!(!next.is_met() || !next.is_armed(), "an armed item has no kept entry");
@@ -229,30 +229,30 @@ fn arming_an_item() {
 /// spec: W5: the cancelled entry of an armed item does not run it, until the timer fires there.
 #[test]
 fn the_cancelled_entry_of_an_armed_item_does_not_run_it() {
-    let word = cancelled().arm_by_ledger(false).0;
+    let word = cancelled().arm_slowly(false).0;
     assert_eq!(word.begin(A).1, Begin::Stale);
-    assert_eq!(word.abandon_by_ledger(A, UNNAMED).1, Begin::Stale);
-    let (fired, queue) = word.fire_by_ledger(to(A), UNNAMED);
+    assert_eq!(word.abandon_slowly(A, UNNAMED).1, Begin::Stale);
+    let (fired, queue) = word.fire_slowly(to(A), UNNAMED);
     assert_eq!(queue, Queue::Revived);
     assert!(!word.disarmed().leaves(to(A), UNNAMED) && word.disarmed().leaves(to(B), UNNAMED));
     assert_eq!(fired.begin(A).1, Begin::Run);
-    assert_eq!(armed().fire_by_ledger(to(B), UNNAMED).1, Queue::Push);
+    assert_eq!(armed().fire_slowly(to(B), UNNAMED).1, Queue::Push);
 }
 
 /// spec: F3.3 (disable, enable)
 #[test]
 fn a_disabled_item_is_not_pending_and_cannot_become_so() {
     for word in [idle(), pending(), armed(), met(), running()] {
-        let (disabled, was_pending) = word.disable_by_ledger();
+        let (disabled, was_pending) = word.disable_slowly();
         assert_eq!(was_pending, word.is_pending());
         assert!(!disabled.is_pending() && !disabled.is_armed() && disabled.is_disabled());
         assert_eq!(disabled.queue(to(A)), (disabled, Queue::Refused));
-        assert_eq!(disabled.queue_by_ledger(to(A), NAMED), (disabled, Queue::Refused));
+        assert_eq!(disabled.queue_slowly(to(A), NAMED), (disabled, Queue::Refused));
         assert!(!disabled.leaves(to(B), UNNAMED), "no entry is noted for a refused submission");
         assert_eq!(disabled.is_running(), word.is_running(), "the run goes on");
-        assert!(!disabled.enable_by_ledger().is_disabled());
+        assert!(!disabled.enable_slowly().is_disabled());
     }
-    let forgotten = ItemState::new().disable_by_ledger().0.drop_handle();
+    let forgotten = ItemState::new().disable_slowly().0.drop_handle();
     assert!(forgotten.is_over(), "a disabled item need not be enabled to be freed");
 }
 
@@ -268,13 +268,13 @@ fn the_last_submission_is_the_pending_one_or_else_the_run() {
         (running_and_pending(), Instance::Pending),
     ];
     for (word, instance) in table {
-        let (next, answer) = word.wait_by_ledger();
+        let (next, answer) = word.wait_slowly();
         assert_eq!(answer, instance, "{word:?}");
-        // A waiting thread sends the beginning, the end and the cancel to the ledger.
+        // A waiting thread sends the beginning, the end and the cancel to the slow-path state.
         if instance != Instance::None {
-            assert_eq!(next.begin(A).1, Begin::Ledger);
-            assert!(!next.is_running() || next.end().1 == End::Ledger);
-            assert!(!next.is_pending() || next.cancel().1 == Cancel::Ledger);
+            assert_eq!(next.begin(A).1, Begin::Slow);
+            assert!(!next.is_running() || next.end().1 == End::Slow);
+            assert!(!next.is_pending() || next.cancel().1 == Cancel::Slow);
             assert_eq!(next.nobody_waits(), word);
         }
     }
@@ -284,12 +284,12 @@ fn the_last_submission_is_the_pending_one_or_else_the_run() {
 #[test]
 fn in_an_ordered_queue_a_cancelled_entry_is_not_revived() {
     let ordered = in_order(A);
-    assert_eq!(cancelled().queue(ordered), (cancelled(), Queue::Ledger));
+    assert_eq!(cancelled().queue(ordered), (cancelled(), Queue::Slow));
     assert!(cancelled().leaves(ordered, UNNAMED));
-    let (word, queue) = cancelled().queue_by_ledger(ordered, UNNAMED);
+    let (word, queue) = cancelled().queue_slowly(ordered, UNNAMED);
     assert_eq!(queue, Queue::Push);
-    assert_eq!(word.begin(A).1, Begin::Ledger);
-    assert_eq!(word.begin_by_ledger(A, NAMED), (word, Begin::Strike), "the older one");
+    assert_eq!(word.begin(A).1, Begin::Slow);
+    assert_eq!(word.begin_slowly(A, NAMED), (word, Begin::Strike), "the older one");
     assert_eq!(word.nothing_stale().begin(A).1, Begin::Run, "the later one");
 }
 
@@ -297,32 +297,32 @@ fn in_an_ordered_queue_a_cancelled_entry_is_not_revived() {
 /// order, so their tickets tell which one is the later one.
 #[test]
 fn while_a_flush_waits_a_cancelled_entry_is_not_revived() {
-    assert_eq!(cancelled().queue(flushed(A)), (cancelled(), Queue::Ledger));
-    assert_eq!(cancelled().queue_without_entry(flushed(A)), (cancelled(), Queue::Ledger));
+    assert_eq!(cancelled().queue(flushed(A)), (cancelled(), Queue::Slow));
+    assert_eq!(cancelled().queue_without_entry(flushed(A)), (cancelled(), Queue::Slow));
     assert!(cancelled().leaves(flushed(A), UNNAMED));
-    let (word, queue) = cancelled().queue_by_ledger(flushed(A), UNNAMED);
+    let (word, queue) = cancelled().queue_slowly(flushed(A), UNNAMED);
     assert_eq!(queue, Queue::Push);
-    assert_eq!(word.begin_by_ledger(A, NAMED), (word, Begin::Strike), "the older one");
-    let (run, begin) = word.begin_by_ledger(A, NAMED_ALIKE);
+    assert_eq!(word.begin_slowly(A, NAMED), (word, Begin::Strike), "the older one");
+    let (run, begin) = word.begin_slowly(A, NAMED_ALIKE);
     assert_eq!(begin, Begin::Run, "the later one");
-    assert_eq!(run.begin_by_ledger(A, NAMED_ALIKE), (run, Begin::Strike), "no entry is at home any more");
-    assert_eq!(word.abandon_by_ledger(A, NAMED), (word, Begin::Strike));
-    assert_eq!(word.abandon_by_ledger(A, NAMED_ALIKE).1, Begin::Run);
-    // An entry that only the ledger names is not revived either.
-    assert_eq!(stale().queue_by_ledger(flushed(A), NAMED).1, Queue::Push);
+    assert_eq!(run.begin_slowly(A, NAMED_ALIKE), (run, Begin::Strike), "no entry is at home any more");
+    assert_eq!(word.abandon_slowly(A, NAMED), (word, Begin::Strike));
+    assert_eq!(word.abandon_slowly(A, NAMED_ALIKE).1, Begin::Run);
+    // An entry that only the slow-path state names is not revived either.
+    assert_eq!(stale().queue_slowly(flushed(A), NAMED).1, Queue::Push);
 }
 
 /// An item that is cancelled and queued again while flushes wait has at most one entry for each flush, and one
 /// more.
 #[test]
 fn an_entry_that_no_flush_tells_from_a_new_one_is_revived() {
-    let again = cancelled().queue_by_ledger(flushed(A), UNNAMED).0.cancel().0;
+    let again = cancelled().queue_slowly(flushed(A), UNNAMED).0.cancel().0;
     assert!(!again.leaves(flushed(A), NAMED_ALIKE) && again.leaves(flushed(A), NAMED));
-    assert_eq!(again.queue_by_ledger(flushed(A), NAMED_ALIKE).1, Queue::Revived);
-    assert_eq!(again.queue_by_ledger(flushed(A), NAMED).1, Queue::Push);
+    assert_eq!(again.queue_slowly(flushed(A), NAMED_ALIKE).1, Queue::Revived);
+    assert_eq!(again.queue_slowly(flushed(A), NAMED).1, Queue::Push);
     // An entry of another shard is not revived.
     assert!(again.leaves(flushed(B), NAMED_ALIKE));
-    assert_eq!(again.queue_by_ledger(flushed(B), NAMED_ALIKE).1, Queue::Push);
+    assert_eq!(again.queue_slowly(flushed(B), NAMED_ALIKE).1, Queue::Push);
 }
 
 /// spec: Q3.4: when arming a timer needs room, and when its item is accepted beyond the bound.
@@ -351,6 +351,6 @@ fn a_timer_needs_room_where_an_entry_stays() {
     assert_eq!(pending().room_to_arm(elsewhere, true, false, true), Room::Left, "an older entry");
     assert_eq!(pending().room_to_arm(target(true), false, false, false), Room::None, "it coalesces");
     assert_eq!(cancelled().room_to_arm(flushed(A), false, true, true), Room::Place, "a flush waits");
-    let disabled = cancelled().disable_by_ledger().0;
+    let disabled = cancelled().disable_slowly().0;
     assert_eq!(disabled.room_to_arm(target(true), false, true, true), Room::None, "it is refused");
 }

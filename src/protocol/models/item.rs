@@ -6,8 +6,8 @@
 //! drops the last reference to it frees it.
 //!
 //! Red under: `coalesce-by-load`, `item-without-acquire`, `end-ignores-met`, `meet-without-asking-again`,
-//! `stale-without-asking-again`, `cancel-loses-the-entry`, `ledger-forgets-home`, `met-item-is-not-freed`,
-//! `ledger-without-a-handle`.
+//! `stale-without-asking-again`, `cancel-loses-the-entry`, `slow-state-forgets-home`, `met-item-is-not-freed`,
+//! `slow-state-without-a-handle`.
 //!
 //! Timers are modelled in `timers`, waits and ordered queues in `waits`.
 
@@ -392,7 +392,7 @@ fn a_cancelled_item_is_submitted_to_another_shard() {
     });
 }
 
-/// The entry that the ledger names is popped while a submission revives it.
+/// The entry that the slow-path state names is popped while a submission revives it.
 #[test]
 fn a_stale_entry_is_popped_while_it_is_revived() {
     check(4, || {

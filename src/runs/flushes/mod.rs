@@ -55,7 +55,7 @@ enum State {
     Active,
     /// The reusable item runs for this entry.
     Running,
-    /// The ledger of the reusable item keeps this entry until the present run ends.
+    /// The slow-path state of the reusable item keeps this entry until the present run ends.
     Kept,
     /// It has left its limiter, and its thread has not yet reported that to the flushes.
     Reporting,

@@ -53,7 +53,7 @@ const KEPT: bool = cfg!(debug_assertions);
 static REGISTER: Register = Register(PerProcess::new());
 
 /// The nodes, by the address of the worker. Inside its lock, a thread takes those of a queue's flushes, of an item's
-/// ledger, and of a roll.
+/// slow-path state, and of a roll.
 struct Register(PerProcess<Mutex<BTreeMap<usize, Node>>>);
 
 impl Register {
@@ -298,7 +298,7 @@ impl Node {
                 let waits_for = |ticket| queue.flush.waits_for(flush, ticket);
                 let in_the_way = nodes.values().filter(|node| {
                     // Only the ticket: `waits_for` takes the lock of the flushes, which may not be taken inside a
-                    // ledger's.
+                    // slow-path state's.
                     let ticket_of =
                         |entry: &Entry| std::ptr::eq(entry.shard().queue(), queue).then(|| entry.ticket());
                     (std::ptr::eq(node.current.queue, queue) && waits_for(node.executing.ticket))

@@ -1,6 +1,6 @@
-//! Items, their ledgers, lists, timers and a clock, all plain data, compared with a plain model of each item.
+//! Items, their slow-path states, lists, timers and a clock, all plain data, compared with a plain model of each item.
 //!
-//! In the engine, a thread may be anywhere between its look at the word and the ledger's lock. Such a step is
+//! In the engine, a thread may be anywhere between its look at the word and the slow-path state's lock. Such a step is
 //! *late* here, and goes on when the test says so. An operation that takes the lock from its beginning is one step.
 
 #![forbid(unsafe_code)]
@@ -30,7 +30,7 @@ struct Entry {
     ticket: Ticket,
 }
 
-/// An item with its ledger, and the model of it.
+/// An item with its slow-path state, and the model of it.
 #[derive(Default)]
 struct Item {
     word: ItemState,
@@ -41,7 +41,7 @@ struct Item {
     kept: Option<(ShardId, Ticket)>,
     timer: Option<Deadline>,
     disabled: u32,
-    /// The threads that the ledger is to wake, by the submissions that they wait for.
+    /// The threads that the slow-path state is to wake, by the submissions that they wait for.
     pending: Option<Queueing>,
     running: Option<Queueing>,
     /// The model: the submission that waits for its run, and its shard; `None` if a timer is armed.
@@ -54,7 +54,7 @@ struct Item {
     waited: Vec<Queueing>,
 }
 
-/// A step that was answered with `Ledger`, and does not hold the ledger's lock yet.
+/// A step that was answered with `Slow`, and does not hold the slow-path state's lock yet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Late {
     Queue(usize, Target, Ticket),
@@ -66,7 +66,7 @@ enum Late {
 }
 
 impl Item {
-    /// What the ledger tells about a shard and an entry with this ticket.
+    /// What the slow-path state tells about a shard and an entry with this ticket.
     fn known(&self, shard: ShardId, ticket: Ticket) -> Known {
         Known { named: self.stale.contains(&shard), alike: self.home == Some(ticket) }
     }
@@ -114,7 +114,7 @@ enum Step {
     FlushAll,
     /// The last flush that waits ends.
     FlushesEnd,
-    /// A late step gets the ledger's lock.
+    /// A late step gets the slow-path state's lock.
     GoOn(usize),
 }
 
@@ -131,7 +131,7 @@ impl World {
                 let (word, cancel) = self.items[id].word.cancel();
                 self.items[id].word = word;
                 match cancel {
-                    Cancel::Ledger => self.late.push(Late::Cancel(id)),
+                    Cancel::Slow => self.late.push(Late::Cancel(id)),
                     answer => self.taken_back(id, answer == Cancel::Done),
                 }
             }
@@ -144,9 +144,9 @@ impl World {
                 let (word, end) = self.items[id].word.end();
                 self.items[id].word = word;
                 match end {
-                    End::Ledger => self.late.push(Late::End(id)),
+                    End::Slow => self.late.push(Late::End(id)),
                     End::Idle => self.ended(id),
-                    End::PutBack => unreachable!("that takes the ledger"),
+                    End::PutBack => unreachable!("that takes the slow-path state"),
                 }
             }
             Step::Arm { item, shard, delay, again } => self.arm(item, SHARDS[shard], delay, again),
@@ -156,10 +156,10 @@ impl World {
                 let item = &mut self.items[id];
                 item.disabled = item.disabled.saturating_sub(1);
                 if item.disabled == 0 {
-                    item.word = item.word.enable_by_ledger();
+                    item.word = item.word.enable_slowly();
                 }
             }
-            Step::Flush(id) => self.wait(id, ItemState::wait_by_ledger),
+            Step::Flush(id) => self.wait(id, ItemState::wait_slowly),
             Step::FlushAll => {
                 self.flushes += 1;
                 self.waiting = true;
@@ -188,7 +188,7 @@ impl World {
         let (word, begin) = item.word.begin(SHARDS[shard]);
         item.word = word;
         match begin {
-            Begin::Ledger => self.late.push(Late::Begin(entry, SHARDS[shard])),
+            Begin::Slow => self.late.push(Late::Begin(entry, SHARDS[shard])),
             answer => self.begun(entry, SHARDS[shard], answer),
         }
     }
@@ -200,28 +200,28 @@ impl World {
         }
         let Some(Entry { id, ticket }) = self.lists[shard].pop_front() else { return };
         let item = &mut self.items[id];
-        let (word, answer) = item.word.abandon_by_ledger(SHARDS[shard], item.known(SHARDS[shard], ticket));
+        let (word, answer) = item.word.abandon_slowly(SHARDS[shard], item.known(SHARDS[shard], ticket));
         item.word = word;
         match answer {
-            Begin::Run => self.taken_back_by_ledger(id, true),
+            Begin::Run => self.taken_back_slowly(id, true),
             Begin::Strike => item.strike_out(SHARDS[shard]),
             Begin::Stale => {}
-            Begin::Meet | Begin::Ledger => unreachable!("an entry that the ledger does not know"),
+            Begin::Meet | Begin::Slow => unreachable!("an entry that the slow-path state does not know"),
         }
         self.completed += 1;
     }
 
-    /// Returns whether a worker has popped an entry there, and has not asked the ledger yet.
+    /// Returns whether a worker has popped an entry there, and has not asked the slow-path state yet.
     fn is_one_popped(&self, shard: ShardId) -> bool {
         self.late.iter().any(|late| matches!(late, Late::Begin(_, at) if *at == shard))
     }
 
     fn arm(&mut self, id: usize, shard: ShardId, delay: u64, again: bool) {
-        let (word, arm) = self.items[id].word.arm_by_ledger(again);
+        let (word, arm) = self.items[id].word.arm_slowly(again);
         self.items[id].word = word;
         match arm {
             Arm::Armed { was_pending } => {
-                self.taken_back_by_ledger(id, was_pending);
+                self.taken_back_slowly(id, was_pending);
                 let at = self.now + Duration::from_millis(delay);
                 self.queueings += 1;
                 let item = &mut self.items[id];
@@ -242,11 +242,11 @@ impl World {
 
     fn disable(&mut self, id: usize, wait: bool) {
         self.items[id].disabled += 1;
-        let (word, was_pending) = self.items[id].word.disable_by_ledger();
+        let (word, was_pending) = self.items[id].word.disable_slowly();
         self.items[id].word = word;
-        self.taken_back_by_ledger(id, was_pending);
+        self.taken_back_slowly(id, was_pending);
         if wait {
-            self.wait(id, ItemState::wait_for_run_by_ledger);
+            self.wait(id, ItemState::wait_for_run_slowly);
         }
     }
 
@@ -263,19 +263,19 @@ impl World {
         item.waited.extend(queueing);
     }
 
-    /// Goes on with a late step, under the ledger's lock.
+    /// Goes on with a late step, under the slow-path state's lock.
     fn go_on(&mut self, late: Late) {
         match late {
             Late::Queue(id, target, ticket) => {
                 let item = &mut self.items[id];
-                let queue = item.queue_by_ledger(target, ticket, |word| word, ItemState::queue_by_ledger);
-                assert_ne!(queue, Queue::Ledger);
+                let queue = item.queue_slowly(target, ticket, |word| word, ItemState::queue_slowly);
+                assert_ne!(queue, Queue::Slow);
                 self.queued(id, target, ticket, queue);
             }
             Late::Begin(entry, shard) => self.begin_late(entry, shard),
             Late::End(id) => {
                 let item = &mut self.items[id];
-                let (word, end) = item.word.end_by_ledger();
+                let (word, end) = item.word.end_slowly();
                 item.word = word;
                 if end == End::PutBack {
                     let (shard, ticket) = item.kept.take().expect("an entry was kept");
@@ -287,9 +287,9 @@ impl World {
                 item.forget_waiters();
             }
             Late::Cancel(id) => {
-                let (word, was_pending) = self.items[id].word.cancel_by_ledger();
+                let (word, was_pending) = self.items[id].word.cancel_slowly();
                 self.items[id].word = word;
-                self.taken_back_by_ledger(id, was_pending);
+                self.taken_back_slowly(id, was_pending);
             }
             Late::Fire(id, shard, timer) => {
                 let (target, ticket) = (self.target(shard), self.flushes);
@@ -298,8 +298,7 @@ impl World {
                     return;
                 }
                 let queueing = item.wanted.take().expect("it is armed").0;
-                let queue =
-                    item.queue_by_ledger(target, ticket, ItemState::disarmed, ItemState::fire_by_ledger);
+                let queue = item.queue_slowly(target, ticket, ItemState::disarmed, ItemState::fire_slowly);
                 assert!(matches!(queue, Queue::Push | Queue::Revived), "{queue:?} though it was armed");
                 item.wanted = Some((queueing, Some(shard)));
                 self.push(id, target, ticket, queue);
@@ -309,7 +308,7 @@ impl World {
 
     fn begin_late(&mut self, entry: Entry, shard: ShardId) {
         let item = &mut self.items[entry.id];
-        let (word, begin) = item.word.begin_by_ledger(shard, item.known(shard, entry.ticket));
+        let (word, begin) = item.word.begin_slowly(shard, item.known(shard, entry.ticket));
         item.word = word;
         match begin {
             Begin::Meet => {
@@ -319,7 +318,7 @@ impl World {
             Begin::Run => item.running = item.pending.take(),
             Begin::Strike => item.strike_out(shard),
             Begin::Stale => {}
-            Begin::Ledger => unreachable!("an entry that the ledger does not know"),
+            Begin::Slow => unreachable!("an entry that the slow-path state does not know"),
         }
         self.begun(entry, shard, begin);
     }
@@ -331,7 +330,7 @@ impl World {
 
     fn queued(&mut self, id: usize, target: Target, ticket: Ticket, queue: Queue) {
         match queue {
-            Queue::Ledger => self.late.push(Late::Queue(id, target, ticket)),
+            Queue::Slow => self.late.push(Late::Queue(id, target, ticket)),
             Queue::Coalesced => assert!(self.items[id].wanted.is_some(), "coalesced with nothing"),
             Queue::Refused => assert!(self.items[id].disabled > 0, "refused though enabled"),
             Queue::Push | Queue::Revived => {
@@ -365,7 +364,7 @@ impl World {
             }
             Begin::Meet => {}
             Begin::Stale | Begin::Strike => self.completed += 1,
-            Begin::Ledger => unreachable!("it was asked holding the lock"),
+            Begin::Slow => unreachable!("it was asked holding the lock"),
         }
     }
 
@@ -379,8 +378,8 @@ impl World {
         assert_eq!(wanted.is_some(), was_pending);
     }
 
-    /// As [`taken_back`](Self::taken_back). Also removes from the ledger what belongs to the submission.
-    fn taken_back_by_ledger(&mut self, id: usize, was_pending: bool) {
+    /// As [`taken_back`](Self::taken_back). Also removes from the slow-path state what belongs to the submission.
+    fn taken_back_slowly(&mut self, id: usize, was_pending: bool) {
         self.taken_back(id, was_pending);
         if was_pending {
             let item = &mut self.items[id];
@@ -394,7 +393,7 @@ impl World {
         }
     }
 
-    /// Checks that the word and the ledger name exactly the entries on each shard's lists, or just popped from
+    /// Checks that the word and the slow-path state name exactly the entries on each shard's lists, or just popped from
     /// there. Each waiting thread waits for a submission that is still to end.
     fn check(&self) {
         for (id, item) in self.items.iter().enumerate() {
@@ -415,7 +414,8 @@ impl World {
                 let at_home = word.is_listed() && word.home() == *shard;
                 let told = usize::from(at_home) + item.stale.iter().filter(|named| *named == shard).count();
                 assert_eq!(entries, told, "entries of item {id} in {shard:?}: {word:?}, {:?}", item.stale);
-                // One for each flush while it stays in a shard: the ledger knows the ticket of the entry at home only.
+                // One for each flush while it stays in a shard: the slow-path state knows the ticket of the entry at
+                // home only.
                 let at_most = self.flushes as usize + 1 + item.moves;
                 assert!(entries <= at_most || *shard == C, "item {id} has {entries} entries in {shard:?}");
             }
@@ -440,7 +440,7 @@ impl World {
 }
 
 impl Item {
-    fn queue_by_ledger(
+    fn queue_slowly(
         &mut self,
         target: Target,
         ticket: Ticket,
