@@ -25,7 +25,7 @@
 //! ahead of the held ones.
 //!
 //! Some callers cannot read the route again, because their entry may have been the last one to keep the shard in
-//! place. They read the pool's [`Departures`] instead.
+//! place. They read the pool's [`RouteEpoch`] instead.
 //!
 //! **Opening.** The held entries are pushed before the word is opened, under the lock:
 //!
@@ -69,27 +69,27 @@ pub(crate) enum Turned<U> {
     Marked,
 }
 
-/// The number of times that a route was turned away from a pool.
+/// The route epoch of a pool: the number of times that a route was turned away from it.
 #[derive(Debug)]
-pub(crate) struct Departures(AtomicU64);
+pub(crate) struct RouteEpoch(AtomicU64);
 
 const PLUGGED: usize = 1;
 
-impl Departures {
+impl RouteEpoch {
     pub(crate) fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Returns the count. An issuer reads it before it reads the route, and again after its push and fence. If both
+    /// Returns the epoch. An issuer reads it before it reads the route, and again after its push and fence. If both
     /// are equal, its entry has not come late.
     #[inline]
-    pub(crate) fn count(&self) -> u64 {
-        // Acquire: if the first count includes a turn, the issuer reads the route as it is after that turn.
+    pub(crate) fn load(&self) -> u64 {
+        // Acquire: if the first epoch includes a turn, the issuer reads the route as it is after that turn.
         self.0.load(Ordering::Acquire)
     }
 
     /// Counts a turn of a route away from this pool. The caller fences afterwards.
-    pub(crate) fn raise(&self) {
+    pub(crate) fn advance(&self) {
         self.0.fetch_add(1, Ordering::Release);
     }
 }

@@ -17,7 +17,7 @@ use crate::policy::room::Famine;
 use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
 use crate::policy::worker::{Phase, WorkerState};
-use crate::protocol::route::Departures;
+use crate::protocol::route::RouteEpoch;
 use crate::protocol::running::RunningCell;
 use crate::protocol::sideline::{Shown, Sideline};
 use crate::sys::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
@@ -38,7 +38,7 @@ pub(crate) struct Pool {
     pub(crate) running: CachePadded<RunningCell>, // A
     pub(super) worklist: Injector<Entry>,         // A
     /// Raised when a shard's route is turned away from the pool.
-    pub(crate) departures: Departures, // A
+    pub(crate) route_epoch: RouteEpoch, // A
     /// What the sideline shows.
     pub(super) aside: Shown, // A, written under S
     /// A hint, written by the manager, and by a worker that finds that the pool starves no more.
@@ -124,7 +124,7 @@ impl Pool {
             spec,
             running: CachePadded::new(RunningCell::new(running)),
             worklist: Injector::new(),
-            departures: Departures::new(),
+            route_epoch: RouteEpoch::new(),
             aside: Shown::new(),
             starves: Starving::new(),
             seat,

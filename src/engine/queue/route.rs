@@ -160,7 +160,7 @@ impl Shard {
         let pool = Arc::as_ptr(&choice.pool);
         let has_backlog = || self.limiter().cell.load().in_flight() > 0 && former.has_entries();
         let mark = || former.push(self.marker());
-        match self.route.turn(pool, choice, || former.departures.raise(), has_backlog, mark) {
+        match self.route.turn(pool, choice, || former.route_epoch.advance(), has_backlog, mark) {
             Turned::Clear(left) => Turn { new, marked: None, _left: Some(left) },
             Turned::Marked => Turn { new, marked: Some(former), _left: None },
         }

@@ -307,7 +307,7 @@ impl WorkerThread {
         self.current.set(None);
         self.item_ends();
         if let Some(next) = admission::complete(entry) {
-            let departures = self.pool.departures.count();
+            let route_epoch = self.pool.route_epoch.load();
             if let Some(rescuer) = &self.rescuer {
                 rescuer.hand_on(next, &self.pool);
             } else if !next.shard().leads_to(&self.pool) {
@@ -315,7 +315,7 @@ impl WorkerThread {
             } else if self.pool.has_work() {
                 let shard = next.shard().id();
                 self.pool.submit(next);
-                if self.pool.departures.count() != departures {
+                if self.pool.route_epoch.load() != route_epoch {
                     // The entry may be completed by now, and its shard freed.
                     shard::with_shard(shard, |shard| shard.came_late(&self.pool));
                 }

@@ -5,7 +5,7 @@
 //! entry may come late to the former pool. Then the second one is behind it there, or held. It never is on the new
 //! pool before the first one, nor before the entries of the former pool.
 //!
-//! Red under: `turn-without-fence`, `late-leaves-it-open`, `departs-after-the-fence`, `opens-before-what-is-held`,
+//! Red under: `turn-without-fence`, `late-leaves-it-open`, `epoch-after-the-fence`, `opens-before-what-is-held`,
 //! `held-though-open`, `plugged-by-who-came-late-needs-no-marker`.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use loom::thread;
 
 use super::check;
 use crate::policy::concurrency::Running;
-use crate::protocol::route::{Departures, RouteCell, Turned};
+use crate::protocol::route::{RouteCell, RouteEpoch, Turned};
 use crate::protocol::running::RunningCell;
 
 /// The addresses of these tell the pools apart.
@@ -35,7 +35,7 @@ struct Pool {
     /// The place behind the last marker.
     marked: AtomicU64,
     running: RunningCell,
-    departures: Departures,
+    route_epoch: RouteEpoch,
 }
 
 impl Pool {
@@ -44,7 +44,7 @@ impl Pool {
             end: AtomicU64::new(0),
             marked: AtomicU64::new(0),
             running: RunningCell::new(Running::unmanaged()),
-            departures: Departures::new(),
+            route_epoch: RouteEpoch::new(),
         }
     }
 
@@ -94,7 +94,7 @@ impl Shard {
 
     fn submit(&self, entry: usize, look: Look) -> Place {
         loop {
-            let departures = self.pools[0].departures.count();
+            let route_epoch = self.pools[0].route_epoch.load();
             let Some(name) = self.route.open() else {
                 match self.route.hold_back(entry) {
                     Ok(()) => return Place::Held,
@@ -109,7 +109,7 @@ impl Shard {
             }
             let may_be_late = match look {
                 Look::AtTheRoute => true,
-                Look::AtThePool => pool.departures.count() != departures,
+                Look::AtThePool => pool.route_epoch.load() != route_epoch,
             };
             if may_be_late && self.route.has_left(name) {
                 self.route.late((), || self.mark());
@@ -120,7 +120,7 @@ impl Shard {
 
     fn turn(&self) -> Turned<()> {
         let pool = &self.pools[0];
-        self.route.turn(new(), (), || pool.departures.raise(), || pool.has_work(), || self.mark())
+        self.route.turn(new(), (), || pool.route_epoch.advance(), || pool.has_work(), || self.mark())
     }
 
     /// Pops the marker. Returns the released entries, with their places.
