@@ -8,6 +8,7 @@
 pub(crate) mod alive;
 pub(crate) mod attention;
 pub(crate) mod bell;
+pub(crate) mod counters;
 pub(crate) mod depot;
 pub(crate) mod drain;
 pub(crate) mod exchange;
@@ -24,7 +25,6 @@ pub(crate) mod scope;
 pub(crate) mod sideline;
 pub(crate) mod signal;
 pub(crate) mod subject;
-pub(crate) mod tally;
 pub(crate) mod threads;
 pub(crate) mod timing;
 pub(crate) mod worker;

@@ -83,7 +83,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::item::one_shot::handle::RawHandle;
-use crate::engine::item::scope::{Scope, Tally};
+use crate::engine::item::scope::{Scope, ScopeState};
 use crate::engine::refusal::WaitError;
 use crate::error::Refused;
 use crate::error::join::{JoinError, PanicPayload};
@@ -176,7 +176,7 @@ impl<'scope> Scope<'scope, '_> {
         T: Send + 'scope,
     {
         match self.spawn_raw(closure) {
-            Ok(raw) => Ok(ScopedJoinHandle { raw: Some(raw), tally: self.tally() }),
+            Ok(raw) => Ok(ScopedJoinHandle { raw: Some(raw), scope_state: self.scope_state() }),
             Err((error, closure)) => Err(Refused::new(error, closure)),
         }
     }
@@ -208,7 +208,7 @@ impl fmt::Debug for Scope<'_, '_> {
 pub struct ScopedJoinHandle<'scope, T> {
     /// `None` once it is joined.
     raw: Option<RawHandle<T>>,
-    tally: &'scope Tally,
+    scope_state: &'scope ScopeState,
 }
 
 impl<T> ScopedJoinHandle<'_, T> {
@@ -253,13 +253,13 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Cancels the item if it has not begun. Returns whether it did: then the closure has been dropped, the scope does
     /// not wait for the item any more, and a join returns [`JoinError::Cancelled`].
     pub fn cancel(&self) -> bool {
-        self.tally.cancel(self.raw())
+        self.scope_state.cancel(self.raw())
     }
 
     fn result(mut self) -> Result<T, JoinError> {
         let result = self.raw.take().and_then(RawHandle::take_result).ok_or(JoinError::Cancelled)?;
         result.map_err(|payload| {
-            self.tally.panic_was_joined();
+            self.scope_state.panic_was_joined();
             JoinError::Panicked(PanicPayload::new(payload))
         })
     }
@@ -268,7 +268,7 @@ impl<T> ScopedJoinHandle<'_, T> {
 impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
         if let Some(payload) = self.raw.take().and_then(RawHandle::let_go) {
-            self.tally.keep_panic(payload);
+            self.scope_state.keep_panic(payload);
         }
     }
 }

@@ -66,7 +66,7 @@ use super::waits::{self};
 /// ```
 pub struct Scope<'scope, 'env: 'scope> {
     queue: Arc<QueueHandle>,
-    tally: Tally,
+    scope_state: ScopeState,
     /// Invariant, and used by the items.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
@@ -74,7 +74,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 
 /// The items of a scope, and what became of them.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct ScopeState {
     cell: ScopeCell,
     /// The items that are not over, for the register of waits.
     roll: Roll,
@@ -108,12 +108,12 @@ struct Unfinished;
 /// An item's share of the scope.
 struct Member {
     /// Valid until the item leaves the count.
-    tally: NonNull<Tally>,
+    scope_state: NonNull<ScopeState>,
     /// The item's number on the roll.
     number: u64,
 }
 
-// SAFETY: a tally is shared by threads: all of its fields are `Sync`.
+// SAFETY: the state of a scope is shared by threads: all of its fields are `Sync`.
 unsafe impl Send for Member {}
 
 impl<'scope, 'env> Scope<'scope, 'env> {
@@ -122,23 +122,23 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         queue: Arc<QueueHandle>,
         body: impl for<'any> FnOnce(&'any Scope<'any, 'env>) -> R,
     ) -> ScopeEnd<R> {
-        let scope = Scope { queue, tally: Tally::new(), scope: PhantomData, env: PhantomData };
+        let scope = Scope { queue, scope_state: ScopeState::new(), scope: PhantomData, env: PhantomData };
         let origin = scope.queue.queue().executor.origin;
-        let open = register::open_scope(&scope.tally.roll);
+        let open = register::open_scope(&scope.scope_state.roll);
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
         // In a forked process, no thread runs the items.
         let forked = origin.is_forked();
         if !forked {
-            scope.tally.body_leaves(|| waits::guarded(|| scope.tally.cell.wait()));
+            scope.scope_state.body_leaves(|| waits::guarded(|| scope.scope_state.cell.wait()));
         }
         drop(open);
-        // All items have left the count by now, so no thread changes the tally any more.
-        let panicked = scope.tally.panics.load(Ordering::Relaxed) != 0;
+        // All items have left the count by now, so no thread changes the scope state any more.
+        let panicked = scope.scope_state.panics.load(Ordering::Relaxed) != 0;
         let result = match result {
-            Ok(_) if panicked => Err(scope.tally.first_panic()),
+            Ok(_) if panicked => Err(scope.scope_state.first_panic()),
             result => result,
         };
-        ScopeEnd { result, forked, dropped: scope.tally.dropped.load(Ordering::Relaxed) }
+        ScopeEnd { result, forked, dropped: scope.scope_state.dropped.load(Ordering::Relaxed) }
     }
 
     /// Queues an item. A refusal hands the closure back.
@@ -150,17 +150,17 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let queue = self.queue.queue();
         let make = |function, lane: *const Limiter| {
-            if lane.addr() == self.tally.closed_limiter {
+            if lane.addr() == self.scope_state.closed_limiter {
                 return Err((QueueError::WouldDeadlock, function));
             }
-            let number = self.tally.roll.enlist(lane);
-            if register::closes_cycle(&self.tally.roll) {
-                self.tally.roll.strike(number);
+            let number = self.scope_state.roll.enlist(lane);
+            if register::closes_cycle(&self.scope_state.roll) {
+                self.scope_state.roll.strike(number);
                 return Err((QueueError::WouldDeadlock, function));
             }
             // The caller counts already: only the scope's body and its items have the scope.
-            self.tally.cell.enter();
-            let member = Member { tally: NonNull::from(&self.tally), number };
+            self.scope_state.cell.enter();
+            let member = Member { scope_state: NonNull::from(&self.scope_state), number };
             // SAFETY: the borrows of the closure and of the result are valid for 'scope. That lasts until `run` has
             // seen the count at zero, and so until the member that was counted just now has left. The handle has the
             // type of the result, and so does not outlive its borrows.
@@ -169,8 +169,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         queue.spawn_made(Place::Here, function, make)
     }
 
-    pub(crate) fn tally(&'scope self) -> &'scope Tally {
-        &self.tally
+    pub(crate) fn scope_state(&'scope self) -> &'scope ScopeState {
+        &self.scope_state
     }
 
     pub(crate) fn queue_name(&self) -> &str {
@@ -190,7 +190,7 @@ impl Drop for Unfinished {
     }
 }
 
-impl Tally {
+impl ScopeState {
     fn new() -> Self {
         let held = context::current().filter(|current| current.holds_only_slot());
         Self {
@@ -244,16 +244,16 @@ impl Tally {
 }
 
 impl Member {
-    fn tally(&self) -> &Tally {
-        // SAFETY: this item is counted, so `run`, which owns the tally, waits for it.
-        unsafe { self.tally.as_ref() }
+    fn scope_state(&self) -> &ScopeState {
+        // SAFETY: this item is counted, so `run`, which owns the scope state, waits for it.
+        unsafe { self.scope_state.as_ref() }
     }
 
-    /// Takes the item, which is over, out of the count. The tally may be gone afterwards.
+    /// Takes the item, which is over, out of the count. The scope state may be gone afterwards.
     fn leave(&self) {
-        self.tally().roll.strike(self.number);
-        let key = self.tally().cell.key();
-        if self.tally().cell.leave() {
+        self.scope_state().roll.strike(self.number);
+        let key = self.scope_state().cell.key();
+        if self.scope_state().cell.leave() {
             ScopeCell::wake(key);
         }
     }
@@ -261,7 +261,7 @@ impl Member {
 
 impl Owner for Member {
     fn begins(&self, item: NonNull<Header>) {
-        self.tally().roll.begins(self.number, item.as_ptr().addr());
+        self.scope_state().roll.begins(self.number, item.as_ptr().addr());
     }
 
     fn ran(self, ended: Ended) {
@@ -269,11 +269,11 @@ impl Owner for Member {
         match ended {
             Ended::Well => {}
             Ended::Panicked => {
-                member.tally().panics.fetch_add(1, Ordering::Relaxed);
+                member.scope_state().panics.fetch_add(1, Ordering::Relaxed);
             }
             Ended::PanickedAlone(payload) => {
-                member.tally().panics.fetch_add(1, Ordering::Relaxed);
-                member.tally().keep_panic(payload);
+                member.scope_state().panics.fetch_add(1, Ordering::Relaxed);
+                member.scope_state().keep_panic(payload);
             }
         }
         member.leave();
@@ -283,7 +283,7 @@ impl Owner for Member {
 impl Drop for Member {
     /// Counts an item that was dropped without a run.
     fn drop(&mut self) {
-        self.tally().dropped.fetch_add(1, Ordering::Relaxed);
+        self.scope_state().dropped.fetch_add(1, Ordering::Relaxed);
         self.leave();
     }
 }
@@ -299,10 +299,10 @@ mod tests {
 
         const CHILD: &str = "CMWQ_TEST_UNWINDS";
         if std::env::var_os(CHILD).is_some() {
-            let tally = super::Tally::new();
+            let scope_state = super::ScopeState::new();
             // An item that is not over.
-            tally.cell.enter();
-            tally.body_leaves(|| panic!("while it waits"));
+            scope_state.cell.enter();
+            scope_state.body_leaves(|| panic!("while it waits"));
         }
         let own_name = "engine::item::scope::tests::a_panic_while_items_still_borrow_aborts_the_process";
         let output = testkit::output(testkit::again(own_name).env(CHILD, "1")).unwrap();

@@ -184,18 +184,18 @@ impl Shard {
     pub(crate) fn counters(&self) -> Counters {
         let events = &self.events;
         let mut at_it = Vec::new();
-        let tally = self.account.total(|worker| at_it.push(Arc::clone(worker)));
+        let counts = self.account.total(|worker| at_it.push(Arc::clone(worker)));
         // The CPU time of the present items that is in no cell yet. Without the account's lock: each reading is a
         // system call.
         let in_flight = at_it.iter().filter_map(|worker| worker.cpu_time_for(self.id()));
-        let cpu_time = tally.cpu_time + in_flight.map(as_nanos).sum::<u64>();
+        let cpu_time = counts.cpu_time + in_flight.map(as_nanos).sum::<u64>();
         // Never less than before, though the time of a present item may be charged to another shard in the end.
         let told = events.told_cpu_time.fetch_max(cpu_time, Ordering::Relaxed).max(cpu_time);
         Counters {
-            started: tally.started,
-            completed: tally.completed,
-            away: tally.away,
-            stolen: tally.stolen,
+            started: counts.started,
+            completed: counts.completed,
+            away: counts.away,
+            stolen: counts.stolen,
             cpu_time: Duration::from_nanos(told),
             cpu_hogs: events.cpu_hogs.load(),
             concurrency_wakeups: events.concurrency_wakeups.load(),

@@ -22,8 +22,8 @@ use crate::engine::item::entry::{Entry, Header, steal};
 use crate::engine::item::latency::Timing;
 use crate::engine::pool::class::PoolChoice;
 use crate::engine::pool::worker_pool::Pool;
+use crate::engine::worker::counters::{Account, Events};
 use crate::engine::worker::shared::Worker;
-use crate::engine::worker::tally::{Account, Events};
 
 use super::workqueue::Queue;
 

@@ -8,7 +8,7 @@
 //! | `life` | the main loop of a worker: it is woken, executes items, and becomes idle again or ends |
 //! | `guards` | how an item enters and leaves guards, and describes itself |
 //! | `rescuer` | the thread of a queue that runs its items when no worker can be made |
-//! | `tally` | the counters of queues, and the CPU time of workers |
+//! | `counters` | the counters of queues, and the CPU time of workers |
 //!
 //! The room owns the threads that execute items. What a thread needs for itself is on its own stack, and no other
 //! thread reaches it (`O`). A worker's word says in which phase the worker is; it and the other cells of
@@ -16,10 +16,10 @@
 //!
 //! Only workers and rescuers enter, each through its own main loop. Issuers, the manager and dumps read the shared side.
 
+pub(crate) mod counters;
 pub(crate) mod current;
 pub(crate) mod guards;
 pub(crate) mod life;
 pub(crate) mod rescuer;
 pub(crate) mod shared;
-pub(crate) mod tally;
 pub(crate) mod worker_thread;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::policy::idle_set::WorkerId;
 use crate::policy::worker::Phase;
-use crate::protocol::tally::Start;
+use crate::protocol::counters::Start;
 use crate::sys::fork::{self, Origin};
 use crate::sys::{self, affinity};
 
@@ -26,9 +26,9 @@ use crate::engine::queue::workqueue::Queue;
 use crate::engine::queue::{admission, route};
 use crate::engine::trace;
 
+use super::counters::meter::{Course, Meter};
 use super::current::{self, Current};
 use super::shared::Worker;
-use super::tally::meter::{Course, Meter};
 
 /// The exit status of a process that ends by a panic, as in the standard library.
 const STATUS_OF_A_PANIC: i32 = 101;

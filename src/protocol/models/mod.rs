@@ -18,6 +18,7 @@ mod attention;
 mod bell;
 mod block;
 mod close;
+mod counters;
 mod depot;
 mod detector;
 mod drain;
@@ -39,7 +40,6 @@ mod sideline;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod stacks;
 mod subject;
-mod tally;
 mod threads;
 mod timing;
 mod watch;

@@ -1,11 +1,11 @@
-//! Models of [`TallyCell`](crate::protocol::tally::TallyCell) and [`Account`](crate::protocol::tally::Account): a
-//! reader adds up the numbers of a worker.
+//! Models of [`CounterCell`](crate::protocol::counters::CounterCell) and
+//! [`Account`](crate::protocol::counters::Account): a reader adds up the numbers of a worker.
 //!
 //! The number of items in flight is never below zero. Nothing is counted twice or lost when a cell is settled. No CPU
 //! time is counted twice. An item's age is counted from a time before the item began.
 //!
-//! Red under: `tally-without-acquire`, `tally-without-release`, `tally-settles-in-two-steps`,
-//! `tally-leaves-before-it-is-settled`, `tally-charges-first`, `reading-tells-the-time-first`.
+//! Red under: `counters-without-acquire`, `counters-without-release`, `counters-settle-in-two-steps`,
+//! `counters-leave-before-they-are-settled`, `counters-charge-first`, `reading-tells-the-time-first`.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use loom::thread;
 use super::{check, check_all};
 use crate::policy::time::Time;
 use crate::policy::worker::Phase;
-use crate::protocol::tally::{Account, ReadingCell, Start, Tally, TallyCell};
+use crate::protocol::counters::{Account, CounterCell, Counts, ReadingCell, Start};
 use crate::protocol::worker::WorkerCell;
 
 /// spec: O1.1 (started − completed = in flight)
 #[test]
 fn an_end_is_never_seen_without_its_beginning() {
     check(3, || {
-        let cell = Arc::new(TallyCell::new());
+        let cell = Arc::new(CounterCell::new());
         let owner = {
             let cell = cell.clone();
             thread::spawn(move || {
@@ -49,7 +49,7 @@ fn an_end_is_never_seen_without_its_beginning() {
 fn a_settled_cell_is_counted_once() {
     check(3, || {
         let account = Arc::new(Account::new());
-        let first = Arc::new(TallyCell::new());
+        let first = Arc::new(CounterCell::new());
         account.open(first.clone(), ());
         let owner = {
             let account = account.clone();
@@ -57,7 +57,7 @@ fn a_settled_cell_is_counted_once() {
                 first.start(Start::Stolen);
                 first.complete();
                 account.settle(&first);
-                let second = Arc::new(TallyCell::new());
+                let second = Arc::new(CounterCell::new());
                 account.open(second.clone(), ());
                 second.start(Start::Home);
             })
@@ -72,7 +72,7 @@ fn a_settled_cell_is_counted_once() {
             "{later:?} after {seen:?}"
         );
         owner.join().unwrap();
-        let last = Tally { started: 2, completed: 1, stolen: 1, ..Tally::default() };
+        let last = Counts { started: 2, completed: 1, stolen: 1, ..Counts::default() };
         assert_eq!(total(), last);
     });
 }
@@ -81,7 +81,7 @@ fn a_settled_cell_is_counted_once() {
 #[test]
 fn cpu_time_is_counted_once() {
     check_all(|| {
-        let shared = Arc::new((TallyCell::new(), ReadingCell::new()));
+        let shared = Arc::new((CounterCell::new(), ReadingCell::new()));
         shared.0.start(Start::Home);
         let owner = {
             let shared = shared.clone();

@@ -32,7 +32,7 @@ use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct TallyCell {
+pub(crate) struct CounterCell {
     started: AtomicU64,
     completed: AtomicU64,
     /// Nanoseconds.
@@ -43,7 +43,7 @@ pub(crate) struct TallyCell {
 
 /// The numbers of a cell at one moment, or a sum of such numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Tally {
+pub(crate) struct Counts {
     pub(crate) started: u64,
     pub(crate) completed: u64,
     pub(crate) cpu_time: u64,
@@ -61,8 +61,8 @@ pub(crate) struct Account<W> {
 #[derive(Debug)]
 struct Book<W> {
     /// The sum of the cells that were settled.
-    settled: Tally,
-    open: Vec<(Arc<TallyCell>, W)>,
+    settled: Counts,
+    open: Vec<(Arc<CounterCell>, W)>,
 }
 
 /// Where an item starts, compared with its pool.
@@ -76,7 +76,7 @@ pub(crate) enum Start {
     Stolen,
 }
 
-impl TallyCell {
+impl CounterCell {
     pub(crate) fn new() -> Self {
         Self {
             started: AtomicU64::new(0),
@@ -110,9 +110,9 @@ impl TallyCell {
     }
 
     /// Returns the numbers of the cell.
-    pub(crate) fn load(&self) -> Tally {
+    pub(crate) fn load(&self) -> Counts {
         let completed = self.completed.load(Ordering::Acquire);
-        Tally {
+        Counts {
             completed,
             cpu_time: self.cpu_time.load(Ordering::Acquire),
             away: self.away.load(Ordering::Relaxed),
@@ -125,17 +125,17 @@ impl TallyCell {
 
 impl<W> Account<W> {
     pub(crate) fn new() -> Self {
-        Self { book: Mutex::new(Box::new(Book { settled: Tally::default(), open: Vec::new() })) }
+        Self { book: Mutex::new(Box::new(Book { settled: Counts::default(), open: Vec::new() })) }
     }
 
     /// Adds a cell to the account. Called by the owner of the cell.
-    pub(crate) fn open(&self, cell: Arc<TallyCell>, worker: W) {
+    pub(crate) fn open(&self, cell: Arc<CounterCell>, worker: W) {
         self.book.lock().open.push((cell, worker));
     }
 
     /// Settles a cell: its numbers stay in the account, and the cell counts no more. Called by the owner of the cell,
     /// which has no item of the shard.
-    pub(crate) fn settle(&self, cell: &Arc<TallyCell>) {
+    pub(crate) fn settle(&self, cell: &Arc<CounterCell>) {
         let mut book = self.book.lock();
         book.settled.add(cell.load());
         let place = book.open.iter().position(|(open, _)| Arc::ptr_eq(open, cell));
@@ -150,21 +150,21 @@ impl<W> Account<W> {
 
     /// Returns the sum of all numbers. Calls `in_flight` with the worker of each cell in which more items have
     /// started than completed.
-    pub(crate) fn total(&self, mut in_flight: impl FnMut(&W)) -> Tally {
+    pub(crate) fn total(&self, mut in_flight: impl FnMut(&W)) -> Counts {
         let book = self.book.lock();
         let mut total = book.settled;
         for (cell, worker) in &book.open {
-            let tally = cell.load();
-            if tally.is_in_flight() {
+            let counts = cell.load();
+            if counts.is_in_flight() {
                 in_flight(worker);
             }
-            total.add(tally);
+            total.add(counts);
         }
         total
     }
 }
 
-impl Tally {
+impl Counts {
     /// Returns whether more items have started than completed.
     pub(crate) fn is_in_flight(self) -> bool {
         self.started > self.completed
@@ -201,7 +201,7 @@ impl ReadingCell {
 
     /// Charges CPU time to a cell: the time since the last reading. `cpu_time` is what the owner has used in all.
     /// Called by the owner.
-    pub(crate) fn charge(&self, cpu_time: u64, cell: &TallyCell) {
+    pub(crate) fn charge(&self, cpu_time: u64, cell: &CounterCell) {
         let used = self.since(cpu_time);
         self.cpu_time.store(cpu_time, Ordering::Relaxed);
         add(&cell.cpu_time, used, Ordering::Release);

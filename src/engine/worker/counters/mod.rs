@@ -2,7 +2,7 @@
 //!
 //! Counts that change with each item are in *cells*, one for each thread and each shard for which the thread works.
 //! Only that thread writes to the cell, so counting costs a few plain stores. The shard's *account* lists the cells
-//! that are open for it; see [`protocol::tally`](crate::protocol::tally). Rare events are counted in the shard
+//! that are open for it; see [`protocol::counters`](crate::protocol::counters). Rare events are counted in the shard
 //! itself.
 //!
 //! A thread holds the cells of at most [`MOST_HELD`](held::MOST_HELD) shards. It *settles* a cell if it needs the
@@ -20,7 +20,7 @@ pub(crate) mod meter;
 use std::sync::Arc;
 
 use crate::policy::worker::Finding;
-use crate::protocol::tally;
+use crate::protocol::counters;
 use crate::sys::sync::{AtomicU64, Ordering};
 
 use crate::engine::COUNTED;
@@ -28,7 +28,7 @@ use crate::engine::COUNTED;
 use super::shared::Worker;
 
 /// The counts of all threads for one shard.
-pub(crate) type Account = tally::Account<Arc<Worker>>;
+pub(crate) type Account = counters::Account<Arc<Worker>>;
 
 /// The counts in a shard itself: of rare events, and of events on threads that have no cells.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-use crate::protocol::tally::TallyCell;
+use crate::protocol::counters::CounterCell;
 
 use crate::engine::worker::shared::Worker;
 
@@ -38,7 +38,7 @@ pub(super) struct Held {
 struct Holding {
     /// Cannot be upgraded any more once the shard is freed.
     account: Weak<Account>,
-    cell: Arc<TallyCell>,
+    cell: Arc<CounterCell>,
 }
 
 impl AccountId {
@@ -70,7 +70,7 @@ impl Held {
 
     /// Returns the cell of an account, if the thread holds it.
     #[inline]
-    pub(super) fn find(&self, id: AccountId) -> Option<&Arc<TallyCell>> {
+    pub(super) fn find(&self, id: AccountId) -> Option<&Arc<CounterCell>> {
         let set = id.set(self.places.len());
         let held = self.places.get(set..set + SET)?.iter().flatten();
         held.into_iter().find(|held| held.account.as_ptr() == id.0.as_ptr()).map(|held| &held.cell)
@@ -78,8 +78,8 @@ impl Held {
 
     /// Opens a cell for an account of which the thread holds none.
     #[cold]
-    pub(super) fn open(&mut self, account: &Arc<Account>) -> &Arc<TallyCell> {
-        let cell = Arc::new(TallyCell::new());
+    pub(super) fn open(&mut self, account: &Arc<Account>) -> &Arc<CounterCell> {
+        let cell = Arc::new(CounterCell::new());
         account.open(Arc::clone(&cell), Arc::clone(&self.worker));
         let place = self.place_for(AccountId::of(account));
         if let Some(former) = self.places[place].take() {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::policy::idle_set::WorkerId;
     use crate::policy::worker::Phase;
-    use crate::protocol::tally::Start;
+    use crate::protocol::counters::Start;
 
     fn held() -> Held {
         Held::new(Arc::new(Worker::new(WorkerId::MAX, Phase::Between)))

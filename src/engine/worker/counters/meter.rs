@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::policy::metering::{Metering, as_nanos};
 use crate::policy::time::Time;
-use crate::protocol::tally::{Start, TallyCell};
+use crate::protocol::counters::{CounterCell, Start};
 use crate::sys::{clock, thread_state};
 
 use crate::engine::COUNTED;
@@ -53,7 +53,7 @@ pub(crate) struct Meter {
 #[derive(Clone, Copy)]
 struct Place {
     account: AccountId,
-    cell: NonNull<TallyCell>,
+    cell: NonNull<CounterCell>,
 }
 
 impl Meter {
@@ -109,7 +109,7 @@ impl Meter {
 
     /// Opens a cell of an account of which the thread holds none.
     #[cold]
-    fn opens(&self, account: &Arc<Account>) -> NonNull<TallyCell> {
+    fn opens(&self, account: &Arc<Account>) -> NonNull<CounterCell> {
         // No item of the last cell is in flight, since a worker begins no item inside of another one. So that cell
         // may be given up.
         debug_assert!(self.cell().is_none_or(|cell| !cell.load().is_in_flight()));
@@ -131,7 +131,7 @@ impl Meter {
 
     /// Returns the cell for the item that has begun last, or is about to begin.
     #[inline]
-    fn cell(&self) -> Option<&TallyCell> {
+    fn cell(&self) -> Option<&CounterCell> {
         let place = self.last.get().filter(|_| COUNTED)?;
         // SAFETY: the cell is one of `held`, which gives cells up in `opens` only, after `last` was cleared. No
         // caller keeps the reference until the next call of `approaches`.
@@ -225,7 +225,7 @@ impl Meter {
 
     /// Returns the cell of the account whose item a tick has met, if the window is mixed and has an item of the
     /// account.
-    fn met_in_window<'held>(&self, held: &'held Held) -> Option<&'held TallyCell> {
+    fn met_in_window<'held>(&self, held: &'held Held) -> Option<&'held CounterCell> {
         let (id, before) = self.met.get().filter(|_| self.is_mixed.get())?;
         held.find(id).map(Arc::as_ref).filter(|cell| cell.started() != before)
     }
@@ -243,6 +243,6 @@ impl Drop for Meter {
     }
 }
 
-fn place_of(cell: &Arc<TallyCell>) -> NonNull<TallyCell> {
+fn place_of(cell: &Arc<CounterCell>) -> NonNull<CounterCell> {
     NonNull::from(&**cell)
 }
