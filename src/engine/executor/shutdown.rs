@@ -6,7 +6,7 @@
 //! pool afterwards: a worker puts it back, or its issuer was between its admission and its push. The thread that
 //! brings such an entry gives it up.
 
-use crate::policy::standing::Stage;
+use crate::policy::effective_state::Stage;
 use crate::sys::wait::Until;
 
 use crate::engine::item::entry::Entry;

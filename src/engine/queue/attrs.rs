@@ -6,8 +6,8 @@
 
 use crate::policy::attrs::{AttrDefaults, Attrs, PoolAttrs};
 use crate::policy::cpu_set::CpuSet;
+use crate::policy::effective_state::Stage;
 use crate::policy::pods::AffinityScope;
-use crate::policy::standing::Stage;
 use crate::sys::sync::MutexGuard;
 
 use crate::engine::executor::inner::ExecutorInner;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::policy::admission::{Intake, NotAdmitted};
-use crate::policy::standing::{Answer, Caller, End};
+use crate::policy::effective_state::{Answer, Caller, End};
 use crate::protocol::drain::were_empty;
 use crate::sys::wait::Until;
 
@@ -38,7 +38,7 @@ impl Queue {
     #[cold]
     fn answer(&self, caller: Caller) -> Result<Intake, QueueError> {
         let making = self.making.lock();
-        match self.standing(making.wishes).answer(caller) {
+        match self.effective_state(making.wishes).answer(caller) {
             Answer::Freely => Ok(Intake::Open),
             Answer::Chained => Ok(Intake::Draining),
             Answer::Draining => Err(QueueError::Draining),
@@ -99,7 +99,7 @@ impl Queue {
                     let mut making = self.making.lock();
                     // Asked again under the lock: a thread that ends the queue or its executor changes the answer, and
                     // gives up the held timers once after that.
-                    if self.standing(making.wishes).answer(caller) == Answer::Draining {
+                    if self.effective_state(making.wishes).answer(caller) == Answer::Draining {
                         making.held.extend(due.take().map(|timer| (name.clone(), timer)));
                         return None;
                     }

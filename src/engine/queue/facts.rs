@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::policy::attrs::PoolAttrs;
 use crate::policy::cpu_set::CpuSet;
-use crate::policy::standing::{Answer, Caller, Standing};
+use crate::policy::effective_state::{Answer, Caller, EffectiveState};
 use crate::sys::affinity;
 
 use crate::engine::pool::class::Division;
@@ -61,12 +61,12 @@ impl Queue {
             making.division.as_ref().filter(|known| attrs.as_ref().is_some_and(|attrs| known.is_of(attrs)));
         let default_pool = division.and_then(Division::default_pool);
         drop(making);
-        let standing: Standing = self.standing(wishes);
+        let effective_state: EffectiveState = self.effective_state(wishes);
         QueueFacts {
             attrs,
             max_active: wishes.max_active,
-            frozen: standing.frozen,
-            draining: standing.answer(Caller::Outsider) != Answer::Freely,
+            frozen: effective_state.frozen,
+            draining: effective_state.answer(Caller::Outsider) != Answer::Freely,
             default_pool,
         }
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::policy::counters::Counters;
+use crate::policy::effective_state::Wishes;
 use crate::policy::histogram::Latency;
 use crate::policy::metering::as_nanos;
-use crate::policy::standing::Wishes;
 use crate::sys::sync::Ordering;
 
 use crate::engine::executor::inner::ExecutorInner;
@@ -41,10 +41,10 @@ impl Queue {
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Wishes) -> R) -> R {
         let mut making = self.making.lock();
         let result = change(&mut making.wishes);
-        let standing = self.standing(making.wishes);
+        let effective_state = self.effective_state(making.wishes);
         // Under the lock, so that all limiters agree with the wishes, including limiters that are made meanwhile. A
         // thread that changes the executor calls this afterwards, so the last call tells the limiters the latest state.
-        self.limiters().for_each(|limiter| limiter.cell.set(standing.max(), standing.intake()));
+        self.limiters().for_each(|limiter| limiter.cell.set(effective_state.max(), effective_state.intake()));
         drop(making);
         self.limiters().for_each(Limiter::start_listed);
         result

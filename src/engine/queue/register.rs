@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use crate::policy::standing::Stage;
+use crate::policy::effective_state::Stage;
 use crate::sys::sync::Mutex;
 
 use super::workqueue::Queue;

@@ -10,9 +10,9 @@ use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
 
 use crate::policy::admission::Admission;
+use crate::policy::effective_state::EffectiveState;
 use crate::policy::flush::Ticket;
 use crate::policy::item::{ItemState, ShardId, Target};
-use crate::policy::standing::Standing;
 use crate::policy::worker::WorkerState;
 use crate::protocol::limiter::LimiterCell;
 use crate::protocol::route::RouteCell;
@@ -61,9 +61,9 @@ unsafe impl Send for Shard {}
 unsafe impl Sync for Shard {}
 
 impl Limiter {
-    /// Makes a limiter for a queue with this standing.
-    pub(crate) fn new(standing: Standing) -> Self {
-        let word = Admission::new(standing.max()).with_intake(standing.intake());
+    /// Makes a limiter for a queue with this effective state.
+    pub(crate) fn new(effective_state: EffectiveState) -> Self {
+        let word = Admission::new(effective_state.max()).with_intake(effective_state.intake());
         Self { cell: CachePadded::new(LimiterCell::new(word)), waiting: OnceLock::new() }
     }
 

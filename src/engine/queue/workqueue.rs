@@ -11,9 +11,9 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::policy::attrs::{Attrs, PoolAttrs};
+use crate::policy::effective_state::{EffectiveState, Stage, Wishes};
 use crate::policy::item::ShardId;
 use crate::policy::locks::Rank;
-use crate::policy::standing::{Stage, Standing, Wishes};
 use crate::protocol::drain::ChainedCount;
 use crate::protocol::flush::FlushCell;
 use crate::protocol::given_up::GivenUpCount;
@@ -174,8 +174,8 @@ impl QueueHandle {
         let slots = executor.placement.slots();
         let (Limit::PerCpu(max_active) | Limit::Total(max_active)) = spec.limit;
         let wishes = Wishes::new(max_active);
-        let standing = Standing { wishes, frozen: false, stage: Stage::Open };
-        let shared_limiter = matches!(spec.limit, Limit::Total(_)).then(|| Limiter::new(standing));
+        let effective_state = EffectiveState { wishes, frozen: false, stage: Stage::Open };
+        let shared_limiter = matches!(spec.limit, Limit::Total(_)).then(|| Limiter::new(effective_state));
         let queue = Queue {
             spec,
             executor,
@@ -279,8 +279,8 @@ impl Queue {
         if let Some(shard) = self.present_shard(slot) {
             return shard;
         }
-        let own_limiter =
-            matches!(self.spec.limit, Limit::PerCpu(_)).then(|| Limiter::new(self.standing(making.wishes)));
+        let own_limiter = matches!(self.spec.limit, Limit::PerCpu(_))
+            .then(|| Limiter::new(self.effective_state(making.wishes)));
         let choice = making.choose(&self.executor, slot);
         let class = choice.class();
         let cpu_intensive = self.spec.cpu_intensive && choice.pool.spec.managed;
@@ -328,9 +328,9 @@ impl Queue {
     }
 
     /// Combines the wishes of the queue's users with those of its executor.
-    pub(crate) fn standing(&self, wishes: Wishes) -> Standing {
+    pub(crate) fn effective_state(&self, wishes: Wishes) -> EffectiveState {
         let (frozen, stage) = self.executor.queues.condition();
-        Standing { wishes, frozen: frozen && self.spec.freezable, stage }
+        EffectiveState { wishes, frozen: frozen && self.spec.freezable, stage }
     }
 
     /// Takes one more hold of the queue. Returns `None` if the queue is being freed: it has no hold any more.

@@ -1,4 +1,5 @@
-//! The standing of a queue: what its users and its executor have asked of it, and the limit and intake that follow.
+//! The effective state of a queue: what its users and its executor have asked of it, and the limit and intake that
+//! follow.
 //!
 //! One plain struct per queue, under a lock. Limiters only hold what follows from it. A thread that makes a limiter
 //! later, or takes one of several wishes back, finds the others here.
@@ -40,7 +41,7 @@ pub(crate) enum Stage {
 
 /// All that decides on a queue's limit and intake.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct EffectiveState {
     pub(crate) wishes: Wishes,
     /// The queue is freezable, and its executor is frozen.
     pub(crate) frozen: bool,
@@ -76,7 +77,7 @@ impl Wishes {
     }
 }
 
-impl Standing {
+impl EffectiveState {
     /// Returns the limit of each of its limiters. A frozen queue starts no item.
     pub(crate) const fn max(self) -> usize {
         if self.frozen { 0 } else { self.wishes.max_active }
@@ -114,20 +115,20 @@ impl Standing {
 mod tests {
     use super::*;
 
-    fn standing(drains: usize, end: End, stage: Stage) -> Standing {
+    fn effective_state(drains: usize, end: End, stage: Stage) -> EffectiveState {
         let wishes = Wishes { max_active: 3, drains, end };
-        Standing { wishes, frozen: false, stage }
+        EffectiveState { wishes, frozen: false, stage }
     }
 
     /// spec: F7.2 (freezable queues start nothing new; thaw restores limits)
     #[test]
     fn a_frozen_queue_has_no_slots_and_keeps_its_limit() {
-        let usual = standing(0, End::No, Stage::Open);
-        let frozen = Standing { frozen: true, ..usual };
+        let usual = effective_state(0, End::No, Stage::Open);
+        let frozen = EffectiveState { frozen: true, ..usual };
         assert_eq!((frozen.max(), frozen.intake()), (0, Intake::Open), "it accepts items");
-        let changed = Standing { wishes: Wishes::new(7), ..frozen };
+        let changed = EffectiveState { wishes: Wishes::new(7), ..frozen };
         assert_eq!(changed.max(), 0, "a new limit does not thaw it");
-        assert_eq!(Standing { frozen: false, ..changed }.max(), 7);
+        assert_eq!(EffectiveState { frozen: false, ..changed }.max(), 7);
     }
 
     /// spec: F4.1 (only chained queueing, others are refused), E5.2 (refuses new work, runs what was accepted)
@@ -135,20 +136,20 @@ mod tests {
     fn which_callers_may_queue() {
         use Answer::{Chained, Destroyed, Draining, Freely, ShutDown};
         let table = [
-            // The standing, and the answers to outsiders, own items and other items.
-            (standing(0, End::No, Stage::Open), [Freely, Freely, Freely], Intake::Open),
-            (standing(1, End::No, Stage::Open), [Draining, Chained, Draining], Intake::Draining),
-            (standing(2, End::No, Stage::Finishing), [ShutDown, Chained, Draining], Intake::Draining),
-            (standing(0, End::No, Stage::Finishing), [ShutDown, Chained, Chained], Intake::Draining),
-            (standing(1, End::No, Stage::Shut), [ShutDown, ShutDown, ShutDown], Intake::Shut),
-            (standing(1, End::Begun, Stage::Open), [Destroyed, Chained, Destroyed], Intake::Draining),
-            (standing(0, End::Begun, Stage::Shut), [Destroyed, ShutDown, Destroyed], Intake::Shut),
-            (standing(0, End::Done, Stage::Open), [Destroyed, Destroyed, Destroyed], Intake::Shut),
+            // The effective state, and the answers to outsiders, own items and other items.
+            (effective_state(0, End::No, Stage::Open), [Freely, Freely, Freely], Intake::Open),
+            (effective_state(1, End::No, Stage::Open), [Draining, Chained, Draining], Intake::Draining),
+            (effective_state(2, End::No, Stage::Finishing), [ShutDown, Chained, Draining], Intake::Draining),
+            (effective_state(0, End::No, Stage::Finishing), [ShutDown, Chained, Chained], Intake::Draining),
+            (effective_state(1, End::No, Stage::Shut), [ShutDown, ShutDown, ShutDown], Intake::Shut),
+            (effective_state(1, End::Begun, Stage::Open), [Destroyed, Chained, Destroyed], Intake::Draining),
+            (effective_state(0, End::Begun, Stage::Shut), [Destroyed, ShutDown, Destroyed], Intake::Shut),
+            (effective_state(0, End::Done, Stage::Open), [Destroyed, Destroyed, Destroyed], Intake::Shut),
         ];
-        for (standing, answers, intake) in table {
+        for (effective_state, answers, intake) in table {
             let callers = [Caller::Outsider, Caller::OwnItem, Caller::OtherItem];
-            assert_eq!(callers.map(|caller| standing.answer(caller)), answers, "{standing:?}");
-            assert_eq!(standing.intake(), intake, "{standing:?}");
+            assert_eq!(callers.map(|caller| effective_state.answer(caller)), answers, "{effective_state:?}");
+            assert_eq!(effective_state.intake(), intake, "{effective_state:?}");
         }
     }
 }
