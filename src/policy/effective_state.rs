@@ -2,7 +2,7 @@
 //! follow.
 //!
 //! One plain struct per queue, under a lock. Limiters only hold what follows from it. A thread that makes a limiter
-//! later, or takes one of several wishes back, finds the others here.
+//! later, or takes one of several requests back, finds the others here.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,7 @@ use super::admission::Intake;
 
 /// What the users asked of a queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wishes {
+pub(crate) struct RequestedSettings {
     /// The limit while nothing holds the queue back.
     pub(crate) max_active: usize,
     /// How many drains of it are under way.
@@ -42,7 +42,7 @@ pub(crate) enum Stage {
 /// All that decides on a queue's limit and intake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EffectiveState {
-    pub(crate) wishes: Wishes,
+    pub(crate) requested: RequestedSettings,
     /// The queue is freezable, and its executor is frozen.
     pub(crate) frozen: bool,
     pub(crate) stage: Stage,
@@ -71,7 +71,7 @@ pub(crate) enum Answer {
     ShutDown,
 }
 
-impl Wishes {
+impl RequestedSettings {
     pub(crate) const fn new(max_active: usize) -> Self {
         Self { max_active, drains: 0, end: End::No }
     }
@@ -80,7 +80,7 @@ impl Wishes {
 impl EffectiveState {
     /// Returns the limit of each of its limiters. A frozen queue starts no item.
     pub(crate) const fn max(self) -> usize {
-        if self.frozen { 0 } else { self.wishes.max_active }
+        if self.frozen { 0 } else { self.requested.max_active }
     }
 
     /// Returns the intake of each of its limiters.
@@ -95,7 +95,7 @@ impl EffectiveState {
 
     /// Returns the answer to a submission of this caller.
     pub(crate) fn answer(self, caller: Caller) -> Answer {
-        let Wishes { drains, end, .. } = self.wishes;
+        let RequestedSettings { drains, end, .. } = self.requested;
         let own = caller == Caller::OwnItem;
         if end == End::Done || end == End::Begun && !own {
             Answer::Destroyed
@@ -116,8 +116,8 @@ mod tests {
     use super::*;
 
     fn effective_state(drains: usize, end: End, stage: Stage) -> EffectiveState {
-        let wishes = Wishes { max_active: 3, drains, end };
-        EffectiveState { wishes, frozen: false, stage }
+        let requested = RequestedSettings { max_active: 3, drains, end };
+        EffectiveState { requested, frozen: false, stage }
     }
 
     /// spec: F7.2 (freezable queues start nothing new; thaw restores limits)
@@ -126,7 +126,7 @@ mod tests {
         let usual = effective_state(0, End::No, Stage::Open);
         let frozen = EffectiveState { frozen: true, ..usual };
         assert_eq!((frozen.max(), frozen.intake()), (0, Intake::Open), "it accepts items");
-        let changed = EffectiveState { wishes: Wishes::new(7), ..frozen };
+        let changed = EffectiveState { requested: RequestedSettings::new(7), ..frozen };
         assert_eq!(changed.max(), 0, "a new limit does not thaw it");
         assert_eq!(EffectiveState { frozen: false, ..changed }.max(), 7);
     }

@@ -8,7 +8,7 @@
 pub(crate) enum Rank {
     /// `W`: the register of waits, which debug builds keep.
     Waits,
-    /// `M`: the shards, wishes and attributes of a queue.
+    /// `M`: the shards, requested settings and attributes of a queue.
     Making,
     /// `R`: what a plugged route holds back.
     Route,

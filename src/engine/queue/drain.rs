@@ -38,7 +38,7 @@ impl Queue {
     #[cold]
     fn answer(&self, caller: Caller) -> Result<Intake, QueueError> {
         let making = self.making.lock();
-        match self.effective_state(making.wishes).answer(caller) {
+        match self.effective_state(making.requested).answer(caller) {
             Answer::Freely => Ok(Intake::Open),
             Answer::Chained => Ok(Intake::Draining),
             Answer::Draining => Err(QueueError::Draining),
@@ -99,7 +99,7 @@ impl Queue {
                     let mut making = self.making.lock();
                     // Asked again under the lock: a thread that ends the queue or its executor changes the answer, and
                     // gives up the held timers once after that.
-                    if self.effective_state(making.wishes).answer(caller) == Answer::Draining {
+                    if self.effective_state(making.requested).answer(caller) == Answer::Draining {
                         making.held.extend(due.take().map(|timer| (name.clone(), timer)));
                         return None;
                     }
@@ -115,11 +115,11 @@ impl Queue {
     /// Waits until the queue is empty. Meanwhile only its own items may submit to it. The caller has a handle.
     pub(crate) fn drain(&self, until: Until) -> Result<(), WaitError> {
         self.check_wait()?;
-        self.change(|wishes| wishes.drains += 1);
+        self.change(|requested| requested.drains += 1);
         let emptied = wait_until_empty(&[self], until);
-        self.change(|wishes| wishes.drains -= 1);
+        self.change(|requested| requested.drains -= 1);
         let mut making = self.making.lock();
-        let held = if making.wishes.drains == 0 { std::mem::take(&mut making.held) } else { Vec::new() };
+        let held = if making.requested.drains == 0 { std::mem::take(&mut making.held) } else { Vec::new() };
         drop(making);
         held.into_iter().for_each(|(name, timer)| timer.fire(&name));
         emptied
@@ -129,10 +129,10 @@ impl Queue {
     /// given up. If the time runs out, outsiders stay refused, and the caller may try again. The caller has a handle.
     pub(crate) fn destroy(&self, until: Until) -> Result<usize, WaitError> {
         self.check_wait()?;
-        let is_done = self.change(|wishes| {
-            let is_done = wishes.end == End::Done;
+        let is_done = self.change(|requested| {
+            let is_done = requested.end == End::Done;
             if !is_done {
-                wishes.end = End::Begun;
+                requested.end = End::Begun;
             }
             is_done
         });
@@ -141,7 +141,7 @@ impl Queue {
         }
         self.cancel_timers();
         wait_until_empty(&[self], until)?;
-        self.change(|wishes| wishes.end = End::Done);
+        self.change(|requested| requested.end = End::Done);
         self.stop_rescuer();
         // An item of the queue may have armed a timer meanwhile.
         self.cancel_timers();

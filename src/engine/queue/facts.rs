@@ -56,15 +56,15 @@ impl Queue {
             QueueKind::Unbound(attrs) => Some(attrs.clone()),
             QueueKind::PerCpu { .. } | QueueKind::Bh { .. } => None,
         };
-        let wishes = making.wishes;
+        let requested = making.requested;
         let division =
             making.division.as_ref().filter(|known| attrs.as_ref().is_some_and(|attrs| known.is_of(attrs)));
         let default_pool = division.and_then(Division::default_pool);
         drop(making);
-        let effective_state: EffectiveState = self.effective_state(wishes);
+        let effective_state: EffectiveState = self.effective_state(requested);
         QueueFacts {
             attrs,
-            max_active: wishes.max_active,
+            max_active: requested.max_active,
             frozen: effective_state.frozen,
             draining: effective_state.answer(Caller::Outsider) != Answer::Freely,
             default_pool,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::policy::counters::Counters;
-use crate::policy::effective_state::Wishes;
+use crate::policy::effective_state::RequestedSettings;
 use crate::policy::histogram::Latency;
 use crate::policy::metering::as_nanos;
 use crate::sys::sync::Ordering;
@@ -24,7 +24,7 @@ impl Queue {
             let (Limit::PerCpu(built_with) | Limit::Total(built_with)) = self.spec.limit;
             return built_with;
         }
-        self.making.lock().wishes.max_active
+        self.making.lock().requested.max_active
     }
 
     /// Sets how many items are active at most, per limiter.
@@ -33,17 +33,18 @@ impl Queue {
             // Nothing starts here, and the lock may have been held in the parent.
             return;
         }
-        self.change(|wishes| wishes.max_active = items);
+        self.change(|requested| requested.max_active = items);
     }
 
-    /// Changes the queue's wishes, or takes over a change of its executor. Tells the limiters, and starts the items
-    /// that may start now. The caller keeps the queue alive, by a handle or a pin.
-    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Wishes) -> R) -> R {
+    /// Changes the queue's requested settings, or takes over a change of its executor. Tells the limiters, and starts
+    /// the items that may start now. The caller keeps the queue alive, by a handle or a pin.
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut RequestedSettings) -> R) -> R {
         let mut making = self.making.lock();
-        let result = change(&mut making.wishes);
-        let effective_state = self.effective_state(making.wishes);
-        // Under the lock, so that all limiters agree with the wishes, including limiters that are made meanwhile. A
-        // thread that changes the executor calls this afterwards, so the last call tells the limiters the latest state.
+        let result = change(&mut making.requested);
+        let effective_state = self.effective_state(making.requested);
+        // Under the lock, so that all limiters agree with the requested settings, including limiters that are made
+        // meanwhile. A thread that changes the executor calls this afterwards, so the last call tells the limiters the
+        // latest state.
         self.limiters().for_each(|limiter| limiter.cell.set(effective_state.max(), effective_state.intake()));
         drop(making);
         self.limiters().for_each(Limiter::start_listed);

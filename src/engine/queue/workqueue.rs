@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::policy::attrs::{Attrs, PoolAttrs};
-use crate::policy::effective_state::{EffectiveState, Stage, Wishes};
+use crate::policy::effective_state::{EffectiveState, RequestedSettings, Stage};
 use crate::policy::item::ShardId;
 use crate::policy::locks::Rank;
 use crate::protocol::drain::ChainedCount;
@@ -115,7 +115,7 @@ pub(crate) struct Making {
     pub(crate) used: Vec<KeptClass>,
     /// What the queue's user asked for.
     pub(crate) attrs: Attrs,
-    pub(crate) wishes: Wishes,
+    pub(crate) requested: RequestedSettings,
     /// Timers that fired while the queue was drained.
     pub(crate) held: Vec<(TimerName, Timer)>,
     /// How many timers were given up because the queue or its executor ends, or because the queue could count no more
@@ -124,14 +124,14 @@ pub(crate) struct Making {
 }
 
 impl Making {
-    fn new(wishes: Wishes, kind: QueueKind, attrs: Attrs) -> Self {
+    fn new(requested: RequestedSettings, kind: QueueKind, attrs: Attrs) -> Self {
         Self {
             shards: Vec::new(),
             kind,
             division: None,
             used: Vec::new(),
             attrs,
-            wishes,
+            requested,
             held: Vec::new(),
             cancelled_timers: 0,
         }
@@ -173,8 +173,8 @@ impl QueueHandle {
     ) -> (Arc<Self>, bool) {
         let slots = executor.placement.slots();
         let (Limit::PerCpu(max_active) | Limit::Total(max_active)) = spec.limit;
-        let wishes = Wishes::new(max_active);
-        let effective_state = EffectiveState { wishes, frozen: false, stage: Stage::Open };
+        let requested = RequestedSettings::new(max_active);
+        let effective_state = EffectiveState { requested, frozen: false, stage: Stage::Open };
         let shared_limiter = matches!(spec.limit, Limit::Total(_)).then(|| Limiter::new(effective_state));
         let queue = Queue {
             spec,
@@ -182,7 +182,7 @@ impl QueueHandle {
             flush: FlushCell::new(),
             chained: ChainedCount::new(),
             table: (0..slots).map(|_| AtomicPtr::default()).collect(),
-            making: Mutex::ranked(Rank::Making, Making::new(wishes, kind, attrs)),
+            making: Mutex::ranked(Rank::Making, Making::new(requested, kind, attrs)),
             shared_limiter,
             pending: AtomicUsize::new(0),
             given_up: GivenUpCount::new(),
@@ -280,7 +280,7 @@ impl Queue {
             return shard;
         }
         let own_limiter = matches!(self.spec.limit, Limit::PerCpu(_))
-            .then(|| Limiter::new(self.effective_state(making.wishes)));
+            .then(|| Limiter::new(self.effective_state(making.requested)));
         let choice = making.choose(&self.executor, slot);
         let class = choice.class();
         let cpu_intensive = self.spec.cpu_intensive && choice.pool.spec.managed;
@@ -327,10 +327,10 @@ impl Queue {
         self.shards().any(|shard| shard.needs_context(context))
     }
 
-    /// Combines the wishes of the queue's users with those of its executor.
-    pub(crate) fn effective_state(&self, wishes: Wishes) -> EffectiveState {
+    /// Combines the requested settings of the queue's users with those of its executor.
+    pub(crate) fn effective_state(&self, requested: RequestedSettings) -> EffectiveState {
         let (frozen, stage) = self.executor.queues.condition();
-        EffectiveState { wishes, frozen: frozen && self.spec.freezable, stage }
+        EffectiveState { requested, frozen: frozen && self.spec.freezable, stage }
     }
 
     /// Takes one more hold of the queue. Returns `None` if the queue is being freed: it has no hold any more.
