@@ -293,7 +293,7 @@ impl Worker {
 
     /// Calls `act` with the shard of that item. The shard and its queue are kept alive meanwhile.
     pub(crate) fn with_shard<R>(&self, seen: WorkerState, act: impl FnOnce(&Shard) -> R) -> Option<R> {
-        self.subject.with_shard(&self.cell, seen, |number, is_the_same| {
+        self.current_item.with_shard(&self.cell, seen, |number, is_the_same| {
             let mut result = None;
             with_shard(number, |shard| result = is_the_same().then(|| act(shard)));
             result

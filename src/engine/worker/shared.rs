@@ -10,7 +10,7 @@ use crate::policy::metering::{as_nanos, surely_own};
 use crate::policy::worker::{Phase, WorkerState};
 use crate::protocol::alive::AliveCell;
 use crate::protocol::counters::ReadingCell;
-use crate::protocol::subject::SubjectCell;
+use crate::protocol::current_item::CurrentItemCell;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::sys::thread::Sleeper;
@@ -24,7 +24,7 @@ pub(crate) struct Worker {
     pub(crate) id: WorkerId,     // I
     pub(crate) cell: WorkerCell, // A
     /// Written by the owner, before it begins an item.
-    pub(crate) subject: SubjectCell<ItemType>, // A
+    pub(crate) current_item: CurrentItemCell<ItemType>, // A
     /// Its clocks, as it has last read them.
     pub(crate) reading: ReadingCell, // A
     /// The CPU on which it was last seen. Used only if the pool's workers may run on different CPUs. Written by the
@@ -50,7 +50,7 @@ impl Worker {
         Self {
             id,
             cell: WorkerCell::new(phase),
-            subject: SubjectCell::new(),
+            current_item: CurrentItemCell::new(),
             reading: ReadingCell::new(),
             cpu: AtomicUsize::new(0),
             placed: AtomicBool::new(false),
@@ -130,7 +130,7 @@ impl Worker {
     /// Returns the type of the item that the worker had when its word was `seen`, as the compiler names it. `None` if
     /// it had no item then, or has another one by now.
     pub(crate) fn item_type(&self, seen: WorkerState) -> Option<&'static str> {
-        let (item_type, _) = self.subject.of(&self.cell, seen)?;
+        let (item_type, _) = self.current_item.of(&self.cell, seen)?;
         // SAFETY: the address is that of a static, which `work_for` has published for the worker's item.
         Some(unsafe { item_type.as_ref() }?.name())
     }
@@ -141,7 +141,7 @@ impl Worker {
     pub(crate) fn age(&self, seen: WorkerState) -> Option<Duration> {
         let since = self.reading.time_before(seen.sequence())?;
         let age = clock::now().since(since);
-        self.subject.of(&self.cell, seen).map(|_| age)
+        self.current_item.of(&self.cell, seen).map(|_| age)
     }
 
     /// Returns the CPU time that this item has surely used and that is in no count yet.
@@ -150,13 +150,13 @@ impl Worker {
         let is_first = self.reading.was_before(seen.sequence());
         let since = self.reading.since(as_nanos(used));
         let own = surely_own(Duration::from_nanos(since), is_first);
-        self.subject.of(&self.cell, seen).map(|_| own)
+        self.current_item.of(&self.cell, seen).map(|_| own)
     }
 
     /// As [`cpu_time`](Self::cpu_time), for the present item, if it is one of this shard.
     pub(crate) fn cpu_time_for(&self, shard: ShardId) -> Option<Duration> {
         let seen = self.cell.load();
-        let (_, own) = self.subject.of(&self.cell, seen)?;
+        let (_, own) = self.current_item.of(&self.cell, seen)?;
         if own == shard { self.cpu_time(seen) } else { None }
     }
 

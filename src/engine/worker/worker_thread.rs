@@ -225,7 +225,7 @@ impl WorkerThread {
             work: work.map_or(std::ptr::null(), std::ptr::from_ref),
         }));
         current::begins(entry, item_type);
-        self.shared.subject.publish(item_type, shard.id());
+        self.shared.current_item.publish(item_type, shard.id());
         self.shared.cell.begin_item(if self.uncounted { Phase::Uncounted } else { Phase::Running });
     }
 

@@ -19,6 +19,7 @@ mod bell;
 mod block;
 mod close;
 mod counters;
+mod current_item;
 mod depot;
 mod detector;
 mod drain;
@@ -39,7 +40,6 @@ mod shut;
 mod sideline;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod stacks;
-mod subject;
 mod threads;
 mod timing;
 mod watch;

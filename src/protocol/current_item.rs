@@ -24,12 +24,12 @@ use super::worker::WorkerCell;
 
 /// See the module. `T` describes a type of items.
 #[derive(Debug)]
-pub(crate) struct SubjectCell<T> {
+pub(crate) struct CurrentItemCell<T> {
     item_type: AtomicPtr<T>,
     shard: AtomicU64,
 }
 
-impl<T> SubjectCell<T> {
+impl<T> CurrentItemCell<T> {
     pub(crate) fn new() -> Self {
         Self { item_type: AtomicPtr::new(ptr::null_mut()), shard: AtomicU64::new(0) }
     }

@@ -1,12 +1,12 @@
-//! Models of [`SubjectCell`](crate::protocol::subject::SubjectCell): a reader looks at a worker that goes from item
-//! to item.
+//! Models of [`CurrentItemCell`](crate::protocol::current_item::CurrentItemCell): a reader looks at a worker that goes
+//! from item to item.
 //!
 //! The reader finds the values of the item that it saw in the word, though the worker goes on meanwhile. The same
 //! holds for the queue. The reader pins the queue by its shard's number, while the queue's last item ends and another
 //! queue gets that number.
 //!
-//! Red under: `subject-without-acquire`, `subject-without-release`, `subject-without-second-look`,
-//! `subject-pins-what-it-finds`.
+//! Red under: `current-item-without-acquire`, `current-item-without-release`, `current-item-without-second-look`,
+//! `current-item-pins-what-it-finds`.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use loom::thread;
 use super::{Owned, check, check_all};
 use crate::policy::item::ShardId;
 use crate::policy::worker::Phase;
+use crate::protocol::current_item::CurrentItemCell;
 use crate::protocol::holds::HoldCount;
-use crate::protocol::subject::SubjectCell;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::Mutex;
 
@@ -24,8 +24,8 @@ use crate::sys::sync::Mutex;
 static TYPES: [u64; 2] = [1, 2];
 
 /// Begins the item with this sequence number. Its shard has the same number.
-fn begin(word: &WorkerCell, subject: &SubjectCell<u64>, sequence: u64) {
-    subject.publish(&raw const TYPES[sequence as usize - 1], ShardId::new(sequence));
+fn begin(word: &WorkerCell, current_item: &CurrentItemCell<u64>, sequence: u64) {
+    current_item.publish(&raw const TYPES[sequence as usize - 1], ShardId::new(sequence));
     word.begin_item(Phase::Running);
 }
 
@@ -33,31 +33,31 @@ fn begin(word: &WorkerCell, subject: &SubjectCell<u64>, sequence: u64) {
 #[test]
 fn the_values_belong_to_the_item_that_was_seen() {
     check_all(|| {
-        let worker = Arc::new((WorkerCell::new(Phase::Between), SubjectCell::new()));
+        let worker = Arc::new((WorkerCell::new(Phase::Between), CurrentItemCell::new()));
         let owner = {
             let worker = worker.clone();
             thread::spawn(move || {
-                let (word, subject) = &*worker;
-                begin(word, subject, 1);
+                let (word, current_item) = &*worker;
+                begin(word, current_item, 1);
                 word.end_item();
-                begin(word, subject, 2);
+                begin(word, current_item, 2);
             })
         };
-        let (word, subject) = &*worker;
+        let (word, current_item) = &*worker;
         let seen = word.load();
-        if let Some((item_type, shard)) = subject.of(word, seen) {
+        if let Some((item_type, shard)) = current_item.of(word, seen) {
             let expected = &raw const TYPES[seen.sequence() as usize - 1];
             assert_eq!((item_type, shard), (expected, ShardId::new(seen.sequence())));
         }
         owner.join().unwrap();
         let seen = word.load();
-        assert_eq!(subject.of(word, seen), Some((&raw const TYPES[1], ShardId::new(2))));
+        assert_eq!(current_item.of(word, seen), Some((&raw const TYPES[1], ShardId::new(2))));
     });
 }
 
 struct Machine {
     word: WorkerCell,
-    subject: SubjectCell<u64>,
+    current_item: CurrentItemCell<u64>,
     queues: [Owned<HoldCount>; 2],
     /// The queue whose shard has the number.
     register: Mutex<Option<usize>>,
@@ -73,7 +73,7 @@ impl Machine {
 
     /// Returns the queue that the worker works for.
     fn look(&self) -> Option<usize> {
-        self.subject.with_shard(&self.word, self.word.load(), |_, is_the_same| {
+        self.current_item.with_shard(&self.word, self.word.load(), |_, is_the_same| {
             let register = self.register.lock();
             let queue = register.filter(|queue| self.queues[*queue].try_hold())?;
             drop(register);
@@ -91,11 +91,11 @@ fn a_queue_with_the_number_of_a_freed_one_is_not_taken_for_it() {
         let queues = [(); 2].map(|()| Owned::new(HoldCount::new()));
         let machine = Arc::new(Machine {
             word: WorkerCell::new(Phase::Between),
-            subject: SubjectCell::new(),
+            current_item: CurrentItemCell::new(),
             queues,
             register: Mutex::new(Some(0)),
         });
-        begin(&machine.word, &machine.subject, 1);
+        begin(&machine.word, &machine.current_item, 1);
         let owner = {
             let machine = machine.clone();
             thread::spawn(move || {
