@@ -1,16 +1,16 @@
 //! Memory for the cells of one-shots, which is used again and again.
 //!
 //! An issuer makes a cell and a worker frees it, which is the slowest case for general allocators. So a *room* that
-//! becomes free goes onto a *shelf* of the thread that frees it. A full shelf hands half of its rooms to the
-//! [depot](crate::protocol::depot) of the process, and an empty one takes as many from there: one lock for 32 items.
-//! A thread that finds the depot full or empty, or its lock taken, calls the allocator.
+//! becomes free goes into a *thread cache* of the thread that frees it. A full thread cache hands half of its rooms to
+//! the [global cache](crate::protocol::global_cache) of the process, and an empty one takes as many from there: one
+//! lock for 32 items. A thread that finds the global cache full or empty, or its lock taken, calls the allocator.
 //!
 //! A room is only memory. It belongs to no queue and no executor, and its content is gone before it is given back. So
 //! any thread of the process may use it next. All rooms of a class have the same layout.
 //!
-//! The memory that is kept has a bound. A thread keeps at most [`SHELF`] rooms of each class, or 126 KiB of all
-//! classes, and frees them when it ends. The depots keep at most [`DEPOT_BYTES`] of each class, or 7 MiB. The shelves
-//! themselves take 7 KiB for each thread.
+//! The memory that is kept has a bound. A thread keeps at most [`THREAD_CACHE_LEN`] rooms of each class, or 126 KiB of all
+//! classes, and frees them when it ends. The global caches keep at most [`GLOBAL_CACHE_BYTES`] of each class, or 7 MiB.
+//! The thread caches themselves take 7 KiB for each thread.
 //!
 //! `--cfg cmwq_uncached` leaves all of this out, so that a sanitizer notices the use of a cell that was freed.
 #![allow(unsafe_code, reason = "memory is taken from, and given back to, the allocator")]
@@ -24,7 +24,7 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use crate::protocol::depot;
+use crate::protocol::global_cache;
 use crate::sys::sync::{AtomicU64, Mutex};
 
 const CACHED: bool = cfg!(not(any(cmwq_uncached, miri)));
@@ -39,14 +39,14 @@ const ITS_OWN: usize = size_of::<usize>();
 /// The bytes that a room of the first class takes, including the allocator's own.
 const FIRST: usize = 3 * ALIGN;
 
-/// How many rooms move between a shelf and the depot at once.
+/// How many rooms move between a thread cache and the global cache at once.
 const CHAIN: usize = 32;
-/// How many rooms a shelf holds. It is half full after a chain has moved. So at least [`CHAIN`] rooms come or go
+/// How many rooms a thread cache holds. It is half full after a chain has moved. So at least [`CHAIN`] rooms come or go
 /// before the next chain moves.
-const SHELF: usize = 2 * CHAIN;
-/// The bytes of each class in the depot: about as many as are in flight between a producer and a worker that take
-/// turns on a CPU.
-const DEPOT_BYTES: usize = 512 << 10;
+const THREAD_CACHE_LEN: usize = 2 * CHAIN;
+/// The bytes of each class in the global cache: about as many as are in flight between a producer and a worker that
+/// take turns on a CPU.
+const GLOBAL_CACHE_BYTES: usize = 512 << 10;
 
 /// Memory for a `C`, without content.
 pub(crate) struct Room<C>(NonNull<C>);
@@ -61,21 +61,21 @@ unsafe impl Send for Bare {}
 type Chain = [Bare; CHAIN];
 
 /// The free rooms of one class on one thread, in the order in which they were put there.
-struct Shelf {
-    rooms: [Cell<Option<Bare>>; SHELF],
+struct ThreadCache {
+    rooms: [Cell<Option<Bare>>; THREAD_CACHE_LEN],
     len: Cell<usize>,
 }
 
-/// The shelves of one thread.
-struct Shelves([Shelf; CLASSES]);
+/// The thread caches of one thread.
+struct ThreadCaches([ThreadCache; CLASSES]);
 
-/// The free rooms of one class that are on no shelf.
-type Depot = depot::Depot<Chain>;
+/// The free rooms of one class that are in no thread cache.
+type GlobalCache = global_cache::GlobalCache<Chain>;
 
-static DEPOTS: [Depot; CLASSES] = [const { empty_depot() }; CLASSES];
+static GLOBAL_CACHES: [GlobalCache; CLASSES] = [const { empty_global_cache() }; CLASSES];
 
 thread_local! {
-    static SHELVES: Shelves = const { Shelves([const { Shelf::new() }; CLASSES]) };
+    static THREAD_CACHES: ThreadCaches = const { ThreadCaches([const { ThreadCache::new() }; CLASSES]) };
 }
 
 impl<C> Room<C> {
@@ -137,25 +137,28 @@ const fn layout_of(class: usize) -> Layout {
     }
 }
 
-const fn empty_depot() -> Depot {
-    Depot::of(Mutex::new(Vec::new()), AtomicU64::new(0))
+const fn empty_global_cache() -> GlobalCache {
+    GlobalCache::of(Mutex::new(Vec::new()), AtomicU64::new(0))
 }
 
-/// Returns how many chains of a class the depot keeps.
+/// Returns how many chains of a class the global cache keeps.
 const fn chains_of(class: usize) -> usize {
-    DEPOT_BYTES / ((FIRST + class * ALIGN) * CHAIN)
+    GLOBAL_CACHE_BYTES / ((FIRST + class * ALIGN) * CHAIN)
 }
 
 #[inline]
 fn take(class: usize) -> Bare {
-    // A thread that is ending may have no shelves any more.
-    let room = SHELVES.try_with(|shelves| shelves.0[class].take(&DEPOTS[class]));
+    // A thread that is ending may have no thread caches any more.
+    let room = THREAD_CACHES.try_with(|thread_caches| thread_caches.0[class].take(&GLOBAL_CACHES[class]));
     room.ok().flatten().unwrap_or_else(|| allocate(layout_of(class)))
 }
 
 #[inline]
 fn put(class: usize, room: Bare) {
-    if SHELVES.try_with(|shelves| shelves.0[class].put(room, class, &DEPOTS[class])).is_err() {
+    if THREAD_CACHES
+        .try_with(|thread_caches| thread_caches.0[class].put(room, class, &GLOBAL_CACHES[class]))
+        .is_err()
+    {
         // SAFETY: every room of the class was allocated with its layout.
         unsafe { free(room, layout_of(class)) };
     }
@@ -175,15 +178,15 @@ unsafe fn free(room: Bare, layout: Layout) {
     unsafe { alloc::dealloc(room.0.as_ptr(), layout) };
 }
 
-impl Shelf {
+impl ThreadCache {
     const fn new() -> Self {
-        Self { rooms: [const { Cell::new(None) }; SHELF], len: Cell::new(0) }
+        Self { rooms: [const { Cell::new(None) }; THREAD_CACHE_LEN], len: Cell::new(0) }
     }
 
     #[inline]
-    fn take(&self, depot: &Depot) -> Option<Bare> {
+    fn take(&self, global_cache: &GlobalCache) -> Option<Bare> {
         if self.len.get() == 0 {
-            self.fetch(depot);
+            self.fetch(global_cache);
         }
         let last = self.len.get().checked_sub(1)?;
         self.len.set(last);
@@ -191,43 +194,43 @@ impl Shelf {
     }
 
     #[inline]
-    fn put(&self, room: Bare, class: usize, depot: &Depot) {
+    fn put(&self, room: Bare, class: usize, global_cache: &GlobalCache) {
         // A loop: `hand_over` may call the allocator, and an allocator that uses queues itself may put rooms here.
-        while self.len.get() == SHELF {
-            self.hand_over(class, depot);
+        while self.len.get() == THREAD_CACHE_LEN {
+            self.hand_over(class, global_cache);
         }
         let len = self.len.get();
         self.rooms[len].set(Some(room));
         self.len.set(len + 1);
     }
 
-    /// Fills half of an empty shelf from the depot, if that has a chain and its lock is free.
-    fn fetch(&self, depot: &Depot) {
-        if let Some(chain) = depot.take() {
+    /// Fills half of an empty thread cache from the global cache, if that has a chain and its lock is free.
+    fn fetch(&self, global_cache: &GlobalCache) {
+        if let Some(chain) = global_cache.take() {
             chain.into_iter().zip(&self.rooms).for_each(|(room, place)| place.set(Some(room)));
             self.len.set(CHAIN);
         }
     }
 
-    /// Empties half of a full shelf: hands the oldest rooms to the depot, or frees them.
+    /// Empties half of a full thread cache: hands the oldest rooms to the global cache, or frees them.
     #[cold]
-    fn hand_over(&self, class: usize, depot: &Depot) {
+    fn hand_over(&self, class: usize, global_cache: &GlobalCache) {
         let oldest: Chain =
-            array::from_fn(|n| self.rooms[n].get().expect("a full shelf has a room in each place"));
+            array::from_fn(|n| self.rooms[n].get().expect("a full thread cache has a room in each place"));
         (0..CHAIN).for_each(|n| self.rooms[n].set(self.rooms[CHAIN + n].get()));
         self.len.set(CHAIN);
-        if let Err(oldest) = depot.put(oldest, chains_of(class)) {
-            // SAFETY: rooms on a shelf of the class were allocated with its layout.
+        if let Err(oldest) = global_cache.put(oldest, chains_of(class)) {
+            // SAFETY: rooms in a thread cache of the class were allocated with its layout.
             oldest.into_iter().for_each(|room| unsafe { free(room, layout_of(class)) });
         }
     }
 }
 
-impl Drop for Shelves {
+impl Drop for ThreadCaches {
     /// Frees the rooms of a thread that ends.
     fn drop(&mut self) {
-        for (class, shelf) in self.0.iter().enumerate() {
-            let rooms = &shelf.rooms[..shelf.len.replace(0)];
+        for (class, thread_cache) in self.0.iter().enumerate() {
+            let rooms = &thread_cache.rooms[..thread_cache.len.replace(0)];
             // SAFETY: as in `hand_over`.
             rooms
                 .iter()

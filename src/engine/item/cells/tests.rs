@@ -5,9 +5,9 @@ use std::sync::mpsc;
 
 use super::*;
 
-/// Takes this many rooms of class 1: from the shelf, or from the allocator if the depot has none.
-fn take(shelf: &Shelf, depot: &Depot, count: usize) -> Vec<Bare> {
-    (0..count).map(|_| shelf.take(depot).unwrap_or_else(|| allocate(layout_of(1)))).collect()
+/// Takes this many rooms of class 1: from the thread cache, or from the allocator if the global cache has none.
+fn take(thread_cache: &ThreadCache, global_cache: &GlobalCache, count: usize) -> Vec<Bare> {
+    (0..count).map(|_| thread_cache.take(global_cache).unwrap_or_else(|| allocate(layout_of(1)))).collect()
 }
 
 fn free_all(rooms: impl IntoIterator<Item = Bare>) {
@@ -35,53 +35,57 @@ fn a_class_has_room_for_its_cells_and_wastes_less_than_a_step() {
 }
 
 #[test]
-fn rooms_come_back_through_the_depot_and_none_is_taken_twice() {
-    let (depot, issuer, worker) = (empty_depot(), Shelf::new(), Shelf::new());
+fn rooms_come_back_through_the_global_cache_and_none_is_taken_twice() {
+    let (global_cache, issuer, worker) = (empty_global_cache(), ThreadCache::new(), ThreadCache::new());
     let mut known = HashSet::new();
     for _ in 0..10 {
-        let rooms = take(&issuer, &depot, 500);
+        let rooms = take(&issuer, &global_cache, 500);
         let addresses: HashSet<usize> = rooms.iter().map(|room| room.0.addr().get()).collect();
         assert_eq!(addresses.len(), 500, "no room is taken twice");
         known.extend(addresses);
-        rooms.into_iter().for_each(|room| worker.put(room, 1, &depot));
+        rooms.into_iter().for_each(|room| worker.put(room, 1, &global_cache));
     }
     assert!(known.len() < 700, "rooms are used again: {}", known.len());
-    let mut kept: Vec<Bare> = std::iter::from_fn(|| depot.take()).flatten().collect();
-    kept.extend([issuer, worker].iter().flat_map(|shelf| take(shelf, &depot, shelf.len.get())));
+    let mut kept: Vec<Bare> = std::iter::from_fn(|| global_cache.take()).flatten().collect();
+    kept.extend(
+        [issuer, worker]
+            .iter()
+            .flat_map(|thread_cache| take(thread_cache, &global_cache, thread_cache.len.get())),
+    );
     assert_eq!(kept.iter().map(|room| room.0).collect::<HashSet<_>>().len(), kept.len());
     free_all(kept);
 }
 
 #[test]
-fn the_depot_keeps_no_more_rooms_than_its_limit() {
-    let (depot, shelf) = (empty_depot(), Shelf::new());
+fn the_global_cache_keeps_no_more_rooms_than_its_limit() {
+    let (global_cache, thread_cache) = (empty_global_cache(), ThreadCache::new());
     let limit = chains_of(1) * CHAIN;
-    let rooms = take(&shelf, &depot, 2 * limit);
-    rooms.into_iter().for_each(|room| shelf.put(room, 1, &depot));
-    assert_eq!(depot.len(), chains_of(1));
-    assert!(limit * (layout_of(1).size() + ITS_OWN) <= DEPOT_BYTES);
-    assert!(shelf.len.get() <= SHELF);
-    let all = limit + shelf.len.get();
-    free_all(take(&shelf, &depot, all));
-    assert_eq!((shelf.len.get(), depot.len()), (0, 0));
+    let rooms = take(&thread_cache, &global_cache, 2 * limit);
+    rooms.into_iter().for_each(|room| thread_cache.put(room, 1, &global_cache));
+    assert_eq!(global_cache.len(), chains_of(1));
+    assert!(limit * (layout_of(1).size() + ITS_OWN) <= GLOBAL_CACHE_BYTES);
+    assert!(thread_cache.len.get() <= THREAD_CACHE_LEN);
+    let all = limit + thread_cache.len.get();
+    free_all(take(&thread_cache, &global_cache, all));
+    assert_eq!((thread_cache.len.get(), global_cache.len()), (0, 0));
 }
 
-/// The lock of the depot may be taken for ever: in a child that was forked while another thread had it.
+/// The lock of the global cache may be taken for ever: in a child that was forked while another thread had it.
 #[test]
-fn a_thread_does_not_wait_for_the_depot() {
-    let (depot, shelf) = (empty_depot(), Shelf::new());
-    let rooms = take(&shelf, &depot, 3 * SHELF);
-    rooms.into_iter().for_each(|room| shelf.put(room, 1, &depot));
-    assert!(depot.len() > 0);
-    depot.occupied(|| {
-        let own = shelf.len.get();
-        free_all(take(&shelf, &depot, own));
-        assert_eq!(shelf.take(&depot), None, "the caller turns to the allocator");
-        let rooms = take(&shelf, &depot, 2 * SHELF);
-        rooms.into_iter().for_each(|room| shelf.put(room, 1, &depot));
+fn a_thread_does_not_wait_for_the_global_cache() {
+    let (global_cache, thread_cache) = (empty_global_cache(), ThreadCache::new());
+    let rooms = take(&thread_cache, &global_cache, 3 * THREAD_CACHE_LEN);
+    rooms.into_iter().for_each(|room| thread_cache.put(room, 1, &global_cache));
+    assert!(global_cache.len() > 0);
+    global_cache.occupied(|| {
+        let own = thread_cache.len.get();
+        free_all(take(&thread_cache, &global_cache, own));
+        assert_eq!(thread_cache.take(&global_cache), None, "the caller turns to the allocator");
+        let rooms = take(&thread_cache, &global_cache, 2 * THREAD_CACHE_LEN);
+        rooms.into_iter().for_each(|room| thread_cache.put(room, 1, &global_cache));
     });
-    let all = shelf.len.get() + depot.len() * CHAIN;
-    free_all(take(&shelf, &depot, all));
+    let all = thread_cache.len.get() + global_cache.len() * CHAIN;
+    free_all(take(&thread_cache, &global_cache, all));
 }
 
 /// Cells of several sizes and alignments are made on some threads and freed on another, and the threads end.
@@ -122,7 +126,7 @@ fn the_content_of_a_room_stays_until_the_room_is_given_back() {
     pass(Aligned, |cell| cell.0);
 }
 
-/// spec: X2: thread-local destructors may use queues, even when the thread's shelves are gone.
+/// spec: X2: thread-local destructors may use queues, even when its caches are gone.
 #[test]
 fn a_thread_finds_rooms_until_its_last_destructor() {
     struct Late;

@@ -17,15 +17,15 @@ use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 
 /// See the module. `B` is a bundle.
 #[derive(Debug)]
-pub(crate) struct Depot<B> {
+pub(crate) struct GlobalCache<B> {
     bundles: CachePadded<Mutex<Vec<B>>>,
     /// The number of bundles.
     len: AtomicU64,
 }
 
-impl<B> Depot<B> {
-    /// Makes an empty depot from its empty parts. So a static depot can be made at compile time, and a model can make
-    /// its parts at run time.
+impl<B> GlobalCache<B> {
+    /// Makes an empty global cache from its empty parts. So a static global cache can be made at compile time, and a
+    /// model can make its parts at run time.
     pub(crate) const fn of(bundles: Mutex<Vec<B>>, len: AtomicU64) -> Self {
         Self { bundles: CachePadded::new(bundles), len }
     }
