@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 #[cfg(feature = "tracing")]
 use tracing::{Level, Span};
 
-use crate::policy::suspect::Found;
+use crate::policy::blocking_detector::Found;
 #[cfg(feature = "tracing")]
 use crate::policy::worker::Finding;
 

@@ -8,10 +8,10 @@
 
 use std::time::Duration;
 
+use super::blocking_detector::Facts;
 use super::deadlines::Deadlines;
 use super::rescue::{Call, MAYDAY_INITIAL, MAYDAY_INTERVAL};
 use super::room::{Claim, FAMINE, Line, TURN};
-use super::suspect::Facts;
 use super::time::Time;
 use super::watch::{Look, Outcome, Rules, Verdict, Watch};
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod attrs;
+pub(crate) mod blocking_detector;
 pub(crate) mod budget;
 pub(crate) mod concurrency;
 pub(crate) mod counters;
@@ -35,7 +36,6 @@ pub(crate) mod rescue;
 pub(crate) mod room;
 pub(crate) mod sampling;
 pub(crate) mod stall;
-pub(crate) mod suspect;
 pub(crate) mod threads;
 pub(crate) mod ticks;
 pub(crate) mod time;

@@ -13,9 +13,9 @@
 
 use std::time::Duration;
 
+use super::blocking_detector::{Criteria, Facts, Findings, Found, Suspects};
 use super::idle_set::WorkerId;
 use super::pace::Pace;
-use super::suspect::{Facts, Findings, Found, Scrutiny, Suspects};
 use super::time::Time;
 use super::watchdog::Watchdog;
 use super::worker::WorkerState;
@@ -185,12 +185,12 @@ impl Watch {
 
     fn inspect(&mut self, look: &Look, rules: Rules, facts: &mut impl Facts, now: Time) -> Findings {
         let counts = look.cpus.is_some() && look.pending;
-        let scrutiny = Scrutiny {
+        let criteria = Criteria {
             sleepers: counts && rules.sleepers,
             hogs: rules.hogs.filter(|_| counts && look.per_cpu),
             cpus: look.cpus.unwrap_or(1),
         };
-        self.suspects.look(&look.workers, (scrutiny, look.pace), facts, now)
+        self.suspects.look(&look.workers, (criteria, look.pace), facts, now)
     }
 
     fn next_period(&self, look: &Look, rules: Rules, findings: &Findings) -> Duration {

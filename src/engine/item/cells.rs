@@ -8,9 +8,9 @@
 //! A room is only memory. It belongs to no queue and no executor, and its content is gone before it is given back. So
 //! any thread of the process may use it next. All rooms of a class have the same layout.
 //!
-//! The memory that is kept has a bound. A thread keeps at most [`THREAD_CACHE_LEN`] rooms of each class, or 126 KiB of all
-//! classes, and frees them when it ends. The global caches keep at most [`GLOBAL_CACHE_BYTES`] of each class, or 7 MiB.
-//! The thread caches themselves take 7 KiB for each thread.
+//! The memory that is kept has a bound. A thread keeps at most [`THREAD_CACHE_LEN`] rooms of each class, or 126 KiB of
+//! all classes, and frees them when it ends. The global caches keep at most [`GLOBAL_CACHE_BYTES`] of each class, or
+//! 7 MiB. The thread caches themselves take 7 KiB for each thread.
 //!
 //! `--cfg cmwq_uncached` leaves all of this out, so that a sanitizer notices the use of a cell that was freed.
 #![allow(unsafe_code, reason = "memory is taken from, and given back to, the allocator")]

@@ -1,4 +1,5 @@
-//! The manager's view of the workers of watched pools: facts for [`policy::suspect`](crate::policy::suspect).
+//! The manager's view of the workers of watched pools: facts for
+//! [`policy::blocking_detector`](crate::policy::blocking_detector).
 //!
 //! The manager's thread owns the detector. For a worker it opens an *eye*, a descriptor through which the thread's
 //! state is read, and a *ring*, to which the system's scheduler writes. Both are opened when they are first needed
@@ -15,9 +16,9 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::policy::blocking_detector::Facts;
 use crate::policy::detection::Detection;
 use crate::policy::idle_set::WorkerId;
-use crate::policy::suspect::Facts;
 use crate::policy::watch::{LONGEST, PERIOD, SHORTEST};
 use crate::policy::worker::{Phase, WorkerState};
 use crate::sys::affinity;

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::policy::blocking_detector::Found;
 use crate::policy::offenders::is_told;
-use crate::policy::suspect::Found;
 use crate::policy::worker::Finding;
 use crate::sys::sync::Mutex;
 

@@ -11,7 +11,7 @@
 //! | `users` | how a pool without users is closed, and opened again |
 //! | `class` | the unbound pools of one set of attributes, one for each pod |
 //! | `pools` | the register of an executor's pools and classes |
-//! | `scrutiny` | what the manager sees of a watched pool, and carries out there |
+//! | `detection` | what the manager sees of a watched pool, and carries out there |
 //! | `room` | what a pool does without when there are as many threads as may be |
 //! | `distress`, `calls` | how rescuers get the work of a pool that can have no worker |
 //! | `abandon` | a pool that runs nothing any more, because its executor was shut down |
@@ -27,11 +27,11 @@ pub(crate) mod abandon;
 pub(crate) mod binding;
 pub(crate) mod calls;
 pub(crate) mod class;
+pub(crate) mod detection;
 pub(crate) mod distress;
 pub(crate) mod placing;
 pub(crate) mod pools;
 pub(crate) mod room;
-pub(crate) mod scrutiny;
 pub(crate) mod sharing;
 pub(crate) mod spec;
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub(crate) trait Facts {
 
 /// What a look searches for in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scrutiny {
+pub(crate) struct Criteria {
     /// Workers that sleep without a guard.
     pub(crate) sleepers: bool,
     /// Workers that use this much CPU time without a break.
@@ -107,12 +107,12 @@ impl Suspects {
     pub(crate) fn look(
         &mut self,
         workers: &[(WorkerId, WorkerState)],
-        (scrutiny, pace): (Scrutiny, Pace),
+        (criteria, pace): (Criteria, Pace),
         facts: &mut impl Facts,
         now: Time,
     ) -> Findings {
         let known = std::mem::take(&mut self.sightings);
-        let mut look = Look::new(pace, workers, scrutiny, now);
+        let mut look = Look::new(pace, workers, criteria, now);
         for (worker, word) in workers.iter().copied() {
             let before = known.binary_search_by_key(&worker, |known| known.worker).ok().map(|at| known[at]);
             let same_item = before.is_some_and(|before| before.word.sequence() == word.sequence());
@@ -140,7 +140,7 @@ impl Suspects {
 struct Look {
     findings: Findings,
     pace: Pace,
-    scrutiny: Scrutiny,
+    criteria: Criteria,
     now: Time,
     /// How many workers are out because they sleep.
     asleep: usize,
@@ -149,10 +149,10 @@ struct Look {
 }
 
 impl Look {
-    fn new(pace: Pace, workers: &[(WorkerId, WorkerState)], scrutiny: Scrutiny, now: Time) -> Self {
+    fn new(pace: Pace, workers: &[(WorkerId, WorkerState)], criteria: Criteria, now: Time) -> Self {
         let out = |phase| workers.iter().filter(|(_, word)| word.phase() == phase).count();
         let (asleep, hogs) = (out(Phase::Asleep), out(Phase::Hog));
-        Self { findings: Findings::default(), pace, scrutiny, now, asleep, hogs }
+        Self { findings: Findings::default(), pace, criteria, now, asleep, hogs }
     }
 
     fn worker(&mut self, sighting: &mut Sighting, facts: &mut impl Facts) {
@@ -168,8 +168,8 @@ impl Look {
     }
 
     fn running(&mut self, sighting: &mut Sighting, facts: &mut impl Facts) {
-        let sleeps = if self.scrutiny.sleepers { facts.sleeps(sighting.worker) } else { Some(false) };
-        let asks_clock = self.scrutiny.hogs.is_some() || sleeps.is_none();
+        let sleeps = if self.criteria.sleepers { facts.sleeps(sighting.worker) } else { Some(false) };
+        let asks_clock = self.criteria.hogs.is_some() || sleeps.is_none();
         let cpu_time = if asks_clock { facts.cpu_time(sighting.worker) } else { None };
         let clock = cpu_time.map(|time| Clock::read(sighting.clock, time, self.now));
         let still_since = clock.filter(|_| sleeps.is_none()).map(|clock| clock.still_since);
@@ -184,13 +184,13 @@ impl Look {
         }
         let was_known = sighting.clock.is_some();
         sighting.clock = clock;
-        if let (Some(threshold), true) = (self.scrutiny.hogs, was_known) {
+        if let (Some(threshold), true) = (self.criteria.hogs, was_known) {
             self.hog(sighting, threshold, facts);
         }
     }
 
     fn sleeper(&mut self, sighting: &Sighting) {
-        let at = self.pace.next(Why::Asleep, self.asleep, self.scrutiny.cpus);
+        let at = self.pace.next(Why::Asleep, self.asleep, self.criteria.cpus);
         if at > self.now {
             return self.come_back(at);
         }
@@ -215,7 +215,7 @@ impl Look {
             (clock.base, clock.sleeps) = (clock.last, sleeps);
             return;
         }
-        let at = self.pace.next(Why::Hog, self.hogs, self.scrutiny.cpus);
+        let at = self.pace.next(Why::Hog, self.hogs, self.criteria.cpus);
         if at > self.now {
             return self.come_back(at);
         }

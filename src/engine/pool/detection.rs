@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::policy::blocking_detector::Found;
 use crate::policy::pace::Pace;
-use crate::policy::suspect::Found;
 use crate::policy::time::Time;
 use crate::policy::watch::Look;
 

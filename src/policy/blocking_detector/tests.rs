@@ -8,7 +8,7 @@ fn running() -> WorkerState {
     WorkerState::new(Phase::Between).begin_item(Phase::Running)
 }
 
-const BOTH: Scrutiny = Scrutiny { sleepers: true, hogs: Some(Duration::from_millis(10)), cpus: 1 };
+const BOTH: Criteria = Criteria { sleepers: true, hogs: Some(Duration::from_millis(10)), cpus: 1 };
 
 /// Threads with scripted facts, by worker: whether it sleeps, its CPU time, its sleeps so far.
 #[derive(Default)]
@@ -51,11 +51,11 @@ impl Facts for Threads {
 fn look(
     suspects: &mut Suspects,
     workers: &mut [(WorkerId, WorkerState)],
-    scrutiny: Scrutiny,
+    criteria: Criteria,
     threads: &mut Threads,
     now: Time,
 ) -> (Vec<(WorkerId, Finding)>, Option<Time>) {
-    let findings = suspects.look(workers, (scrutiny, threads.pace), threads, now);
+    let findings = suspects.look(workers, (criteria, threads.pace), threads, now);
     threads.pace = findings.pace;
     for found in &findings.found {
         let (_, word) = workers.iter_mut().find(|(id, _)| *id == found.worker).unwrap();
@@ -102,7 +102,7 @@ fn where_the_state_is_unknown_a_thread_without_progress_sleeps() {
     let mut threads = Threads::of(&[true, true]);
     threads.sleeps = vec![None; 2];
     let mut suspects = Suspects::default();
-    let two = Scrutiny { cpus: 2, ..BOTH };
+    let two = Criteria { cpus: 2, ..BOTH };
     for now in [0, 1000, 2000] {
         threads.cpu_micros[1] = Some(now);
         let (found, next) = look(&mut suspects, &mut workers, two, &mut threads, at(now));
@@ -200,7 +200,7 @@ fn a_worker_that_may_block_is_given_a_millisecond() {
     let mut workers = [(0, running().enter_may_block())];
     let mut threads = Threads::of(&[true]);
     let mut suspects = Suspects::default();
-    let off = Scrutiny { sleepers: false, hogs: None, cpus: 1 };
+    let off = Criteria { sleepers: false, hogs: None, cpus: 1 };
     assert_eq!(look(&mut suspects, &mut workers, off, &mut threads, at(0)), (vec![], Some(at(1000))));
     // Another guard of the same item.
     workers[0].1 = workers[0].1.leave_may_block().0.enter_may_block();
@@ -215,7 +215,7 @@ fn of_many_sleepers_as_many_as_cpus_are_taken_out_at_once() {
     let mut workers: Vec<_> = (0..50).map(|id| (id, running())).collect();
     let mut threads = Threads::of(&[true; 50]);
     let mut suspects = Suspects::default();
-    let two = Scrutiny { cpus: 2, ..BOTH };
+    let two = Criteria { cpus: 2, ..BOTH };
     let (found, next) = look(&mut suspects, &mut workers, two, &mut threads, at(0));
     assert_eq!(found, [(0, Finding::Asleep), (1, Finding::Asleep)]);
     assert_eq!(next, Some(at(200)));
