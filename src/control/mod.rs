@@ -98,10 +98,10 @@
 
 mod attribute;
 mod client;
-mod desk;
 mod error;
 mod path;
 mod protocol;
+mod request_handler;
 mod server;
 mod session;
 mod values;
@@ -126,7 +126,7 @@ pub fn fuzz(executor: &crate::executor::Executor, bytes: &[u8], pieces: &[u8]) {
     use crate::policy::time::Time;
     use crate::sys::socket::Interest;
 
-    let (desk, now) = (desk::Desk::new(executor), Time::default());
+    let (request_handler, now) = (request_handler::RequestHandler::new(executor), Time::default());
     let (mut session, mut rest) = (session::Session::new(now), bytes);
     let mut pieces = pieces.iter().map(|piece| usize::from(*piece) * 7 + 1).cycle();
     let mut answered = 0;
@@ -139,7 +139,7 @@ pub fn fuzz(executor: &crate::executor::Executor, bytes: &[u8], pieces: &[u8]) {
         }
         session.advance(now, |line| {
             answered += 1;
-            desk.answer(line)
+            request_handler.answer(line)
         });
         let unsent = session.unsent();
         if !unsent.is_empty() {

@@ -21,10 +21,10 @@ use crate::sys::fork::Origin;
 use crate::sys::socket::{self, Interest};
 use crate::sys::{affinity, clock, thread};
 
-use super::desk::Desk;
 use super::error::ServeError;
 use super::path::Place;
 use super::protocol::{ErrorKind, RequestError};
+use super::request_handler::RequestHandler;
 use super::session::Session;
 
 /// How many connections are served at once. A further one gets an error and is closed.
@@ -123,8 +123,9 @@ impl Server {
         let (place, listener) = take()?;
         let made = UnixStream::pair().and_then(|(stop, stopped)| {
             stopped.set_nonblocking(true)?;
-            let desk = Desk::new(executor);
-            let service = Service { listener, stopped, desk, connections: Vec::new(), short_until: None };
+            let request_handler = RequestHandler::new(executor);
+            let service =
+                Service { listener, stopped, request_handler, connections: Vec::new(), short_until: None };
             let thread = thread::spawn(name, None, move || {
                 // A failure is ignored. The thread inherits the CPUs of the thread that starts it, which may be a
                 // worker; it should have those of the manager.
@@ -185,7 +186,7 @@ impl fmt::Debug for Server {
 struct Service {
     listener: UnixListener,
     stopped: UnixStream,
-    desk: Desk,
+    request_handler: RequestHandler,
     connections: Vec<Connection>,
     /// No connection can be accepted before this time.
     short_until: Option<Time>,
@@ -225,10 +226,10 @@ impl Service {
             if ready.stopped {
                 return;
             }
-            let (now, desk) = (clock::now(), &self.desk);
+            let (now, request_handler) = (clock::now(), &self.request_handler);
             let mut ready_ones = ready.connections.into_iter();
             self.connections.retain_mut(|connection| {
-                !ready_ones.next().unwrap_or(false) || connection.go_on(desk, now).is_ok()
+                !ready_ones.next().unwrap_or(false) || connection.go_on(request_handler, now).is_ok()
             });
             if ready.listener {
                 self.accept(now);
@@ -327,7 +328,7 @@ fn refusal(user: u32, own: u32) -> Option<RequestError> {
 
 impl Connection {
     /// Reads, answers and writes, each once at most, so that all connections get their turn.
-    fn go_on(&mut self, desk: &Desk, now: Time) -> io::Result<()> {
+    fn go_on(&mut self, request_handler: &RequestHandler, now: Time) -> io::Result<()> {
         let Self { stream, session } = self;
         if session.interest() == Some(Interest::Read) {
             let mut chunk = [0; CHUNK];
@@ -338,7 +339,7 @@ impl Connection {
                 None => {}
             }
         }
-        session.advance(now, |line| desk.answer(line));
+        session.advance(now, |line| request_handler.answer(line));
         if !session.unsent().is_empty() {
             if let Some(sent) = passing(socket::send(stream, session.unsent()))? {
                 session.sent(sent, clock::now());

@@ -26,12 +26,12 @@ const LISTED: usize = 20;
 
 /// See the module.
 #[derive(Clone)]
-pub(super) struct Desk {
+pub(super) struct RequestHandler {
     executor: Weak<ExecutorInner>,
     hello: Hello,
 }
 
-impl Desk {
+impl RequestHandler {
     pub(super) fn new(executor: &Executor) -> Self {
         let program = std::env::current_exe().ok();
         let program = program.as_deref().and_then(std::path::Path::file_name);
