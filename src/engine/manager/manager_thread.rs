@@ -94,7 +94,7 @@ pub(super) struct ManagerThread {
     /// Requests that were taken from the inbox and not yet handled.
     pub(super) requests: VecDeque<Request>,
     /// The job that the manager is doing now.
-    pub(super) in_hand: Option<Job>,
+    pub(super) current_job: Option<Job>,
     /// Requests and timers that a panic interrupted, until they are tried again.
     pub(super) put_off: Deadlines<Job>,
     /// Declared last, so dropped last: until then the thread counts as a manager's.
@@ -113,7 +113,7 @@ impl ManagerThread {
             detector: Detector::new(&core.settings),
             lookout: Lookout::new(),
             requests: VecDeque::new(),
-            in_hand: None,
+            current_job: None,
             put_off: Deadlines::new(),
             managing,
         }
@@ -165,28 +165,28 @@ impl ManagerThread {
         true
     }
 
-    /// Does one job. It stays in `in_hand` until it is done, so that a panic does not lose it.
+    /// Does one job. It stays in `current_job` until it is done, so that a panic does not lose it.
     fn take_up(&mut self, upkeep: &Arc<Upkeep>, job: Job, now: Time) {
         match job {
             Job::Request(request) => {
-                self.in_hand = Some(Job::Request(request.clone()));
+                self.current_job = Some(Job::Request(request.clone()));
                 self.handle.strike(Point::Request);
                 self.see_to(upkeep, request, now);
             }
             Job::Duty(duty) => {
-                self.in_hand = Some(Job::Duty(duty.again(now)));
+                self.current_job = Some(Job::Duty(duty.again(now)));
                 self.handle.strike(Point::Duty);
                 self.perform(upkeep, duty, now);
             }
             Job::Timer(..) => {
-                let job = self.in_hand.insert(job);
+                let job = self.current_job.insert(job);
                 self.handle.strike(Point::Timer);
                 if let Job::Timer(name, timer) = job {
                     Timer::fire_from(timer, name);
                 }
             }
         }
-        self.in_hand = None;
+        self.current_job = None;
     }
 
     fn see_to(&mut self, upkeep: &Arc<Upkeep>, request: Request, now: Time) {

@@ -3,7 +3,7 @@
 //! User code cannot end it: see [`user_code`](super::super::user_code). If code of this crate panics on the manager's
 //! thread, the manager begins again there. It keeps its schedule and the requests that it has taken. It reads again
 //! what it knows of the machine and of its workers' threads, and checks the work of all pools. The job that it was
-//! doing is put off for a second, and other work goes on before it. A timer stays in hand until its item is queued.
+//! doing is put off for a second, and other work goes on before it. A timer stays the current job until its item is queued.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -74,7 +74,7 @@ impl ManagerThread {
 
     /// Puts off the job that the manager was doing when it panicked, until `at`.
     fn put_off(&mut self, at: Time) {
-        match self.in_hand.take() {
+        match self.current_job.take() {
             None | Some(Job::Timer(_, None)) => {}
             Some(Job::Duty(duty)) => {
                 let begun = if let Duty::Create(pool) = &duty { pool.upgrade() } else { None };
@@ -111,6 +111,6 @@ impl ManagerThread {
     /// Takes the next job that is not done, whether it has begun or not.
     fn next_left(&mut self) -> Option<Job> {
         let put_off = || self.put_off.take_due(Time::NEVER).map(|(_, job)| job);
-        self.in_hand.take().or_else(put_off).or_else(|| self.requests.pop_front().map(Job::Request))
+        self.current_job.take().or_else(put_off).or_else(|| self.requests.pop_front().map(Job::Request))
     }
 }

@@ -32,12 +32,12 @@ impl Run {
         Self(pool.spec.is_bh().then(|| Budget::begin(clock::now(), pool.pending())))
     }
 
-    /// Notes that an item has ended. If the run is over, yields the CPU and begins a new run. `in_hand` returns
+    /// Notes that an item has ended. If the run is over, yields the CPU and begins a new run. `has_next` returns
     /// whether the worker has the next item already.
     #[inline]
-    fn item_ended(&mut self, pool: &Pool, in_hand: impl FnOnce() -> bool) {
+    fn item_ended(&mut self, pool: &Pool, has_next: impl FnOnce() -> bool) {
         if let Some(budget) = &mut self.0 {
-            match budget.item_ended(clock::now(), pool.pending() + usize::from(in_hand())) {
+            match budget.item_ended(clock::now(), pool.pending() + usize::from(has_next())) {
                 Pace::GoOn(rest) => *budget = rest,
                 Pace::Yield => {
                     thread::yield_now();
@@ -123,7 +123,7 @@ impl WorkerThread {
         let mut woken_just_now = true;
         let mut run = Run::begin(&self.pool);
         loop {
-            let entry = self.in_hand.take().or_else(|| self.pool.pop());
+            let entry = self.next_entry.take().or_else(|| self.pool.pop());
             let Some(entry) = entry.or_else(|| self.pool.take_elsewhere(errand)) else {
                 self.pool.end_errand(errand);
                 return End::Rests { counted: self.pool.running.between_items(false) != Next::Shed };
@@ -136,7 +136,7 @@ impl WorkerThread {
                 self.pool.look();
             }
             self.execute(entry);
-            run.item_ended(&self.pool, || self.has_in_hand());
+            run.item_ended(&self.pool, || self.has_next());
             let end = if self.pool.running.load().too_many_running()
                 && self.is_the_one_to_shed()
                 && self.pool.running.between_items(true) == Next::Shed
@@ -147,7 +147,7 @@ impl WorkerThread {
             } else {
                 continue;
             };
-            if let Some(entry) = self.in_hand.take() {
+            if let Some(entry) = self.next_entry.take() {
                 route::put_back(entry);
             }
             return end;

@@ -51,7 +51,7 @@ pub(crate) struct WorkerThread {
     /// The item that is being executed, until its entry is completed.
     pub(super) current: Cell<Option<Current>>,
     /// The entry that got its slot from the last completion, if no other entry comes before it.
-    pub(super) in_hand: Cell<Option<Entry>>,
+    pub(super) next_entry: Cell<Option<Entry>>,
     pub(super) meter: Meter,
     /// Whether the worker was brought home to its pod since the last item.
     pub(super) repatriated: Cell<bool>,
@@ -125,7 +125,7 @@ impl WorkerThread {
             guards: Cell::new(0),
             weak_guards: Cell::new(0),
             current: Cell::new(None),
-            in_hand: Cell::new(None),
+            next_entry: Cell::new(None),
             meter,
             repatriated: Cell::new(false),
             rescuer,
@@ -150,10 +150,10 @@ impl WorkerThread {
         entry.execute(unsafe { ByWorker::new(self) });
     }
 
-    pub(super) fn has_in_hand(&self) -> bool {
-        let entry = self.in_hand.take();
+    pub(super) fn has_next(&self) -> bool {
+        let entry = self.next_entry.take();
         let has = entry.is_some();
-        self.in_hand.set(entry);
+        self.next_entry.set(entry);
         has
     }
 
@@ -320,7 +320,7 @@ impl WorkerThread {
                     shard::with_shard(shard, |shard| shard.came_late(&self.pool));
                 }
             } else {
-                self.in_hand.set(Some(next));
+                self.next_entry.set(Some(next));
             }
         }
     }
