@@ -3,7 +3,8 @@
 //! User code cannot end it: see [`user_code`](super::super::user_code). If code of this crate panics on the manager's
 //! thread, the manager begins again there. It keeps its schedule and the requests that it has taken. It reads again
 //! what it knows of the machine and of its workers' threads, and checks the work of all pools. The job that it was
-//! doing is put off for a second, and other work goes on before it. A timer stays the current job until its item is queued.
+//! doing is put off for a second, and other work goes on before it. A timer stays the current job until its item is
+//! queued.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
