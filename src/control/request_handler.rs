@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use serde::Serialize;
 
 use crate::engine::executor::inner::ExecutorInner;
-use crate::engine::queue::register::Pin;
+use crate::engine::queue::register::QueueRef;
 use crate::engine::queue::workqueue::Queue;
 use crate::executor::Executor;
 use crate::observe::{Monitor, Snapshot};
@@ -83,7 +83,7 @@ impl RequestHandler {
     }
 
     /// Returns the queue of this name, or of this name and number.
-    fn queue(&self, wanted: &str) -> Result<Pin, RequestError> {
+    fn queue(&self, wanted: &str) -> Result<QueueRef, RequestError> {
         let executor = self.executor()?;
         let queues = &executor.queues;
         let mut found = queues.find(|_, queue| queue.name() == wanted);

@@ -114,8 +114,8 @@ impl Monitor {
         if executor.core.origin.is_forked() {
             return MonitorReport::new(Vec::new());
         }
-        let pins = executor.queues.pins();
-        let shown = pins.iter().filter(|queue| (self.shows)(queue.name()));
+        let refs = executor.queues.refs();
+        let shown = refs.iter().filter(|queue| (self.shows)(queue.name()));
         MonitorReport::new(shown.map(|queue| take::row(queue)).collect())
     }
 }

@@ -38,8 +38,8 @@ impl Snapshot {
         let Some(defaults) = executor.defaults() else { return snapshot };
         snapshot.scopes = scopes(&executor.topology, &executor.cpus, defaults.scope);
         snapshot.unbound_cpus = defaults.cpus;
-        let pins = executor.queues.pins();
-        let queues: Vec<_> = pins.iter().map(|queue| Seen::of(queue)).collect();
+        let refs = executor.queues.refs();
+        let queues: Vec<_> = refs.iter().map(|queue| Seen::of(queue)).collect();
         let pools = Pools::of(&executor.upkeep, &queues);
         let ids = pools.ids();
         snapshot.pools = pools.snapshots();

@@ -29,7 +29,7 @@
 //! only if [no flush waits](FlushCell::with_awaited).
 //!
 //! **Lifetime.** An item that has given its slot up does not keep its queue in place. A count does. The flush takes a
-//! hold of the queue for it before it turns the first limiter, and the thread that ends the count gives that hold up.
+//! reference to the queue for it before it turns the first limiter, and the thread that ends the count gives it up.
 //! The count does not end before every counted item has reported. So an item may use the queue until it has reported.
 //!
 //! **Order.** Reports release, and the thread that ends the count acquires them. A limiter is read with acquire. All
@@ -93,7 +93,7 @@ pub(crate) struct Rest<E> {
     pub(crate) started: Vec<E>,
     /// More items can be listed. The caller starts those above, and then calls [`FlushCell::list_more`].
     pub(crate) lists_more: bool,
-    /// A count is over: the caller gives up the hold of the queue that belongs to the count.
+    /// A count is over: the caller gives up the reference to the queue that belongs to the count.
     pub(crate) ends_count: bool,
 }
 
@@ -103,12 +103,12 @@ impl<E> FlushCell<E> {
         Self { unreported: Unreported(AtomicI64::new(0)), state: Mutex::ranked(Rank::Flushes, state) }
     }
 
-    /// Begins a flush. Returns `None` if it is over at once. Calls `hold` before a count begins, which takes the hold
-    /// of the queue.
+    /// Begins a flush. Returns `None` if it is over at once. Calls `reference` before a count begins, which takes
+    /// the count's reference to the queue.
     pub(crate) fn begin<'g>(
         &self,
         limiters: impl Iterator<Item = &'g LimiterCell> + Clone,
-        hold: impl FnOnce(),
+        reference: impl FnOnce(),
     ) -> (Option<Flush>, Rest<E>) {
         let mut state = self.state.lock();
         let with_ticket = state.flushes.with_ticket();
@@ -119,7 +119,7 @@ impl<E> FlushCell<E> {
         let number = state.flushes.begin(finds_more);
         let mut rest = Rest::new();
         if finds_more {
-            hold();
+            reference();
             let found: Found = limiters.clone().map(LimiterCell::begin_flush).sum();
             state.flushes.found_coming(found.coming);
             let counted = (found.in_flight - with_ticket) as i64;

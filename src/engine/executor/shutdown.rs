@@ -13,7 +13,7 @@ use crate::engine::item::entry::Entry;
 use crate::engine::item::waits;
 use crate::engine::queue::admission::complete;
 use crate::engine::queue::drain::wait_until_empty;
-use crate::engine::queue::register::Pin;
+use crate::engine::queue::register::QueueRef;
 use crate::engine::queue::route;
 use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::ShutdownError;
@@ -57,21 +57,21 @@ impl ExecutorInner {
         if !self.queues.advance(Stage::Finishing) {
             return Ok(Remains { queues: Vec::new(), threads: 0 });
         }
-        let (mut queues, mut known) = self.queues.pins_after(0);
+        let (mut queues, mut known) = self.queues.refs_after(0);
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers(&queues);
         // The checks above have passed, so this fails only if the time runs out.
         while wait_until_empty(&queues, until).is_ok() {
             // An item may have made a queue before it ended: a system queue, which it was the first to use.
             let before = known;
-            known = self.pin_later(&mut queues, known);
+            known = self.ref_later(&mut queues, known);
             if known == before {
                 break;
             }
         }
         self.queues.advance(Stage::Shut);
         // No queue enters any more, so these are all.
-        self.pin_later(&mut queues, known);
+        self.ref_later(&mut queues, known);
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers(&queues);
         self.give_up(&queues);
@@ -91,13 +91,13 @@ impl ExecutorInner {
     }
 
     /// Adds the queues that have entered since the one with the number `known`. Returns the number of the last one.
-    fn pin_later(&self, queues: &mut Vec<Pin>, known: u64) -> u64 {
-        let (later, last) = self.queues.pins_after(known);
+    fn ref_later(&self, queues: &mut Vec<QueueRef>, known: u64) -> u64 {
+        let (later, last) = self.queues.refs_after(known);
         queues.extend(later);
         last
     }
 
-    fn cancel_timers(&self, queues: &[Pin]) {
+    fn cancel_timers(&self, queues: &[QueueRef]) {
         for (name, timer) in self.upkeep.timers.take_all() {
             timer.cancel(&name);
         }
@@ -106,7 +106,7 @@ impl ExecutorInner {
 
     /// Gives up the items that have not begun, and markers. All submissions are refused by now.
     #[cold]
-    fn give_up(&self, queues: &[Pin]) {
+    fn give_up(&self, queues: &[QueueRef]) {
         // All pools are abandoned before any entry is given up: entries that a marker releases go to another pool.
         // And pools come before waiting lists: while the intake is shut, an item that is listed late goes to a pool at
         // once, and counts as active until it is given up there. There may be so many of them that the limiter can

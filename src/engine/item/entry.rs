@@ -89,8 +89,8 @@ impl<'worker> ByWorker<'worker> {
 ///
 /// An entry owns its share of the item (a reference of a reusable one, the entry bit of a one-shot), and counts as
 /// in flight in its shard's limiter, which keeps the shard and the queue in memory. It is never dropped, but executed
-/// or completed. A marker (see `queue::route`) is an entry without an item; it counts in no limiter, and has a pin of
-/// the queue.
+/// or completed. A marker (see `queue::route`) is an entry without an item; it counts in no limiter, and has a
+/// reference to the queue.
 #[derive(Debug)]
 pub(crate) struct Entry {
     item: NonNull<Header>,

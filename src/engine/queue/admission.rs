@@ -257,8 +257,8 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
         Slot::Handed => Some(limiter.next_active()),
         Slot::Free => None,
         Slot::Last => {
-            // SAFETY: the limiter is closed, and its last entry gives up its hold.
-            unsafe { Queue::let_go(queue) };
+            // SAFETY: the limiter is closed, and its last entry gives up its reference.
+            unsafe { Queue::release(queue) };
             None
         }
     };
@@ -305,14 +305,14 @@ unsafe fn leave_with_ticket(
     leave: impl FnOnce(&LimiterCell) -> Left,
 ) -> Slot {
     // SAFETY: the item keeps the queue in memory until it has left the limiter. The lock is released after that; until
-    // then the hold that is taken here keeps the queue.
-    let queue = unsafe { queue.as_ref() }.held();
-    // SAFETY: the hold keeps the queue.
+    // then the reference that is taken here keeps the queue.
+    let queue = unsafe { queue.as_ref() }.count_reference();
+    // SAFETY: the reference keeps the queue.
     let (left, rest) = unsafe { queue.as_ref() }.flush.complete(ticket, || leave(limiter));
     debug_assert!(!rest.ends_count, "an item with a ticket is not counted");
     rest.wake();
-    // SAFETY: this gives up the hold from above.
-    unsafe { Queue::let_go(queue) };
+    // SAFETY: this gives up the reference from above.
+    unsafe { Queue::release(queue) };
     left.slot
 }
 
@@ -323,22 +323,22 @@ unsafe fn leave_with_ticket(
 /// To be called once for each counted item.
 #[cold]
 unsafe fn report(queue: NonNull<Queue>) {
-    // SAFETY: the count cannot end without this report, and has a hold of the queue. The queue may be freed before
+    // SAFETY: the count cannot end without this report, and has a reference to the queue. The queue may be freed before
     // the call returns; but the call refers to one atomic word only.
     if unsafe { queue.as_ref() }.flush.unreported.report() {
         // SAFETY: only this thread ends the count.
         let rest = unsafe { queue.as_ref().flush.end_count(queue.as_ref().limiter_cells()) };
-        // SAFETY: the hold of the count keeps the queue in memory.
+        // SAFETY: the reference of the count keeps the queue in memory.
         unsafe { settle(queue, rest) };
     }
 }
 
 /// Finishes a step of the flushes, without their lock: wakes threads, starts entries, lists more of them, and gives
-/// up the hold of a count that is over.
+/// up the reference of a count that is over.
 ///
 /// # Safety
 ///
-/// The caller keeps the queue in memory, or the hold of the count that ends here does.
+/// The caller keeps the queue in memory, or the reference of the count that ends here does.
 pub(super) unsafe fn settle(queue: NonNull<Queue>, mut rest: Rest<Entry>) {
     let ends_count = rest.ends_count;
     loop {
@@ -356,7 +356,7 @@ pub(super) unsafe fn settle(queue: NonNull<Queue>, mut rest: Rest<Entry>) {
         rest = queue.flush.list_more(queue.limiter_cells(), list);
     }
     if ends_count {
-        // SAFETY: this gives up the hold of the count, which ends once.
-        unsafe { Queue::let_go(queue) };
+        // SAFETY: this gives up the reference of the count, which ends once.
+        unsafe { Queue::release(queue) };
     }
 }

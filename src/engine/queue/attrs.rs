@@ -111,7 +111,7 @@ impl ExecutorInner {
             return Err(QueueError::ShutDown);
         }
         change(&mut self.defaults.lock());
-        self.queues.pins().iter().for_each(|queue| queue.resolve_again());
+        self.queues.refs().iter().for_each(|queue| queue.resolve_again());
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use crate::engine::user_code::destroy;
 use crate::engine::worker::worker_thread;
 
 use super::admission::Pass;
-use super::register::Pin;
+use super::register::QueueRef;
 use super::shard::Limiter;
 use super::workqueue::Queue;
 
@@ -214,7 +214,7 @@ impl AsRef<Self> for Queue {
     }
 }
 
-impl AsRef<Queue> for Pin {
+impl AsRef<Queue> for QueueRef {
     fn as_ref(&self) -> &Queue {
         self
     }

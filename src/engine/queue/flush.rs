@@ -37,7 +37,7 @@ impl Queue {
         waits::check_origin(self.executor.origin)?;
         waits::check_queue(self)?;
         waits::check_rescuers(self);
-        let (flush, rest) = self.flush.begin(self.limiter_cells(), || _ = self.held());
+        let (flush, rest) = self.flush.begin(self.limiter_cells(), || _ = self.count_reference());
         // SAFETY: the caller keeps the queue in memory.
         unsafe { settle(self.this(), rest) };
         let Some(flush) = flush else { return Ok(()) };

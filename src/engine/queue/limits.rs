@@ -37,7 +37,7 @@ impl Queue {
     }
 
     /// Changes the queue's requested settings, or takes over a change of its executor. Tells the limiters, and starts
-    /// the items that may start now. The caller keeps the queue alive, by a handle or a pin.
+    /// the items that may start now. The caller keeps the queue alive, by a handle or a reference.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut RequestedSettings) -> R) -> R {
         let mut making = self.making.lock();
         let result = change(&mut making.requested);
@@ -164,7 +164,7 @@ impl ExecutorInner {
     pub(crate) fn freeze(&self, frozen: bool) {
         if !self.origin.is_forked() && self.queues.freeze(frozen) {
             self.queues
-                .pins()
+                .refs()
                 .iter()
                 .filter(|queue| queue.spec.freezable)
                 .for_each(|queue| queue.change(|_| ()));

@@ -1,8 +1,8 @@
 //! The register of an executor's queues, for operations on all of them.
 //!
 //! Entering and leaving take O(log n) time. Under the register's lock, no thread is woken and no user code runs. A
-//! thread that acts on queues takes *pins* of them, which keep them in memory like a handle or an entry, and releases
-//! the lock.
+//! thread that acts on queues takes *references* to them, which keep them in memory like a handle or an entry, and
+//! releases the lock.
 #![allow(
     unsafe_code,
     reason = "the register knows queues by their addresses, and they leave it before they are freed"
@@ -40,7 +40,7 @@ unsafe impl Send for Known {}
 
 /// Keeps a queue in memory, for a thread that has neither a handle nor an entry of it.
 #[derive(Debug)]
-pub(crate) struct Pin(NonNull<Queue>);
+pub(crate) struct QueueRef(NonNull<Queue>);
 
 impl Register {
     pub(crate) fn new() -> Self {
@@ -48,7 +48,7 @@ impl Register {
         Self(Mutex::new(state))
     }
 
-    /// Enters a new queue, which other threads may pin from now on. Before that, calls `note` with the queue's
+    /// Enters a new queue, which other threads may refer to from now on. Before that, calls `note` with the queue's
     /// number. Once the executor runs no item any more, queues do not enter, and get no number. Returns whether the
     /// executor is open.
     #[must_use]
@@ -95,32 +95,32 @@ impl Register {
         changes
     }
 
-    /// Pins all queues, in the order in which they entered.
-    pub(crate) fn pins(&self) -> Vec<Pin> {
-        self.pins_after(0).0
+    /// Takes references to all queues, in the order in which they entered.
+    pub(crate) fn refs(&self) -> Vec<QueueRef> {
+        self.refs_after(0).0
     }
 
-    /// Pins the queues whose numbers are higher than this one. Also returns the highest number so far.
-    pub(crate) fn pins_after(&self, number: u64) -> (Vec<Pin>, u64) {
+    /// Takes references to the queues whose numbers are higher than this one. Also returns the highest number so far.
+    pub(crate) fn refs_after(&self, number: u64) -> (Vec<QueueRef>, u64) {
         let state = self.0.lock();
         let later = state.queues.range(number + 1..).map(|(_, known)| known.0);
         // SAFETY: a queue leaves under this lock before it is freed.
-        let pins = later.filter_map(|queue| unsafe { Pin::new(queue) }).collect();
-        (pins, state.entered)
+        let refs = later.filter_map(|queue| unsafe { QueueRef::new(queue) }).collect();
+        (refs, state.entered)
     }
 
-    /// Pins the queues for which `look` returns true. Returns them with their numbers. `look` runs under the lock, and
-    /// changes nothing.
+    /// Takes references to the queues for which `look` returns true. Returns them with their numbers. `look` runs under
+    /// the lock, and changes nothing.
     #[cfg_attr(
         not(all(unix, feature = "control")),
         allow(dead_code, reason = "asked for over the control socket")
     )]
-    pub(crate) fn find(&self, mut look: impl FnMut(u64, &Queue) -> bool) -> Vec<(u64, Pin)> {
+    pub(crate) fn find(&self, mut look: impl FnMut(u64, &Queue) -> bool) -> Vec<(u64, QueueRef)> {
         let state = self.0.lock();
         // SAFETY: a queue leaves under this lock before it is freed.
         let found = state.queues.iter().filter(|(number, known)| look(**number, unsafe { known.0.as_ref() }));
         // SAFETY: as above.
-        found.filter_map(|(number, known)| Some((*number, unsafe { Pin::new(known.0) }?))).collect()
+        found.filter_map(|(number, known)| Some((*number, unsafe { QueueRef::new(known.0) }?))).collect()
     }
 
     /// Returns whether `look` returns true for one of the queues. `look` runs under the lock, and changes nothing.
@@ -131,51 +131,51 @@ impl Register {
     }
 }
 
-impl Pin {
-    /// Pins a queue. Returns `None` if the queue is about to be freed.
+impl QueueRef {
+    /// Takes a reference to a queue. Returns `None` if the queue is about to be freed.
     ///
     /// # Safety
     ///
     /// The queue is not freed during the call.
     unsafe fn new(queue: NonNull<Queue>) -> Option<Self> {
         // SAFETY: the caller promises it.
-        unsafe { queue.as_ref() }.try_pin()
+        unsafe { queue.as_ref() }.try_reference()
     }
 
-    /// Brings back a pin that was forgotten by `mem::forget`.
+    /// Brings back a reference that was forgotten by `mem::forget`.
     ///
     /// # Safety
     ///
-    /// For each of these calls, one pin of the queue was forgotten.
+    /// For each of these calls, one reference to the queue was forgotten.
     pub(crate) unsafe fn remembered(queue: &Queue) -> Self {
         Self(queue.this())
     }
 }
 
 impl Queue {
-    /// Pins the queue. The caller keeps it in memory already, by a handle, an entry or a pin.
-    pub(crate) fn pin(&self) -> Pin {
-        Pin(self.held())
+    /// Takes a reference to the queue. The caller keeps it in memory already, by a handle, an entry or a reference.
+    pub(crate) fn reference(&self) -> QueueRef {
+        QueueRef(self.count_reference())
     }
 
-    /// Pins the queue, which is not freed during the call. Returns `None` if it is about to be freed.
-    pub(crate) fn try_pin(&self) -> Option<Pin> {
-        self.hold().map(Pin)
+    /// Takes a reference to the queue, which is not freed during the call. Returns `None` if it is about to be freed.
+    pub(crate) fn try_reference(&self) -> Option<QueueRef> {
+        self.try_count_reference().map(QueueRef)
     }
 }
 
-impl Deref for Pin {
+impl Deref for QueueRef {
     type Target = Queue;
 
     fn deref(&self) -> &Queue {
-        // SAFETY: the pin has a hold of the queue.
+        // SAFETY: a `QueueRef` counts as one reference to the queue.
         unsafe { self.0.as_ref() }
     }
 }
 
-impl Drop for Pin {
+impl Drop for QueueRef {
     fn drop(&mut self) {
-        // SAFETY: each pin has a hold, which ends here.
-        unsafe { Queue::let_go(self.0) };
+        // SAFETY: a `QueueRef` counts as one reference, which ends here.
+        unsafe { Queue::release(self.0) };
     }
 }

@@ -5,7 +5,7 @@
 //! item that waits for a slot at that moment goes to the new pool when it gets one.
 //!
 //! **Markers** are entries of one static item, which has no state: the route keeps the state. They count in no limiter,
-//! and each has a pin of its queue. The thread that pops a marker or gives it up tells the route.
+//! and each has a reference to its queue. The thread that pops a marker or gives it up tells the route.
 //!
 //! **Pools stay in memory as long as the queues that used them.** An issuer wakes a worker after it has pushed its
 //! entry. By then the entry may be completed, and the issuer has only a handle of the queue. A pool without users is
@@ -23,7 +23,7 @@ use crate::engine::item::entry::{ByWorker, Entry, Header, ItemOperations, ItemTy
 use crate::engine::pool::class::{Class, PoolChoice};
 use crate::engine::pool::worker_pool::Pool;
 
-use super::register::Pin;
+use super::register::QueueRef;
 use super::shard::Shard;
 
 static MARKER: Header = Header::new(&ItemOperations { execute, abandon, item_type });
@@ -167,8 +167,8 @@ impl Shard {
     }
 
     fn marker(&self) -> Entry {
-        // The thread that pops the marker drops this pin.
-        std::mem::forget(self.queue().pin());
+        // The thread that pops the marker drops this reference.
+        std::mem::forget(self.queue().reference());
         // Bound, so that it stays behind bound entries: see `Pool::give`.
         Entry::marker_at(self, NonNull::from(&MARKER))
     }
@@ -188,30 +188,30 @@ impl Shard {
     }
 }
 
-/// Starts an entry that was given a slot. A pin keeps its queue in memory meanwhile: once the entry is on a worklist
-/// it may be executed, and the queue and its pool could be gone before the kick.
+/// Starts an entry that was given a slot. A reference keeps its queue in memory meanwhile: once the entry is on a
+/// worklist it may be executed, and the queue and its pool could be gone before the kick.
 pub(crate) fn submit(entry: Entry) {
-    pinned(entry, Shard::submit);
+    with_reference(entry, Shard::submit);
 }
 
-/// Starts an entry before all others. A pin keeps its queue in memory meanwhile.
+/// Starts an entry before all others. A reference keeps its queue in memory meanwhile.
 pub(crate) fn put_back(entry: Entry) {
-    pinned(entry, Shard::put_back);
+    with_reference(entry, Shard::put_back);
 }
 
-fn pinned(entry: Entry, submit: impl FnOnce(&Shard, Entry)) {
-    let pin = entry.shard().queue().pin();
+fn with_reference(entry: Entry, submit: impl FnOnce(&Shard, Entry)) {
+    let reference = entry.shard().queue().reference();
     let shard: *const Shard = entry.shard();
-    // SAFETY: the pin keeps the queue in memory, and the queue its shards.
+    // SAFETY: the reference keeps the queue in memory, and the queue its shards.
     submit(unsafe { &*shard }, entry);
-    drop(pin);
+    drop(reference);
 }
 
 /// Handles a marker that was popped.
 pub(crate) fn meet(marker: Entry) {
     let shard = marker.shard();
-    // SAFETY: `Shard::marker` has forgotten this pin when it made the marker.
-    let _pin = unsafe { Pin::remembered(shard.queue()) };
+    // SAFETY: `Shard::marker` has forgotten this reference when it made the marker.
+    let _reference = unsafe { QueueRef::remembered(shard.queue()) };
     shard.marker_popped();
 }
 

@@ -89,8 +89,8 @@ impl Entry {
     #[inline]
     pub(crate) fn shard(&self) -> &Shard {
         // SAFETY: entries are made for shards: by `new` above, and by `Shard::marker`. This entry is in flight in the
-        // shard's limiter, or is a marker with a pin. A queue frees its shards only when nothing is in flight in its
-        // limiters and it has no pin. So the shard outlives the entry, and with it the reference.
+        // shard's limiter, or is a marker with a reference. A queue frees its shards only when nothing is in flight in
+        // its limiters and it has no reference. So the shard outlives the entry, and with it what is borrowed here.
         unsafe { &*self.shard_address().cast() }
     }
 }
@@ -267,15 +267,16 @@ pub(crate) fn leaves(id: ShardId) {
     IDS.lock().shards[id.index()].shard = None;
 }
 
-/// Calls `act` with the shard that has this number now, if there is one. A pin keeps the shard in memory meanwhile.
+/// Calls `act` with the shard that has this number now, if there is one. A reference keeps the shard in memory
+/// meanwhile.
 #[cold]
 pub(crate) fn with_shard(id: ShardId, act: impl FnOnce(&Shard)) {
     let ids = IDS.lock();
     let Some(shard) = ids.shards.get(id.index()).and_then(|known| known.shard) else { return };
     // SAFETY: a shard leaves under the lock, which is held, before it and its queue are freed.
     let shard = unsafe { shard.as_ref() };
-    // There is no pin if the queue is about to be freed.
-    let Some(_pin) = shard.queue().try_pin() else { return };
+    // There is no reference if the queue is about to be freed.
+    let Some(_reference) = shard.queue().try_reference() else { return };
     drop(ids);
     act(shard);
 }

@@ -1,10 +1,12 @@
 //! One workqueue: its shards, each made when its CPU first uses the queue, and the end of the queue.
 //!
-//! A queue lives as long as it has a handle, an item in flight or a pin. It counts *holds*: all handles together have
-//! one, and each pin, each count of a flush and each limiter that is closed and not empty has one. When the last handle
-//! is dropped, it closes every limiter; the last item in a closed limiter gives up the limiter's hold. The thread that
-//! gives up the last hold frees the queue. So a thread that queues or completes an item counts no reference to the
-//! queue, unless the item has a ticket.
+//! A queue lives as long as it has a handle, an item in flight or a [`QueueRef`]. It counts *references*: all handles
+//! together have one, and each `QueueRef`, each count of a flush and each limiter that is closed and not empty has one.
+//! When the last handle is dropped, it closes every limiter; the last item in a closed limiter gives up the limiter's
+//! reference. The thread that gives up the last reference frees the queue. So a thread that queues or completes an item
+//! counts no reference to the queue, unless the item has a ticket.
+//!
+//! [`QueueRef`]: super::register::QueueRef
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
 
 use std::ptr::NonNull;
@@ -17,7 +19,7 @@ use crate::policy::locks::Rank;
 use crate::protocol::drain::ChainedCount;
 use crate::protocol::flush::FlushCell;
 use crate::protocol::given_up::GivenUpCount;
-use crate::protocol::holds::HoldCount;
+use crate::protocol::references::ReferenceCount;
 use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicUsize, Mutex, Ordering};
 
 use crate::engine::executor::inner::ExecutorInner;
@@ -82,7 +84,7 @@ pub(crate) struct Queue {
     pub(crate) flush: FlushCell<Entry>,      // F
     pub(crate) chained: ChainedCount,        // A
     /// Indexed by the slot of the CPU; null until the shard is made. A thread that loads a shard has a handle or
-    /// another hold of the queue, and shards are freed with the queue.
+    /// another reference to the queue, and shards are freed with the queue.
     table: Box<[AtomicPtr<Shard>]>, // A, set under M
     pub(crate) making: Mutex<Making>,        // M
     shared_limiter: Option<Limiter>,         // I
@@ -92,8 +94,8 @@ pub(crate) struct Queue {
     pub(crate) given_up: GivenUpCount, // A
     /// Whether its items are timed. Changed while `making` is locked.
     pub(crate) times_items: AtomicBool, // A, written under M
-    /// See the module. An item with a ticket has a hold while it leaves its limiter.
-    holds: HoldCount, // A
+    /// See the module. An item with a ticket has a reference while it leaves its limiter.
+    references: ReferenceCount, // A
     /// Its number in the executor's register; 0 if it is not registered there.
     pub(crate) number: u64, // I
     /// The pointer from its box, by which it is freed.
@@ -149,7 +151,7 @@ impl Making {
     }
 }
 
-/// The hold of all handles of a queue, which share this by reference counts.
+/// The reference that all handles of a queue have together. They share this by reference counts of its own.
 #[derive(Debug)]
 pub(crate) struct QueueHandle(NonNull<Queue>);
 
@@ -187,7 +189,7 @@ impl QueueHandle {
             pending: AtomicUsize::new(0),
             given_up: GivenUpCount::new(),
             times_items: AtomicBool::new(times_items),
-            holds: HoldCount::new(),
+            references: ReferenceCount::new(),
             number: 0,
             this: NonNull::dangling(),
             handle: OnceLock::new(),
@@ -214,7 +216,7 @@ impl QueueHandle {
 
     #[inline]
     pub(crate) fn queue(&self) -> &Queue {
-        // SAFETY: the handles have a hold of the queue until `drop` below.
+        // SAFETY: the handles have a reference to the queue until `drop` below.
         unsafe { self.0.as_ref() }
     }
 }
@@ -227,17 +229,18 @@ impl Drop for QueueHandle {
         }
         let queue = self.0;
         let limiters: Vec<NonNull<Limiter>> = self.queue().limiters().map(NonNull::from).collect();
-        // One hold for each limiter. The hold of the handles goes last, so the queue stays in memory until then.
-        self.queue().holds.add(limiters.len());
+        // One reference for each limiter. The reference of the handles goes last, so the queue stays in memory until
+        // then.
+        self.queue().references.add(limiters.len());
         for limiter in limiters {
-            // SAFETY: the handles' hold keeps the queue, which has the limiter.
+            // SAFETY: the handles' reference keeps the queue, which has the limiter.
             if unsafe { limiter.as_ref() }.cell.close() {
-                // SAFETY: nothing was in flight in the limiter, so this thread gives up its hold.
-                unsafe { Queue::let_go(queue) };
+                // SAFETY: nothing was in flight in the limiter, so this thread gives up its reference.
+                unsafe { Queue::release(queue) };
             }
         }
-        // SAFETY: this gives up the hold of the handles, of which this was the last.
-        unsafe { Queue::let_go(queue) };
+        // SAFETY: this gives up the reference of the handles, of which this was the last.
+        unsafe { Queue::release(queue) };
     }
 }
 
@@ -333,14 +336,14 @@ impl Queue {
         EffectiveState { requested, frozen: frozen && self.spec.freezable, stage }
     }
 
-    /// Takes one more hold of the queue. Returns `None` if the queue is being freed: it has no hold any more.
-    pub(crate) fn hold(&self) -> Option<NonNull<Self>> {
-        self.holds.try_hold().then_some(self.this)
+    /// Takes one more reference to the queue. Returns `None` if the queue is being freed: it has no reference any more.
+    pub(crate) fn try_count_reference(&self) -> Option<NonNull<Self>> {
+        self.references.try_ref().then_some(self.this)
     }
 
-    /// Takes one more hold of the queue. The caller has a hold, or an entry of the queue.
-    pub(crate) fn held(&self) -> NonNull<Self> {
-        self.holds.add(1);
+    /// Takes one more reference to the queue. The caller has a reference, or an entry of the queue.
+    pub(crate) fn count_reference(&self) -> NonNull<Self> {
+        self.references.add(1);
         self.this
     }
 
@@ -348,15 +351,15 @@ impl Queue {
         self.this
     }
 
-    /// Gives up a hold. The last one frees the queue.
+    /// Gives up a reference. The last one frees the queue.
     ///
     /// # Safety
     ///
-    /// The caller has a hold, which ends here. It must not touch the queue afterwards without another one.
-    pub(crate) unsafe fn let_go(queue: NonNull<Self>) {
+    /// The caller has a reference, which ends here. It must not touch the queue afterwards without another one.
+    pub(crate) unsafe fn release(queue: NonNull<Self>) {
         // SAFETY: the queue is freed by the last of these calls, and this one is still to be counted.
-        if unsafe { queue.as_ref() }.holds.let_go() {
-            // SAFETY: the queue came from a box, and this was its last hold.
+        if unsafe { queue.as_ref() }.references.release() {
+            // SAFETY: the queue came from a box, and this was its last reference.
             drop(unsafe { Box::from_raw(queue.as_ptr()) });
         }
     }

@@ -5,7 +5,7 @@
 //! frees the parts. No access to a limiter comes after that, or is unordered with it: loom sees the limiters being
 //! dropped.
 //!
-//! Red under: `close-without-acquire`, `close-in-two-steps`, `complete-looks-again`, `let-go-without-acquire`.
+//! Red under: `close-without-acquire`, `close-in-two-steps`, `complete-looks-again`, `reference-without-acquire`.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use loom::thread;
 
 use super::{List, Owned, check_all};
 use crate::policy::admission::{Admission, Slot};
-use crate::protocol::holds::HoldCount;
 use crate::protocol::limiter::{Came, LimiterCell};
+use crate::protocol::references::ReferenceCount;
 
 struct Queue {
     limiters: Owned<[LimiterCell; 2]>,
     waiting: List,
-    /// The handle's hold, and one for each limiter after the handle was dropped.
-    holds: HoldCount,
+    /// The handle's reference, and one for each limiter after the handle was dropped.
+    references: ReferenceCount,
 }
 
 impl Queue {
@@ -28,7 +28,7 @@ impl Queue {
         Self {
             limiters: Owned::new([0, 1].map(|_| LimiterCell::new(Admission::new(1)))),
             waiting: List::new(),
-            holds: HoldCount::new(),
+            references: ReferenceCount::new(),
         }
     }
 
@@ -47,9 +47,9 @@ impl Queue {
         }
     }
 
-    /// The last handle is dropped. Its own hold is given up last, so that the limiters stay while it closes them.
+    /// The last handle is dropped. Its own reference is given up last, so that the limiters stay while it closes them.
     fn close(&self) {
-        self.holds.add(2);
+        self.references.add(2);
         for limiter in 0..2 {
             if self.limiters[limiter].close() {
                 self.limiter_is_done();
@@ -59,7 +59,7 @@ impl Queue {
     }
 
     fn limiter_is_done(&self) {
-        if self.holds.let_go() {
+        if self.references.release() {
             self.limiters.free();
         }
     }

@@ -2,11 +2,11 @@
 //! from item to item.
 //!
 //! The reader finds the values of the item that it saw in the word, though the worker goes on meanwhile. The same
-//! holds for the queue. The reader pins the queue by its shard's number, while the queue's last item ends and another
-//! queue gets that number.
+//! holds for the queue. The reader takes a reference to the queue by its shard's number, while the queue's last item
+//! ends and another queue gets that number.
 //!
 //! Red under: `current-item-without-acquire`, `current-item-without-release`, `current-item-without-second-look`,
-//! `current-item-pins-what-it-finds`.
+//! `current-item-keeps-what-it-finds`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{Owned, check, check_all};
 use crate::policy::item::ShardId;
 use crate::policy::worker::Phase;
 use crate::protocol::current_item::CurrentItemCell;
-use crate::protocol::holds::HoldCount;
+use crate::protocol::references::ReferenceCount;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::Mutex;
 
@@ -58,14 +58,14 @@ fn the_values_belong_to_the_item_that_was_seen() {
 struct Machine {
     word: WorkerCell,
     current_item: CurrentItemCell<u64>,
-    queues: [Owned<HoldCount>; 2],
+    queues: [Owned<ReferenceCount>; 2],
     /// The queue whose shard has the number.
     register: Mutex<Option<usize>>,
 }
 
 impl Machine {
-    fn let_go(&self, queue: usize) {
-        if self.queues[queue].let_go() {
+    fn release(&self, queue: usize) {
+        if self.queues[queue].release() {
             *self.register.lock() = None;
             self.queues[queue].free();
         }
@@ -75,10 +75,10 @@ impl Machine {
     fn look(&self) -> Option<usize> {
         self.current_item.with_shard(&self.word, self.word.load(), |_, is_the_same| {
             let register = self.register.lock();
-            let queue = register.filter(|queue| self.queues[*queue].try_hold())?;
+            let queue = register.filter(|queue| self.queues[*queue].try_ref())?;
             drop(register);
             let found = is_the_same().then_some(queue);
-            self.let_go(queue);
+            self.release(queue);
             found
         })
     }
@@ -88,7 +88,7 @@ impl Machine {
 #[test]
 fn a_queue_with_the_number_of_a_freed_one_is_not_taken_for_it() {
     check(3, || {
-        let queues = [(); 2].map(|()| Owned::new(HoldCount::new()));
+        let queues = [(); 2].map(|()| Owned::new(ReferenceCount::new()));
         let machine = Arc::new(Machine {
             word: WorkerCell::new(Phase::Between),
             current_item: CurrentItemCell::new(),
@@ -100,8 +100,8 @@ fn a_queue_with_the_number_of_a_freed_one_is_not_taken_for_it() {
             let machine = machine.clone();
             thread::spawn(move || {
                 machine.word.end_item();
-                // It was the last item of its queue, which is freed now, unless it is pinned.
-                machine.let_go(0);
+                // It was the last item of its queue, which is freed now, unless the reader has a reference.
+                machine.release(0);
                 let mut register = machine.register.lock();
                 register.get_or_insert(1);
             })

@@ -5,7 +5,7 @@
 //! The same holds if another flush waits at the same time. The queue's parts are freed once, after the last access to
 //! them.
 //!
-//! Red under: `count-without-hold`, `counts-what-has-a-ticket`, `report-is-relaxed`, `ticket-after-admission`,
+//! Red under: `count-without-reference`, `counts-what-has-a-ticket`, `report-is-relaxed`, `ticket-after-admission`,
 //! `ticket-given-up-before-the-slot`, `waits-for-its-own-tickets`, `limiter-is-added-without-the-count`,
 //! `withdrawn-item-does-not-report`, `complete-looks-later-for-a-flush`.
 
@@ -21,8 +21,8 @@ use super::{Data, Event, Owned, check, check_all};
 use crate::policy::admission::{Admission, Slot};
 use crate::policy::flush::Ticket;
 use crate::protocol::flush::{Flush, FlushCell, Rest};
-use crate::protocol::holds::HoldCount;
 use crate::protocol::limiter::{Came, Left, LimiterCell};
+use crate::protocol::references::ReferenceCount;
 use crate::sys::wait::Until;
 
 struct Parts {
@@ -32,8 +32,8 @@ struct Parts {
 
 struct Queue {
     parts: Owned<Parts>,
-    /// One hold for the handle, one for each closed limiter, and those of counts and of items with tickets.
-    holds: HoldCount,
+    /// One reference for the handle, one for each closed limiter, and those of counts and of items with tickets.
+    references: ReferenceCount,
 }
 
 /// An item that was admitted.
@@ -50,7 +50,7 @@ impl Queue {
     fn new(limiters: usize, max: usize) -> Arc<Self> {
         let limiters = (0..limiters).map(|_| LimiterCell::new(Admission::new(max))).collect();
         let parts = Owned::new(Parts { limiters, flush: FlushCell::new() });
-        Arc::new(Self { parts, holds: HoldCount::new() })
+        Arc::new(Self { parts, references: ReferenceCount::new() })
     }
 
     fn admit(&self, limiter: usize) -> Item {
@@ -74,7 +74,7 @@ impl Queue {
         item.data.write(|done| *done = true);
         let slot = self.leave(item);
         if slot == Slot::Last {
-            self.let_go();
+            self.release();
         }
     }
 
@@ -86,11 +86,11 @@ impl Queue {
             self.report(left);
             return left.slot;
         };
-        self.holds.add(1);
+        self.references.add(1);
         let (left, rest) = self.parts.flush.complete(ticket, || limiter.complete());
         assert!(!rest.ends_count);
         rest.wake();
-        self.let_go();
+        self.release();
         left.slot
     }
 
@@ -115,12 +115,12 @@ impl Queue {
         let ends_count = rest.ends_count;
         rest.wake();
         if ends_count {
-            self.let_go();
+            self.release();
         }
     }
 
     fn begin(&self) -> Option<Flush> {
-        let (flush, rest) = self.parts.flush.begin(self.parts.limiters.iter(), || self.holds.add(1));
+        let (flush, rest) = self.parts.flush.begin(self.parts.limiters.iter(), || self.references.add(1));
         self.settle(rest);
         flush
     }
@@ -141,17 +141,17 @@ impl Queue {
     /// Drops the last handle.
     fn close(&self) {
         let limiters = self.parts.limiters.len();
-        self.holds.add(limiters);
+        self.references.add(limiters);
         for limiter in 0..limiters {
             if self.parts.limiters[limiter].close() {
-                self.let_go();
+                self.release();
             }
         }
-        self.let_go();
+        self.release();
     }
 
-    fn let_go(&self) {
-        if self.holds.let_go() {
+    fn release(&self) {
+        if self.references.release() {
             self.parts.free();
         }
     }
@@ -294,7 +294,7 @@ fn the_queue_ends_with_an_item_that_has_a_ticket() {
     check(3, || {
         let queue = Queue::new(1, 2);
         let old = queue.admit(0);
-        let (flush, rest) = queue.parts.flush.begin(queue.parts.limiters.iter(), || queue.holds.add(1));
+        let (flush, rest) = queue.parts.flush.begin(queue.parts.limiters.iter(), || queue.references.add(1));
         queue.settle(rest);
         queue.parts.flush.abandon(flush.unwrap());
         let later = queue.admit(0);
@@ -335,7 +335,7 @@ fn a_limiter_is_added_while_a_flush_begins() {
         // As in the engine, the lock of the flushes is held when this reads whether the limiter was added.
         let limiters = (0..2).filter(|limiter| *limiter == 0 || published.load(Ordering::Relaxed));
         let limiters = limiters.map(|limiter| &queue.parts.limiters[limiter]);
-        let (flush, rest) = queue.parts.flush.begin(limiters, || queue.holds.add(1));
+        let (flush, rest) = queue.parts.flush.begin(limiters, || queue.references.add(1));
         queue.settle(rest);
         flush.into_iter().for_each(|flush| assert!(flush.wait(Until::Forever)));
         assert!(data.read(|done| *done));
@@ -375,7 +375,7 @@ fn a_flush_counts_no_item_that_has_a_ticket() {
     check(3, || {
         let queue = Queue::new(1, 3);
         let old = queue.admit(0);
-        let (first, rest) = queue.parts.flush.begin(queue.parts.limiters.iter(), || queue.holds.add(1));
+        let (first, rest) = queue.parts.flush.begin(queue.parts.limiters.iter(), || queue.references.add(1));
         queue.settle(rest);
         let with_ticket = queue.admit(0);
         assert!(with_ticket.ticket.is_some());

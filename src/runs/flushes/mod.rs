@@ -115,8 +115,8 @@ struct World {
     flushers: Vec<Flusher>,
     /// A thread was told to end the count, and has not done so yet.
     ends_count: bool,
-    /// How many holds on the queue the counts have.
-    holds: usize,
+    /// How many references to the queue the counts have.
+    references: usize,
     seen: Seen,
 }
 
@@ -134,7 +134,7 @@ impl World {
             issues: Vec::new(),
             flushers: Vec::new(),
             ends_count: false,
-            holds: 0,
+            references: 0,
             seen: Seen::default(),
         }
     }
@@ -186,7 +186,7 @@ impl World {
             assert!(steps < 100_000, "a flush hangs: {:#?}", self.flushers);
         }
         let (flush, rest) = self.cell.begin(self.cells(), || panic!("nothing is in flight"));
-        assert!(flush.is_none() && self.holds == 0);
+        assert!(flush.is_none() && self.references == 0);
         rest.wake();
         self.works.iter().for_each(Work::assert_quiet);
     }
@@ -317,9 +317,9 @@ impl World {
     fn flush(&mut self) {
         let before: Vec<usize> =
             (0..self.items.len()).filter(|item| self.items[*item].is_in_flight()).collect();
-        let mut holds = 0;
-        let (flush, rest) = self.cell.begin(self.cells(), || holds += 1);
-        self.holds += holds;
+        let mut references = 0;
+        let (flush, rest) = self.cell.begin(self.cells(), || references += 1);
+        self.references += references;
         self.settle(rest);
         self.say(format_args!("{flush:?} begins after {before:?}"));
         self.seen.flushes += 1;
@@ -363,7 +363,7 @@ impl World {
 
     fn settle(&mut self, mut rest: Rest<usize>) {
         if rest.ends_count {
-            self.holds -= 1;
+            self.references -= 1;
         }
         for item in rest.started.drain(..) {
             self.items[item].state = State::Active;

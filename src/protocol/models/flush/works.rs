@@ -66,7 +66,7 @@ fn a_flush_does_not_wait_for_an_item_that_is_submitted_again() {
         let queue = Queue::new(1, 3);
         let (work, former) = Work::cancelled(&queue);
         let flushed = Arc::new(Event::new());
-        let (flush, rest) = queue.parts.flush.begin(queue.parts.limiters.iter(), || queue.holds.add(1));
+        let (flush, rest) = queue.parts.flush.begin(queue.parts.limiters.iter(), || queue.references.add(1));
         queue.settle(rest);
         let new = work.queue(&queue);
         let workers = [Some(former), new].map(|entry| {

@@ -1,0 +1,82 @@
+//! Models of [`ReferenceCount`](crate::protocol::references::ReferenceCount): a thread takes a reference to a queue
+//! that it finds in the register, while the queue's last reference is given up.
+//!
+//! The reference comes in time and keeps the queue in place, or the thread comes too late and gets none. Exactly one party
+//! frees the queue, after it left the register. No access to the queue comes after that, or is unordered with it.
+//!
+//! Red under: `reference-raises-the-dead`, `reference-without-acquire`, `reference-without-release`.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::{Owned, check, check_all};
+use crate::protocol::references::ReferenceCount;
+use crate::sys::sync::{AtomicU64, Mutex, Ordering};
+
+struct Executor {
+    queue: Owned<Queue>,
+    /// Whether the queue is in the register.
+    register: Mutex<bool>,
+}
+
+struct Queue {
+    references: ReferenceCount,
+    /// Stands for what the owners do with the queue. Relaxed, so that it orders nothing that the count should order.
+    used: AtomicU64,
+}
+
+impl Executor {
+    fn new() -> Self {
+        let queue = Queue { references: ReferenceCount::new(), used: AtomicU64::new(0) };
+        Self { queue: Owned::new(queue), register: Mutex::new(true) }
+    }
+
+    /// Takes a reference to the queue and uses it, as the executor does with all of its queues.
+    fn find_and_use(&self) {
+        let register = self.register.lock();
+        let found = *register && self.queue.references.try_ref();
+        drop(register);
+        if found {
+            self.use_and_release();
+        }
+    }
+
+    fn use_and_release(&self) {
+        self.queue.used.fetch_add(1, Ordering::Relaxed);
+        if self.queue.references.release() {
+            *self.register.lock() = false;
+            self.queue.free();
+        }
+    }
+}
+
+fn elsewhere(executor: &Arc<Executor>, act: impl FnOnce(&Executor) + 'static) -> thread::JoinHandle<()> {
+    let executor = executor.clone();
+    thread::spawn(move || act(&executor))
+}
+
+#[test]
+fn a_queue_is_referenced_while_its_last_handle_is_dropped() {
+    check_all(|| {
+        let executor = Arc::new(Executor::new());
+        let finder = elsewhere(&executor, Executor::find_and_use);
+        executor.use_and_release();
+        finder.join().unwrap();
+        assert!(executor.queue.is_freed());
+    });
+}
+
+/// The last handle is dropped while an item is in flight in a limiter, which has a reference of its own.
+#[test]
+fn the_last_item_ends_while_the_queue_is_referenced() {
+    check(3, || {
+        let executor = Arc::new(Executor::new());
+        executor.queue.references.add(1);
+        let threads =
+            [elsewhere(&executor, Executor::find_and_use), elsewhere(&executor, Executor::use_and_release)];
+        executor.use_and_release();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(executor.queue.is_freed());
+    });
+}

@@ -1,0 +1,45 @@
+//! The count of references, which keep a queue in place. There is one reference for all its handles together, one for
+//! each closed limiter with an item in flight, one for each `QueueRef`, one for the count of a flush, and one for an
+//! item with a ticket while it leaves.
+//!
+//! A thread that has a reference can take another one. A thread without a reference finds the queue in its register.
+//! The queue leaves the register, under the register's lock, before it is freed. So that thread may come too late, and
+//! then gets no reference.
+//!
+//! Giving up a reference releases and acquires:
+//!
+//! * first owner: uses the queue, then gives its reference up;
+//! * last owner: gives its reference up, then frees the queue, after the first owner's last use.
+
+use crate::sys::sync::{AtomicU64, Ordering};
+
+/// The number of references to a queue.
+#[derive(Debug)]
+pub(crate) struct ReferenceCount(AtomicU64);
+
+impl ReferenceCount {
+    /// Makes a count of one reference.
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(1))
+    }
+
+    /// Adds references. The caller has one already.
+    pub(crate) fn add(&self, references: usize) {
+        self.0.fetch_add(references as u64, Ordering::Relaxed);
+    }
+
+    /// Takes a reference for a caller that has none. Returns false if no reference is left: the queue is being freed.
+    pub(crate) fn try_ref(&self) -> bool {
+        let count = |references: u64| (references > 0).then_some(references + 1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
+    }
+
+    /// Gives up a reference. Returns true if it was the last one: the caller frees the queue. Otherwise the queue may
+    /// be freed at any moment.
+    #[must_use]
+    pub(crate) fn release(&self) -> bool {
+        let before = self.0.fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "more references were given up than taken");
+        before == 1
+    }
+}
