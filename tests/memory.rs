@@ -186,7 +186,7 @@ fn items_in_turn_take_no_allocation_each() {
     assert!(allocations <= FOR_LISTS, "{allocations} for {ITEMS} items");
 }
 
-/// spec: W2.4 (no allocation for a queueing, on average), F1: one more allocation for each submission while a flush
+/// spec: W2.4 (no allocation for a submission, on average), F1: one more allocation for each submission while a flush
 /// waits for an earlier item.
 #[test]
 fn a_reusable_item_takes_no_allocation_when_it_is_queued_again() {
@@ -200,13 +200,13 @@ fn a_reusable_item_takes_no_allocation_when_it_is_queued_again() {
     });
     run_again_and_again(&queue, &work, &runs);
     let allocations = allocations_of(|| run_again_and_again(&queue, &work, &runs));
-    assert!(allocations <= FOR_LISTS, "{allocations} for {ITEMS} queueings");
+    assert!(allocations <= FOR_LISTS, "{allocations} for {ITEMS} submissions");
 
     let (item, end) = held(&queue, |ends| cmwq::blocking(|| ends.recv_timeout(SOON).unwrap()));
     // The flush goes on counting its items although no thread waits for it any more.
     assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::TimedOut));
     let allocations = allocations_of(|| run_again_and_again(&queue, &work, &runs));
-    assert!((ITEMS..=ITEMS + FOR_LISTS).contains(&allocations), "{allocations} for {ITEMS} queueings");
+    assert!((ITEMS..=ITEMS + FOR_LISTS).contains(&allocations), "{allocations} for {ITEMS} submissions");
     end.send(()).unwrap();
     item.join().unwrap();
     queue.flush().unwrap();

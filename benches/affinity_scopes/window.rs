@@ -140,7 +140,7 @@ impl Slot {
 
 impl State {
     fn hash(&mut self) {
-        let (pods, ticket) = self.way.take().expect("a block is hashed once for each queueing");
+        let (pods, ticket) = self.way.take().expect("a block is hashed once for each submission");
         let started = pods.started(ticket);
         self.block.hash();
         pods.ended(&started);

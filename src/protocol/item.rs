@@ -370,7 +370,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
     }
 
     /// Returns the signal of the pending submission or, if there is none, of the run that has begun.
-    pub(crate) fn last_queueing(&self) -> Option<Arc<Signal>> {
+    pub(crate) fn last_submission(&self) -> Option<Arc<Signal>> {
         self.wait_for(&mut self.slow_state.lock(), ItemState::wait_slowly)
     }
 

@@ -222,9 +222,9 @@ fn the_holder_of_the_only_slot_cannot_flush_an_item_that_needs_it() {
     }
 }
 
-/// spec: F2.1 (waits for the last queueing at call time; false if idle)
+/// spec: F2.1 (waits for the last submission at call time; false if idle)
 #[test]
-fn a_flush_of_an_item_waits_for_its_last_queueing_only() {
+fn a_flush_of_an_item_waits_for_its_last_submission_only() {
     on_each_executor(|executor| {
         for queue in all_kinds(executor) {
             let runs = Arc::new(AtomicUsize::new(0));

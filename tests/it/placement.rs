@@ -70,7 +70,7 @@ fn a_timer_queues_its_item_to_the_cpu_that_was_named() {
 
 /// spec: W6.1 (queue_on): items for one CPU keep their order, whichever thread issues them.
 #[test]
-fn items_for_one_cpu_run_in_the_order_of_their_queueing() {
+fn items_for_one_cpu_run_in_the_order_of_their_submission() {
     let _limit = time_limit();
     // Detection is off, so the items run one after the other.
     let executor = unseen(builder("core:4 pu:1").0.random_placement(3)).build().unwrap();

@@ -33,7 +33,7 @@ fn queueing_coalesces_while_pending_and_not_while_running() {
     }
 }
 
-/// spec: W2.2 (the last queueing always gets a run that sees everything written before it), W4.1 (a queueing that
+/// spec: W2.2 (the last submission always gets a run that sees everything written before it), W4.1 (a submission that
 /// returned false is seen, too)
 #[test]
 fn the_last_submission_gets_a_run_that_sees_everything() {

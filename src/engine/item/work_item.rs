@@ -90,9 +90,9 @@ impl WorkItem {
     /// armed, fires it now.
     pub(crate) fn flush(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
-        waits::check_queueing(self)?;
+        waits::check_submission(self)?;
         // Before the timer is fired: the item may run before `fire` returns.
-        let last = self.cell.last_queueing();
+        let last = self.cell.last_submission();
         if self.cell.load().is_armed() {
             if let Some(name) = self.cell.timer() {
                 name.lane().map_or(Ok(()), waits::check_lane)?;

@@ -256,7 +256,7 @@ fn a_disabled_item_is_not_pending_and_cannot_become_so() {
     assert!(forgotten.is_over(), "a disabled item need not be enabled to be freed");
 }
 
-/// spec: F2.1 (waits for the last queueing at call time; false if idle)
+/// spec: F2.1 (waits for the last submission at call time; false if idle)
 #[test]
 fn the_last_submission_is_the_pending_one_or_else_the_run() {
     let table = [

@@ -147,7 +147,7 @@ impl Model {
 
     /// Waits for the last submission. After that the caller sees what its run did.
     fn flush(&self) {
-        if let Some(signal) = self.item.last_queueing() {
+        if let Some(signal) = self.item.last_submission() {
             signal.wait(Until::FOREVER);
         }
     }

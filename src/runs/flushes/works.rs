@@ -9,15 +9,15 @@ use crate::protocol::item::{Ended, HasTicket, ItemCell, Popped, Queued};
 
 pub(super) struct Work {
     cell: ItemCell<Entry, ()>,
-    /// The pending queueing.
-    queueing: Queueing,
+    /// The pending submission.
+    submission: Submission,
     /// Its entries that were pushed and not popped, in the order of the pushes.
     pushed: Vec<usize>,
 }
 
-/// The flush that a queueing waits for, and how many flushes had begun before its call.
+/// The flush that a submission waits for, and how many flushes had begun before its call.
 #[derive(Clone, Copy, Debug, Default)]
-struct Queueing {
+struct Submission {
     begun: usize,
     waits_for: Option<usize>,
 }
@@ -27,7 +27,7 @@ struct Queueing {
 pub(super) struct Issue {
     work: usize,
     item: usize,
-    queueing: Queueing,
+    submission: Submission,
 }
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl HasTicket for Entry {
 
 impl Work {
     pub(super) fn new() -> Self {
-        Self { cell: ItemCell::new(), queueing: Queueing::default(), pushed: Vec::new() }
+        Self { cell: ItemCell::new(), submission: Submission::default(), pushed: Vec::new() }
     }
 
     pub(super) fn assert_quiet(&self) {
@@ -56,16 +56,16 @@ impl Work {
 impl World {
     pub(super) fn begin_to_queue(&mut self) {
         let (work, limiter) = (self.prng.below(self.works.len()), self.prng.below(self.limiters.len()));
-        // A run may keep the entry of another queueing that was only admitted when the flush began. So while there is
-        // such a queueing of this item, the item does not wait for a flush.
+        // A run may keep the entry of another submission that was only admitted when the flush began. So while there is
+        // such a submission of this item, the item does not wait for a flush.
         let issues = self.issues.iter().filter(|issue| issue.work == work);
-        let is_between = issues.map(|issue| issue.queueing.begun).any(|begun| begun < self.flushers.len());
+        let is_between = issues.map(|issue| issue.submission.begun).any(|begun| begun < self.flushers.len());
         let waits_for = if is_between { None } else { self.choose_a_flush() };
-        let queueing = Queueing { begun: self.flushers.len(), waits_for };
+        let submission = Submission { begun: self.flushers.len(), waits_for };
         let queued = self.queue_by(limiter, |target| self.works[work].cell.queue_without_entry(target));
-        self.say(format_args!("work {work} may be queued to limiter {limiter}: {queued:?} {queueing:?}"));
+        self.say(format_args!("work {work} may be queued to limiter {limiter}: {queued:?} {submission:?}"));
         match queued {
-            Some(queued) => self.is_queued(work, queueing, queued),
+            Some(queued) => self.is_queued(work, submission, queued),
             None => {
                 let (ticket, state) = self.admit(limiter);
                 let item = self.items.len();
@@ -79,7 +79,7 @@ impl World {
                 });
                 // The entry is on no list yet, so no worker can take it.
                 self.items[item].state = if state == State::Active { State::Admitted } else { State::Coming };
-                self.issues.push(Issue { work, item, queueing });
+                self.issues.push(Issue { work, item, submission });
             }
         }
     }
@@ -89,7 +89,7 @@ impl World {
             return;
         }
         let index = self.prng.below(self.issues.len());
-        let Issue { work, item, queueing } = self.issues.swap_remove(index);
+        let Issue { work, item, submission } = self.issues.swap_remove(index);
         let Item { limiter, ticket, state, .. } = self.items[item];
         let queued = self.queue_by(limiter, |target| self.works[work].cell.queue(target, ticket));
         self.say(format_args!("work {work} is queued as item {item}: {queued:?}"));
@@ -107,7 +107,7 @@ impl World {
             let leave = if state == State::Admitted { Self::leave } else { Self::take_back };
             leave(self, item);
         }
-        self.is_queued(work, queueing, queued);
+        self.is_queued(work, submission, queued);
     }
 
     fn queue_by<R>(&self, limiter: usize, queue: impl FnOnce(Target) -> R) -> R {
@@ -115,9 +115,9 @@ impl World {
         self.cell.with_awaited(|awaited| queue(target(!awaited)))
     }
 
-    fn is_queued(&mut self, work: usize, queueing: Queueing, queued: Queued) {
+    fn is_queued(&mut self, work: usize, submission: Submission, queued: Queued) {
         if matches!(queued, Queued::Push | Queued::Revived) {
-            self.works[work].queueing = queueing;
+            self.works[work].submission = submission;
         }
         self.seen.revived += usize::from(queued == Queued::Revived);
     }
@@ -152,7 +152,7 @@ impl World {
     }
 
     fn run_work(&mut self, work: usize, item: usize) {
-        let Queueing { begun, waits_for } = self.works[work].queueing;
+        let Submission { begun, waits_for } = self.works[work].submission;
         for (number, flusher) in self.flushers[..begun].iter().enumerate() {
             let is_waited_for = flusher.waits() && !flusher.is_over() && flusher.before.contains(&item);
             assert!(!is_waited_for, "flush {number} waits for an item that was queued after it");

@@ -1,8 +1,9 @@
 //! Work conservation, exactly: for how long an item may wait while a CPU of its class idles.
 //!
-//! An item *waits* from its queueing until it begins, if it may leave its pod. A pod *idles* while it has an unused CPU and
-//! fewer counted workers than CPUs, and no worker of it waits for a CPU. (If one does, it was placed on a CPU that its waker
-//! was about to leave and did not leave. It gets that after a time slice.) The time for which both hold without a break is at most
+//! An item *waits* from its submission until it begins, if it may leave its pod. A pod *idles* while it has an unused
+//! CPU and fewer counted workers than CPUs, and no worker of it waits for a CPU. (If one does, it was placed on a CPU
+//! that its waker was about to leave and did not leave. It gets that after a time slice.) The time for which both hold
+//! without a break is at most
 //!
 //! > one wake-up latency × (1 + diversions) + patience × (1 + futile calls)
 //!

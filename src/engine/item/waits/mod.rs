@@ -90,7 +90,7 @@ pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
 }
 
 /// Refuses a wait for the last submission of a reusable item, if the caller would wait for itself.
-pub(crate) fn check_queueing(work: &WorkItem) -> Result<(), WaitError> {
+pub(crate) fn check_submission(work: &WorkItem) -> Result<(), WaitError> {
     check_run(work)?;
     let home = || {
         let state = work.cell.load();

@@ -18,7 +18,7 @@ use crate::policy::time::Time;
 const SHARDS: [ShardId; 3] = [A, B, C];
 
 /// The number of an accepted submission.
-type Queueing = u64;
+type Submission = u64;
 
 /// The last flush that had begun when an entry was pushed, or when an item was queued.
 type Ticket = u64;
@@ -42,16 +42,16 @@ struct Item {
     timer: Option<Deadline>,
     disabled: u32,
     /// The threads that the slow-path state is to wake, by the submissions that they wait for.
-    pending: Option<Queueing>,
-    running: Option<Queueing>,
+    pending: Option<Submission>,
+    running: Option<Submission>,
     /// The model: the submission that waits for its run, and its shard; `None` if a timer is armed.
-    wanted: Option<(Queueing, Option<ShardId>)>,
+    wanted: Option<(Submission, Option<ShardId>)>,
     /// The model: the entry that runs it may not have a lower ticket, since flushes wait for lower ones.
     not_before: Ticket,
     /// The model: the submission whose run a worker executes.
-    runs: Option<Queueing>,
+    runs: Option<Submission>,
     /// The model: submissions for which a thread waits.
-    waited: Vec<Queueing>,
+    waited: Vec<Submission>,
 }
 
 /// A step that was answered with `Slow`, and does not hold the slow-path state's lock yet.
@@ -83,7 +83,7 @@ struct World {
     /// The number of flushes, of all queues, that have begun. `waiting`: the last ones still wait.
     flushes: Ticket,
     waiting: bool,
-    queueings: Queueing,
+    submissions: Submission,
     pushed: usize,
     completed: usize,
 }
@@ -223,10 +223,10 @@ impl World {
             Arm::Armed { was_pending } => {
                 self.taken_back_slowly(id, was_pending);
                 let at = self.now + Duration::from_millis(delay);
-                self.queueings += 1;
+                self.submissions += 1;
                 let item = &mut self.items[id];
                 item.timer = Some(self.timers.set(at, (id, shard)));
-                item.wanted = Some((self.queueings, None));
+                item.wanted = Some((self.submissions, None));
             }
             Arm::Coalesced => assert!(self.items[id].wanted.is_some(), "coalesced with nothing"),
             Arm::Refused => assert!(self.items[id].disabled > 0, "refused though enabled"),
@@ -254,13 +254,13 @@ impl World {
         let item = &mut self.items[id];
         let (word, instance) = ask(item.word);
         item.word = word;
-        let (queueing, place) = match instance {
+        let (submission, place) = match instance {
             Instance::Pending => (item.wanted.map(|wanted| wanted.0), &mut item.pending),
             Instance::Running => (item.runs, &mut item.running),
             Instance::None => return assert!(item.runs.is_none(), "it runs, and no thread can wait for it"),
         };
-        *place = queueing;
-        item.waited.extend(queueing);
+        *place = submission;
+        item.waited.extend(submission);
     }
 
     /// Goes on with a late step, under the slow-path state's lock.
@@ -283,7 +283,7 @@ impl World {
                 }
                 self.ended(id);
                 let item = &mut self.items[id];
-                item.running.take().into_iter().for_each(|queueing| item.tell(queueing));
+                item.running.take().into_iter().for_each(|submission| item.tell(submission));
                 item.forget_waiters();
             }
             Late::Cancel(id) => {
@@ -297,10 +297,10 @@ impl World {
                 if item.timer.take_if(|meant| *meant == timer).is_none() {
                     return;
                 }
-                let queueing = item.wanted.take().expect("it is armed").0;
+                let submission = item.wanted.take().expect("it is armed").0;
                 let queue = item.queue_slowly(target, ticket, ItemState::disarmed, ItemState::fire_slowly);
                 assert!(matches!(queue, Queue::Push | Queue::Revived), "{queue:?} though it was armed");
-                item.wanted = Some((queueing, Some(shard)));
+                item.wanted = Some((submission, Some(shard)));
                 self.push(id, target, ticket, queue);
             }
         }
@@ -334,8 +334,8 @@ impl World {
             Queue::Coalesced => assert!(self.items[id].wanted.is_some(), "coalesced with nothing"),
             Queue::Refused => assert!(self.items[id].disabled > 0, "refused though enabled"),
             Queue::Push | Queue::Revived => {
-                self.queueings += 1;
-                let wanted = self.items[id].wanted.replace((self.queueings, Some(target.shard)));
+                self.submissions += 1;
+                let wanted = self.items[id].wanted.replace((self.submissions, Some(target.shard)));
                 assert_eq!(wanted, None, "accepted while pending");
                 self.push(id, target, ticket, queue);
             }
@@ -358,9 +358,9 @@ impl World {
             Begin::Run => {
                 assert!(ticket >= item.not_before, "a flush waits for a later submission");
                 assert_eq!(item.runs, None, "two workers execute it");
-                let (queueing, at) = item.wanted.take().expect("it runs though no submission is pending");
+                let (submission, at) = item.wanted.take().expect("it runs though no submission is pending");
                 assert_eq!(at, Some(shard), "it runs in another shard than its last submission names");
-                item.runs = Some(queueing);
+                item.runs = Some(submission);
             }
             Begin::Meet => {}
             Begin::Stale | Begin::Strike => self.completed += 1,
@@ -388,7 +388,7 @@ impl World {
                 // The timer may be late already.
                 let _removed = self.timers.cancel(timer);
             }
-            item.pending.take().into_iter().for_each(|queueing| item.tell(queueing));
+            item.pending.take().into_iter().for_each(|submission| item.tell(submission));
             item.forget_waiters();
         }
     }
@@ -403,7 +403,7 @@ impl World {
             assert_eq!((word.is_armed(), word.is_disabled()), (item.timer.is_some(), item.disabled > 0));
             let open = [item.wanted.map(|wanted| wanted.0), item.runs];
             assert!(
-                item.waited.iter().all(|queueing| open.contains(&Some(*queueing))),
+                item.waited.iter().all(|submission| open.contains(&Some(*submission))),
                 "a waiting thread was not woken"
             );
             for (shard, list) in SHARDS.iter().zip(&self.lists) {
@@ -476,10 +476,10 @@ impl Item {
         }
     }
 
-    fn tell(&mut self, queueing: Queueing) {
+    fn tell(&mut self, submission: Submission) {
         let open = [self.wanted.map(|wanted| wanted.0), self.runs];
-        assert!(!open.contains(&Some(queueing)), "told too soon");
-        self.waited.retain(|waited| *waited != queueing);
+        assert!(!open.contains(&Some(submission)), "told too soon");
+        self.waited.retain(|waited| *waited != submission);
     }
 
     fn forget_waiters(&mut self) {

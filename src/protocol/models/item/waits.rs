@@ -20,7 +20,7 @@ fn a_cancel_waits_for_a_run_that_submits_the_item_again() {
     });
 }
 
-/// spec: F2.1 (waits for the last queueing at call time): the flush sees the run that it waited for. It does not wait
+/// spec: F2.1 (waits for the last submission at call time): the flush sees the run that it waited for. It does not wait
 /// for the next submission, which that run makes; in this model that one does not even run.
 #[test]
 fn a_flush_waits_for_the_run_and_not_for_the_next_one() {
@@ -28,7 +28,7 @@ fn a_flush_waits_for_the_run_and_not_for_the_next_one() {
         let model = Arc::new(Model::new());
         model.queue(0);
         model.again.store(1, Ordering::Relaxed);
-        let signal = model.item.last_queueing().expect("the item is pending");
+        let signal = model.item.last_submission().expect("the item is pending");
         let worker = spawn(&model, |model| model.work(0));
         signal.wait(Until::FOREVER);
         model.inside.read(|runs| assert_eq!(*runs, 1));
@@ -48,7 +48,7 @@ fn a_flush_waits_for_the_pending_submission() {
             model.work(1);
         });
         model.queue(1);
-        if let Some(signal) = model.item.last_queueing() {
+        if let Some(signal) = model.item.last_submission() {
             // No worker comes for it twice, so it may still be pending after the worker has looked.
             worker.join().unwrap();
             model.drain();
@@ -83,7 +83,7 @@ fn a_flush_fires_the_timer_of_an_armed_item() {
             model.fire(0, 0);
             model.work(0);
         });
-        let signal = model.item.last_queueing();
+        let signal = model.item.last_submission();
         if let Some(timer) = model.item.timer() {
             model.fire(timer, 0);
         }
