@@ -29,7 +29,7 @@ pub(crate) struct Budget {
 /// What a bh context does after an item.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pace {
+pub(crate) enum AfterItem {
     /// Take the next item, or rest.
     GoOn(Budget),
     /// Yield the CPU to other threads, then begin a new run.
@@ -43,19 +43,19 @@ impl Budget {
     }
 
     /// Notes that an item has ended while `pending` items are pending.
-    pub(crate) fn item_ended(self, now: Time, pending: usize) -> Pace {
+    pub(crate) fn item_ended(self, now: Time, pending: usize) -> AfterItem {
         let rest = Self { batch: self.batch.saturating_sub(1), ..self };
         if pending == 0 {
             // The context is done. The next item begins a batch of its own.
-            return Pace::GoOn(Self { batch: 0, ..rest });
+            return AfterItem::GoOn(Self { batch: 0, ..rest });
         }
         if now >= self.until {
-            return Pace::Yield;
+            return AfterItem::Yield;
         }
         match (rest.batch, rest.restarts) {
-            (0, 0) => Pace::Yield,
-            (0, restarts) => Pace::GoOn(Self { batch: pending, restarts: restarts - 1, ..rest }),
-            _ => Pace::GoOn(rest),
+            (0, 0) => AfterItem::Yield,
+            (0, restarts) => AfterItem::GoOn(Self { batch: pending, restarts: restarts - 1, ..rest }),
+            _ => AfterItem::GoOn(rest),
         }
     }
 }
@@ -74,8 +74,8 @@ mod tests {
         let mut budget = Budget::begin(at(0), first);
         for item in 1..=10_000 {
             match budget.item_ended(at(step * item as u64), pending(item)) {
-                Pace::GoOn(rest) => budget = rest,
-                Pace::Yield => return Some(item),
+                AfterItem::GoOn(rest) => budget = rest,
+                AfterItem::Yield => return Some(item),
             }
         }
         None
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(items_until_yield(1, 1, |_| 0), None);
         assert_eq!(
             Budget::begin(at(0), 1).item_ended(at(9000), 0),
-            Pace::GoOn(Budget { batch: 0, ..Budget::begin(at(0), 1) })
+            AfterItem::GoOn(Budget { batch: 0, ..Budget::begin(at(0), 1) })
         );
     }
 }

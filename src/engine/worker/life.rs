@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::policy::budget::{Budget, Pace};
+use crate::policy::budget::{AfterItem, Budget};
 use crate::policy::concurrency::{Next, PodId, Reserved};
 use crate::policy::idle_set::{Prepare, Rest};
 use crate::policy::worker::Phase;
@@ -38,8 +38,8 @@ impl Run {
     fn item_ended(&mut self, pool: &Pool, has_next: impl FnOnce() -> bool) {
         if let Some(budget) = &mut self.0 {
             match budget.item_ended(clock::now(), pool.pending() + usize::from(has_next())) {
-                Pace::GoOn(rest) => *budget = rest,
-                Pace::Yield => {
+                AfterItem::GoOn(rest) => *budget = rest,
+                AfterItem::Yield => {
                     thread::yield_now();
                     *self = Self::begin(pool);
                 }
