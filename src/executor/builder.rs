@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::executor::core::Core;
-use crate::engine::executor::environment::Watch;
+use crate::engine::executor::environment::LiveEnvironment;
 use crate::engine::executor::inner::{ExecutorInner, NiceLevels};
 use crate::engine::executor::placement::Placement;
 use crate::engine::executor::reports::PanicReport;
@@ -322,7 +322,7 @@ impl ExecutorBuilder {
             watchdog_threshold: self.self_management.watchdog_threshold(),
             patience: self.progress_check,
         };
-        let environment = Watch::new(&slots, Arc::new(Bell::new(detection.pause)));
+        let environment = LiveEnvironment::new(&slots, Arc::new(Bell::new(detection.pause)));
         let placement = Placement::new(slots, self.random_placement);
         let upkeep = Arc::new(Upkeep::new(
             Core::new(settings, environment),

@@ -10,7 +10,7 @@ use crate::sys::sync::{AtomicBool, Ordering};
 use crate::engine::manager::inbox::ManagerHandle;
 use crate::engine::user_code::report;
 
-use super::environment::Watch;
+use super::environment::LiveEnvironment;
 use super::settings::Settings;
 use super::threads::ExecutorThreads;
 
@@ -19,10 +19,10 @@ use super::threads::ExecutorThreads;
 pub(crate) struct Core {
     /// The process that has made the executor and its threads.
     pub(crate) origin: Origin, // I
-    pub(crate) settings: Settings,          // I
-    pub(crate) manager: Arc<ManagerHandle>, // K
-    pub(crate) denials: Denials,            // A
-    pub(crate) environment: Watch,          // A, K
+    pub(crate) settings: Settings,           // I
+    pub(crate) manager: Arc<ManagerHandle>,  // K
+    pub(crate) denials: Denials,             // A
+    pub(crate) environment: LiveEnvironment, // A, K
     /// Each thread owns a share until it is gone.
     pub(crate) threads: Arc<ExecutorThreads>, // A, K
 }
@@ -35,7 +35,7 @@ pub(crate) struct Denials {
 }
 
 impl Core {
-    pub(crate) fn new(settings: Settings, environment: Watch) -> Self {
+    pub(crate) fn new(settings: Settings, environment: LiveEnvironment) -> Self {
         Self {
             origin: Origin::here(),
             settings,

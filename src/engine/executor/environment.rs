@@ -16,7 +16,7 @@ use crate::engine::manager::bell::Bell;
 
 /// The part of the machine that an executor may use, and how a worker that begins to work wakes the manager.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct LiveEnvironment {
     pub(crate) attention: AttentionCell, // A
     bell: Arc<Bell>,                     // A
     present: Mutex<Present>,             // K
@@ -30,7 +30,7 @@ pub(crate) struct Present {
     pub(crate) cpus: Arc<Environment>,
 }
 
-impl Watch {
+impl LiveEnvironment {
     pub(crate) fn new(slots: &[Slot], bell: Arc<Bell>) -> Self {
         let quota = CpuGroups::of_process().quota();
         let cpus = Arc::new(Environment::new(slots, affinity::watched_cpus(), quota));

@@ -164,7 +164,8 @@ impl Pool {
     }
 
     /// Returns whether a worker or a rescuer works here, or is about to. A worker inside a blocking guard does not
-    /// count: it calls [`Watch::active`](crate::engine::executor::environment::Watch::active) when it returns.
+    /// count: it calls [`LiveEnvironment::active`](crate::engine::executor::environment::LiveEnvironment::active) when
+    /// it returns.
     pub(crate) fn is_active(&self) -> bool {
         let at_work = |phase| !matches!(phase, Phase::Idle | Phase::Blocked | Phase::Exiting);
         let is_served = || !self.binding.state.lock().guests.is_empty();
