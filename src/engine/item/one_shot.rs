@@ -1,13 +1,13 @@
 //! A closure that runs once, and its handle: one heap cell of header, state, closure and result.
 //!
 //! ```text
-//! OneShot<F, T, O>: { head: { header: { execute }, cell: state word }, stage: closure and owner | result }
+//! OneShot<F, T, O>: { head: { header: { execute }, cell: state word }, contents: closure and owner | result }
 //! ```
 //!
 //! An item may have an [`Owner`], which is told of the item's end, run or not. By then nothing is in use any more
 //! that may borrow from the owner. Most items have none.
 //!
-//! The state word alone decides which thread may use `stage`, and which one frees the cell: see `policy::one_shot`.
+//! The state word alone decides which thread may use `contents`, and which one frees the cell: see `policy::one_shot`.
 #![allow(unsafe_code, reason = "an entry and a handle share the cell, and the last of them frees it")]
 
 pub(crate) mod handle;
@@ -34,7 +34,7 @@ use super::one_shot::handle::{Head, Operations};
 #[repr(C)]
 struct OneShot<F, T, O> {
     head: Head,
-    stage: UnsafeCell<Stage<F, T, O>>,
+    contents: UnsafeCell<Contents<F, T, O>>,
 }
 
 /// Learns that an item is over. If the item is dropped without a run, the owner is dropped, after the closure.
@@ -67,7 +67,7 @@ impl Owner for Nobody {
     }
 }
 
-enum Stage<F, T, O> {
+enum Contents<F, T, O> {
     /// The closure is dropped first.
     Closure(F, O),
     Gone,
@@ -136,7 +136,7 @@ where
     };
     let cell = OneShot {
         head: Head { header: Header::new(item), cell },
-        stage: UnsafeCell::new(Stage::<F, T, O>::Closure(function, owner)),
+        contents: UnsafeCell::new(Contents::<F, T, O>::Closure(function, owner)),
     };
     Room::find().fill(cell).cast()
 }
@@ -173,9 +173,11 @@ pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
     // SAFETY: the caller owns the whole cell.
     let _room = unsafe { Room::of(cell) };
     // SAFETY: as above; the content of the cell is moved out, and its room is given back without it.
-    match unsafe { cell.read() }.stage.into_inner() {
-        Stage::Closure(function, Nobody) => function,
-        Stage::Gone | Stage::Result(_) => unreachable!("a one-shot that was not queued has its closure"),
+    match unsafe { cell.read() }.contents.into_inner() {
+        Contents::Closure(function, Nobody) => function,
+        Contents::Gone | Contents::Result(_) => {
+            unreachable!("a one-shot that was not queued has its closure")
+        }
     }
 }
 
@@ -206,16 +208,16 @@ where
             }
         }
     }
-    // SAFETY: the state says that the closure has begun. So the handle does not use the stage until `finish`; a
+    // SAFETY: the state says that the closure has begun. So the handle does not use the contents until `finish`; a
     // detached cell has no handle.
-    let stage = unsafe { &mut *cell.as_ref().stage.get() };
-    let Stage::Closure(function, owner) = std::mem::replace(stage, Stage::Gone) else {
+    let contents = unsafe { &mut *cell.as_ref().contents.get() };
+    let Contents::Closure(function, owner) = std::mem::replace(contents, Contents::Gone) else {
         unreachable!("a one-shot that has not begun has its closure")
     };
     owner.begins(entry.item());
     let result = worker.call(&entry, ItemType::of::<F>(), None, function);
     let ended = if result.is_ok() { Ended::Well } else { Ended::Panicked };
-    *stage = Stage::Result(result);
+    *contents = Contents::Result(result);
     let key = state.key();
     match if detached { Finish::Free } else { state.finish() } {
         Finish::Leave => owner.ran(ended),
@@ -225,26 +227,26 @@ where
         }
         Finish::Free => {
             // The cell is freed last: until the owner was told, its address stands for the item.
-            // SAFETY: the handle is gone, so only this thread uses the stage.
-            let stage = unsafe { &mut *cell.as_ref().stage.get() };
-            owner.ran(clear(stage, ended));
-            // SAFETY: the handle is gone, and the entry's side ends here. The stage is empty now.
+            // SAFETY: the handle is gone, so only this thread uses the contents.
+            let contents = unsafe { &mut *cell.as_ref().contents.get() };
+            owner.ran(clear(contents, ended));
+            // SAFETY: the handle is gone, and the entry's side ends here. The contents is empty now.
             drop(unsafe { Room::of(cell) });
         }
     }
     worker.complete(entry);
 }
 
-/// Empties the stage of an item that has no handle: drops its result, or returns the payload of its panic.
+/// Empties the contents of an item that has no handle: drops its result, or returns the payload of its panic.
 #[inline]
-fn clear<F, T, O>(stage: &mut Stage<F, T, O>, ended: Ended) -> Ended {
-    match std::mem::replace(stage, Stage::Gone) {
-        Stage::Result(Err(payload)) => Ended::PanickedAlone(payload),
-        Stage::Result(Ok(result)) => {
+fn clear<F, T, O>(contents: &mut Contents<F, T, O>, ended: Ended) -> Ended {
+    match std::mem::replace(contents, Contents::Gone) {
+        Contents::Result(Err(payload)) => Ended::PanickedAlone(payload),
+        Contents::Result(Ok(result)) => {
             contain(|| drop(result));
             ended
         }
-        Stage::Closure(..) | Stage::Gone => ended,
+        Contents::Closure(..) | Contents::Gone => ended,
     }
 }
 
@@ -259,9 +261,9 @@ unsafe fn abandon<F, T, O>(item: NonNull<Header>, _entry: Option<&Entry>) -> boo
         Take::Leave => return false,
         Take::Free => (Finish::Free, false),
         Take::Run => {
-            // SAFETY: the state says that the closure has begun, so no other thread uses the stage.
-            let stage = unsafe { &mut *cell.as_ref().stage.get() };
-            let closure = std::mem::replace(stage, Stage::Gone);
+            // SAFETY: the state says that the closure has begun, so no other thread uses the contents.
+            let contents = unsafe { &mut *cell.as_ref().contents.get() };
+            let closure = std::mem::replace(contents, Contents::Gone);
             contain(|| drop(closure));
             let key = state.key();
             match state.abandon() {
@@ -285,14 +287,14 @@ fn operations<F, T, O>() -> &'static Operations {
         drop_closure: |head| {
             let cell: NonNull<OneShot<F, T, O>> = head.cast();
             // SAFETY: the caller has cancelled the cell, so it owns the closure.
-            let stage = unsafe { &mut *cell.as_ref().stage.get() };
-            *stage = Stage::Gone;
+            let contents = unsafe { &mut *cell.as_ref().contents.get() };
+            *contents = Contents::Gone;
         },
         take_result: |head, to| {
             let cell: NonNull<OneShot<F, T, O>> = head.cast();
             // SAFETY: the caller has seen that the item is done, so it owns the result.
-            let stage = unsafe { &mut *cell.as_ref().stage.get() };
-            let Stage::Result(result) = std::mem::replace(stage, Stage::Gone) else {
+            let contents = unsafe { &mut *cell.as_ref().contents.get() };
+            let Contents::Result(result) = std::mem::replace(contents, Contents::Gone) else {
                 unreachable!("a one-shot that is done has its result")
             };
             // SAFETY: the caller passes memory for a result of this type.
