@@ -29,7 +29,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::pods::DOCUMENTED;
-use super::stage::{executor, ms};
+use super::setup::{executor, ms};
 use crate::sys::clock;
 use crate::sys::machine::Mutex;
 use crate::sys::machine::{self, Config, burn, run};

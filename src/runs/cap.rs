@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::stage::{executor, micros, ms};
+use super::setup::{executor, micros, ms};
 use crate::protocol::signal::Signal;
 use crate::sys::clock;
 use crate::sys::machine::Mutex;
@@ -25,14 +25,14 @@ const FAMINE: Duration = Duration::from_secs(1);
 type Begins = Arc<Mutex<Vec<Vec<Duration>>>>;
 
 /// An executor of few threads.
-struct Stage {
+struct Setup {
     executor: Executor,
     begins: Begins,
 }
 
 /// A queue, the CPU where its items are queued, and its number.
 struct Stream<'a> {
-    stage: &'a Stage,
+    setup: &'a Setup,
     queue: WorkQueue,
     cpu: usize,
     number: usize,
@@ -42,7 +42,7 @@ fn now() -> Duration {
     Duration::from_nanos(clock::now().as_nanos())
 }
 
-impl Stage {
+impl Setup {
     fn new(cpus: usize, max_threads: usize) -> Self {
         let machine = format!("l3:1 core:{cpus} pu:1");
         let executor = executor(&machine, |builder| builder.max_threads(max_threads));
@@ -54,7 +54,7 @@ impl Stage {
         let mut begins = self.begins.lock();
         let number = begins.len();
         begins.push(Vec::new());
-        Stream { stage: self, queue: queue.build_on(&self.executor).unwrap(), cpu, number }
+        Stream { setup: self, queue: queue.build_on(&self.executor).unwrap(), cpu, number }
     }
 
     fn wait_until(&self, time: Duration) {
@@ -70,7 +70,7 @@ impl Stream<'_> {
     fn queue(&self, count: usize, body: impl Fn() + Clone + Send + 'static) {
         stand_on(self.cpu);
         for _ in 0..count {
-            let (begins, number, body) = (Arc::clone(&self.stage.begins), self.number, body.clone());
+            let (begins, number, body) = (Arc::clone(&self.setup.begins), self.number, body.clone());
             let item = move || {
                 begins.lock()[number].push(now());
                 body();
@@ -85,7 +85,7 @@ impl Stream<'_> {
 
     fn begins(&self) -> Vec<Duration> {
         self.queue.flush().unwrap();
-        self.stage.begins.lock()[self.number].clone()
+        self.setup.begins.lock()[self.number].clone()
     }
 }
 
@@ -97,9 +97,9 @@ fn per_cpu(high: bool) -> WorkQueueBuilder {
 /// Streams of items that share one thread: of a high priority or not, of this length, so many.
 fn take_turns(high: &[bool], length: Duration, count: usize) {
     run(Config::new(high.len()), || {
-        let stage = Stage::new(high.len(), 1);
+        let setup = Setup::new(high.len(), 1);
         let streams: Vec<_> =
-            high.iter().enumerate().map(|(cpu, high)| stage.stream(cpu, per_cpu(*high))).collect();
+            high.iter().enumerate().map(|(cpu, high)| setup.stream(cpu, per_cpu(*high))).collect();
         let before = machine::threads();
         streams.iter().for_each(|stream| stream.burns(count, length));
         let bound = 2 * high.len() as u32 * (TURN + length);
@@ -116,7 +116,7 @@ fn take_turns(high: &[bool], length: Duration, count: usize) {
         let made = (machine::threads() - before) as u128;
         assert!(made <= most, "{made} threads in {makespan:?}, {high:?}, {length:?} each");
         drop(streams);
-        stage.end();
+        setup.end();
     });
 }
 
@@ -135,11 +135,11 @@ fn streams_that_share_one_thread_take_turns() {
 #[test]
 fn an_item_of_high_priority_waits_for_two_turns_at_most() {
     run(Config::new(6), || {
-        let (stage, length) = (Stage::new(6, 1), micros(200));
-        let streams: Vec<_> = (0..6).map(|cpu| stage.stream(cpu, per_cpu(false))).collect();
-        let high = stage.stream(0, per_cpu(true));
+        let (setup, length) = (Setup::new(6, 1), micros(200));
+        let streams: Vec<_> = (0..6).map(|cpu| setup.stream(cpu, per_cpu(false))).collect();
+        let high = setup.stream(0, per_cpu(true));
         streams.iter().for_each(|stream| stream.burns(200, length));
-        stage.wait_until(ms(20));
+        setup.wait_until(ms(20));
         high.burns(1, length);
         let waited = high.begins()[0] - ms(20);
         assert!(waited <= 2 * (TURN + length), "{waited:?}");
@@ -152,12 +152,12 @@ fn an_item_of_high_priority_waits_for_two_turns_at_most() {
 #[test]
 fn a_pool_with_many_workers_gives_one_up_without_a_turn() {
     run(Config::new(6), || {
-        let (stage, length) = (Stage::new(6, 4), micros(300));
+        let (setup, length) = (Setup::new(6, 4), micros(300));
         let attrs = Attrs::new().scope(AffinityScope::System).cpus((0..4).collect());
-        let wide = stage.stream(0, WorkQueue::new("wide").attrs(attrs));
-        let narrow = [stage.stream(4, per_cpu(false)), stage.stream(5, per_cpu(false))];
+        let wide = setup.stream(0, WorkQueue::new("wide").attrs(attrs));
+        let narrow = [setup.stream(4, per_cpu(false)), setup.stream(5, per_cpu(false))];
         wide.burns(400, length);
-        stage.wait_until(ms(5));
+        setup.wait_until(ms(5));
         let before = machine::threads();
         narrow.iter().for_each(|stream| stream.burns(100, length));
         for stream in &narrow {
@@ -180,20 +180,20 @@ fn pools_that_ask_while_a_thread_leaves_wait_in_the_line() {
     for (seed, high) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
         let config = Config { switches: 300, ..Config::new(42) };
         run(config.seed(seed), || {
-            let stage = Stage::new(42, 1);
-            let stream = stage.stream(0, per_cpu(false));
-            let starves = stage.stream(1, per_cpu(false));
-            let late: Vec<_> = (2..42).map(|cpu| stage.stream(cpu, per_cpu(high))).collect();
+            let setup = Setup::new(42, 1);
+            let stream = setup.stream(0, per_cpu(false));
+            let starves = setup.stream(1, per_cpu(false));
+            let late: Vec<_> = (2..42).map(|cpu| setup.stream(cpu, per_cpu(high))).collect();
             stream.burns(400, micros(10));
-            stage.wait_until(ms(2));
+            setup.wait_until(ms(2));
             starves.queue(1, || ());
             // The thread leaves at the end of an item, after a turn.
             for (number, late) in late.iter().enumerate() {
-                stage.wait_until(ms(2) + TURN + micros(10) * (number as u32 / 20));
+                setup.wait_until(ms(2) + TURN + micros(10) * (number as u32 / 20));
                 late.burns(1, micros(100));
             }
             let begin = starves.begins()[0];
-            let all = stage.begins.lock().clone();
+            let all = setup.begins.lock().clone();
             let sooner = all[2..].iter().flatten().filter(|other| **other < begin).count();
             assert!(sooner <= usize::from(high), "{sooner} pools that came later had a thread before");
             late.iter().for_each(|stream| stream.queue.flush().unwrap());
@@ -206,11 +206,11 @@ fn pools_that_ask_while_a_thread_leaves_wait_in_the_line() {
 #[test]
 fn a_pool_whose_workers_only_seem_to_run_gets_a_thread() {
     run(Config::new(2), || {
-        let stage = Stage::new(2, 2);
-        let plain = stage.stream(0, WorkQueue::unbound("plain").attrs(Attrs::new().cpus((0..1).collect())));
-        let stream = stage.stream(1, per_cpu(false));
+        let setup = Setup::new(2, 2);
+        let plain = setup.stream(0, WorkQueue::unbound("plain").attrs(Attrs::new().cpus((0..1).collect())));
+        let stream = setup.stream(1, per_cpu(false));
         (0..2).for_each(|_| stream.burns(3000, micros(500)));
-        stage.wait_until(micros(100));
+        setup.wait_until(micros(100));
         let set = Arc::new(Signal::new());
         let later = Arc::clone(&set);
         plain.queue(1, move || assert!(set.wait(Until::FOREVER)));

@@ -21,7 +21,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::seeds::runs;
-use super::stage::{executor, micros, ms};
+use super::setup::{executor, micros, ms};
 use crate::engine::pool::spec::PoolKind;
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::worker::shared::Worker;

@@ -8,7 +8,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `stage` | what all runs need; `seeds` are those of random ones |
+//! | `setup` | what all runs need; `seeds` are those of random ones |
 //! | `timelines` | the documented timelines, exactly |
 //! | `undeclared` | loads without a guard: how soon others start, and how long it takes |
 //! | `affinity` | the three tables of the documents about affinity scopes |
@@ -33,7 +33,7 @@ mod programs;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod rescuer;
 mod seeds;
-mod stage;
+mod setup;
 mod timelines;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod undeclared;

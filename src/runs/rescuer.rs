@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::stage::{executor, micros, ms};
+use super::setup::{executor, micros, ms};
 use crate::sys::clock;
 use crate::sys::machine::Mutex;
 use crate::sys::machine::{self, Config, burn, pause, run, stand_on};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::What::{Finishes, Sleeps, Starts, Wakes};
-use super::stage::{executor, ms};
+use super::setup::{executor, ms};
 use crate::policy::detection::Detection;
 use crate::sys::clock;
 use crate::sys::machine::Mutex;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::stage::{executor, micros, ms};
+use super::setup::{executor, micros, ms};
 use crate::policy::detection::Detection;
 use crate::protocol::signal::Signal;
 use crate::sys::clock;

@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use super::conserve::{AFTER_A_PAUSE, IN_A_STREAM, PAUSE};
-use super::{DOCUMENTED, Stage};
+use super::{DOCUMENTED, Setup};
 use crate::runs::seeds::runs;
-use crate::runs::stage::{micros, ms};
+use crate::runs::setup::{micros, ms};
 use crate::sys::machine::{self, Config, burn, pause, run};
 use crate::sys::thread;
 use crate::sys::wait::Until;
@@ -25,20 +25,20 @@ const LONG: Duration = Duration::from_millis(20);
 const ORDERS: u64 = 8;
 
 /// Plays a scene in many orders of steps.
-fn always(scope: AffinityScope, scene: impl Fn(&Stage)) {
+fn always(scope: AffinityScope, scene: impl Fn(&Setup)) {
     runs(ORDERS, |seed, _| play(scope, seed, &scene));
 }
 
-fn play(scope: AffinityScope, seed: u64, scene: impl Fn(&Stage)) {
+fn play(scope: AffinityScope, seed: u64, scene: impl Fn(&Setup)) {
     // In half of the orders, threads interrupt each other.
     let switches = if seed % 2 == 0 { 100 } else { 0 };
     let config =
         Config { switches, latency: LATENCY, slice: ms(3), prompt: &["/manager"], ..Config::new(24) };
     let config = config.seed(seed);
     run(config.clone(), || {
-        let stage = Stage::new(DOCUMENTED, scope, &config);
-        scene(&stage);
-        stage.executor.shutdown(Duration::MAX).unwrap();
+        let setup = Setup::new(DOCUMENTED, scope, &config);
+        scene(&setup);
+        setup.executor.shutdown(Duration::MAX).unwrap();
     });
 }
 
@@ -49,66 +49,66 @@ fn burns(time: Duration) -> impl Fn() + Clone + Send + 'static {
 /// spec: A3.6 (the home pod's CPU is taken by a spinning issuer)
 #[test]
 fn an_item_whose_issuer_spins_on_its_cpu_starts_elsewhere_within_the_bound() {
-    always(AffinityScope::Cpu, |stage| {
-        stage.at(micros(300));
-        let issuer = stage.on_cpu(5, |stage| {
-            stage.queue_here(5, burns(micros(100)));
+    always(AffinityScope::Cpu, |setup| {
+        setup.at(micros(300));
+        let issuer = setup.on_cpu(5, |setup| {
+            setup.queue_here(5, burns(micros(100)));
             burn(LONG);
         });
         thread::join(issuer, Until::FOREVER).unwrap();
-        stage.end();
-        stage.assert_delays(&[0], AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
-        assert_eq!(stage.away(), 1);
+        setup.end();
+        setup.assert_delays(&[0], AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
+        assert_eq!(setup.away(), 1);
     });
 }
 
 /// spec: A3.6 (the home pod's CPUs are taken by another process)
 #[test]
 fn items_whose_pod_is_taken_by_another_process_start_elsewhere_within_the_bound() {
-    always(AffinityScope::Cache, |stage| {
-        stage.at(micros(500));
-        stage.neighbour(0, LONG);
-        stage.at(micros(1000));
-        let first = stage.queue(0, 12, burns(micros(400)));
+    always(AffinityScope::Cache, |setup| {
+        setup.at(micros(500));
+        setup.neighbour(0, LONG);
+        setup.at(micros(1000));
+        let first = setup.queue(0, 12, burns(micros(400)));
         // These come while the workers that were woken for the first items still wait for a CPU.
-        stage.at(micros(9000));
-        let later = stage.queue(0, 6, burns(micros(400)));
-        stage.end();
-        stage.assert_delays(&first, Duration::ZERO..=AFTER_A_PAUSE + LATENCY);
-        stage.assert_delays(&later, Duration::ZERO..=AFTER_A_PAUSE + LATENCY);
+        setup.at(micros(9000));
+        let later = setup.queue(0, 6, burns(micros(400)));
+        setup.end();
+        setup.assert_delays(&first, Duration::ZERO..=AFTER_A_PAUSE + LATENCY);
+        setup.assert_delays(&later, Duration::ZERO..=AFTER_A_PAUSE + LATENCY);
     });
 }
 
 /// spec: A3.7 (returning blocked items saturate a pod, without a push)
 #[test]
 fn a_pod_that_is_filled_by_returning_blocked_items_gives_its_waiting_items_away() {
-    always(AffinityScope::Cache, |stage| {
-        stage.queue(0, 6, || {
+    always(AffinityScope::Cache, |setup| {
+        setup.queue(0, 6, || {
             burn(micros(100));
             blocking(|| pause(micros(1000)));
             burn(LONG);
         });
         // Workers are on their way for these when the blocked items return.
-        stage.at(micros(1130));
-        let items = stage.queue(0, 6, burns(micros(1000)));
-        stage.end();
-        stage.assert_delays(&items, Duration::ZERO..=AFTER_A_PAUSE + LATENCY);
+        setup.at(micros(1130));
+        let items = setup.queue(0, 6, burns(micros(1000)));
+        setup.end();
+        setup.assert_delays(&items, Duration::ZERO..=AFTER_A_PAUSE + LATENCY);
     });
 }
 
 /// spec: A3.7 (one long item stolen)
 #[test]
 fn an_item_starts_elsewhere_while_long_stolen_items_fill_its_pod() {
-    always(AffinityScope::Cache, |stage| {
+    always(AffinityScope::Cache, |setup| {
         // Six start in their own pod, six in each of two siblings.
-        stage.queue(0, 18, burns(LONG));
-        stage.at(micros(5000));
-        let items: Vec<_> = (1..4).flat_map(|pod| stage.queue(pod, 2, burns(micros(100)))).collect();
-        stage.end();
-        assert!(stage.away() >= 12);
+        setup.queue(0, 18, burns(LONG));
+        setup.at(micros(5000));
+        let items: Vec<_> = (1..4).flat_map(|pod| setup.queue(pod, 2, burns(micros(100)))).collect();
+        setup.end();
+        assert!(setup.away() >= 12);
         // A called worker may find an item of its own pod that came meanwhile. Then another worker is called, one
         // wake-up later.
-        stage.assert_delays(&items, Duration::ZERO..=LATENCY * 2);
+        setup.assert_delays(&items, Duration::ZERO..=LATENCY * 2);
     });
 }
 
@@ -116,14 +116,14 @@ fn an_item_starts_elsewhere_while_long_stolen_items_fill_its_pod() {
 #[test]
 fn a_burst_onto_one_pod_starts_everywhere_after_one_wake_up() {
     for batch in [false, true] {
-        always(AffinityScope::Cache, |stage| {
+        always(AffinityScope::Cache, |setup| {
             // Makes the threads first: to make one takes a wake-up of the manager.
-            (0..4).for_each(|pod| drop(stage.queue(pod, 6, burns(micros(300)))));
-            stage.at(micros(5000));
+            (0..4).for_each(|pod| drop(setup.queue(pod, 6, burns(micros(300)))));
+            setup.at(micros(5000));
             let items =
-                if batch { stage.queue_batch(2, 24, burns(LONG)) } else { stage.queue(2, 24, burns(LONG)) };
-            stage.end();
-            stage.assert_delays(&items, Duration::ZERO..=LATENCY);
+                if batch { setup.queue_batch(2, 24, burns(LONG)) } else { setup.queue(2, 24, burns(LONG)) };
+            setup.end();
+            setup.assert_delays(&items, Duration::ZERO..=LATENCY);
         });
     }
 }
@@ -131,28 +131,28 @@ fn a_burst_onto_one_pod_starts_everywhere_after_one_wake_up() {
 /// spec: A3.7 (all pods are full, then one is not)
 #[test]
 fn the_first_free_cpus_take_the_waiting_items() {
-    always(AffinityScope::Cache, |stage| {
+    always(AffinityScope::Cache, |setup| {
         // One item after the other, each when the last one has begun: so no pod finds work in another by chance.
-        let begin = occupy(stage, &[(0, LONG), (1, LONG), (2, LONG), (3, micros(2000))]);
+        let begin = occupy(setup, &[(0, LONG), (1, LONG), (2, LONG), (3, micros(2000))]);
         assert!(begin <= micros(1500));
-        stage.at(micros(1500));
-        let items = stage.queue(0, 6, burns(LONG));
-        let before = stage.wakes();
-        stage.at(ms(3));
-        assert_eq!(stage.wakes(), before, "running workers go on with these items, and no worker is woken");
-        stage.end();
+        setup.at(micros(1500));
+        let items = setup.queue(0, 6, burns(LONG));
+        let before = setup.wakes();
+        setup.at(ms(3));
+        assert_eq!(setup.wakes(), before, "running workers go on with these items, and no worker is woken");
+        setup.end();
         // The items of pod 3 may have begun up to a latency late.
-        stage.assert_delays(&items, micros(500)..=micros(500) + LATENCY);
+        setup.assert_delays(&items, micros(500)..=micros(500) + LATENCY);
     });
 }
 
 /// Fills pods until these times. Returns when that is done.
-fn occupy(stage: &Stage, pods: &[(usize, Duration)]) -> Duration {
+fn occupy(setup: &Setup, pods: &[(usize, Duration)]) -> Duration {
     let mut at = Duration::ZERO;
     for (pod, until) in pods {
-        for _ in stage.cpus_of(*pod) {
-            stage.at(at);
-            stage.queue(*pod, 1, burns(*until - at));
+        for _ in setup.cpus_of(*pod) {
+            setup.at(at);
+            setup.queue(*pod, 1, burns(*until - at));
             at += LATENCY + micros(10);
         }
     }
@@ -163,13 +163,13 @@ fn occupy(stage: &Stage, pods: &[(usize, Duration)]) -> Duration {
 #[test]
 fn a_thief_that_gets_no_cpu_is_replaced() {
     for taken in 1..=3_u32 {
-        always(AffinityScope::Cache, |stage| {
-            stage.at(micros(500));
-            (0..taken as usize).for_each(|pod| stage.neighbour(pod, LONG));
-            stage.at(micros(1000));
-            let items = stage.queue(0, 6, burns(micros(400)));
-            stage.end();
-            stage.assert_delays(&items, AFTER_A_PAUSE * taken..=AFTER_A_PAUSE * taken + LATENCY);
+        always(AffinityScope::Cache, |setup| {
+            setup.at(micros(500));
+            (0..taken as usize).for_each(|pod| setup.neighbour(pod, LONG));
+            setup.at(micros(1000));
+            let items = setup.queue(0, 6, burns(micros(400)));
+            setup.end();
+            setup.assert_delays(&items, AFTER_A_PAUSE * taken..=AFTER_A_PAUSE * taken + LATENCY);
         });
     }
 }
@@ -177,33 +177,33 @@ fn a_thief_that_gets_no_cpu_is_replaced() {
 /// spec: A3.7 (no thread can be made in the home pod)
 #[test]
 fn a_pod_without_threads_gives_its_items_away() {
-    always(AffinityScope::Cache, |stage| {
+    always(AffinityScope::Cache, |setup| {
         // Makes the pools in order, and the threads of the other pods.
-        (0..4).for_each(|pod| drop(stage.queue(pod, 6, burns(micros(300)))));
-        stage.at(ms(5));
+        (0..4).for_each(|pod| drop(setup.queue(pod, 6, burns(micros(300)))));
+        setup.at(ms(5));
         machine::refuse_threads_named("/u0:");
         // The threads that the pod has are taken by items that block.
-        stage.queue_bound(0, 8, || blocking(|| pause(LONG)));
-        stage.at(micros(6000));
-        let items = stage.queue(0, 6, burns(micros(400)));
-        stage.end();
-        stage.assert_delays(&items, Duration::ZERO..=AFTER_A_PAUSE + LATENCY);
+        setup.queue_bound(0, 8, || blocking(|| pause(LONG)));
+        setup.at(micros(6000));
+        let items = setup.queue(0, 6, burns(micros(400)));
+        setup.end();
+        setup.assert_delays(&items, Duration::ZERO..=AFTER_A_PAUSE + LATENCY);
     });
 }
 
 /// spec: A2.5 (never leave), A3
 #[test]
 fn bound_items_stay_in_their_pod_while_the_others_leave_it() {
-    always(AffinityScope::Cache, |stage| {
-        stage.at(micros(500));
-        stage.neighbour(0, LONG);
-        stage.at(micros(1000));
-        let bound = stage.queue_bound(0, 3, burns(micros(100)));
-        let items = stage.queue(0, 3, burns(micros(100)));
-        stage.end();
-        stage.assert_delays(&items, AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
-        stage.assert_delays(&bound, LONG - micros(500)..=LONG);
-        assert_eq!(stage.away(), 3);
+    always(AffinityScope::Cache, |setup| {
+        setup.at(micros(500));
+        setup.neighbour(0, LONG);
+        setup.at(micros(1000));
+        let bound = setup.queue_bound(0, 3, burns(micros(100)));
+        let items = setup.queue(0, 3, burns(micros(100)));
+        setup.end();
+        setup.assert_delays(&items, AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
+        setup.assert_delays(&bound, LONG - micros(500)..=LONG);
+        assert_eq!(setup.away(), 3);
     });
 }
 
@@ -211,10 +211,10 @@ fn bound_items_stay_in_their_pod_while_the_others_leave_it() {
 const END: Duration = Duration::from_millis(20);
 
 /// Queues short items for the first `pods` pods until this time. Each item wakes a worker, which comes in time.
-fn stream(stage: &Stage, pods: usize, from: Duration, until: Duration) {
+fn stream(setup: &Setup, pods: usize, from: Duration, until: Duration) {
     for at in (from.as_micros() as u64..until.as_micros() as u64).step_by(100) {
-        stage.at(micros(at));
-        (0..pods).for_each(|pod| drop(stage.queue(pod, 1, burns(micros(10)))));
+        setup.at(micros(at));
+        (0..pods).for_each(|pod| drop(setup.queue(pod, 1, burns(micros(10)))));
     }
 }
 
@@ -225,15 +225,15 @@ fn stream(stage: &Stage, pods: usize, from: Duration, until: Duration) {
 fn after_a_stream_an_item_whose_cpus_are_taken_keeps_to_the_longest_bound() {
     for taken in 1..=3_u32 {
         runs(4 * ORDERS, |seed, _| {
-            play(AffinityScope::Cache, seed, |stage| {
-                stream(stage, taken as usize, Duration::ZERO, END);
+            play(AffinityScope::Cache, seed, |setup| {
+                stream(setup, taken as usize, Duration::ZERO, END);
                 let at = END + micros(400 * seed % 3200);
-                stage.at(at);
-                (0..taken as usize).for_each(|pod| stage.neighbour(pod, LONG * 2));
-                stage.at(at + micros(10));
-                let items = stage.queue(0, 3, burns(micros(100)));
-                stage.end();
-                stage.assert_delays(&items, AFTER_A_PAUSE..=IN_A_STREAM * taken + LATENCY);
+                setup.at(at);
+                (0..taken as usize).for_each(|pod| setup.neighbour(pod, LONG * 2));
+                setup.at(at + micros(10));
+                let items = setup.queue(0, 3, burns(micros(100)));
+                setup.end();
+                setup.assert_delays(&items, AFTER_A_PAUSE..=IN_A_STREAM * taken + LATENCY);
             });
         });
     }
@@ -242,29 +242,29 @@ fn after_a_stream_an_item_whose_cpus_are_taken_keeps_to_the_longest_bound() {
 /// spec: A3.10 (200 µs): a stream that has ended delays no item.
 #[test]
 fn after_a_stream_and_a_pause_an_item_whose_cpus_are_taken_keeps_to_the_short_bound() {
-    always(AffinityScope::Cache, |stage| {
-        stream(stage, 1, Duration::ZERO, END);
+    always(AffinityScope::Cache, |setup| {
+        stream(setup, 1, Duration::ZERO, END);
         let at = END + PAUSE + LATENCY * 2;
-        stage.at(at);
-        stage.neighbour(0, LONG);
-        stage.at(at + micros(10));
-        let items = stage.queue(0, 3, burns(micros(100)));
-        stage.end();
-        stage.assert_delays(&items, AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
+        setup.at(at);
+        setup.neighbour(0, LONG);
+        setup.at(at + micros(10));
+        let items = setup.queue(0, 3, burns(micros(100)));
+        setup.end();
+        setup.assert_delays(&items, AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
     });
 }
 
 /// spec: A3.10: a late worker is noticed in the middle of a stream of wake-ups of its pool.
 #[test]
 fn a_stream_that_becomes_late_in_the_middle_is_noticed() {
-    always(AffinityScope::Cache, |stage| {
-        stream(stage, 2, Duration::ZERO, micros(9000));
-        stage.neighbour(0, LONG);
-        stream(stage, 2, micros(9000), END);
-        stage.end();
+    always(AffinityScope::Cache, |setup| {
+        stream(setup, 2, Duration::ZERO, micros(9000));
+        setup.neighbour(0, LONG);
+        stream(setup, 2, micros(9000), END);
+        setup.end();
         let all: Vec<_> = (0..400).collect();
-        stage.assert_delays(&all, Duration::ZERO..=IN_A_STREAM + LATENCY * 2);
-        assert!(stage.away() > 50, "later items start elsewhere at once");
+        setup.assert_delays(&all, Duration::ZERO..=IN_A_STREAM + LATENCY * 2);
+        assert!(setup.away() > 50, "later items start elsewhere at once");
     });
 }
 
@@ -272,25 +272,25 @@ fn a_stream_that_becomes_late_in_the_middle_is_noticed() {
 /// in time.
 #[test]
 fn after_a_long_stall_the_next_late_worker_is_noticed_in_time() {
-    always(AffinityScope::Cache, |stage| {
+    always(AffinityScope::Cache, |setup| {
         let (begin, end) = (micros(9000), micros(30_000));
-        stream(stage, 1, Duration::ZERO, begin);
-        stage.neighbour(0, end - begin);
-        stream(stage, 1, begin, END);
-        stage.at(end + micros(500));
-        stage.neighbour(0, LONG);
-        stage.at(end + micros(510));
-        let items = stage.queue(0, 3, burns(micros(100)));
-        stage.end();
-        stage.assert_delays(&items, AFTER_A_PAUSE..=IN_A_STREAM + LATENCY);
+        stream(setup, 1, Duration::ZERO, begin);
+        setup.neighbour(0, end - begin);
+        stream(setup, 1, begin, END);
+        setup.at(end + micros(500));
+        setup.neighbour(0, LONG);
+        setup.at(end + micros(510));
+        let items = setup.queue(0, 3, burns(micros(100)));
+        setup.end();
+        setup.assert_delays(&items, AFTER_A_PAUSE..=IN_A_STREAM + LATENCY);
     });
 }
 
 /// Makes the threads of all pods, and waits until no stream goes on.
-fn warm_up(stage: &Stage) -> Duration {
-    (0..4).for_each(|pod| drop(stage.queue(pod, 6, burns(micros(300)))));
+fn warm_up(setup: &Setup) -> Duration {
+    (0..4).for_each(|pod| drop(setup.queue(pod, 6, burns(micros(300)))));
     let end = ms(10);
-    stage.at(end);
+    setup.at(end);
     end
 }
 
@@ -298,17 +298,17 @@ fn warm_up(stage: &Stage) -> Duration {
 /// wake-up, and not before.
 #[test]
 fn a_worker_is_late_by_its_own_wake_up() {
-    always(AffinityScope::Cache, |stage| {
-        let begin = warm_up(stage);
-        stage.neighbours(1..6, LONG);
-        stage.neighbours(0..1, micros(160));
+    always(AffinityScope::Cache, |setup| {
+        let begin = warm_up(setup);
+        setup.neighbours(1..6, LONG);
+        setup.neighbours(0..1, micros(160));
         // Its worker gets the CPU after 160 µs.
-        let first = stage.queue(0, 1, burns(LONG));
-        stage.at(begin + micros(150));
-        let second = stage.queue(0, 1, burns(micros(100)));
-        stage.end();
-        stage.assert_delays(&first, micros(160)..=micros(160));
-        stage.assert_delays(&second, AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
+        let first = setup.queue(0, 1, burns(LONG));
+        setup.at(begin + micros(150));
+        let second = setup.queue(0, 1, burns(micros(100)));
+        setup.end();
+        setup.assert_delays(&first, micros(160)..=micros(160));
+        setup.assert_delays(&second, AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
     });
 }
 
@@ -316,20 +316,20 @@ fn a_worker_is_late_by_its_own_wake_up() {
 /// is late for a moment, and no item leaves the pod. The other workers get no CPU, and are late 200 µs after their wake-up.
 #[test]
 fn workers_that_are_woken_while_another_one_is_late_are_late_in_their_turn() {
-    always(AffinityScope::Cache, |stage| {
-        let begin = warm_up(stage);
+    always(AffinityScope::Cache, |setup| {
+        let begin = warm_up(setup);
         // The manager looks after 200 µs, 400 µs, ..., 12.8 ms.
-        stage.neighbours(1..6, LONG * 3);
-        stage.neighbours(0..1, micros(12_850));
-        let first = stage.queue(0, 1, burns(micros(100)));
+        setup.neighbours(1..6, LONG * 3);
+        setup.neighbours(0..1, micros(12_850));
+        let first = setup.queue(0, 1, burns(micros(100)));
         // From 12.75 to 12.9 ms on, the siblings have no CPU.
-        stage.at(begin + micros(12_000));
-        stage.neighbours(6..24, micros(900));
-        stage.at(begin + micros(12_750));
-        let items = stage.queue(0, 2, burns(LONG));
-        stage.end();
-        stage.assert_delays(&first, AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
-        stage.assert_delays(&items[..1], micros(100)..=micros(100));
-        stage.assert_delays(&items[1..], AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
+        setup.at(begin + micros(12_000));
+        setup.neighbours(6..24, micros(900));
+        setup.at(begin + micros(12_750));
+        let items = setup.queue(0, 2, burns(LONG));
+        setup.end();
+        setup.assert_delays(&first, AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
+        setup.assert_delays(&items[..1], micros(100)..=micros(100));
+        setup.assert_delays(&items[1..], AFTER_A_PAUSE..=AFTER_A_PAUSE + LATENCY);
     });
 }

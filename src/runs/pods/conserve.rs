@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Log, Pod, Stage};
+use super::{Log, Pod, Setup};
 use crate::Executor;
 use crate::engine::executor::upkeep::Upkeep;
 use crate::engine::pool::worker_pool::Pool;
@@ -90,7 +90,7 @@ pub(super) struct Ledger {
     streams: BTreeMap<Pod, Stream>,
 }
 
-/// The pools of the stage by their pods, as far as they were made.
+/// The pools of the setup by their pods, as far as they were made.
 type Pools = BTreeMap<Pod, Arc<Pool>>;
 
 /// Checks conservation whenever time is about to pass.
@@ -104,7 +104,7 @@ pub(super) fn watch(executor: &Executor, log: &Arc<Mutex<Log>>, mut ledger: Ledg
     }));
 }
 
-/// The pools of the stage's queue. Those of another class have a higher priority.
+/// The pools of the setup's queue. Those of another class have a higher priority.
 fn pools(upkeep: &Upkeep, pod_size: usize) -> Pools {
     let of_queue = |pool: &Arc<Pool>| pool.is_sibling_of(pool) && pool.spec.nice != HIGH;
     let pod_of = |pool: &Pool| pool.spec.cpus.iter().next().map_or(0, |first| first / pod_size);
@@ -119,26 +119,26 @@ fn worker_of(pool: &Pool) -> String {
 /// Called when an item of `home` begins elsewhere.
 ///
 /// spec: A3 (an item goes elsewhere only when its own pod cannot take it)
-pub(super) fn check_theft(stage: &Stage, home: Pod) {
-    if !stage.is_calm {
+pub(super) fn check_theft(setup: &Setup, home: Pod) {
+    if !setup.is_calm {
         return; // The state that the thief saw may have changed.
     }
-    let pool = &pools(&stage.executor.inner.upkeep, stage.pod_size)[&home];
+    let pool = &pools(&setup.executor.inner.upkeep, setup.pod_size)[&home];
     let (word, pending) = (pool.running.load(), pool.pending() as u64);
     let is_full = word.target().is_some_and(|target| word.running() + word.waking() >= target);
     let has_too_much = pending + 1 > word.waking();
     assert!(
-        is_full && has_too_much || is_late(stage, pool),
+        is_full && has_too_much || is_late(setup, pool),
         "an item leaves a pod that can take it: {word:?}"
     );
 }
 
 /// Has a worker been on its way to this pool for longer than one may be after a pause? Of a worker whose thread was made and
 /// has not begun, this is not known: it may have been asked for as long ago.
-fn is_late(stage: &Stage, pool: &Pool) -> bool {
+fn is_late(setup: &Setup, pool: &Pool) -> bool {
     let (name, (counts, workers)) = (worker_of(pool), pool.counts());
     let state_of = |thread: &str| workers.iter().find(|(worker, _)| worker.name() == thread);
-    let log = stage.log.lock();
+    let log = setup.log.lock();
     let (mut woken, mut is_late) = (0, false);
     for (thread, since) in log.woken.iter().filter(|(thread, _)| thread.contains(&name)) {
         match state_of(thread) {

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | this one | the stage: an executor, a queue, and what becomes of the queue's items |
+//! | this one | the setup: an executor, a queue, and what becomes of the queue's items |
 //! | `conserve` | for how long an item may wait while a CPU is free, checked whenever time is about to pass |
 //! | `adversaries` | loads made against work conservation |
 //! | `random` | random loads |
@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use self::conserve::{Ledger, Waits};
-use super::stage::executor;
+use super::setup::executor;
 use crate::policy::time::Time;
 use crate::sys::clock;
 use crate::sys::machine::Mutex;
@@ -111,7 +111,7 @@ impl Log {
 /// An executor on a machine of several caches, and a managed queue. The calling thread, which needs no CPU, is the
 /// director: it says what happens next.
 #[derive(Clone)]
-pub(super) struct Stage {
+pub(super) struct Setup {
     pub(super) executor: Executor,
     pub(super) queue: WorkQueue,
     pod_size: usize,
@@ -120,7 +120,7 @@ pub(super) struct Stage {
     is_calm: bool,
 }
 
-impl Stage {
+impl Setup {
     /// From now on, [conservation](conserve) is checked. `config` is the machine's.
     pub(super) fn new(caches: Caches, scope: AffinityScope, config: &Config) -> Self {
         let executor = executor(&caches.description(), |builder| builder);
@@ -157,15 +157,15 @@ impl Stage {
         may_leave: bool,
         body: impl FnOnce() + Send + 'static,
     ) -> (ItemId, impl FnOnce() + Send + 'static) {
-        let stage = self.clone();
+        let setup = self.clone();
         let item = self.log.lock().queued(pod, clock::now(), may_leave);
         let body = move || {
-            let at = stage.own_pod();
+            let at = setup.own_pod();
             if at != pod {
                 assert!(may_leave, "item {item} has left pod {pod}");
-                conserve::check_theft(&stage, pod);
+                conserve::check_theft(&setup, pod);
             }
-            stage.log.lock().begins(item, clock::now(), at);
+            setup.log.lock().begins(item, clock::now(), at);
             body();
         };
         (item, body)
@@ -222,10 +222,10 @@ impl Stage {
 
     /// A thread that needs this CPU does this there.
     pub(super) fn on_cpu(&self, cpu: usize, acts: impl FnOnce(&Self) + Send + 'static) -> JoinHandle<()> {
-        let stage = self.clone();
+        let setup = self.clone();
         let body = move || {
             machine::bind(machine::current().expect("it is of the machine"), &CpuSet::single(cpu));
-            acts(&stage);
+            acts(&setup);
         };
         spawn("issuer".to_owned(), None, body).unwrap()
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::{Caches, DOCUMENTED, Stage};
+use super::{Caches, DOCUMENTED, Setup};
 use crate::runs::seeds::runs;
-use crate::runs::stage::micros;
+use crate::runs::setup::micros;
 use crate::sys::machine::{Config, burn, pause, run, stand_on, take_cpu};
 use crate::sys::thread;
 use crate::sys::wait::Until;
@@ -105,26 +105,26 @@ impl Load {
 
     fn run(&self) -> Seen {
         run(self.config.clone(), || {
-            let stage = Stage::new(self.caches, AffinityScope::Cache, &self.config);
-            let other = WorkQueue::new("other").high_priority().build_on(&stage.executor).unwrap();
+            let setup = Setup::new(self.caches, AffinityScope::Cache, &self.config);
+            let other = WorkQueue::new("other").high_priority().build_on(&setup.executor).unwrap();
             let mut issuers = Vec::new();
             for (at, act) in &self.acts {
-                stage.at(*at);
-                let item = |item| body(&stage, &self.items, item);
+                setup.at(*at);
+                let item = |item| body(&setup, &self.items, item);
                 match *act {
                     Act::Queue(number, cpu) => {
                         stand_on(cpu);
-                        stage.queue_here(stage.pod_of(cpu), item(number));
+                        setup.queue_here(setup.pod_of(cpu), item(number));
                     }
-                    Act::QueueBound(number, cpu) => drop(stage.queue_bound_to(cpu, item(number))),
+                    Act::QueueBound(number, cpu) => drop(setup.queue_bound_to(cpu, item(number))),
                     Act::QueueOther(cpu, time) => {
                         stand_on(cpu);
                         assert!(other.spawn_detached(move || burn(time)).is_ok());
                     }
                     Act::QueueAndBurn(number, cpu, time) => {
                         let item = item(number);
-                        issuers.push(stage.on_cpu(cpu, move |stage| {
-                            stage.queue_here(stage.pod_of(cpu), item);
+                        issuers.push(setup.on_cpu(cpu, move |setup| {
+                            setup.queue_here(setup.pod_of(cpu), item);
                             burn(time);
                         }));
                     }
@@ -132,10 +132,10 @@ impl Load {
                 }
             }
             issuers.into_iter().for_each(|issuer| thread::join(issuer, Until::FOREVER).unwrap());
-            stage.end();
-            let seen = Seen { home: stage.home(), away: stage.away(), longest: stage.longest_wait() };
+            setup.end();
+            let seen = Seen { home: setup.home(), away: setup.away(), longest: setup.longest_wait() };
             drop(other);
-            stage.executor.shutdown(Duration::MAX).unwrap();
+            setup.executor.shutdown(Duration::MAX).unwrap();
             seen
         })
     }
@@ -193,15 +193,15 @@ fn acts(random: &mut Rng, caches: Caches, chained: &[bool]) -> Vec<(Duration, Ac
     acts
 }
 
-fn body(stage: &Stage, items: &Arc<Vec<Vec<Step>>>, item: usize) -> Box<dyn FnOnce() + Send> {
-    let (stage, items) = (stage.clone(), Arc::clone(items));
+fn body(setup: &Setup, items: &Arc<Vec<Vec<Step>>>, item: usize) -> Box<dyn FnOnce() + Send> {
+    let (setup, items) = (setup.clone(), Arc::clone(items));
     Box::new(move || {
         for step in &items[item] {
             match *step {
                 Step::Burn(time) => burn(time),
                 Step::Block(time) => blocking(|| pause(time)),
                 Step::Nap(time) => pause(time),
-                Step::Queue(later) => drop(stage.queue_here(stage.own_pod(), body(&stage, &items, later))),
+                Step::Queue(later) => drop(setup.queue_here(setup.own_pod(), body(&setup, &items, later))),
             }
         }
     })
