@@ -10,8 +10,8 @@ use crate::engine::executor::upkeep::Upkeep;
 use crate::engine::pool::calls::Rescuer;
 use crate::engine::pool::spec::PoolKind;
 use crate::engine::pool::worker_pool::Pool;
-use crate::engine::queue::facts::{QueueFacts, ThreadFacts};
 use crate::engine::queue::shard::Shard;
+use crate::engine::queue::view::{QueueView, ThreadView};
 use crate::engine::queue::workqueue::{Limit, Queue, Unbound};
 use crate::engine::worker::shared::Worker;
 use crate::policy::attrs::EffectiveAttrs;
@@ -148,7 +148,7 @@ impl Pools {
             pools.insert(PoolKey::of(&pool), (pool, Uses::default()));
         }
         for queue in queues {
-            let strict = queue.facts.attrs.as_ref().is_some_and(|attrs| attrs.strict);
+            let strict = queue.view.attrs.as_ref().is_some_and(|attrs| attrs.strict);
             for (_, _, pool) in &queue.parts {
                 let known = pools.entry(PoolKey::of(pool));
                 let (_, uses) = known.or_insert_with(|| (Arc::clone(pool), Uses::default()));
@@ -263,7 +263,7 @@ pub(super) fn row(queue: &Queue) -> MonitorRow {
 /// A queue, and the pools of its items at one moment.
 struct Seen<'q> {
     queue: &'q Queue,
-    facts: QueueFacts,
+    view: QueueView,
     /// The queue's part on the CPU of each slot, and its pool.
     parts: Vec<(usize, &'q Shard, Arc<Pool>)>,
 }
@@ -271,12 +271,12 @@ struct Seen<'q> {
 impl<'q> Seen<'q> {
     fn of(queue: &'q Queue) -> Self {
         let parts = queue.parts().map(|(slot, shard)| (slot, shard, shard.pool().shared())).collect();
-        Self { queue, facts: queue.facts(), parts }
+        Self { queue, view: queue.view(), parts }
     }
 }
 
 fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapshot {
-    let Seen { queue, facts, parts } = seen;
+    let Seen { queue, view, parts } = seen;
     let spec = &queue.spec;
     let cpu = |slot| queue.executor.placement.slot_info(slot).cpu;
     let id = |pool: &Pool| ids.get(&PoolKey::of(pool)).copied();
@@ -300,12 +300,12 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
         cpu_intensive: spec.cpu_intensive,
         freezable: spec.freezable,
         control: queue.spec.control,
-        frozen: facts.frozen,
-        draining: facts.draining,
-        max_active: (!spec.is_bh).then_some(facts.max_active),
+        frozen: view.frozen,
+        draining: view.draining,
+        max_active: (!spec.is_bh).then_some(view.max_active),
         limited_as_a_whole: matches!(spec.limit, Limit::Total(_)),
         max_pending: spec.max_pending,
-        attrs: facts.attrs.clone().map(EffectiveAttrs::of),
+        attrs: view.attrs.clone().map(EffectiveAttrs::of),
         len: active + inactive,
         active,
         inactive,
@@ -313,7 +313,7 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
         latency: queue.latency(),
         shards,
         rescuer: queue.rescuer().map(|rescuer| rescuer_snapshot(rescuer)),
-        default_pool: facts.default_pool.as_deref().and_then(id),
+        default_pool: view.default_pool.as_deref().and_then(id),
     }
 }
 
@@ -339,7 +339,7 @@ fn kind_of(queue: &Queue) -> QueueKind {
 }
 
 fn rescuer_snapshot(rescuer: &Rescuer) -> RescuerSnapshot {
-    let thread = rescuer.with_thread(ThreadFacts::of);
+    let thread = rescuer.with_thread(ThreadView::of);
     RescuerSnapshot {
         thread: rescuer.name().to_owned(),
         thread_id: thread.as_ref().and_then(|thread| thread.id),

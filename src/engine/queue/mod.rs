@@ -11,7 +11,7 @@
 //! | `limits` | changes of a queue's limits, how many items are pending, and what became of its items |
 //! | `attrs` | the attributes of queues in use, and an executor's defaults |
 //! | `register` | the queues of one executor, for operations on all of them |
-//! | `facts` | what dumps say of a queue |
+//! | `view` | what dumps say of a queue |
 //!
 //! The room owns queues, and through them shards and limiters. An item that is in flight in a limiter keeps its queue
 //! in memory. The limiter's word admits and completes items without a lock. Making shards, and changing limits, intakes
@@ -24,10 +24,10 @@
 pub(crate) mod admission;
 pub(crate) mod attrs;
 pub(crate) mod drain;
-pub(crate) mod facts;
 pub(crate) mod flush;
 pub(crate) mod limits;
 pub(crate) mod register;
 pub(crate) mod route;
 pub(crate) mod shard;
+pub(crate) mod view;
 pub(crate) mod workqueue;

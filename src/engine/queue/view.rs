@@ -1,4 +1,4 @@
-//! Facts about queues and threads, for dumps.
+//! Views of queues and threads, for dumps.
 //!
 //! A function takes a lock for a moment, and never inside another one.
 
@@ -16,7 +16,7 @@ use super::shard::Shard;
 use super::workqueue::{Queue, QueueKind};
 
 /// What was asked of a queue, and its present state.
-pub(crate) struct QueueFacts {
+pub(crate) struct QueueView {
     /// The attributes by which its pools are made, if it is an unbound queue.
     pub(crate) attrs: Option<PoolAttrs>,
     pub(crate) max_active: usize,
@@ -28,12 +28,12 @@ pub(crate) struct QueueFacts {
 }
 
 /// A thread's number, on systems that have one, and the CPUs that it may run on.
-pub(crate) struct ThreadFacts {
+pub(crate) struct ThreadView {
     pub(crate) id: Option<u32>,
     pub(crate) cpus: Option<CpuSet>,
 }
 
-impl ThreadFacts {
+impl ThreadView {
     pub(crate) fn of(thread: affinity::ThreadId) -> Self {
         Self { id: thread.shown(), cpus: thread.cpus().ok() }
     }
@@ -49,8 +49,8 @@ impl Queue {
         self.shards_by_slot()
     }
 
-    /// Returns the queue's facts. Not called in a forked process, where the lock may be held for ever.
-    pub(crate) fn facts(&self) -> QueueFacts {
+    /// Returns the queue's view. Not called in a forked process, where the lock may be held for ever.
+    pub(crate) fn view(&self) -> QueueView {
         let making = self.making.lock();
         let attrs = match &making.kind {
             QueueKind::Unbound(attrs) => Some(attrs.clone()),
@@ -62,7 +62,7 @@ impl Queue {
         let default_pool = division.and_then(Division::default_pool);
         drop(making);
         let effective_state: EffectiveState = self.effective_state(requested);
-        QueueFacts {
+        QueueView {
             attrs,
             max_active: requested.max_active,
             frozen: effective_state.frozen,
