@@ -1,14 +1,14 @@
 //! Memory for the cells of one-shots, which is used again and again.
 //!
-//! An issuer makes a cell and a worker frees it, which is the slowest case for general allocators. So a *room* that
-//! becomes free goes into a *thread cache* of the thread that frees it. A full thread cache hands half of its rooms to
+//! An issuer makes a cell and a worker frees it, which is the slowest case for general allocators. So a *chunk* that
+//! becomes free goes into a *thread cache* of the thread that frees it. A full thread cache hands half of its chunks to
 //! the [global cache](crate::protocol::global_cache) of the process, and an empty one takes as many from there: one
 //! lock for 32 items. A thread that finds the global cache full or empty, or its lock taken, calls the allocator.
 //!
-//! A room is only memory. It belongs to no queue and no executor, and its content is gone before it is given back. So
-//! any thread of the process may use it next. All rooms of a class have the same layout.
+//! A chunk is only memory. It belongs to no queue and no executor, and its content is gone before it is given back. So
+//! any thread of the process may use it next. All chunks of a class have the same layout.
 //!
-//! The memory that is kept has a bound. A thread keeps at most [`THREAD_CACHE_LEN`] rooms of each class, or 126 KiB of
+//! The memory that is kept has a bound. A thread keeps at most [`THREAD_CACHE_LEN`] chunks of each class, or 126 KiB of
 //! all classes, and frees them when it ends. The global caches keep at most [`GLOBAL_CACHE_BYTES`] of each class, or
 //! 7 MiB. The thread caches themselves take 7 KiB for each thread.
 //!
@@ -32,26 +32,26 @@ const CACHED: bool = cfg!(not(any(cmwq_uncached, miri)));
 /// How many classes there are: for cells of up to 248 bytes, if a pointer has 8.
 const CLASSES: usize = 14;
 /// The alignment of `malloc`, in bytes. It is also the step between the sizes of two classes. So a cell takes no more
-/// memory in a room than by itself.
+/// memory in a chunk than by itself.
 const ALIGN: usize = 2 * size_of::<usize>();
-/// The bytes that an allocator keeps in front of a room. The size of a room is a multiple of the step minus these.
+/// The bytes that an allocator keeps in front of a chunk. The size of a chunk is a multiple of the step minus these.
 const ITS_OWN: usize = size_of::<usize>();
-/// The bytes that a room of the first class takes, including the allocator's own.
+/// The bytes that a chunk of the first class takes, including the allocator's own.
 const FIRST: usize = 3 * ALIGN;
 
-/// How many rooms move between a thread cache and the global cache at once.
+/// How many chunks move between a thread cache and the global cache at once.
 const CHAIN: usize = 32;
-/// How many rooms a thread cache holds. It is half full after a chain has moved. So at least [`CHAIN`] rooms come or go
-/// before the next chain moves.
+/// How many chunks a thread cache holds. It is half full after a chain has moved. So at least [`CHAIN`] chunks come or
+/// go before the next chain moves.
 const THREAD_CACHE_LEN: usize = 2 * CHAIN;
 /// The bytes of each class in the global cache: about as many as are in flight between a producer and a worker that
 /// take turns on a CPU.
 const GLOBAL_CACHE_BYTES: usize = 512 << 10;
 
 /// Memory for a `C`, without content.
-pub(crate) struct Room<C>(NonNull<C>);
+pub(crate) struct Chunk<C>(NonNull<C>);
 
-/// A room of which the type is not known.
+/// A chunk of which the type is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Bare(NonNull<u8>);
 
@@ -60,16 +60,16 @@ unsafe impl Send for Bare {}
 
 type Chain = [Bare; CHAIN];
 
-/// The free rooms of one class on one thread, in the order in which they were put there.
+/// The free chunks of one class on one thread, in the order in which they were put there.
 struct ThreadCache {
-    rooms: [Cell<Option<Bare>>; THREAD_CACHE_LEN],
+    chunks: [Cell<Option<Bare>>; THREAD_CACHE_LEN],
     len: Cell<usize>,
 }
 
 /// The thread caches of one thread.
 struct ThreadCaches([ThreadCache; CLASSES]);
 
-/// The free rooms of one class that are in no thread cache.
+/// The free chunks of one class that are in no thread cache.
 type GlobalCache = global_cache::GlobalCache<Chain>;
 
 static GLOBAL_CACHES: [GlobalCache; CLASSES] = [const { empty_global_cache() }; CLASSES];
@@ -78,21 +78,21 @@ thread_local! {
     static THREAD_CACHES: ThreadCaches = const { ThreadCaches([const { ThreadCache::new() }; CLASSES]) };
 }
 
-impl<C> Room<C> {
+impl<C> Chunk<C> {
     /// `None` if no class has room for a `C`.
     const CLASS: Option<usize> = class_of(Layout::new::<C>());
 
     /// Finds memory for a `C`.
     #[inline]
     pub(crate) fn find() -> Self {
-        let room = match Self::CLASS {
+        let chunk = match Self::CLASS {
             Some(class) => take(class),
             None => allocate(Layout::new::<C>()),
         };
-        Self(room.0.cast())
+        Self(chunk.0.cast())
     }
 
-    /// Takes the memory of a cell whose content was dropped, or moved elsewhere. Dropping the room gives the memory
+    /// Takes the memory of a cell whose content was dropped, or moved elsewhere. Dropping the chunk gives the memory
     /// back.
     ///
     /// # Safety
@@ -105,21 +105,21 @@ impl<C> Room<C> {
 
     #[inline]
     pub(crate) fn fill(self, content: C) -> NonNull<C> {
-        let room = ManuallyDrop::new(self);
-        // SAFETY: a room has the size and alignment of its `C`, and this function owns it.
-        unsafe { room.0.write(content) };
-        room.0
+        let chunk = ManuallyDrop::new(self);
+        // SAFETY: a chunk has the size and alignment of its `C`, and this function owns it.
+        unsafe { chunk.0.write(content) };
+        chunk.0
     }
 }
 
-impl<C> Drop for Room<C> {
+impl<C> Drop for Chunk<C> {
     #[inline]
     fn drop(&mut self) {
-        let room = Bare(self.0.cast());
+        let chunk = Bare(self.0.cast());
         match Self::CLASS {
-            Some(class) => put(class, room),
-            // SAFETY: a room without a class was allocated with this layout.
-            None => unsafe { free(room, Layout::new::<C>()) },
+            Some(class) => put(class, chunk),
+            // SAFETY: a chunk without a class was allocated with this layout.
+            None => unsafe { free(chunk, Layout::new::<C>()) },
         }
     }
 }
@@ -149,18 +149,18 @@ const fn chains_of(class: usize) -> usize {
 #[inline]
 fn take(class: usize) -> Bare {
     // A thread that is ending may have no thread caches any more.
-    let room = THREAD_CACHES.try_with(|thread_caches| thread_caches.0[class].take(&GLOBAL_CACHES[class]));
-    room.ok().flatten().unwrap_or_else(|| allocate(layout_of(class)))
+    let chunk = THREAD_CACHES.try_with(|thread_caches| thread_caches.0[class].take(&GLOBAL_CACHES[class]));
+    chunk.ok().flatten().unwrap_or_else(|| allocate(layout_of(class)))
 }
 
 #[inline]
-fn put(class: usize, room: Bare) {
+fn put(class: usize, chunk: Bare) {
     if THREAD_CACHES
-        .try_with(|thread_caches| thread_caches.0[class].put(room, class, &GLOBAL_CACHES[class]))
+        .try_with(|thread_caches| thread_caches.0[class].put(chunk, class, &GLOBAL_CACHES[class]))
         .is_err()
     {
-        // SAFETY: every room of the class was allocated with its layout.
-        unsafe { free(room, layout_of(class)) };
+        // SAFETY: every chunk of the class was allocated with its layout.
+        unsafe { free(chunk, layout_of(class)) };
     }
 }
 
@@ -172,15 +172,15 @@ fn allocate(layout: Layout) -> Bare {
 
 /// # Safety
 ///
-/// The room was allocated with this layout, and the caller owns it.
-unsafe fn free(room: Bare, layout: Layout) {
+/// The chunk was allocated with this layout, and the caller owns it.
+unsafe fn free(chunk: Bare, layout: Layout) {
     // SAFETY: the caller promises it.
-    unsafe { alloc::dealloc(room.0.as_ptr(), layout) };
+    unsafe { alloc::dealloc(chunk.0.as_ptr(), layout) };
 }
 
 impl ThreadCache {
     const fn new() -> Self {
-        Self { rooms: [const { Cell::new(None) }; THREAD_CACHE_LEN], len: Cell::new(0) }
+        Self { chunks: [const { Cell::new(None) }; THREAD_CACHE_LEN], len: Cell::new(0) }
     }
 
     #[inline]
@@ -190,52 +190,52 @@ impl ThreadCache {
         }
         let last = self.len.get().checked_sub(1)?;
         self.len.set(last);
-        self.rooms[last].get()
+        self.chunks[last].get()
     }
 
     #[inline]
-    fn put(&self, room: Bare, class: usize, global_cache: &GlobalCache) {
-        // A loop: `hand_over` may call the allocator, and an allocator that uses queues itself may put rooms here.
+    fn put(&self, chunk: Bare, class: usize, global_cache: &GlobalCache) {
+        // A loop: `hand_over` may call the allocator, and an allocator that uses queues itself may put chunks here.
         while self.len.get() == THREAD_CACHE_LEN {
             self.hand_over(class, global_cache);
         }
         let len = self.len.get();
-        self.rooms[len].set(Some(room));
+        self.chunks[len].set(Some(chunk));
         self.len.set(len + 1);
     }
 
     /// Fills half of an empty thread cache from the global cache, if that has a chain and its lock is free.
     fn fetch(&self, global_cache: &GlobalCache) {
         if let Some(chain) = global_cache.take() {
-            chain.into_iter().zip(&self.rooms).for_each(|(room, place)| place.set(Some(room)));
+            chain.into_iter().zip(&self.chunks).for_each(|(chunk, place)| place.set(Some(chunk)));
             self.len.set(CHAIN);
         }
     }
 
-    /// Empties half of a full thread cache: hands the oldest rooms to the global cache, or frees them.
+    /// Empties half of a full thread cache: hands the oldest chunks to the global cache, or frees them.
     #[cold]
     fn hand_over(&self, class: usize, global_cache: &GlobalCache) {
         let oldest: Chain =
-            array::from_fn(|n| self.rooms[n].get().expect("a full thread cache has a room in each place"));
-        (0..CHAIN).for_each(|n| self.rooms[n].set(self.rooms[CHAIN + n].get()));
+            array::from_fn(|n| self.chunks[n].get().expect("a full thread cache has a chunk in each place"));
+        (0..CHAIN).for_each(|n| self.chunks[n].set(self.chunks[CHAIN + n].get()));
         self.len.set(CHAIN);
         if let Err(oldest) = global_cache.put(oldest, chains_of(class)) {
-            // SAFETY: rooms in a thread cache of the class were allocated with its layout.
-            oldest.into_iter().for_each(|room| unsafe { free(room, layout_of(class)) });
+            // SAFETY: chunks in a thread cache of the class were allocated with its layout.
+            oldest.into_iter().for_each(|chunk| unsafe { free(chunk, layout_of(class)) });
         }
     }
 }
 
 impl Drop for ThreadCaches {
-    /// Frees the rooms of a thread that ends.
+    /// Frees the chunks of a thread that ends.
     fn drop(&mut self) {
         for (class, thread_cache) in self.0.iter().enumerate() {
-            let rooms = &thread_cache.rooms[..thread_cache.len.replace(0)];
+            let chunks = &thread_cache.chunks[..thread_cache.len.replace(0)];
             // SAFETY: as in `hand_over`.
-            rooms
+            chunks
                 .iter()
                 .filter_map(|place| place.get())
-                .for_each(|room| unsafe { free(room, layout_of(class)) });
+                .for_each(|chunk| unsafe { free(chunk, layout_of(class)) });
         }
     }
 }

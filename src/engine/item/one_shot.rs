@@ -27,7 +27,7 @@ use crate::engine::user_code::contain;
 use crate::engine::worker::worker_thread::WorkerThread;
 
 use self::handle::RawHandle;
-use super::cells::Room;
+use super::cells::Chunk;
 use super::entry::{ByWorker, Entry, Header, ItemOperations, ItemType};
 use super::one_shot::handle::{Head, Operations};
 
@@ -138,15 +138,15 @@ where
         head: Head { header: Header::new(item), cell },
         contents: UnsafeCell::new(Contents::<F, T, O>::Closure(function, owner)),
     };
-    Room::find().fill(cell).cast()
+    Chunk::find().fill(cell).cast()
 }
 
 /// # Safety
 ///
 /// The cell was made for `F`, `T` and `O`, and the caller is its last owner.
 unsafe fn free<F, T, O>(cell: NonNull<OneShot<F, T, O>>) {
-    // SAFETY: the caller promises it. The room is given back last, even if a destructor panics.
-    let _room = unsafe { Room::of(cell) };
+    // SAFETY: the caller promises it. The chunk is given back last, even if a destructor panics.
+    let _chunk = unsafe { Chunk::of(cell) };
     // SAFETY: as above; the content of the cell has not been dropped.
     unsafe { cell.drop_in_place() };
 }
@@ -171,8 +171,8 @@ pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -
 pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
     let cell: NonNull<OneShot<F, T, Nobody>> = item.cast();
     // SAFETY: the caller owns the whole cell.
-    let _room = unsafe { Room::of(cell) };
-    // SAFETY: as above; the content of the cell is moved out, and its room is given back without it.
+    let _chunk = unsafe { Chunk::of(cell) };
+    // SAFETY: as above; the content of the cell is moved out, and its chunk is given back without it.
     match unsafe { cell.read() }.contents.into_inner() {
         Contents::Closure(function, Nobody) => function,
         Contents::Gone | Contents::Result(_) => {
@@ -230,8 +230,8 @@ where
             // SAFETY: the handle is gone, so only this thread uses the contents.
             let contents = unsafe { &mut *cell.as_ref().contents.get() };
             owner.ran(clear(contents, ended));
-            // SAFETY: the handle is gone, and the entry's side ends here. The contents is empty now.
-            drop(unsafe { Room::of(cell) });
+            // SAFETY: the handle is gone, and the entry's side ends here. The contents are gone now.
+            drop(unsafe { Chunk::of(cell) });
         }
     }
     worker.complete(entry);

@@ -1,18 +1,18 @@
-#![allow(unsafe_code, reason = "rooms are given back by hand")]
+#![allow(unsafe_code, reason = "chunks are given back by hand")]
 
 use std::collections::HashSet;
 use std::sync::mpsc;
 
 use super::*;
 
-/// Takes this many rooms of class 1: from the thread cache, or from the allocator if the global cache has none.
+/// Takes this many chunks of class 1: from the thread cache, or from the allocator if the global cache has none.
 fn take(thread_cache: &ThreadCache, global_cache: &GlobalCache, count: usize) -> Vec<Bare> {
     (0..count).map(|_| thread_cache.take(global_cache).unwrap_or_else(|| allocate(layout_of(1)))).collect()
 }
 
-fn free_all(rooms: impl IntoIterator<Item = Bare>) {
-    // SAFETY: all rooms of these tests are of class 1, and each is freed once.
-    rooms.into_iter().for_each(|room| unsafe { free(room, layout_of(1)) });
+fn free_all(chunks: impl IntoIterator<Item = Bare>) {
+    // SAFETY: all chunks of these tests are of class 1, and each is freed once.
+    chunks.into_iter().for_each(|chunk| unsafe { free(chunk, layout_of(1)) });
 }
 
 #[test]
@@ -22,9 +22,9 @@ fn a_class_has_room_for_its_cells_and_wastes_less_than_a_step() {
             let cell = Layout::from_size_align(size, align).unwrap();
             match class_of(cell) {
                 Some(class) => {
-                    let room = layout_of(class);
-                    assert!(room.size() >= size && room.align() >= align, "{cell:?} in {room:?}");
-                    assert!(class == 0 || room.size() < size + ALIGN, "{cell:?} in {room:?}");
+                    let chunk = layout_of(class);
+                    assert!(chunk.size() >= size && chunk.align() >= align, "{cell:?} in {chunk:?}");
+                    assert!(class == 0 || chunk.size() < size + ALIGN, "{cell:?} in {chunk:?}");
                     assert!(class < CLASSES && chains_of(class) > 0);
                 }
                 None => assert!(!CACHED || size > layout_of(CLASSES - 1).size(), "{cell:?}"),
@@ -35,33 +35,33 @@ fn a_class_has_room_for_its_cells_and_wastes_less_than_a_step() {
 }
 
 #[test]
-fn rooms_come_back_through_the_global_cache_and_none_is_taken_twice() {
+fn chunks_come_back_through_the_global_cache_and_none_is_taken_twice() {
     let (global_cache, issuer, worker) = (empty_global_cache(), ThreadCache::new(), ThreadCache::new());
     let mut known = HashSet::new();
     for _ in 0..10 {
-        let rooms = take(&issuer, &global_cache, 500);
-        let addresses: HashSet<usize> = rooms.iter().map(|room| room.0.addr().get()).collect();
-        assert_eq!(addresses.len(), 500, "no room is taken twice");
+        let chunks = take(&issuer, &global_cache, 500);
+        let addresses: HashSet<usize> = chunks.iter().map(|chunk| chunk.0.addr().get()).collect();
+        assert_eq!(addresses.len(), 500, "no chunk is taken twice");
         known.extend(addresses);
-        rooms.into_iter().for_each(|room| worker.put(room, 1, &global_cache));
+        chunks.into_iter().for_each(|chunk| worker.put(chunk, 1, &global_cache));
     }
-    assert!(known.len() < 700, "rooms are used again: {}", known.len());
+    assert!(known.len() < 700, "chunks are used again: {}", known.len());
     let mut kept: Vec<Bare> = std::iter::from_fn(|| global_cache.take()).flatten().collect();
     kept.extend(
         [issuer, worker]
             .iter()
             .flat_map(|thread_cache| take(thread_cache, &global_cache, thread_cache.len.get())),
     );
-    assert_eq!(kept.iter().map(|room| room.0).collect::<HashSet<_>>().len(), kept.len());
+    assert_eq!(kept.iter().map(|chunk| chunk.0).collect::<HashSet<_>>().len(), kept.len());
     free_all(kept);
 }
 
 #[test]
-fn the_global_cache_keeps_no_more_rooms_than_its_limit() {
+fn the_global_cache_keeps_no_more_chunks_than_its_limit() {
     let (global_cache, thread_cache) = (empty_global_cache(), ThreadCache::new());
     let limit = chains_of(1) * CHAIN;
-    let rooms = take(&thread_cache, &global_cache, 2 * limit);
-    rooms.into_iter().for_each(|room| thread_cache.put(room, 1, &global_cache));
+    let chunks = take(&thread_cache, &global_cache, 2 * limit);
+    chunks.into_iter().for_each(|chunk| thread_cache.put(chunk, 1, &global_cache));
     assert_eq!(global_cache.len(), chains_of(1));
     assert!(limit * (layout_of(1).size() + ITS_OWN) <= GLOBAL_CACHE_BYTES);
     assert!(thread_cache.len.get() <= THREAD_CACHE_LEN);
@@ -74,15 +74,15 @@ fn the_global_cache_keeps_no_more_rooms_than_its_limit() {
 #[test]
 fn a_thread_does_not_wait_for_the_global_cache() {
     let (global_cache, thread_cache) = (empty_global_cache(), ThreadCache::new());
-    let rooms = take(&thread_cache, &global_cache, 3 * THREAD_CACHE_LEN);
-    rooms.into_iter().for_each(|room| thread_cache.put(room, 1, &global_cache));
+    let chunks = take(&thread_cache, &global_cache, 3 * THREAD_CACHE_LEN);
+    chunks.into_iter().for_each(|chunk| thread_cache.put(chunk, 1, &global_cache));
     assert!(global_cache.len() > 0);
     global_cache.occupied(|| {
         let own = thread_cache.len.get();
         free_all(take(&thread_cache, &global_cache, own));
         assert_eq!(thread_cache.take(&global_cache), None, "the caller turns to the allocator");
-        let rooms = take(&thread_cache, &global_cache, 2 * THREAD_CACHE_LEN);
-        rooms.into_iter().for_each(|room| thread_cache.put(room, 1, &global_cache));
+        let chunks = take(&thread_cache, &global_cache, 2 * THREAD_CACHE_LEN);
+        chunks.into_iter().for_each(|chunk| thread_cache.put(chunk, 1, &global_cache));
     });
     let all = thread_cache.len.get() + global_cache.len() * CHAIN;
     free_all(take(&thread_cache, &global_cache, all));
@@ -90,7 +90,7 @@ fn a_thread_does_not_wait_for_the_global_cache() {
 
 /// Cells of several sizes and alignments are made on some threads and freed on another, and the threads end.
 #[test]
-fn the_content_of_a_room_stays_until_the_room_is_given_back() {
+fn the_content_of_a_chunk_stays_until_the_chunk_is_given_back() {
     #[repr(align(64))]
     struct Aligned(u64);
     fn pass<C: Send + 'static>(make: fn(u64) -> C, is: fn(&C) -> u64) {
@@ -103,7 +103,7 @@ fn the_content_of_a_room_stays_until_the_room_is_given_back() {
                 let send = send.clone();
                 move || {
                     for n in (0..2000).map(|n| n * 12 + maker * 4 + round) {
-                        send.send((n, Cell(Room::find().fill(make(n))))).unwrap();
+                        send.send((n, Cell(Chunk::find().fill(make(n))))).unwrap();
                     }
                 }
             });
@@ -114,7 +114,7 @@ fn the_content_of_a_room_stays_until_the_room_is_given_back() {
                     // SAFETY: the cell was filled, and only this thread has it.
                     assert_eq!(is(unsafe { cell.as_ref() }), n);
                     // SAFETY: as above; the content needs no drop.
-                    drop(unsafe { Room::of(cell) });
+                    drop(unsafe { Chunk::of(cell) });
                 }
             });
         }
@@ -128,16 +128,16 @@ fn the_content_of_a_room_stays_until_the_room_is_given_back() {
 
 /// spec: X2: thread-local destructors may use queues, even when its caches are gone.
 #[test]
-fn a_thread_finds_rooms_until_its_last_destructor() {
+fn a_thread_finds_chunks_until_its_last_destructor() {
     struct Late;
     impl Drop for Late {
         fn drop(&mut self) {
             for n in 0..100_u64 {
-                let cell = Room::find().fill([n; 4]);
+                let cell = Chunk::find().fill([n; 4]);
                 // SAFETY: the cell was filled just now, and no other thread knows it.
                 assert_eq!(unsafe { cell.read() }, [n; 4]);
                 // SAFETY: as above.
-                drop(unsafe { Room::of(cell) });
+                drop(unsafe { Chunk::of(cell) });
             }
         }
     }
