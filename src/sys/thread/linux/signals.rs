@@ -2,6 +2,8 @@
 //!
 //! The programs and threads that a thread starts inherit its mask. So a thread that runs items has the mask of the main
 //! thread, and an item starts programs and threads with the mask that `main` would give them.
+//!
+//! So a signal handler of the application may run on such a thread. No wait of this crate ends by that.
 
 #![allow(unsafe_code, reason = "libc's calls for signals take raw pointers")]
 
