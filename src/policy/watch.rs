@@ -1,7 +1,7 @@
 //! What the manager does about a watched pool: one with pending work and no free place.
 //!
-//! The push that finds a pool in this state begins the watch. The manager looks at the pool from time to time, and
-//! ends the watch after some quiet looks.
+//! The thread that finds a pool in this state, by a push or a look, begins the watch. The manager looks at the pool from
+//! time to time, and ends the watch after some quiet looks.
 //!
 //! * Pools that count running workers are looked at within milliseconds: a worker that counts may sleep, or keep a
 //!   CPU for itself. The first look is at once, and the next after a millisecond. Looks that find nothing become

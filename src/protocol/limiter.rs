@@ -75,7 +75,7 @@ impl LimiterCell {
         Self { word: AtomicU64::new(word.into_bits()), held: AtomicU64::new(0) }
     }
 
-    /// Returns the word. A hint: no decision relies on it.
+    /// Returns the word. It may be out of date when it is used.
     pub(crate) fn load(&self) -> Admission {
         Admission::from_bits(self.word.load(Ordering::Relaxed))
     }

@@ -37,7 +37,7 @@ impl RunningCell {
         Self(AtomicU64::new(word.into_bits()))
     }
 
-    /// Returns the word. A hint: no decision relies on it.
+    /// Returns the word. It may be out of date when it is used.
     pub(crate) fn load(&self) -> Running {
         Running::from_bits(self.0.load(Ordering::Relaxed))
     }

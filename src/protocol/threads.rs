@@ -37,7 +37,7 @@ impl ThreadsCell {
         Self(AtomicU64::new(Threads::none().into_bits()))
     }
 
-    /// Returns the word. A hint: no decision relies on it.
+    /// Returns the word. It may be out of date when it is used.
     pub(crate) fn load(&self) -> Threads {
         Threads::from_bits(self.0.load(Ordering::Relaxed))
     }

@@ -1,7 +1,7 @@
 //! The services of the operating system and the machine, each behind a small contract of our own.
 //!
-//! Only this folder names `libc`, `hwlocality`, `core_affinity`, `std::thread` and the atomics. It may use
-//! policy's plain types, and nothing else of the crate.
+//! Only this folder names `libc`, `hwlocality`, `core_affinity` and the atomics, and makes threads of the crate. It may
+//! use policy's plain types, and nothing else of the crate.
 //!
 //! Linux is the platform. If a service has a Linux and a portable version, its `mod.rs` states the contract of both,
 //! and the portable version does as little as the contract allows. Tests build both, and `--cfg cmwq_portable` chooses

@@ -5,7 +5,7 @@
 //! | `spec` | what a pool is: which items it runs, where, and how many at a time |
 //! | `worker_pool` | one pool, and its workers: how they arrive, rest, and leave |
 //! | `worklist` | how entries come to the pool, are popped by its workers, and are given to siblings |
-//! | `wake` | the only place where workers are woken and made |
+//! | `wake` | the only place where workers are woken for work, and asked for |
 //! | `sharing` | which work is offered to siblings, and sought there |
 //! | `binding`, `placing` | on which CPUs the workers run at present, and on which of them a woken one begins |
 //! | `users` | how a pool without users is closed, and opened again |

@@ -1,4 +1,4 @@
-//! The only place where workers are woken and made.
+//! The only place where workers are woken for work, and asked for.
 
 use std::sync::Arc;
 

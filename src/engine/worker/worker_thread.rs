@@ -1,4 +1,4 @@
-//! A worker thread, seen from inside: its main loop, and what it is doing at the moment.
+//! A worker thread, seen from inside: what it is doing at the moment. Its main loop is in `life`.
 #![allow(
     unsafe_code,
     reason = "a thread-local pointer leads to the worker that lives on the thread's own stack"

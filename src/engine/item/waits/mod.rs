@@ -1,4 +1,4 @@
-//! The one way into every wait of the crate.
+//! The one way into every wait for items and queues.
 //!
 //! It checks whether the wait can end, and then waits under a blocking guard. Every build refuses a wait for the
 //! caller's own item, or for an item that needs a slot which only the caller can give up. A debug build also refuses
