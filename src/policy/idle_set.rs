@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::concurrency::{PodId, Reserved, Running};
 use super::cpu_set::CpuSet;
-use super::rescue::{Call, Distress};
+use super::rescue::Distress;
 use super::room::Shortage;
 use super::time::Time;
 
@@ -43,8 +43,8 @@ pub(crate) struct IdleSet {
     creating: bool,
     /// The manager is making the worker: its thread was started and has not arrived.
     making: bool,
-    /// The manager has a deadline at which it culls.
-    culling: bool,
+    /// The deadline at which idle workers leave. It is set while too many workers are idle.
+    cull_at: Option<Time>,
     /// No issuer will push again: workers leave instead of parking.
     closing: bool,
     /// The state of calls for help, which begin when an owed worker cannot be made.
@@ -70,11 +70,8 @@ pub(crate) enum Wake {
     Unpark(WorkerId),
     /// No worker is idle: ask the manager for one.
     Create,
-    /// No worker is idle, and one is being made already.
+    /// No worker is idle, and the manager was asked for one before.
     Wait,
-    /// No worker is idle, and the one that was asked for cannot be made: tell the manager of this call for
-    /// help.
-    Call(Call),
 }
 
 /// What a worker does for its pool before it begins.
@@ -92,8 +89,8 @@ pub(crate) enum Prepare {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// Park until woken. If there is a time, ask the manager to cull then.
-    Park(Option<Time>),
+    /// Park until woken.
+    Park,
     /// A reservation waits for a worker: begin again with it.
     Start(Reserved, Prepare),
     /// The pool closes: leave.
@@ -104,22 +101,12 @@ pub(crate) enum Rest {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mayday {
-    /// The call is over.
-    Lapsed,
+    /// It is not time yet, or no call lasts.
+    Nothing,
     /// The call ends, because no work is left. Drop these reservations.
     StandDown(Vec<Reserved>),
-    /// Call the rescuers; the call goes on.
+    /// Call the rescuers. The call goes on.
     Call,
-}
-
-/// What culling decides.
-#[must_use]
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Cull {
-    /// These workers leave.
-    pub(crate) leaving: Vec<WorkerId>,
-    /// When to cull again.
-    pub(crate) again_at: Option<Time>,
 }
 
 impl IdleSet {
@@ -131,7 +118,7 @@ impl IdleSet {
             alive: 0,
             creating: false,
             making: false,
-            culling: false,
+            cull_at: None,
             closing: false,
             distress: Distress::default(),
             keeps_spare: true,
@@ -150,7 +137,12 @@ impl IdleSet {
     ///
     /// While the caller still runs, the system sees no idle CPU. It would put a worker that ran elsewhere
     /// behind the thread that runs there now, and leave this CPU idle for milliseconds.
-    pub(crate) fn kick(&mut self, reserved: Reserved, near: Option<usize>) -> Wake {
+    pub(crate) fn kick(
+        &mut self,
+        reserved: Reserved,
+        near: Option<usize>,
+        now: impl FnOnce() -> Time,
+    ) -> Wake {
         let neighbour = near.and_then(|cpu| self.idle.iter().rposition(|idle| idle.cpu == Some(cpu)));
         let best = neighbour.or(self.idle.len().checked_sub(1));
         if let Some(idle) = best.and_then(|at| self.idle.remove(at)) {
@@ -160,7 +152,10 @@ impl IdleSet {
         self.owed.push(reserved);
         match self.prepare() {
             Prepare::CreateSpare => Wake::Create,
-            Prepare::Ready => self.distress.call().map_or(Wake::Wait, Wake::Call),
+            Prepare::Ready => {
+                self.distress.call(now);
+                Wake::Wait
+            }
         }
     }
 
@@ -203,9 +198,10 @@ impl IdleSet {
             return Rest::Exit;
         }
         self.idle.push_back(Idle { id, since: now, cpu });
-        let arm = !self.culling && self.too_many_workers();
-        self.culling |= arm;
-        Rest::Park(if arm { self.next_cull() } else { None })
+        if self.cull_at.is_none() {
+            self.plan_cull();
+        }
+        Rest::Park
     }
 
     /// Returns whether the manager begins to make a worker: it was asked for one, and does not make it
@@ -250,29 +246,34 @@ impl IdleSet {
         self.alive -= 1;
     }
 
-    /// Notes that the worker cannot be made now. Returns the call for help that begins, if a reservation
-    /// waits for it.
-    pub(crate) fn unserved(&mut self) -> Option<Call> {
-        if !self.awaits_worker() {
-            return None;
-        }
-        self.distress.unserved();
-        if self.owed.is_empty() { None } else { self.distress.call() }
-    }
-
-    /// Returns what the deadline of a call leads to. The pool's current call has a deadline until it ends, so
-    /// `has_work` is determined in the same critical section.
-    pub(crate) fn mayday(&mut self, call: Call, has_work: bool) -> Mayday {
-        match self.still_calls(call) {
-            false => Mayday::Lapsed,
-            true if has_work => Mayday::Call,
-            true => Mayday::StandDown(self.stand_down()),
+    /// Notes that the worker cannot be made now. If a reservation waits for it, a call for help begins.
+    pub(crate) fn unserved(&mut self, now: impl FnOnce() -> Time) {
+        if self.awaits_worker() {
+            self.distress.unserved();
+            if !self.owed.is_empty() {
+                self.distress.call(now);
+            }
         }
     }
 
-    /// Returns whether this call is the idle set's present one, and a reservation still waits.
-    pub(crate) fn still_calls(&self, call: Call) -> bool {
-        self.needs_help() && self.distress.is_calling(call)
+    /// Returns what the deadline of a call leads to, if that has come. The pool's current call has a deadline until it
+    /// ends, so `has_work` is determined in the same critical section.
+    pub(crate) fn mayday(&mut self, now: Time, has_work: bool) -> Mayday {
+        if !self.distress.is_due(now) {
+            Mayday::Nothing
+        } else if !self.needs_help() {
+            self.distress.calm();
+            Mayday::Nothing
+        } else if has_work {
+            Mayday::Call
+        } else {
+            Mayday::StandDown(self.stand_down())
+        }
+    }
+
+    /// Returns when the manager is next to [cull](Self::cull) or to [call rescuers](Self::mayday).
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.cull_at.into_iter().chain(self.distress.mayday_at()).min()
     }
 
     /// Returns whether a reservation waits for a worker that cannot be made.
@@ -298,15 +299,23 @@ impl IdleSet {
         std::mem::take(&mut self.owed)
     }
 
-    /// Removes idle workers beyond the limits that have been idle long enough.
-    pub(crate) fn cull(&mut self, now: Time) -> Cull {
+    /// Removes idle workers beyond the limits that have been idle long enough, if the time has come. Returns the workers
+    /// that leave.
+    pub(crate) fn cull(&mut self, now: Time) -> Vec<WorkerId> {
         let mut leaving = Vec::new();
-        while self.too_many_workers() && self.next_cull().is_some_and(|at| at <= now) {
+        if self.cull_at.is_none_or(|at| now < at) {
+            return leaving;
+        }
+        while self.too_many_workers() && self.oldest_expires().is_some_and(|at| at <= now) {
             leaving.extend(self.idle.pop_front().map(|idle| idle.id));
             self.alive -= 1;
         }
-        self.culling = self.too_many_workers();
-        Cull { leaving, again_at: if self.culling { self.next_cull() } else { None } }
+        self.plan_cull();
+        leaving
+    }
+
+    fn plan_cull(&mut self) {
+        self.cull_at = if self.too_many_workers() { self.oldest_expires() } else { None };
     }
 
     /// Gives the oldest idle worker up, because another pool needs a thread more.
@@ -383,7 +392,8 @@ impl IdleSet {
         }
     }
 
-    fn next_cull(&self) -> Option<Time> {
+    /// Returns when the oldest idle worker has been idle for the idle timeout.
+    fn oldest_expires(&self) -> Option<Time> {
         Some(self.idle.front()?.since + self.limits.idle_timeout)
     }
 }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use super::blocking_detector::Facts;
 use super::deadlines::Deadlines;
-use super::rescue::{Call, MAYDAY_INITIAL, MAYDAY_INTERVAL};
 use super::room::{Claim, FAMINE, Line, TURN};
 use super::time::Time;
 use super::watch::{Look, Outcome, Rules, Verdict, Watch};
@@ -23,18 +22,12 @@ pub(crate) const CREATION_COOLDOWN: Duration = Duration::from_secs(1);
 pub(crate) enum Duty<P> {
     /// Make a worker. If that fails, tell [`Manager::creation_failed`].
     Create(P),
-    /// The worker that the pool asked for cannot be made now. Tell its idle set. If a call for help begins, tell
-    /// [`Manager::call`].
+    /// The worker that the pool asked for cannot be made now. Tell its idle set.
     Unserved(P),
-    /// If this call for help is still the pool's, call the rescuers of the queues that have work there, and tell
-    /// [`Manager::call_again`].
-    Mayday(P, Call),
-    /// Ask the idle set which workers leave.
-    Cull(P),
+    /// A deadline of the pool has come. See to what is due, and tell [`Manager::deadline`] of the next one.
+    Deadline(P),
     /// Look at a watched pool, and ask [`Manager::looked`].
     Look(P, Watch),
-    /// Ask the pool whether a woken worker does not get a CPU.
-    Stall(P),
     /// A pool has starved for a whole turn. Allow every worker to give way, if one is still asked to.
     Hurry,
     /// Handled here: try each pool in the line, whether a thread has left or not.
@@ -49,10 +42,8 @@ impl<P: Clone> Duty<P> {
         match self {
             Self::Create(pool) => Self::Create(pool.clone()),
             Self::Unserved(pool) => Self::Unserved(pool.clone()),
-            Self::Mayday(pool, call) => Self::Mayday(pool.clone(), *call),
-            Self::Cull(pool) => Self::Cull(pool.clone()),
+            Self::Deadline(pool) => Self::Deadline(pool.clone()),
             Self::Look(pool, _) => Self::Look(pool.clone(), Watch::new(now)),
-            Self::Stall(pool) => Self::Stall(pool.clone()),
             Self::Hurry => Self::Hurry,
             Self::TryLine => Self::TryLine,
             Self::Clean => Self::Clean,
@@ -67,12 +58,9 @@ impl<P: Clone> Duty<P> {
 
     fn pool(&self) -> Option<&P> {
         match self {
-            Self::Create(pool)
-            | Self::Unserved(pool)
-            | Self::Mayday(pool, _)
-            | Self::Cull(pool)
-            | Self::Look(pool, _)
-            | Self::Stall(pool) => Some(pool),
+            Self::Create(pool) | Self::Unserved(pool) | Self::Deadline(pool) | Self::Look(pool, _) => {
+                Some(pool)
+            }
             Self::Hurry | Self::TryLine | Self::Clean => None,
         }
     }
@@ -210,24 +198,9 @@ impl<P: Clone> Manager<P> {
         self.line.starves()
     }
 
-    /// Notes that a pool calls for help. Rescuers are called if it still does after 10 ms.
-    pub(crate) fn call(&mut self, pool: P, call: Call, now: Time) {
-        self.duties.set(now + MAYDAY_INITIAL, Duty::Mayday(pool, call));
-    }
-
-    /// Notes that rescuers were called. They are called once more after 100 ms, if the pool still needs them.
-    pub(crate) fn call_again(&mut self, pool: P, call: Call, now: Time) {
-        self.duties.set(now + MAYDAY_INTERVAL, Duty::Mayday(pool, call));
-    }
-
-    /// Schedules a cull: the pool will have too many idle workers at `at`.
-    pub(crate) fn cull(&mut self, pool: P, at: Time) {
-        self.duties.set(at, Duty::Cull(pool));
-    }
-
-    /// Schedules the question whether the workers that a pool woke have begun.
-    pub(crate) fn stall(&mut self, pool: P, at: Time) {
-        self.duties.set(at, Duty::Stall(pool));
+    /// Notes a deadline of the pool.
+    pub(crate) fn deadline(&mut self, pool: P, at: Time) {
+        self.duties.set(at, Duty::Deadline(pool));
     }
 
     /// Schedules the thread that destroys what the manager cannot.
@@ -267,9 +240,12 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// Puts a duty off to `at`, in place of any like duty that is set. Costs O(duties).
+    /// Puts a duty off to `at`, in place of any like duty that is set, unless it is a deadline. Costs O(duties).
     pub(crate) fn put_off(&mut self, duty: Duty<P>, is_same: impl Fn(&P, &P) -> bool, at: Time) {
-        let _replaced = self.duties.take_all(|other| duty.is_like(other, &is_same));
+        // Further deadlines of the pool stay: the pool counts on each of which the manager was told.
+        if !matches!(duty, Duty::Deadline(_)) {
+            let _replaced = self.duties.take_all(|other| duty.is_like(other, &is_same));
+        }
         match &duty {
             Duty::Hurry => self.hurry_at = Some(at),
             Duty::Clean => self.cleans = true,
@@ -334,8 +310,6 @@ impl<P: Clone> Manager<P> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::concurrency::{Kick, Running};
-    use super::super::idle_set::{IdleLimits, IdleSet, Wake};
     use super::*;
 
     fn at(millis: u64) -> Time {
@@ -440,15 +414,22 @@ mod tests {
         let mut manager = Manager::new(Rules::default());
         manager.watch('a', at(0));
         manager.watch('b', at(0));
-        manager.cull('a', at(5));
+        manager.deadline('a', at(5));
         let Some(look @ Duty::Look('a', _)) = manager.take_due(at(0)) else { unreachable!("a was first") };
         manager.watch('a', at(3));
         manager.put_off(look.again(at(0)), |one, other| one == other, at(1000));
         let Some(Duty::Look('b', _)) = manager.take_due(at(0)) else { unreachable!("b is another pool") };
-        assert_eq!(manager.take_due(at(999)), Some(Duty::Cull('a')), "a cull is another duty");
+        assert_eq!(manager.take_due(at(999)), Some(Duty::Deadline('a')), "another duty");
         assert_eq!(manager.take_due(at(999)), None);
         assert_eq!(manager.take_due(at(1000)), Some(look));
         assert_eq!(manager.next_wake(), None);
+        manager.deadline('a', at(1100));
+        manager.put_off(Duty::Deadline('a'), |one, other| one == other, at(2000));
+        assert_eq!(
+            due(&mut manager, at(2000)),
+            [const { Duty::Deadline('a') }; 2],
+            "the pool counts on both"
+        );
     }
 
     /// spec: P1.5 (the manager is supervised): at most one hurry and one cleaner are set at a time.
@@ -534,32 +515,5 @@ mod tests {
             "another pool was served: a new turn begins when b is refused again"
         );
         assert!(manager.starves());
-    }
-
-    /// The call of an idle set whose only worker cannot be made.
-    fn call() -> (IdleSet, Call) {
-        let mut idle_set = IdleSet::new(IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 });
-        let Kick::Wake(reserved) = Running::managed(1).kick().1 else { unreachable!("an idle pool wakes") };
-        assert_eq!(idle_set.kick(reserved, None), Wake::Create);
-        let call = idle_set.unserved().expect("work waits for it");
-        (idle_set, call)
-    }
-
-    /// spec: P2.3 (cannot make one within 10 ms, then every 100 ms)
-    #[test]
-    fn rescuers_are_called_after_ten_milliseconds_and_then_every_hundred() {
-        let (_, call) = call();
-        let mut manager = Manager::new(Rules::default());
-        manager.create('a', at(0));
-        assert_eq!(manager.take_due(at(0)), Some(Duty::Create('a')));
-        assert_eq!(manager.next_wake(), None, "no rescuer is called for a worker that is made at once");
-        manager.creation_failed(Some('a'), at(0));
-        assert_eq!(manager.take_due(at(0)), Some(Duty::Unserved('a')));
-        manager.call('a', call, at(0));
-        for due in [10, 110, 210] {
-            assert_eq!(manager.next_wake(), Some(at(due)));
-            assert_eq!(manager.take_due(at(due)), Some(Duty::Mayday('a', call)));
-            manager.call_again('a', call, at(due));
-        }
     }
 }

@@ -1,9 +1,8 @@
 //! When a pool that needs a worker and cannot have one calls rescuers, and how long a rescuer stays.
 //!
 //! [`Distress`] is a part of the idle set, inside the pool's mutex. A call begins when a reservation waits for a worker
-//! that the manager could not make at once, and ends when no reservation waits. The manager has one deadline for
-//! it. A call that ends leaves its deadline behind. Calls are numbered, so the deadline of an old call has no
-//! effect.
+//! that the manager could not make immediately. It ends when no reservation waits any more. While it lasts, it has a
+//! deadline, which is one of the pool's deadlines.
 //!
 //! The call goes on if no queue has a rescuer, which costs ten wake-ups of the manager per second: a queue with a
 //! rescuer may be built while the pool waits, and its items may come to this pool.
@@ -11,6 +10,8 @@
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
+
+use super::time::Time;
 
 /// How long a pool is in need before rescuers are called.
 pub(crate) const MAYDAY_INITIAL: Duration = Duration::from_millis(10);
@@ -21,18 +22,13 @@ pub(crate) const MAYDAY_INTERVAL: Duration = Duration::from_millis(100);
 /// After this many items in one pool, a rescuer goes on to the next pool that called it.
 const TURN: usize = 16;
 
-/// The number of a call for help.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub(crate) struct Call(u64);
-
 /// Whether a pool is in need of a worker that cannot be made, and has called for help.
 #[derive(Debug, Default)]
 pub(crate) struct Distress {
-    /// The manager could not make the requested worker at once.
+    /// Whether the manager could not make the requested worker immediately.
     unserved: bool,
-    /// The manager has a deadline for the call `last`.
-    calling: bool,
-    last: Call,
+    /// The deadline of the present call: when rescuers are called next.
+    mayday_at: Option<Time>,
 }
 
 impl Distress {
@@ -41,31 +37,35 @@ impl Distress {
         self.unserved = true;
     }
 
-    /// Notes that the worker has come, or is not wanted any more.
+    /// Notes that the worker has arrived, or that the pool does not want it any more.
     pub(crate) fn served(&mut self) {
-        self.unserved = false;
-        self.calling = false;
+        *self = Self::default();
     }
 
     /// Ends the call, because no reservation waits any more. The worker still cannot be made.
     pub(crate) fn calm(&mut self) {
-        self.calling = false;
+        self.mayday_at = None;
     }
 
-    /// Notes that a reservation waits for a worker. If a call begins with that, returns it; the manager sets its
-    /// deadline.
-    pub(crate) fn call(&mut self) -> Option<Call> {
-        if !self.unserved || self.calling {
-            return None;
+    /// Notes that a reservation waits for a worker. A call begins if the worker cannot be made and no call lasts.
+    pub(crate) fn call(&mut self, now: impl FnOnce() -> Time) {
+        if self.unserved && self.mayday_at.is_none() {
+            self.mayday_at = Some(now() + MAYDAY_INITIAL);
         }
-        self.calling = true;
-        self.last = Call(self.last.0 + 1);
-        Some(self.last)
     }
 
-    /// Returns whether this call is the present one. Asked when the deadline of a call comes.
-    pub(crate) fn is_calling(&self, call: Call) -> bool {
-        self.calling && self.last == call
+    /// Returns whether rescuers are to be called now. If so, sets the next deadline of the call.
+    pub(crate) fn is_due(&mut self, now: Time) -> bool {
+        let is_due = self.mayday_at.is_some_and(|at| at <= now);
+        if is_due {
+            self.mayday_at = Some(now + MAYDAY_INTERVAL);
+        }
+        is_due
+    }
+
+    /// Returns the deadline of the present call.
+    pub(crate) fn mayday_at(&self) -> Option<Time> {
+        self.mayday_at
     }
 
     pub(crate) fn is_unserved(&self) -> bool {
@@ -82,23 +82,32 @@ pub(crate) fn gives_way(rescued: usize, others_wait: bool) -> bool {
 mod tests {
     use super::*;
 
-    /// spec: P2.3 (a pool that is served at once never calls)
+    fn at(millis: u64) -> Time {
+        Time::default() + Duration::from_millis(millis)
+    }
+
+    /// spec: P2.3 (a pool that is served immediately never calls; 10 ms, then every 100 ms)
     #[test]
-    fn a_distress_is_one_call_from_its_beginning_to_its_end() {
+    fn a_distress_has_a_deadline_from_its_beginning_to_its_end() {
         let mut distress = Distress::default();
-        assert_eq!(distress.call(), None, "the worker is being made");
+        distress.call(|| unreachable!("the worker is being made"));
+        assert_eq!(distress.mayday_at(), None);
         distress.unserved();
-        let first = distress.call().expect("it cannot be made");
-        assert_eq!(distress.call(), None, "one deadline is enough");
-        assert!(distress.is_calling(first));
+        distress.call(|| at(0));
+        distress.call(|| unreachable!("one deadline is enough"));
+        assert!(!distress.is_due(at(9)) && distress.is_due(at(10)) && !distress.is_due(at(109)));
+        assert_eq!(distress.mayday_at(), Some(at(110)));
         distress.calm();
-        assert!(!distress.is_calling(first));
-        let second = distress.call().expect("a worker is still missing, and a reservation waits again");
-        assert!(!distress.is_calling(first), "the deadline that the first call left behind lapses");
-        assert!(distress.is_calling(second));
+        assert!(!distress.is_due(at(110)));
+        distress.call(|| at(200));
+        assert_eq!(
+            distress.mayday_at(),
+            Some(at(210)),
+            "a worker is still missing, and a reservation waits again"
+        );
         distress.served();
-        assert!(!distress.is_calling(second));
-        assert_eq!(distress.call(), None);
+        distress.call(|| unreachable!("it was made"));
+        assert!(!distress.is_due(at(210)));
     }
 
     /// spec: P2.6 (taking turns among pools)

@@ -41,40 +41,23 @@ pub(crate) struct StallWatch {
     streams: Option<Duration>,
 }
 
-/// No worker is late any more.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Eased {
-    /// The manager is to look at this time, before the next look that it planned for the late workers.
-    pub(crate) look_at: Option<Time>,
-}
-
-/// What a look finds.
-#[must_use]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum StallLook {
-    /// No worker was woken since the last look, and the next wake-up begins the watch anew; or another deadline comes.
-    Over,
-    /// Look again at this time.
-    Again(Time),
-    /// A worker does not get a CPU. Look again at this time.
-    Stalled(Time),
-}
-
 impl StallWatch {
-    /// A worker was woken, or asked for. Returns when the manager must look, unless it looks in time anyway.
-    pub(crate) fn woke(&mut self, now: Time) -> Option<Time> {
+    /// Notes that a worker was woken, or asked for.
+    pub(crate) fn woke(&mut self, now: Time) {
         self.on_their_way.push_back(now);
         self.woke = true;
-        if self.streams.is_some() { None } else { self.look_by(now + STALL) }
+        if self.streams.is_none() {
+            self.look_by(now + STALL);
+        }
     }
 
-    /// A woken worker has come, or will not come. Items wait for no worker in particular, so it does not matter which one.
+    /// Notes that a woken worker has arrived, or will not arrive. No item waits for a particular worker, so it does not
+    /// matter which one it is.
     pub(crate) fn came(&mut self) {
         self.on_their_way.pop_front();
     }
 
-    /// Returns when the manager is to look next, if it is to.
+    /// Returns the time of the next look, if one is needed.
     pub(crate) fn next_look(&self) -> Option<Time> {
         self.next_look
     }
@@ -84,52 +67,44 @@ impl StallWatch {
         self.late
     }
 
-    /// Called after each worker that came while one was late. Returns what to do if none is late now.
-    pub(crate) fn ease(&mut self, now: Time) -> Option<Eased> {
+    /// Called after each worker that arrives while one is late. Returns whether no worker is late any more.
+    pub(crate) fn ease(&mut self, now: Time) -> bool {
         let first = self.on_their_way.front().copied();
         if !self.late || first.is_some_and(|since| now.since(since) >= STALL) {
-            return None;
+            return false;
         }
         self.late = false;
-        Some(Eased { look_at: first.and_then(|since| self.look_by(since + STALL)) })
-    }
-
-    fn look_by(&mut self, deadline: Time) -> Option<Time> {
-        let sooner = self.next_look.is_none_or(|next| deadline < next);
-        if sooner {
-            self.next_look = Some(deadline);
+        if let Some(since) = first {
+            self.look_by(since + STALL);
         }
-        sooner.then_some(deadline)
+        true
     }
 
-    /// The deadline has come.
-    pub(crate) fn look(&mut self, now: Time) -> StallLook {
-        if self.next_look.is_some_and(|next| now < next) {
-            return StallLook::Over; // Another deadline comes.
+    fn look_by(&mut self, deadline: Time) {
+        self.next_look = Some(self.next_look.map_or(deadline, |next| next.min(deadline)));
+    }
+
+    /// Checks the workers that are on their way, if the time of the next look has come. Returns whether one of them
+    /// does not get a CPU.
+    pub(crate) fn look(&mut self, now: Time) -> bool {
+        if self.next_look.is_none_or(|next| now < next) {
+            return false;
         }
         let woke = std::mem::take(&mut self.woke);
-        let look = match self.on_their_way.front() {
-            // Ever more rarely: the siblings have been told.
-            Some(since) if now.since(*since) >= STALL => StallLook::Stalled(now + now.since(*since)),
-            Some(since) => StallLook::Again(*since + STALL),
-            None if woke => {
-                let rarer = self.streams.map_or(STALL, |last| RARELY.min(last * 2));
-                self.streams = Some(rarer);
-                self.late = false;
-                self.next_look = Some(now + rarer);
-                return StallLook::Again(now + rarer);
-            }
-            None => StallLook::Over,
-        };
-        if !matches!(look, StallLook::Again(_)) {
+        let first = self.on_their_way.front().copied();
+        self.late = first.is_some_and(|since| now.since(since) >= STALL);
+        if first.is_none() && woke {
+            let rarer = self.streams.map_or(STALL, |last| RARELY.min(last * 2));
+            self.streams = Some(rarer);
+            self.next_look = Some(now + rarer);
+            return false;
+        }
+        if self.late || first.is_none() {
             self.streams = None;
         }
-        self.next_look = match look {
-            StallLook::Again(at) | StallLook::Stalled(at) => Some(at),
-            StallLook::Over => None,
-        };
-        self.late = matches!(look, StallLook::Stalled(_));
-        look
+        // Ever more rarely while a worker is late, because the siblings know it.
+        self.next_look = first.map(|since| if self.late { now + now.since(since) } else { since + STALL });
+        self.late
     }
 }
 
@@ -141,85 +116,90 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
+    /// Makes a watch with one worker that was woken at the start.
+    fn watch() -> StallWatch {
+        let mut watch = StallWatch::default();
+        watch.woke(at(0));
+        assert_eq!(watch.next_look(), Some(at(200)));
+        watch
+    }
+
     /// spec: A3.2 (200 µs)
     #[test]
-    fn one_that_has_not_come_after_two_hundred_microseconds_is_stalled() {
-        let mut watch = StallWatch::default();
-        assert_eq!(watch.woke(at(0)), Some(at(200)));
-        assert_eq!(watch.woke(at(150)), None, "the manager watches");
-        assert_eq!(watch.look(at(200)), StallLook::Stalled(at(400)));
-        assert!(watch.is_late());
+    fn a_worker_that_has_not_come_after_two_hundred_microseconds_is_late() {
+        let mut watch = watch();
+        watch.woke(at(150));
+        assert_eq!(watch.next_look(), Some(at(200)), "the manager watches");
+        assert!(!watch.look(at(199)) && watch.look(at(200)) && watch.is_late());
+        assert_eq!(watch.next_look(), Some(at(400)));
         watch.came();
-        assert_eq!(watch.ease(at(300)), Some(Eased { look_at: Some(at(350)) }), "the second is younger");
-        assert!(!watch.is_late());
-        assert_eq!(watch.look(at(350)), StallLook::Stalled(at(550)));
-        assert_eq!(watch.look(at(400)), StallLook::Over, "this one was too soon");
-        assert_eq!(watch.look(at(550)), StallLook::Stalled(at(950)), "more rarely");
+        assert!(watch.ease(at(300)) && !watch.is_late());
+        assert_eq!(watch.next_look(), Some(at(350)), "the second worker is younger");
+        assert!(watch.look(at(350)));
+        assert_eq!(watch.next_look(), Some(at(550)));
+        assert!(!watch.look(at(400)), "this one was too soon");
+        assert!(watch.look(at(550)));
+        assert_eq!(watch.next_look(), Some(at(950)), "more rarely");
         watch.came();
-        assert_eq!(watch.ease(at(800)), Some(Eased { look_at: None }));
-        assert_eq!(watch.look(at(950)), StallLook::Over);
+        assert!(watch.ease(at(800)) && !watch.look(at(950)));
+        assert_eq!(watch.next_look(), None);
     }
 
     /// spec: A3.2, A3.6 (200 µs), however long others have been late.
     #[test]
-    fn who_is_woken_while_others_are_late_is_looked_for_in_time() {
-        let mut watch = StallWatch::default();
-        assert_eq!(watch.woke(at(0)), Some(at(200)));
-        assert_eq!(watch.look(at(200)), StallLook::Stalled(at(400)));
-        assert_eq!(watch.look(at(400)), StallLook::Stalled(at(800)));
-        assert_eq!(watch.look(at(800)), StallLook::Stalled(at(1600)));
-        assert_eq!(watch.woke(at(900)), Some(at(1100)));
+    fn a_worker_that_is_woken_while_others_are_late_is_looked_for_in_time() {
+        let mut watch = watch();
+        for (now, next) in [(200, 400), (400, 800), (800, 1600)] {
+            assert!(watch.look(at(now)));
+            assert_eq!(watch.next_look(), Some(at(next)));
+        }
+        watch.woke(at(900));
+        assert_eq!(watch.next_look(), Some(at(1100)));
         watch.came();
-        assert_eq!(watch.ease(at(1050)), Some(Eased { look_at: None }), "it is looked for at 1100 anyway");
-        assert_eq!(watch.look(at(1100)), StallLook::Stalled(at(1300)));
-        assert_eq!(watch.woke(at(1200)), None);
-        assert_eq!(watch.ease(at(1250)), None, "one is late still");
-    }
-
-    /// spec: P1 (the manager itself): who asks for a look relies on a manager, and one that comes later is told.
-    #[test]
-    fn the_next_look_is_remembered_for_a_manager_that_was_not_there() {
-        let mut watch = StallWatch::default();
-        assert_eq!(watch.next_look(), None);
-        assert_eq!(watch.woke(at(0)), Some(at(200)));
-        watch.came();
-        assert_eq!(watch.woke(at(900)), None, "it counts on the look that was asked for");
-        assert_eq!(watch.next_look(), Some(at(200)));
-        assert_eq!(watch.look(at(1000)), StallLook::Again(at(1100)));
+        assert!(watch.ease(at(1050)));
+        assert_eq!(watch.next_look(), Some(at(1100)));
+        assert!(watch.look(at(1100)));
+        watch.woke(at(1200));
+        assert_eq!(watch.next_look(), Some(at(1300)));
+        assert!(!watch.ease(at(1250)), "one is late still");
     }
 
     #[test]
     fn one_deadline_covers_many_wake_ups_and_ends_when_there_are_none() {
-        let mut watch = StallWatch::default();
-        assert_eq!(watch.woke(at(0)), Some(at(200)));
+        let mut watch = watch();
         watch.came();
-        assert_eq!(watch.woke(at(190)), None);
+        watch.woke(at(190));
         watch.came();
-        assert_eq!(watch.look(at(200)), StallLook::Again(at(400)), "more may come");
-        assert_eq!(watch.look(at(400)), StallLook::Over);
-        assert_eq!(watch.woke(at(500)), Some(at(700)));
+        assert!(!watch.look(at(200)));
+        assert_eq!(watch.next_look(), Some(at(400)), "more may come");
+        assert!(!watch.look(at(400)));
+        assert_eq!(watch.next_look(), None);
+        watch.woke(at(500));
+        assert_eq!(watch.next_look(), Some(at(700)));
     }
 
-    /// A stream in which all come in time is looked at ever more rarely; who is woken after it, in time.
+    /// The looks at a stream in which all workers come in time become rare. The first worker that is woken after the
+    /// stream is looked for in time.
     #[test]
     fn a_stream_of_wake_ups_is_looked_at_ever_more_rarely() {
-        let mut watch = StallWatch::default();
-        assert_eq!(watch.woke(at(0)), Some(at(200)));
+        let mut watch = watch();
         watch.came();
         let mut now = 200;
-        for interval in [200, 400, 800, 1600, 3200, 3200] {
-            assert_eq!(watch.look(at(now)), StallLook::Again(at(now + interval)));
-            assert_eq!(watch.woke(at(now + 10)), None);
+        for interval in [200, 400, 800, 1600, 3200, 3200, 3200] {
+            assert!(!watch.look(at(now)));
+            watch.woke(at(now + 10));
             watch.came();
             now += interval;
+            assert_eq!(watch.next_look(), Some(at(now)));
         }
-        assert_eq!(watch.look(at(now)), StallLook::Again(at(now + 3200)));
-        assert_eq!(watch.woke(at(now + 3100)), None);
-        assert_eq!(watch.look(at(now + 3200)), StallLook::Again(at(now + 3300)), "exact, once one is seen");
-        assert!(matches!(watch.look(at(now + 3300)), StallLook::Stalled(_)));
+        watch.woke(at(now - 100));
+        assert!(!watch.look(at(now)));
+        assert_eq!(watch.next_look(), Some(at(now + 100)), "exact, once one is seen");
+        assert!(watch.look(at(now + 100)));
         watch.came();
-        assert_eq!(watch.ease(at(now + 3400)), Some(Eased { look_at: None }));
-        assert_eq!(watch.look(at(now + 3500)), StallLook::Over);
-        assert_eq!(watch.woke(at(now + 4000)), Some(at(now + 4200)));
+        assert!(watch.ease(at(now + 200)) && !watch.look(at(now + 300)));
+        assert_eq!(watch.next_look(), None);
+        watch.woke(at(now + 800));
+        assert_eq!(watch.next_look(), Some(at(now + 1000)));
     }
 }

@@ -10,7 +10,6 @@ use std::sync::{Arc, Weak};
 
 use crate::policy::manager::CREATION_COOLDOWN;
 use crate::policy::presence::{Attempt, Presence};
-use crate::policy::rescue::Call;
 use crate::policy::time::Time;
 use crate::sys::clock;
 use crate::sys::sync::Mutex;
@@ -65,12 +64,9 @@ pub(crate) enum Point {
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
     Create(Weak<Pool>),
-    Cull(Weak<Pool>, Time),
     Watch(Weak<Pool>),
-    /// A worker was woken: see at this time whether it got a CPU.
-    Stall(Weak<Pool>, Time),
-    /// Work waits for a worker that cannot be made.
-    Call(Weak<Pool>, Call),
+    /// The pool's first deadline.
+    Deadline(Weak<Pool>, Time),
     /// A queue with a rescuer is being built.
     Rescuer(Arc<Order>),
     /// A worker has left, and a pool waits for its place.

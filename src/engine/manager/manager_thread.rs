@@ -192,10 +192,8 @@ impl ManagerThread {
     fn see_to(&mut self, upkeep: &Arc<Upkeep>, request: Request, now: Time) {
         match request {
             Request::Create(pool) => self.schedule.create(pool, now),
-            Request::Cull(pool, at) => self.schedule.cull(pool, at),
             Request::Watch(pool) => self.schedule.watch(pool, now),
-            Request::Stall(pool, at) => self.schedule.stall(pool, at),
-            Request::Call(pool, call) => self.schedule.call(pool, call, now),
+            Request::Deadline(pool, at) => self.schedule.deadline(pool, at),
             Request::Rescuer(order) => order.fulfil(&upkeep.core),
             Request::Room => self.schedule.room(now),
         }
@@ -218,23 +216,13 @@ impl ManagerThread {
                 if shared.has_work() && shared.running.watch() {
                     self.schedule.watch(pool.clone(), now);
                 }
-                if let Some(call) = shared.unserved() {
-                    self.schedule.call(pool, call, now);
+                if let Some(at) = shared.unserved() {
+                    self.schedule.deadline(pool, at);
                 }
             }
-            Duty::Mayday(weak, call) => {
-                if weak.upgrade().is_some_and(|pool| pool.mayday(call)) {
-                    self.schedule.call_again(weak, call, now);
-                }
-            }
-            Duty::Cull(pool) => {
-                if let Some(at) = pool.upgrade().and_then(|pool| pool.cull(now)) {
-                    self.schedule.cull(pool, at);
-                }
-            }
-            Duty::Stall(pool) => {
-                if let Some(at) = pool.upgrade().and_then(|pool| pool.look_for_stall(clock::now())) {
-                    self.schedule.stall(pool, at);
+            Duty::Deadline(pool) => {
+                if let Some(at) = pool.upgrade().and_then(|pool| pool.deadline_has_come()) {
+                    self.schedule.deadline(pool, at);
                 }
             }
             Duty::Look(pool, watch) => self.look(upkeep, &pool, watch),

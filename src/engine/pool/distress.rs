@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use crate::policy::concurrency::Reserved;
 use crate::policy::idle_set::Mayday;
-use crate::policy::rescue::Call;
+use crate::policy::time::Time;
 use crate::protocol::running::RunningCell;
+use crate::sys::clock;
 
 use crate::engine::item::entry::Entry;
 
@@ -18,13 +19,15 @@ use super::calls::Rescuer;
 use super::worker_pool::{Pool, State};
 
 impl Pool {
-    /// Notes that the worker that was asked for cannot be made now. Returns the call for help that begins with that,
-    /// if one does. A bh context makes no call, since no rescuer could serve it.
-    pub(crate) fn unserved(&self) -> Option<Call> {
+    /// Notes that the worker that was asked for cannot be made now. If a call for help begins with that, returns its
+    /// deadline, unless the manager knows one that is sooner. A bh context makes no call, since no rescuer could serve it.
+    pub(crate) fn unserved(&self) -> Option<Time> {
         if self.spec.is_bh() {
             return None;
         }
-        self.state.lock().idle_set.unserved()
+        let mut state = self.state.lock();
+        state.idle_set.unserved(clock::now);
+        state.unknown_deadline()
     }
 
     /// Returns whether work waits here for a worker that cannot be made.
@@ -32,32 +35,27 @@ impl Pool {
         self.state.lock().idle_set.needs_help()
     }
 
-    /// Called at the deadline of a call for help. Calls the rescuers of all queues that have work here. Returns false
-    /// if the call is over.
-    pub(crate) fn mayday(self: &Arc<Self>, call: Call) -> bool {
+    /// Called by the manager. If the deadline of a call for help has come, calls the rescuers of all queues that have
+    /// work here.
+    pub(super) fn mayday(self: &Arc<Self>, now: Time) {
         let mut state = self.state.lock();
-        if state.sideline.is_abandoned() {
-            return false;
-        }
-        match state.idle_set.mayday(call, self.has_work()) {
-            Mayday::Lapsed => return false,
+        // The entries of an abandoned pool are given up.
+        let has_work = self.has_work() && !state.sideline.is_abandoned();
+        match state.idle_set.mayday(now, has_work) {
             Mayday::StandDown(dropped) => {
-                let look_at = self.came(&mut state, dropped.len());
+                self.came(&mut state, dropped.len());
                 drop(state);
-                self.ask_for_a_look(look_at);
                 self.stand_down(dropped);
-                return false;
             }
-            Mayday::Call => {}
+            Mayday::Call if self.core.has_rescuers() => {
+                self.move_aside(&mut state);
+                let called = state.list_with_rescuers(self);
+                drop(state);
+                self.moved_aside();
+                called.iter().for_each(|rescuer| rescuer.call(self));
+            }
+            Mayday::Nothing | Mayday::Call => {}
         }
-        if self.core.has_rescuers() {
-            self.move_aside(&mut state);
-            let called = state.list_with_rescuers(self);
-            drop(state);
-            self.moved_aside();
-            called.iter().for_each(|rescuer| rescuer.call(self));
-        }
-        true
     }
 
     /// Takes the first entry of the rescuer's queue, if the pool still needs help.
@@ -78,9 +76,10 @@ impl Pool {
     pub(crate) fn relieved(&self) {
         let mut state = self.state.lock();
         let dropped = state.idle_set.relieved(self.has_work());
-        let look_at = self.came(&mut state, dropped.len());
+        self.came(&mut state, dropped.len());
+        let deadline = state.unknown_deadline();
         drop(state);
-        self.ask_for_a_look(look_at);
+        self.tell_deadline(deadline);
         self.stand_down(dropped);
     }
 

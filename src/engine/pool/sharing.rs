@@ -7,14 +7,12 @@
 use std::sync::Arc;
 
 use crate::policy::concurrency::PodId;
-use crate::policy::stall::StallLook;
 use crate::policy::time::Time;
 use crate::protocol::exchange::{Helpers, Member};
 use crate::protocol::running::RunningCell;
 use crate::sys::clock;
 
 use crate::engine::item::entry::Entry;
-use crate::engine::manager::inbox::Request;
 
 use super::binding::Near;
 use super::class::Seat;
@@ -113,40 +111,25 @@ impl Pool {
         }
     }
 
-    /// So many who were woken have come, or will not come. Returns when the manager is to look, which the caller tells it
-    /// without the lock.
-    pub(super) fn came(&self, state: &mut State, many: usize) -> Option<Time> {
+    /// Notes that this many woken workers have arrived, or will not arrive.
+    pub(super) fn came(&self, state: &mut State, many: usize) {
         (0..many).for_each(|_| state.stall.came());
-        if !state.stall.is_late() {
-            return None;
-        }
-        let eased = state.stall.ease(clock::now())?;
-        self.running.unstall();
-        eased.look_at
-    }
-
-    pub(super) fn ask_for_a_look(&self, at: Option<Time>) {
-        if let Some(at) = at {
-            self.core.manager.ask(Request::Stall(self.this.clone(), at));
+        if state.stall.is_late() && state.stall.ease(clock::now()) {
+            self.running.unstall();
         }
     }
 
-    /// The manager's deadline for those who were woken has come. Returns when to look again.
-    pub(crate) fn look_for_stall(&self, now: Time) -> Option<Time> {
+    /// Called by the manager. If a woken worker does not get a CPU, lets siblings take the pool's items.
+    pub(super) fn look_for_late_workers(&self, now: Time) {
         let mut state = self.state.lock();
-        match state.stall.look(now) {
-            StallLook::Over => None,
-            StallLook::Again(at) => Some(at),
-            StallLook::Stalled(again) => {
-                // Under the lock, so that the bit is what the watch says; and before the errands are offered elsewhere, so
-                // that they do not come back.
-                self.running.stall();
-                let errands = state.idle_set.hand_over_errands();
-                drop(state);
-                errands.into_iter().for_each(|home| self.end_errand_to(home));
-                self.offer();
-                Some(again)
-            }
+        if state.stall.look(now) {
+            // Under the lock, so that the bit is what the watch says; and before the errands are offered elsewhere, so
+            // that they do not come back.
+            self.running.stall();
+            let errands = state.idle_set.hand_over_errands();
+            drop(state);
+            errands.into_iter().for_each(|home| self.end_errand_to(home));
+            self.offer();
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::policy::worker::Phase;
 use crate::sys::{affinity, clock};
 
 use crate::engine::manager::inbox::Request;
+use crate::engine::worker::shared::Worker;
 
 use super::binding::Near;
 use super::worker_pool::Pool;
@@ -81,34 +82,33 @@ impl Pool {
             self.drop_reservation(reserved);
             return self.give_up_worklist();
         }
-        let look_at = if self.seat.is_some() { state.stall.woke(clock::now()) } else { None };
-        match state.idle_set.kick(reserved, near.cpu()) {
-            Wake::Unpark(id) => {
-                let worker = Arc::clone(state.worker(id));
-                drop(state);
-                match near {
-                    Near::Free(cpu) => self.place_on(cpu, &worker),
-                    Near::Leaves(cpu) if self.must_take(cpu, &worker) => self.place_on(cpu, &worker),
-                    Near::Anywhere | Near::Leaves(_) => self.bring_home(&worker),
-                }
-                // Last: a worker that sees this phase begins, parked or not. Placed after that, it would not find out
-                // that it may go to other CPUs.
-                worker.cell.set_phase(Phase::Waking);
-                worker.unpark();
-            }
-            Wake::Create => {
-                drop(state);
-                if !self.ask_for_worker() {
-                    self.nobody_comes();
-                }
-            }
-            Wake::Wait => drop(state),
-            Wake::Call(call) => {
-                drop(state);
-                self.core.manager.ask(Request::Call(self.this.clone(), call));
-            }
+        if self.seat.is_some() {
+            state.stall.woke(clock::now());
         }
-        self.ask_for_a_look(look_at);
+        let wake = state.idle_set.kick(reserved, near.cpu(), clock::now);
+        let woken = if let Wake::Unpark(id) = wake { Some(Arc::clone(state.worker(id))) } else { None };
+        let deadline = state.unknown_deadline();
+        drop(state);
+        if let Some(worker) = woken {
+            self.unpark(&worker, near);
+        }
+        if wake == Wake::Create && !self.ask_for_worker() {
+            self.nobody_comes();
+        }
+        self.tell_deadline(deadline);
+    }
+
+    /// Wakes a worker that was taken off the idle stack, and decides where it begins.
+    fn unpark(&self, worker: &Worker, near: Near) {
+        match near {
+            Near::Free(cpu) => self.place_on(cpu, worker),
+            Near::Leaves(cpu) if self.must_take(cpu, worker) => self.place_on(cpu, worker),
+            Near::Anywhere | Near::Leaves(_) => self.bring_home(worker),
+        }
+        // Last: a worker that sees this phase begins, parked or not. Placed after that, it would not find out that it
+        // may go to other CPUs.
+        worker.cell.set_phase(Phase::Waking);
+        worker.unpark();
     }
 
     /// Drops a reservation for which no worker comes. The caller [looks](Self::look) afterwards.
@@ -130,7 +130,7 @@ impl Pool {
     pub(super) fn nobody_comes(&self) {
         let mut state = self.state.lock();
         let dropped = state.idle_set.nobody_comes();
-        let _no_manager = self.came(&mut state, dropped.len());
+        self.came(&mut state, dropped.len());
         drop(state);
         dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
         // A manager that was made meanwhile may have looked here before the reservations were dropped, and found
@@ -146,8 +146,8 @@ impl Pool {
     /// before it parks.
     #[cold]
     pub(crate) fn manager_came(&self) {
-        let look_at = self.state.lock().stall.next_look();
-        self.ask_for_a_look(look_at);
+        let deadline = self.state.lock().known_deadline.get();
+        self.tell_deadline(deadline);
         if self.spec.is_watched(&self.core.settings.rules()) {
             // No manager knows whether the pool is saturated. The next thread that finds it saturated tells the new
             // one.

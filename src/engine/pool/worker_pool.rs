@@ -11,6 +11,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::policy::concurrency::{Reserved, Running};
 use crate::policy::idle_set::{IdleSet, Prepare, Rest, WorkerId};
+use crate::policy::known_deadline::KnownDeadline;
 use crate::policy::locks::Rank;
 use crate::policy::pace::Pace;
 use crate::policy::room::Famine;
@@ -25,6 +26,7 @@ use crate::sys::{affinity, clock};
 
 use crate::engine::executor::core::Core;
 use crate::engine::item::entry::Entry;
+use crate::engine::manager::inbox::Request;
 use crate::engine::worker::shared::Worker;
 
 use super::binding::Binding;
@@ -63,6 +65,8 @@ pub(super) struct State {
     pub(super) given: u64,
     /// The workers that this pool has woken and that have not come yet. Used only if the pool has siblings.
     pub(super) stall: StallWatch,
+    /// The first deadline, as far as the manager knows.
+    pub(super) known_deadline: KnownDeadline,
     /// How long it has waited for a thread without beginning an item.
     pub(super) famine: Famine,
     /// How fast the pool may grow by what the detector finds. Written by the manager.
@@ -135,6 +139,7 @@ impl Pool {
                     sideline: Sideline::new(),
                     given: 0,
                     stall: StallWatch::default(),
+                    known_deadline: KnownDeadline::default(),
                     famine: Famine::default(),
                     pace: Pace::NEW,
                     stalled_since: None,
@@ -184,29 +189,30 @@ impl Pool {
     /// Takes the reservation of a woken worker. Returns it, and what the worker does before it begins.
     pub(crate) fn woken(&self) -> (Reserved, Prepare) {
         let mut state = self.state.lock();
-        let look_at = self.came(&mut state, 1);
+        self.came(&mut state, 1);
         let woken = state.idle_set.woken();
+        let deadline = state.unknown_deadline();
         drop(state);
-        self.ask_for_a_look(look_at);
+        self.tell_deadline(deadline);
         woken
     }
 
     /// Carries out what the idle set has decided for a worker. A worker that parks becomes idle in the same critical
     /// section in which the idle set learns of it.
     fn settle(&self, mut state: MutexGuard<'_, State>, worker: &Worker, rest: &Rest) {
-        let look_at = match rest {
-            Rest::Park(_) => {
+        match rest {
+            Rest::Park => {
                 if self.spec.home.is_some() || self.has_several_cpus() {
                     worker.note_cpu();
                 }
                 worker.cell.set_phase(Phase::Idle);
-                None
             }
             Rest::Start(..) => self.came(&mut state, 1),
-            Rest::Exit => None,
-        };
+            Rest::Exit => {}
+        }
+        let deadline = state.unknown_deadline();
         drop(state);
-        self.ask_for_a_look(look_at);
+        self.tell_deadline(deadline);
     }
 
     /// Reserves a number for a worker that is about to be made.
@@ -237,14 +243,36 @@ impl Pool {
         self.state.lock().workers[id as usize] = Slot::Free;
     }
 
-    /// Makes idle workers beyond the limits leave. Returns when to cull again.
-    pub(crate) fn cull(&self, now: Time) -> Option<Time> {
+    /// Tells the manager of the pool's first deadline, if it does not know that.
+    #[inline]
+    pub(super) fn tell_deadline(&self, unknown: Option<Time>) {
+        if let Some(at) = unknown {
+            self.core.manager.ask(Request::Deadline(self.this.clone(), at));
+        }
+    }
+
+    /// Called by the manager at a deadline of which it was told. Sees to all that is due. Returns the next deadline.
+    pub(crate) fn deadline_has_come(self: &Arc<Self>) -> Option<Time> {
+        let now = clock::now();
+        if !self.state.lock().known_deadline.has_come(now) {
+            return None;
+        }
+        self.look_for_late_workers(now);
+        self.mayday(now);
+        self.cull(now);
         let mut state = self.state.lock();
-        let cull = state.idle_set.cull(now);
-        let leaving = state.send_away(&cull.leaving);
+        let next = state.next_deadline();
+        state.known_deadline.learn(next);
+        next
+    }
+
+    /// Makes idle workers beyond the limits leave.
+    fn cull(&self, now: Time) {
+        let mut state = self.state.lock();
+        let leaving = state.idle_set.cull(now);
+        let leaving = state.send_away(&leaving);
         drop(state);
         leaving.iter().for_each(|worker| worker.unpark());
-        cull.again_at
     }
 
     /// Returns the state of the pool, and its workers at the same moment, each with its word.
@@ -269,6 +297,17 @@ impl Pool {
 }
 
 impl State {
+    /// Returns the first deadline, if the manager knows of none that soon. The caller [tells](Pool::tell_deadline) the
+    /// manager once it holds no lock.
+    #[must_use]
+    pub(super) fn unknown_deadline(&mut self) -> Option<Time> {
+        self.known_deadline.changed(self.next_deadline())
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.stall.next_look().into_iter().chain(self.idle_set.next_deadline()).min()
+    }
+
     pub(super) fn worker(&self, id: WorkerId) -> &Arc<Worker> {
         self.workers[id as usize].worker().expect("the idle set named a worker that is not there")
     }

@@ -1,14 +1,11 @@
 //! The main loop of a worker: it is woken, executes items, and becomes idle again or ends.
 
-use std::sync::Arc;
-
 use crate::policy::budget::{AfterItem, Budget};
 use crate::policy::concurrency::{Next, PodId, Reserved};
 use crate::policy::idle_set::{Prepare, Rest};
 use crate::policy::worker::Phase;
 use crate::sys::{clock, thread};
 
-use crate::engine::manager::inbox::Request;
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::queue::route;
 
@@ -54,11 +51,7 @@ impl WorkerThread {
             let reserved = match rest {
                 Rest::Exit => return,
                 Rest::Start(reserved, prepare) => self.prepare(reserved, prepare),
-                Rest::Park(cull_at) => {
-                    if let Some(at) = cull_at {
-                        let pool = Arc::downgrade(&self.pool);
-                        self.pool.core.manager.ask(Request::Cull(pool, at));
-                    }
+                Rest::Park => {
                     // An item that came meanwhile may need the place that this worker has left.
                     self.pool.look();
                     // Another pool may need its thread.

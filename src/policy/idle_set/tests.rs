@@ -16,11 +16,23 @@ fn at(seconds: u64) -> Time {
     Time::default() + Duration::from_secs(seconds)
 }
 
+const NOW: fn() -> Time = Time::default;
+
+/// When rescuers are called, after a call that begins now.
+fn first_mayday() -> Time {
+    Time::default() + Duration::from_millis(10)
+}
+
+/// Returns whether the idle set calls for help.
+fn calls(idle_set: &IdleSet) -> bool {
+    idle_set.needs_help() && idle_set.next_deadline().is_some()
+}
+
 /// An idle set of `n` idle workers, numbered from 0, that became idle one second after the other.
 fn idle_workers(n: u32) -> IdleSet {
     let mut idle_set = IdleSet::new(LIMITS);
     for id in 0..n {
-        assert!(matches!(idle_set.arrived(id, None, at(u64::from(id))), Rest::Park(_)));
+        assert!(idle_set.arrived(id, None, at(u64::from(id))) == Rest::Park);
     }
     idle_set
 }
@@ -29,13 +41,13 @@ fn idle_workers(n: u32) -> IdleSet {
 #[test]
 fn the_first_reservation_makes_a_worker_and_that_one_a_spare() {
     let mut idle_set = IdleSet::new(LIMITS);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Wait);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Wait);
     assert!(idle_set.is_help_coming());
     // The first worker to arrive begins. Another reservation waits, so one more worker is made at once.
     assert_eq!(idle_set.arrived(0, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
     assert_eq!(idle_set.arrived(1, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
-    assert_eq!(idle_set.arrived(2, None, at(0)), Rest::Park(None));
+    assert_eq!(idle_set.arrived(2, None, at(0)), Rest::Park);
     assert!(!idle_set.is_help_coming());
 }
 
@@ -44,13 +56,13 @@ fn the_first_reservation_makes_a_worker_and_that_one_a_spare() {
 fn a_worker_that_was_asked_for_once_is_made_once() {
     let mut idle_set = IdleSet::new(LIMITS);
     assert!(!idle_set.begin_making(), "none was asked for");
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
     let attempts: [fn(&mut IdleSet) -> bool; 2] =
         [IdleSet::still_wanted, |idle_set| idle_set.no_room(true, false) != Shortage::None];
     for attempt_ends in attempts {
         assert!(idle_set.begin_making());
         assert!(!idle_set.begin_making(), "it is being made");
-        assert_eq!(idle_set.unserved(), None, "so no call is needed");
+        idle_set.unserved(|| unreachable!("so no call is needed"));
         assert!(attempt_ends(&mut idle_set), "it is tried again");
     }
     assert!(idle_set.begin_making());
@@ -62,35 +74,35 @@ fn a_worker_that_was_asked_for_once_is_made_once() {
 #[test]
 fn the_last_idle_worker_asks_for_a_spare_before_it_begins() {
     let mut idle_set = idle_workers(2);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(1));
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(1));
     assert_eq!(idle_set.woken().1, Prepare::Ready);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(0));
     assert_eq!(idle_set.woken().1, Prepare::CreateSpare);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Wait);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Wait);
 }
 
 /// spec: Q1.3 (bh: one context)
 #[test]
 fn an_idle_set_of_one_never_asks_for_a_second() {
     let mut idle_set = IdleSet::of_one(LIMITS);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
     assert_eq!(idle_set.arrived(0, None, at(0)), Rest::Start(reserved(), Prepare::Ready));
     assert!(!idle_set.awaits_worker());
-    assert_eq!(idle_set.rest(0, None, at(1)), Rest::Park(None));
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(idle_set.rest(0, None, at(1)), Rest::Park);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(0));
     assert_eq!(idle_set.woken(), (reserved(), Prepare::Ready));
     assert!(!idle_set.still_wanted() && !idle_set.is_help_coming());
     // Its thread is needed elsewhere. Then the pool asks for a new one.
-    assert_eq!(idle_set.rest(0, None, at(2)), Rest::Park(None));
+    assert_eq!(idle_set.rest(0, None, at(2)), Rest::Park);
     assert_eq!(idle_set.give_up_one(), Some(0));
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
 }
 
 #[test]
 fn the_most_recently_idle_worker_is_woken_first() {
     let mut idle_set = idle_workers(3);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(2));
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(1));
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(2));
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(1));
 }
 
 /// spec: C1.2 (another worker starts at once), C5: on the CPU that becomes free.
@@ -98,11 +110,15 @@ fn the_most_recently_idle_worker_is_woken_first() {
 fn a_worker_that_blocks_wakes_one_that_ran_on_its_cpu() {
     let mut idle_set = IdleSet::new(LIMITS);
     for (id, cpu) in [(0, 7), (1, 5), (2, 7), (3, 5)] {
-        assert!(matches!(idle_set.arrived(id, Some(cpu), at(0)), Rest::Park(_)));
+        assert!(matches!(idle_set.arrived(id, Some(cpu), at(0)), Rest::Park));
     }
-    assert_eq!(idle_set.kick(reserved(), Some(7)), Wake::Unpark(2));
-    assert_eq!(idle_set.kick(reserved(), Some(7)), Wake::Unpark(0));
-    assert_eq!(idle_set.kick(reserved(), Some(7)), Wake::Unpark(3), "an idle worker of any CPU, at worst");
+    assert_eq!(idle_set.kick(reserved(), Some(7), NOW), Wake::Unpark(2));
+    assert_eq!(idle_set.kick(reserved(), Some(7), NOW), Wake::Unpark(0));
+    assert_eq!(
+        idle_set.kick(reserved(), Some(7), NOW),
+        Wake::Unpark(3),
+        "an idle worker of any CPU, at worst"
+    );
 }
 
 /// spec: C1.2 (another worker starts at once), C5: the only free CPU is the one that the waker leaves.
@@ -151,9 +167,9 @@ fn a_replacement_begins_on_a_free_cpu_at_home() {
 #[test]
 fn a_worker_that_becomes_idle_serves_a_waiting_reservation() {
     let mut idle_set = idle_workers(1);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(0));
     assert_eq!(idle_set.woken().1, Prepare::CreateSpare);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Wait);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Wait);
     assert_eq!(idle_set.rest(0, None, at(9)), Rest::Start(reserved(), Prepare::Ready));
 }
 
@@ -161,11 +177,16 @@ fn a_worker_that_becomes_idle_serves_a_waiting_reservation() {
 #[test]
 fn idle_workers_leave_after_the_timeout_down_to_two() {
     let mut idle_set = idle_workers(2);
-    assert_eq!(idle_set.arrived(2, None, at(2)), Rest::Park(Some(at(300))));
-    assert_eq!(idle_set.arrived(3, None, at(3)), Rest::Park(None), "one deadline is enough");
-    assert_eq!(idle_set.cull(at(299)), Cull { leaving: vec![], again_at: Some(at(300)) });
-    assert_eq!(idle_set.cull(at(300)), Cull { leaving: vec![0], again_at: Some(at(301)) });
-    assert_eq!(idle_set.cull(at(1000)), Cull { leaving: vec![1], again_at: None });
+    assert_eq!(idle_set.next_deadline(), None);
+    for id in [2, 3] {
+        assert_eq!(idle_set.arrived(id, None, at(u64::from(id))), Rest::Park);
+        assert_eq!(idle_set.next_deadline(), Some(at(300)));
+    }
+    assert_eq!(idle_set.cull(at(299)), [0; 0]);
+    assert_eq!(idle_set.cull(at(300)), [0]);
+    assert_eq!(idle_set.next_deadline(), Some(at(301)));
+    assert_eq!(idle_set.cull(at(1000)), [1]);
+    assert_eq!(idle_set.next_deadline(), None);
     assert_eq!((idle_set.alive(), idle_set.idle()), (2, 2));
 }
 
@@ -175,7 +196,7 @@ fn one_more_idle_worker_stays_for_four_busy_ones() {
     for (alive, busy, too_many) in [(3, 0, true), (7, 4, true), (8, 5, false), (12, 8, true), (2, 0, false)] {
         let mut idle_set = idle_workers(alive);
         for _ in 0..busy {
-            let _ = idle_set.kick(reserved(), None);
+            let _ = idle_set.kick(reserved(), None, NOW);
         }
         assert_eq!(idle_set.too_many_workers(), too_many, "{busy} of {alive} busy");
     }
@@ -185,11 +206,11 @@ fn one_more_idle_worker_stays_for_four_busy_ones() {
 #[test]
 fn a_failed_creation_is_tried_again_only_while_wanted() {
     let mut idle_set = idle_workers(1);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(0));
     assert_eq!(idle_set.woken().1, Prepare::CreateSpare);
     assert!(idle_set.still_wanted(), "the spare is still missing");
     assert!(idle_set.is_help_coming());
-    assert_eq!(idle_set.rest(0, None, at(0)), Rest::Park(None));
+    assert_eq!(idle_set.rest(0, None, at(0)), Rest::Park);
     assert!(!idle_set.still_wanted(), "an idle worker is back");
     assert!(!idle_set.is_help_coming());
 }
@@ -199,11 +220,11 @@ fn a_failed_creation_is_tried_again_only_while_wanted() {
 #[test]
 fn an_idle_set_that_gave_its_last_worker_up_wants_no_spare() {
     let mut idle_set = IdleSet::new(LIMITS);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
     let Rest::Start(_, Prepare::CreateSpare) = idle_set.arrived(0, None, at(0)) else {
         panic!("it is wanted")
     };
-    assert_eq!(idle_set.rest(0, None, at(0)), Rest::Park(None));
+    assert_eq!(idle_set.rest(0, None, at(0)), Rest::Park);
     assert_eq!(idle_set.give_up_one(), Some(0));
     assert!(!idle_set.still_wanted());
 }
@@ -212,27 +233,27 @@ fn an_idle_set_that_gave_its_last_worker_up_wants_no_spare() {
 #[test]
 fn a_spare_does_not_wait_for_room() {
     let mut idle_set = idle_workers(1);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(0));
     assert_eq!(idle_set.woken().1, Prepare::CreateSpare);
     assert_eq!(idle_set.no_room(true, true), Shortage::None, "a mere spare");
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Create, "it blocked: now a reservation waits");
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create, "it blocked: now a reservation waits");
     assert_eq!(idle_set.no_room(false, false), Shortage::Waits);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Wait);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Wait);
 }
 
 #[test]
 fn reservations_that_no_thread_can_serve_are_returned() {
     let mut idle_set = IdleSet::new(LIMITS);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
     assert_eq!(idle_set.nobody_comes(), vec![reserved()]);
     assert!(!idle_set.is_help_coming());
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Create, "asked for anew");
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create, "asked for anew");
 }
 
 #[test]
 fn a_closing_idle_set_lets_all_workers_go() {
     let mut idle_set = idle_workers(3);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(2));
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(2));
     assert_eq!(idle_set.close(), vec![0, 1]);
     assert_eq!(idle_set.woken().1, Prepare::Ready, "no spare is made any more");
     assert_eq!(idle_set.rest(2, None, at(1)), Rest::Exit);
@@ -253,17 +274,18 @@ fn a_pool_gives_up_its_oldest_idle_worker() {
 #[test]
 fn an_idle_set_calls_for_help_while_work_waits_for_a_worker_that_cannot_be_made() {
     let mut idle_set = IdleSet::new(LIMITS);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
     assert!(!idle_set.needs_help(), "it is being made");
-    let call = idle_set.unserved().expect("it cannot be made");
-    assert!(idle_set.needs_help() && idle_set.still_calls(call));
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Wait, "one call is enough");
+    idle_set.unserved(NOW);
+    assert!(idle_set.needs_help());
+    assert_eq!(idle_set.next_deadline(), Some(first_mayday()));
+    assert_eq!(idle_set.kick(reserved(), None, || unreachable!("one call is enough")), Wake::Wait);
     assert!(idle_set.still_wanted());
-    assert_eq!(idle_set.unserved(), None, "it failed again, and still calls");
-    assert!(idle_set.still_calls(call));
+    idle_set.unserved(|| unreachable!("it failed again, and still calls"));
+    assert!(calls(&idle_set));
     let Rest::Start(..) = idle_set.arrived(0, None, at(1)) else { panic!("two wait for it") };
     assert!(!idle_set.needs_help(), "it could be made, and the next one is asked for");
-    assert!(!idle_set.still_calls(call));
+    assert_eq!(idle_set.next_deadline(), None);
 }
 
 /// spec: P2.3: only a spare is missing until a worker blocks. The call begins then, not at the manager's next
@@ -271,45 +293,48 @@ fn an_idle_set_calls_for_help_while_work_waits_for_a_worker_that_cannot_be_made(
 #[test]
 fn an_idle_set_without_a_spare_calls_when_a_worker_blocks() {
     let mut idle_set = idle_workers(1);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Unpark(0));
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(0));
     assert_eq!(idle_set.woken().1, Prepare::CreateSpare);
-    assert_eq!(idle_set.unserved(), None, "no reservation waits for a spare");
+    idle_set.unserved(|| unreachable!("no reservation waits for a spare"));
     assert!(!idle_set.needs_help());
-    let Wake::Call(call) = idle_set.kick(reserved(), None) else { panic!("a reservation waits for it now") };
-    assert!(idle_set.still_calls(call));
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Wait);
+    assert!(calls(&idle_set), "a reservation waits for it now");
     // The blocked worker is back, which ends the need. The next one is a need of its own.
     assert!(matches!(idle_set.rest(0, None, at(1)), Rest::Start(..)));
-    assert!(!idle_set.still_calls(call));
-    let Wake::Call(next) = idle_set.kick(reserved(), None) else { panic!("it is needed once more") };
-    assert!(!idle_set.still_calls(call) && idle_set.still_calls(next));
+    assert_eq!(idle_set.next_deadline(), None);
+    assert_eq!(idle_set.kick(reserved(), None, || at(5)), Wake::Wait);
+    assert_eq!(idle_set.next_deadline(), Some(at(5) + Duration::from_millis(10)));
 }
 
 /// spec: P2.8 (an idle executor makes no wake-ups): the rescuers have done the work.
 #[test]
 fn an_idle_set_without_work_stands_down_and_calls_anew_for_the_next() {
     let mut idle_set = IdleSet::new(LIMITS);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
-    let call = idle_set.unserved().expect("it cannot be made");
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
+    idle_set.unserved(NOW);
     assert_eq!(idle_set.stand_down(), vec![reserved()]);
-    assert!(!idle_set.needs_help() && !idle_set.still_calls(call));
-    let Wake::Call(next) = idle_set.kick(reserved(), None) else { panic!("the worker is still missing") };
-    assert!(idle_set.still_calls(next));
+    assert!(!idle_set.needs_help() && idle_set.next_deadline().is_none());
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Wait);
+    assert!(calls(&idle_set), "the worker is still missing");
     assert_eq!(idle_set.stand_down(), vec![reserved()]);
     assert!(!idle_set.still_wanted(), "no reservation wants a worker");
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Create, "asked for anew");
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create, "asked for anew");
 }
 
 /// spec: P2: the call goes on if a deadline, or a rescuer that leaves, finds work.
 #[test]
 fn a_call_goes_on_while_there_is_work_and_ends_with_its_reservations() {
     let mut idle_set = IdleSet::new(LIMITS);
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
-    let call = idle_set.unserved().unwrap();
-    assert_eq!(idle_set.mayday(call, true), Mayday::Call);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
+    idle_set.unserved(NOW);
+    assert_eq!(idle_set.mayday(NOW(), true), Mayday::Nothing, "it is not time yet");
+    assert_eq!(idle_set.mayday(first_mayday(), true), Mayday::Call);
     assert_eq!(idle_set.relieved(true), []);
-    assert_eq!(idle_set.mayday(call, false), Mayday::StandDown(vec![reserved()]));
-    assert_eq!(idle_set.mayday(call, true), Mayday::Lapsed);
-    assert!(matches!(idle_set.kick(reserved(), None), Wake::Call(_)), "the next push calls anew");
+    assert_eq!(idle_set.mayday(first_mayday(), true), Mayday::Nothing, "the next deadline is later");
+    assert_eq!(idle_set.mayday(at(1), false), Mayday::StandDown(vec![reserved()]));
+    assert_eq!(idle_set.mayday(at(2), true), Mayday::Nothing);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Wait);
+    assert!(calls(&idle_set), "the next push calls anew");
     assert_eq!(idle_set.relieved(false), [reserved()]);
     assert_eq!(idle_set.relieved(false), []);
 }
@@ -318,9 +343,11 @@ fn a_call_goes_on_while_there_is_work_and_ends_with_its_reservations() {
 #[test]
 fn a_closed_or_satisfied_idle_set_does_not_call() {
     let mut idle_set = IdleSet::new(LIMITS);
-    assert_eq!(idle_set.unserved(), None, "it asked for nothing");
-    assert_eq!(idle_set.kick(reserved(), None), Wake::Create);
-    let call = idle_set.unserved().expect("it cannot be made");
+    idle_set.unserved(|| unreachable!("it asked for nothing"));
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
+    idle_set.unserved(NOW);
     let _none_was_idle = idle_set.close();
-    assert!(!idle_set.needs_help() && !idle_set.still_calls(call));
+    assert!(!idle_set.needs_help());
+    assert_eq!(idle_set.mayday(first_mayday(), true), Mayday::Nothing);
+    assert_eq!(idle_set.next_deadline(), None);
 }

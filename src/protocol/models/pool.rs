@@ -44,7 +44,7 @@ impl Pool {
     pub(super) fn new(word: Running, workers: u32, items: u64) -> Self {
         let mut idle_set = IdleSet::new(LIMITS);
         for id in 0..workers {
-            assert!(matches!(idle_set.arrived(id, None, Time::default()), Rest::Park(_)));
+            assert!(idle_set.arrived(id, None, Time::default()) == Rest::Park);
         }
         let workers = (0..workers).map(|_| Worker::idle());
         Self {
@@ -71,7 +71,9 @@ impl Pool {
     pub(super) fn start_one(&self) -> WorkerId {
         let Kick::Wake(reserved) = self.running.pushed() else { panic!("the pool is full") };
         let mut idle_set = self.idle_set.lock();
-        let Wake::Unpark(id) = idle_set.kick(reserved, None) else { panic!("no worker is idle") };
+        let Wake::Unpark(id) = idle_set.kick(reserved, None, Time::default) else {
+            panic!("no worker is idle")
+        };
         assert!(self.running.start(idle_set.woken().0));
         self.worker(id).cell.set_phase(Phase::Between);
         id
@@ -85,7 +87,7 @@ impl Pool {
     pub(super) fn perform(&self, kick: Kick) {
         let Kick::Wake(reserved) = kick else { return };
         let mut idle_set = self.idle_set.lock();
-        let wake = idle_set.kick(reserved, None);
+        let wake = idle_set.kick(reserved, None, Time::default);
         drop(idle_set);
         if let Wake::Unpark(id) = wake {
             let worker = self.worker(id);
@@ -191,7 +193,7 @@ impl Pool {
         let rest = idle_set.rest(id, None, Time::default());
         let cell = &self.worker(id).cell;
         match rest {
-            Rest::Park(_) => {
+            Rest::Park => {
                 cell.set_phase(Phase::Idle);
                 drop(idle_set);
                 self.look();

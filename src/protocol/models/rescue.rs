@@ -14,120 +14,136 @@ use loom::thread;
 use super::{List, check, check_all};
 use crate::policy::concurrency::{Kick, Reserved, Running};
 use crate::policy::idle_set::{IdleLimits, IdleSet, Mayday, Wake};
-use crate::policy::rescue::Call;
+use crate::policy::known_deadline::KnownDeadline;
+use crate::policy::rescue::MAYDAY_INITIAL;
+use crate::policy::time::Time;
 use crate::protocol::running::RunningCell;
 use crate::sys::sync::Mutex;
 
 const LIMITS: IdleLimits = IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
 
+/// The deadline of a call that begins when the model does.
+const FIRST: Duration = MAYDAY_INITIAL;
+
 struct Pool {
     list: List,
     running: RunningCell,
-    idle_set: Mutex<IdleSet>,
+    state: Mutex<(IdleSet, KnownDeadline)>,
 }
 
 impl Pool {
-    /// Makes a pool with one item, and the call for help that the item led to.
-    fn in_distress() -> (Self, Call) {
+    /// Makes a pool with one item, which has called for help.
+    fn in_distress() -> Arc<Self> {
         Self::of_cpus(1)
     }
 
     /// Makes a pool with as many items as CPUs. A worker is wanted for each of them.
-    fn of_cpus(cpus: usize) -> (Self, Call) {
+    fn of_cpus(cpus: usize) -> Arc<Self> {
         let pool = Self {
             list: List::new(),
             running: RunningCell::new(Running::managed(cpus).unwatchable()),
-            idle_set: Mutex::new(IdleSet::new(LIMITS)),
+            state: Mutex::new((IdleSet::new(LIMITS), KnownDeadline::default())),
         };
         for number in 0..cpus {
             pool.list.push();
             let Kick::Wake(reserved) = pool.running.pushed() else { panic!("no worker is there") };
             let wake = if number == 0 { Wake::Create } else { Wake::Wait };
-            assert_eq!(pool.idle_set.lock().kick(reserved, None), wake);
+            assert_eq!(pool.state.lock().0.kick(reserved, None, Time::default), wake);
         }
-        let call = pool.idle_set.lock().unserved().expect("work waits");
-        (pool, call)
+        let mut state = pool.state.lock();
+        state.0.unserved(Time::default);
+        assert_eq!(unknown_deadline(&mut state), Some(Time::default() + FIRST), "work waits");
+        drop(state);
+        Arc::new(pool)
     }
 
-    /// Pushes an item. Returns the call that the caller tells the manager of, if any.
-    fn push(&self) -> Option<Call> {
+    /// Pushes an item. Returns the deadline that the caller tells the manager of, if any.
+    fn push(&self) -> Option<Time> {
         self.list.push();
         self.perform(self.running.pushed())
     }
 
-    fn perform(&self, kick: Kick) -> Option<Call> {
+    fn perform(&self, kick: Kick) -> Option<Time> {
         let Kick::Wake(reserved) = kick else { return None };
-        match self.idle_set.lock().kick(reserved, None) {
-            Wake::Call(call) => Some(call),
-            Wake::Wait => None,
-            other => panic!("the worker was asked for, and no worker is idle: {other:?}"),
-        }
+        let mut state = self.state.lock();
+        let wake = state.0.kick(reserved, None, Time::default);
+        assert_eq!(wake, Wake::Wait, "the worker was asked for, and no worker is idle");
+        unknown_deadline(&mut state)
     }
 
     /// The rescuer takes the items that it finds, and leaves.
-    fn rescue(&self) -> Option<Call> {
-        while self.idle_set.lock().needs_help() && self.list.pop() {}
-        let dropped = self.idle_set.lock().relieved(self.list.has_work());
+    fn rescue(&self) -> Option<Time> {
+        while self.state.lock().0.needs_help() && self.list.pop() {}
+        let dropped = self.state.lock().0.relieved(self.list.has_work());
         self.stand_down(dropped)
     }
 
-    /// Handles the deadline of a call. Returns the call to tell the manager of, if any, and whether the present call
-    /// goes on.
-    fn mayday(&self, call: Call) -> (Option<Call>, bool) {
-        let mayday = self.idle_set.lock().mayday(call, self.list.has_work());
-        match mayday {
-            Mayday::Lapsed => (None, false),
-            Mayday::StandDown(dropped) => (self.stand_down(dropped), false),
-            Mayday::Call => (None, true),
+    /// Handles the deadline of the first call. Returns the next deadline.
+    fn mayday(&self) -> Option<Time> {
+        let mayday = self.state.lock().0.mayday(Time::default() + FIRST, self.list.has_work());
+        if let Mayday::StandDown(dropped) = mayday {
+            assert_eq!(self.stand_down(dropped), None, "the manager learns it below");
         }
+        let mut state = self.state.lock();
+        let next = state.0.next_deadline();
+        state.1.learn(next);
+        next
     }
 
-    fn stand_down(&self, dropped: Vec<Reserved>) -> Option<Call> {
-        let mut call = None;
-        let look = || call = self.perform(self.running.look(|| self.list.has_work())).or(call.take());
+    fn stand_down(&self, dropped: Vec<Reserved>) -> Option<Time> {
+        let mut told = None;
+        let look = || told = self.perform(self.running.look(|| self.list.has_work())).or(told.take());
         RunningCell::stand_down(dropped, |reserved| self.running.drop_reservation(reserved), look);
-        call
+        told
     }
 
-    /// Checks that a worker is wanted for each item, and that the manager has a deadline for a call if work is left.
-    fn assert_called(&self, calls: &[Call]) {
-        let idle_set = self.idle_set.lock();
+    /// Checks that a worker is wanted for each item. If work is left, checks that the manager was told of a deadline at
+    /// which rescuers are called, or of a sooner one.
+    fn assert_called(&self, told: impl IntoIterator<Item = Option<Time>>) {
+        let state = self.state.lock();
         let word = self.running.load();
         let wanted = word.target().map_or(0, |target| target.min(self.list.len()));
         assert!(word.waking() >= wanted, "{} items wait, and {} workers are wanted", wanted, word.waking());
         if self.list.has_work() {
+            let deadline = state.0.next_deadline().filter(|_| state.0.needs_help());
+            let deadline = deadline.expect("work waits, and no rescuer is called");
             assert!(
-                calls.iter().any(|call| idle_set.still_calls(*call)),
-                "work waits, and no rescuer is called"
+                told.into_iter().flatten().any(|at| at <= deadline),
+                "the manager does not know {deadline:?}"
             );
-        } else if !idle_set.needs_help() {
+        } else if !state.0.needs_help() {
             assert_eq!(self.running.load().waking(), 0, "a reservation has leaked");
         }
     }
+}
+
+fn unknown_deadline((idle_set, known): &mut (IdleSet, KnownDeadline)) -> Option<Time> {
+    known.changed(idle_set.next_deadline())
+}
+
+/// The deadline that the manager knows when the model begins.
+fn first() -> Option<Time> {
+    Some(Time::default() + FIRST)
 }
 
 /// spec: P2.8 (nothing is left behind without anybody)
 #[test]
 fn an_item_is_pushed_while_the_rescuer_leaves() {
     check_all(|| {
-        let (pool, first) = Pool::in_distress();
-        let pool = Arc::new(pool);
+        let pool = Pool::in_distress();
         let rescuer = {
             let pool = pool.clone();
             thread::spawn(move || pool.rescue())
         };
         let pushed = pool.push();
-        let left = rescuer.join().unwrap();
-        let calls: Vec<_> = [Some(first), pushed, left].into_iter().flatten().collect();
-        pool.assert_called(&calls);
+        pool.assert_called([first(), pushed, rescuer.join().unwrap()]);
     });
 }
 
 #[test]
 fn two_items_are_pushed_while_the_rescuer_leaves() {
     check(2, || {
-        let (pool, first) = Pool::in_distress();
-        let pool = Arc::new(pool);
+        let pool = Pool::in_distress();
         let rescuer = {
             let pool = pool.clone();
             thread::spawn(move || pool.rescue())
@@ -136,9 +152,7 @@ fn two_items_are_pushed_while_the_rescuer_leaves() {
             let pool = pool.clone();
             thread::spawn(move || pool.push())
         };
-        let calls = [Some(first), pool.push(), issuer.join().unwrap(), rescuer.join().unwrap()];
-        let calls: Vec<_> = calls.into_iter().flatten().collect();
-        pool.assert_called(&calls);
+        pool.assert_called([first(), pool.push(), issuer.join().unwrap(), rescuer.join().unwrap()]);
     });
 }
 
@@ -148,17 +162,14 @@ fn two_items_are_pushed_while_the_rescuer_leaves() {
 #[test]
 fn an_item_is_pushed_at_the_deadline_of_a_call() {
     check_all(|| {
-        let (pool, first) = Pool::in_distress();
+        let pool = Pool::in_distress();
         assert!(pool.list.pop());
-        let pool = Arc::new(pool);
         let manager = {
             let pool = pool.clone();
-            thread::spawn(move || pool.mayday(first))
+            thread::spawn(move || pool.mayday())
         };
         let pushed = pool.push();
-        let (again, goes_on) = manager.join().unwrap();
-        let calls: Vec<_> = [goes_on.then_some(first), pushed, again].into_iter().flatten().collect();
-        pool.assert_called(&calls);
+        pool.assert_called([pushed, manager.join().unwrap()]);
     });
 }
 
@@ -168,17 +179,14 @@ fn an_item_is_pushed_at_the_deadline_of_a_call() {
 #[test]
 fn two_items_are_pushed_at_the_deadline_of_a_call() {
     check(2, || {
-        let (pool, first) = Pool::of_cpus(2);
+        let pool = Pool::of_cpus(2);
         assert!(pool.list.pop() && pool.list.pop());
-        let pool = Arc::new(pool);
         let manager = {
             let pool = pool.clone();
-            thread::spawn(move || pool.mayday(first))
+            thread::spawn(move || pool.mayday())
         };
         let pushed = [pool.push(), pool.push()];
-        let (again, goes_on) = manager.join().unwrap();
-        let calls = pushed.into_iter().chain([goes_on.then_some(first), again]);
-        pool.assert_called(&calls.flatten().collect::<Vec<_>>());
+        pool.assert_called(pushed.into_iter().chain([manager.join().unwrap()]));
     });
 }
 
