@@ -1,4 +1,5 @@
-//! Functions for an item about itself: the item, its queue, its description, and whether a rescuer executes it.
+//! Functions that an item calls to find itself and its queue, to set its description, and to learn whether a rescuer
+//! executes it.
 
 use std::fmt;
 
@@ -7,11 +8,11 @@ use crate::engine::worker::worker_thread;
 use crate::queue::WorkQueue;
 use crate::work::Work;
 
-/// Returns the reusable item whose function the caller executes. `None` in a one-shot, and outside of items.
+/// Returns the reusable item whose function the caller executes. Returns `None` in a one-shot, and outside of items.
 ///
 /// # Examples
 ///
-/// An item that queues itself again until it is done:
+/// This item queues itself again until it is done:
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,11 +41,11 @@ pub fn current_work() -> Option<Work> {
     context::current_work().map(|item| Work { item })
 }
 
-/// Returns the queue of the item that the caller executes. `None` outside of items, and if the last handle of the queue
-/// is gone: then the queue accepts no more items.
+/// Returns the queue of the item that the caller executes. Returns `None` outside of items. Also returns `None` if the
+/// last handle of the queue is gone, because such a queue accepts no more items.
 ///
-/// An item here is more than its function: the destructors of what it captured, and the panic handler, run on its
-/// behalf.
+/// The item is more than its function: the destructors of the values that it captured, and the panic handler, also run
+/// as parts of the item.
 ///
 /// # Examples
 ///
@@ -62,7 +63,7 @@ pub fn current_queue() -> Option<WorkQueue> {
 }
 
 /// Returns the name of the queue of the item that the caller executes, even if the last handle of that queue is gone.
-/// `None` outside of items.
+/// Returns `None` outside of items.
 ///
 /// # Examples
 ///
@@ -79,10 +80,12 @@ pub fn current_queue_name() -> Option<String> {
     context::current_queue_name()
 }
 
-/// Sets the description of the item that the caller executes, for [`Executor::dump`](crate::Executor::dump). It holds
-/// until the item sets another one, or ends. Outside of items, nothing happens, and nothing is formatted.
+/// Sets the description of the item that the caller executes, which [`Executor::dump`](crate::Executor::dump) shows.
+/// The description holds until the item sets another description or ends. Outside of items, this does nothing, and does
+/// not format its argument.
 ///
-/// Costs an allocation and a lock, which only snapshots take besides. Items that set no description pay nothing.
+/// Costs an allocation and a lock that, apart from this function, only snapshots and stall reports take. Items that set
+/// no description pay nothing.
 ///
 /// # Examples
 ///
@@ -105,9 +108,10 @@ pub fn set_description(description: impl fmt::Display) {
     }
 }
 
-/// Returns whether the calling thread is a rescuer, which executes the item because no worker could be made.
+/// Returns whether the calling thread is a rescuer, which executes an item because no worker could be made.
 ///
-/// An item that other items wait for may do less then: its pool is short of threads, and its queue has only this one.
+/// If so, the item's pool is short of threads, and its queue has only this thread. An item that other items wait for
+/// may then choose to do less.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! One error type per operation. Each message says what was wrong, with the value, and what would be right.
+//! One error type for each operation. Each message names the wrong value, and says which values are right.
 
 pub(crate) mod attrs;
 pub(crate) mod batch;
@@ -32,16 +32,16 @@ use self::join::JoinError;
 pub enum BuildExecutorError {
     /// The set of CPUs is empty.
     NoCpu,
-    /// No set of CPUs was given, and the topology has none of those that the process may use.
+    /// No set of CPUs was given, and the topology has no CPU that the process may use.
     NoCommonCpu {
         /// The CPUs that the process may use.
         process: CpuSet,
         /// The CPUs that the topology has.
         known: CpuSet,
     },
-    /// The set of CPUs has one that the topology does not have.
+    /// The set of CPUs contains a CPU that the topology does not have.
     UnknownCpu {
-        /// Its number.
+        /// The number of that CPU.
         cpu: usize,
         /// The CPUs that the topology has.
         known: CpuSet,
@@ -50,20 +50,20 @@ pub enum BuildExecutorError {
     Cpus(io::Error),
     /// The topology cannot be loaded.
     Topology(TopologyError),
-    /// [`AffinityScope::Default`](crate::AffinityScope::Default) means the executor's default, which must be another
-    /// one.
+    /// The executor's default scope is [`AffinityScope::Default`](crate::AffinityScope::Default). That scope stands for
+    /// the executor's default, so the default itself must be another scope.
     DefaultScope,
-    /// A nice level outside of −20 to 19.
+    /// The nice level is outside the range −20 to 19.
     Nice(i32),
     /// `max_threads` must be at least 1.
     NoThreads,
     /// The thread name prefix is empty, or contains a NUL.
     ThreadName(String),
-    /// `stack_size` is below 16 KiB, with which no worker can run, or above the limit.
+    /// `stack_size` is above the limit, or below 16 KiB. No worker can run with a smaller stack.
     StackSize {
         /// The size that was given, in bytes.
         bytes: usize,
-        /// The highest that is accepted, in bytes: 1 GiB, on 32-bit systems 64 MiB.
+        /// The largest size that is accepted, in bytes: 1 GiB, or 64 MiB on 32-bit systems.
         limit: usize,
     },
     /// The patience of `progress_check` is below one millisecond.
@@ -81,23 +81,23 @@ pub enum BuildExecutorError {
 impl fmt::Display for BuildExecutorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoCpu => write!(f, "an executor needs at least one CPU, the given set is empty"),
+            Self::NoCpu => write!(f, "an executor needs at least one CPU, but the given set is empty"),
             Self::NoCommonCpu { process, known } => write!(
                 f,
-                "the process may use CPUs {process}, the topology has {known}; an executor needs at least one of both"
+                "the process may use CPUs {process}, but the topology has {known}; one CPU must be in both"
             ),
             Self::UnknownCpu { cpu, known } => write!(f, "there is no CPU {cpu}; the topology has {known}"),
             Self::Cpus(_) => {
-                write!(f, "the CPUs that the process may use cannot be read; name them with `cpus`")
+                write!(f, "the CPUs that the process may use cannot be read; set the CPUs with `cpus`")
             }
             Self::Topology(_) => write!(f, "the topology cannot be loaded"),
             Self::Nice(nice) => write!(f, "nice level {nice} does not exist; levels go from -20 to 19"),
             Self::DefaultScope => {
-                write!(f, "the scope `default` means the executor's default, which must be another one")
+                write!(f, "the scope `default` stands for the executor's default, which must be another one")
             }
             Self::NoThreads => write!(f, "max_threads is 0; an executor needs at least one thread"),
             Self::ThreadName(prefix) => {
-                write!(f, "{prefix:?} cannot begin a thread's name; it needs a character and no NUL")
+                write!(f, "{prefix:?} cannot be the prefix of thread names: it is empty or contains a NUL")
             }
             Self::StackSize { bytes, limit } => {
                 write!(f, "stack_size is {bytes}; it must be 16384 to {limit} bytes")
@@ -107,11 +107,11 @@ impl fmt::Display for BuildExecutorError {
             }
             Self::HogThreshold(threshold) => write!(
                 f,
-                "hog_threshold is {threshold:?}; it must be at least 1ms, or zero to look for no hogs"
+                "hog_threshold is {threshold:?}; it must be at least 1ms, or zero to turn the search off"
             ),
             Self::WatchdogThreshold(threshold) => write!(
                 f,
-                "watchdog_threshold is {threshold:?}; it must be at least 1ms, or zero to have no watchdog"
+                "watchdog_threshold is {threshold:?}; it must be at least 1ms, or zero to turn it off"
             ),
             Self::Thread(_) => write!(f, "the manager's thread cannot be made"),
             Self::GlobalExists => {
@@ -153,37 +153,37 @@ pub enum BuildQueueError {
         setter: &'static str,
         /// The value that was given.
         value: usize,
-        /// The highest that is accepted.
+        /// The highest value that is accepted.
         limit: usize,
     },
     /// `max_pending(0)` would refuse everything.
     MaxPending,
     /// Two flags or limits exclude each other.
     Contradiction {
-        /// The flag or limit.
+        /// The first flag or limit.
         this: &'static str,
-        /// The flag or limit that excludes it.
+        /// The flag or limit that excludes the first one.
         with: &'static str,
-        /// The reason.
+        /// The reason why they exclude each other.
         because: &'static str,
     },
-    /// The attributes name no CPU.
+    /// The set of CPUs in the attributes is empty.
     NoCpu,
-    /// The attributes name a CPU that the executor does not use.
+    /// The set of CPUs in the attributes contains a CPU that the executor does not use.
     UnknownCpu {
-        /// Its number.
+        /// The number of that CPU.
         cpu: usize,
         /// The CPUs that the executor uses.
         known: CpuSet,
     },
-    /// A nice level outside of −20 to 19.
+    /// The nice level is outside the range −20 to 19.
     Nice(i32),
     /// The executor was shut down, or is being shut down.
     ShutDown,
-    /// The queue's rescuer cannot be made. The system or the executor's `before_spawn` hook refused the thread, or the
-    /// caller is such a hook, on the thread that would have to make it.
+    /// The queue's rescuer cannot be made. Either the system or the executor's `before_spawn` hook refused the thread.
+    /// Or a hook builds the queue on the manager's thread, which would have to make the rescuer.
     Rescuer {
-        /// The kind of the error: [`io::ErrorKind::Deadlock`] in a hook on the manager's thread.
+        /// The kind of the error. It is [`io::ErrorKind::Deadlock`] if a hook builds the queue on the manager's thread.
         kind: io::ErrorKind,
         /// The text of the error.
         message: String,
@@ -195,7 +195,7 @@ pub enum BuildQueueError {
 impl fmt::Display for BuildQueueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::EmptyName => write!(f, "a queue needs a name, the given one is empty"),
+            Self::EmptyName => write!(f, "a queue needs a name, but the given name is empty"),
             Self::MaxActive { setter, value, limit } => {
                 write!(f, "{setter} is {value}; it must be 1 to {limit}, or 0 for the default of 256")
             }
@@ -204,7 +204,7 @@ impl fmt::Display for BuildQueueError {
                 write!(f, "{this} does not go with {with}: {because}")
             }
             Self::NoCpu => {
-                write!(f, "the attributes name no CPU; leave them out to use all of the executor's")
+                write!(f, "the attributes have no CPU; leave the CPUs unset to use all CPUs of the executor")
             }
             Self::UnknownCpu { cpu, known } => {
                 write!(f, "the executor does not use CPU {cpu}; it uses {known}")
@@ -222,8 +222,8 @@ impl fmt::Display for BuildQueueError {
 
 impl std::error::Error for BuildQueueError {}
 
-/// A one-shot that was not accepted, and its closure. A queue without `max_pending` refuses items when a hundred
-/// million wait: see [`QueueError::Full`].
+/// The error of a one-shot that a queue did not accept. It gives the closure back. Even a queue without `max_pending`
+/// refuses items while a hundred million items wait: see [`QueueError::Full`].
 ///
 /// # Examples
 ///
@@ -252,7 +252,7 @@ impl std::error::Error for BuildQueueError {}
 /// ```
 #[non_exhaustive]
 pub struct Refused<F> {
-    /// Why it was refused.
+    /// Why the one-shot was refused.
     pub error: QueueError,
     /// The closure, untouched.
     pub closure: F,
@@ -278,14 +278,15 @@ impl<F> fmt::Display for Refused<F> {
 
 impl<F> std::error::Error for Refused<F> {}
 
-/// Drops the closure. For `?` where an error must be `Send` and `Sync`, which a closure need not be.
+/// Drops the closure. With this conversion, `?` works where an error must be `Send` and `Sync`, which a closure need
+/// not be.
 impl<F> From<Refused<F>> for QueueError {
     fn from(refused: Refused<F>) -> Self {
         refused.error
     }
 }
 
-/// Why a closure that was to run on a certain CPU, or on each CPU, did not run to its end.
+/// Why a closure that was to run on one CPU, or on each CPU, was refused, failed or did not end in time.
 ///
 /// See [`Executor::run_on_cpu`](crate::Executor::run_on_cpu).
 ///
@@ -307,9 +308,9 @@ impl<F> From<Refused<F>> for QueueError {
 pub enum RunOnCpuError {
     /// The closure was not accepted, and has not begun.
     Refused(QueueError),
-    /// The closure panicked, or a shutdown dropped it, or waiting for it would never end.
+    /// The closure panicked, or a shutdown dropped it, or the wait for it would never end.
     Failed(JoinError),
-    /// The time ran out. Closures that have not begun, or have not ended, were detached.
+    /// The time ran out. The closures that had not ended by then were detached, and the executor still runs them.
     TimedOut,
 }
 
@@ -357,9 +358,9 @@ impl From<JoinError> for RunOnCpuError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EnableError {
-    /// The item was enabled as often as it was disabled. Nothing has changed.
+    /// The item is not disabled: it was enabled as many times as it was disabled. The call changed nothing.
     NotDisabled,
-    /// The item was enabled, and the queue did not accept it.
+    /// The item was enabled, but the queue did not accept it.
     Refused(QueueError),
 }
 
@@ -367,7 +368,7 @@ impl fmt::Display for EnableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotDisabled => {
-                write!(f, "the item is not disabled; each `enable` takes one `disable` back")
+                write!(f, "the item is not disabled; each `enable` undoes one `disable`")
             }
             Self::Refused(_) => write!(f, "the item was enabled, but not queued"),
         }
@@ -392,7 +393,7 @@ mod tests {
 
     use super::*;
 
-    /// Every error goes through `?` into the usual boxes.
+    /// The operator `?` converts every error into the usual boxed errors.
     #[test]
     fn errors_are_send_and_sync() {
         fn is_error<E: std::error::Error + Send + Sync + 'static>() {}

@@ -40,7 +40,7 @@ impl<T> JoinHandle<T> {
         self.raw.is_finished()
     }
 
-    /// Waits for the result, under a blocking guard. All that happens in the run happens before this returns.
+    /// Waits for the result under a blocking guard. Everything that the run does happens before this call returns.
     ///
     /// # Examples
     ///
@@ -61,10 +61,9 @@ impl<T> JoinHandle<T> {
     /// # Errors
     ///
     /// * [`JoinError::Panicked`] with the payload, if the item panicked.
-    /// * [`JoinError::Cancelled`] if it was cancelled before it began.
-    /// * [`JoinError::WouldDeadlock`] if the caller is that very item, or holds the only slot of a queue in which that
-    ///   item waits for it.
-    /// * [`JoinError::Forked`] in a forked process, if the item had not ended at the fork.
+    /// * [`JoinError::Cancelled`] if the item was cancelled before it began.
+    /// * [`JoinError::WouldDeadlock`] if the caller is the item itself, or holds the only slot that the item needs.
+    /// * [`JoinError::Forked`] in a forked process, if the item had not ended before the fork.
     pub fn join(self) -> Result<T, JoinError> {
         match self.raw.wait(Until::FOREVER) {
             Ok(()) => self.result(),
@@ -73,7 +72,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// As [`join`](Self::join), but waits for `timeout` at most.
+    /// Waits as [`join`](Self::join) does, but for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -94,7 +93,7 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     ///
-    /// The handle, if the item has not ended in time. Inside `Ok`, the errors of [`join`](Self::join).
+    /// Returns the handle if the item has not ended in time. The errors of [`join`](Self::join) are inside `Ok`.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
         self.join_until(Until::after(timeout))
     }
@@ -108,8 +107,8 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Cancels the item if it has not begun. Returns whether it did: then the closure has been dropped, and a join
-    /// returns [`JoinError::Cancelled`].
+    /// Cancels the item if it has not begun. Returns whether this call has cancelled the item. If so, the closure has
+    /// been dropped, and a join returns [`JoinError::Cancelled`].
     ///
     /// # Examples
     ///

@@ -1,61 +1,63 @@
-//! The counters and gauges of queues and pools for [`metrics`](https://docs.rs/metrics), and so for Prometheus and
-//! others (feature `metrics`).
+//! Passes the counters and gauges of queues and pools to the crate [`metrics`](https://docs.rs/metrics), and so to
+//! Prometheus and others (feature `metrics`).
 //!
-//! A [`Collector`] reads what the executor counts anyway, and passes it to the recorder at each call: before a scrape,
-//! or at intervals. Queueing and running items cost nothing more for that.
+//! Each call of [`Collector::collect`] reads the counts that the executor keeps anyway, and passes them to the
+//! recorder. Call it before each scrape, or at intervals. A collector adds no cost to queueing and running items.
 //!
-//! Counters, with the labels `executor` (its [prefix of thread names](crate::ExecutorBuilder::thread_name_prefix)) and
-//! `queue`. The counters of queues with the same name are added up, and do not shrink when one of them ends:
+//! These counters have the labels `executor` (its [prefix of thread names](crate::ExecutorBuilder::thread_name_prefix))
+//! and `queue`. The counters of queues with the same name are added up. The sum does not shrink when one of these
+//! queues ends.
 //!
-//! | name | what it counts |
+//! | name | counted events |
 //! |---|---|
 //! | `cmwq_items_started_total` | runs that have begun |
-//! | `cmwq_items_completed_total` | runs that have ended, also by a panic |
+//! | `cmwq_items_completed_total` | runs that have ended, including those that panicked |
 //! | `cmwq_items_panicked_total` | runs that have panicked |
 //! | `cmwq_items_cancelled_total` | submissions that were cancelled before they began |
-//! | `cmwq_items_away_total`, `cmwq_items_stolen_total` | runs that have begun outside of their pod; by another pod's workers |
-//! | `cmwq_items_rescued_total`, `cmwq_maydays_total` | runs on the queue's [rescuer](crate::WorkQueueBuilder::rescuer); calls for it |
-//! | `cmwq_items_cpu_microseconds_total` | CPU time of all runs, and of what workers do between them, in µs |
+//! | `cmwq_items_away_total`, `cmwq_items_stolen_total` | runs that have begun on a CPU of another pod: on a worker of their own pod; on a worker of the other pod |
+//! | `cmwq_items_rescued_total`, `cmwq_maydays_total` | items that the queue's [rescuer](crate::WorkQueueBuilder::rescuer) took; calls for the rescuer |
+//! | `cmwq_items_cpu_microseconds_total` | CPU time of all runs, and of the workers' own work between them, in µs |
 //! | `cmwq_cpu_hogs_total` | runs that [kept the CPU](crate::ExecutorBuilder::hog_threshold) for too long |
 //! | `cmwq_undeclared_blocks_total` | times that a run blocked outside of any guard |
 //! | `cmwq_concurrency_wakeups_total` | workers that were woken because an item blocked |
 //! | `cmwq_repatriations_total` | workers that were moved back to their pod |
 //!
-//! Gauges with the same labels:
+//! These gauges have the same labels:
 //!
-//! | name | what it is |
+//! | name | meaning |
 //! |---|---|
 //! | `cmwq_queue_items` | items that wait or run |
-//! | `cmwq_queue_active_items`, `cmwq_queue_inactive_items` | items that have a slot; that wait for one |
-//! | `cmwq_queue_max_active` | the limit, per CPU or as a whole; 0 if there is none |
+//! | `cmwq_queue_active_items`, `cmwq_queue_inactive_items` | items that have a slot; items that wait for a slot |
+//! | `cmwq_queue_max_active` | the limit of active items, per CPU or as a whole; 0 if there is no limit |
 //!
-//! Histograms with the same labels, of queues that [measure](crate::WorkQueueBuilder::histograms) these:
+//! These histograms have the same labels. Only queues that [measure durations](crate::WorkQueueBuilder::histograms)
+//! have them:
 //!
-//! | name | what it is |
+//! | name | meaning |
 //! |---|---|
-//! | `cmwq_item_wait_seconds` | from queueing to the beginning of a run |
-//! | `cmwq_item_run_seconds` | from the beginning of a run to its end |
+//! | `cmwq_item_wait_seconds` | the time from queueing to the beginning of a run |
+//! | `cmwq_item_run_seconds` | the time from the beginning of a run to its end |
 //!
-//! The values are the middles of the buckets in which durations are counted. About 10 000 of them are recorded at a
-//! time, as a sample of all durations since the last call. So use the counters for numbers of items, and the histograms
-//! for durations.
+//! The values are the middles of the buckets in which durations are counted. If a histogram has more than 10 000 new
+//! durations since the last call, the recorder receives a sample of about that size. So use the counters for numbers of
+//! items, and the histograms for durations.
 //!
-//! Gauges of pools, with the labels `executor` and `pool` (the pool's part of thread names: `0`, `0H`, `bh0`, `u4`):
+//! The gauges of pools have the labels `executor` and `pool` (the pool's part of thread names: `0`, `0H`, `bh0`, `u4`):
 //!
-//! | name | what it is |
+//! | name | meaning |
 //! |---|---|
-//! | `cmwq_pool_workers`, `cmwq_pool_idle_workers`, `cmwq_pool_running_workers` | workers that exist; that are parked; that count as running |
+//! | `cmwq_pool_workers`, `cmwq_pool_idle_workers`, `cmwq_pool_running_workers` | workers that exist; workers that are parked; workers that count as running |
 //! | `cmwq_pool_pending_items` | entries on the worklist |
-//! | `cmwq_pool_stalled_seconds` | for how long the pool has had work and started none, as the [watchdog](crate::ExecutorBuilder::watchdog_threshold) found; else 0 |
+//! | `cmwq_pool_stalled_seconds` | for how long the pool has had work and started none, during a stall that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported; otherwise 0 |
 //!
-//! Metrics with the label `executor` only: the gauges `cmwq_threads` (workers that exist or are being made),
+//! These metrics have only the label `executor`: the gauges `cmwq_threads` (workers that exist or are being made),
 //! `cmwq_threads_max` (the [maximum](crate::ExecutorBuilder::max_threads)) and `cmwq_thread_limit_reached` (1 if work
 //! has had to wait because the maximum was reached), and the counter `cmwq_stalls_total` (stalls of pools that the
 //! watchdog has reported).
 //!
-//! The gauges of a queue or pool that is gone are 0; its counters keep their values. Counts of a queue between the last
-//! call and its end are lost. Each new name of a queue is a new series, which the recorder keeps, and so does the
-//! collector.
+//! When a queue or pool has ended, its gauges are 0, and its counters keep their values. Events of a queue between the
+//! last call and the queue's end are not counted. Each new queue name makes a new series, which the recorder and the
+//! collector keep.
 
 use std::fmt;
 
@@ -64,8 +66,9 @@ use crate::observe::metrics::Publisher;
 
 /// Passes the metrics of one executor to the process's recorder.
 ///
-/// It does not keep the executor alive; after the executor's end it reports nothing more. Executors with collectors
-/// should differ in their [prefixes](crate::ExecutorBuilder::thread_name_prefix), and each should have one collector.
+/// A collector does not keep the executor alive. After the executor's end, the collector only sets the gauges of
+/// threads, queues and pools to 0. Give each executor that has a collector its own
+/// [prefix](crate::ExecutorBuilder::thread_name_prefix), and make only one collector for each executor.
 ///
 /// # Examples
 ///
@@ -92,20 +95,22 @@ use crate::observe::metrics::Publisher;
 pub struct Collector(Publisher);
 
 impl Collector {
-    /// Makes a collector for this executor. It reports nothing before [`collect`](Self::collect).
+    /// Makes a collector for this executor. The collector reports nothing before the first call of
+    /// [`collect`](Self::collect).
     pub fn new(executor: &Executor) -> Self {
         Self(Publisher::new(&executor.inner))
     }
 
-    /// Passes the present counters and gauges to the recorder, and at the first call also the descriptions of the
-    /// metrics. Costs as much as a [`dump`](Executor::dump); no thread is stopped. In a forked process, it reports
-    /// nothing.
+    /// Passes the present counters and gauges to the recorder. The first call also passes the descriptions of the
+    /// metrics. A call costs as much as a [`dump`](Executor::dump) and stops no thread. In a forked process, it passes
+    /// no values.
     ///
-    /// The recorder is that of the calling thread, if it has one of its own, and otherwise that of the process. Install
-    /// it before the first call: descriptions and durations are passed once, and are lost if there is no recorder.
+    /// If the calling thread has a recorder of its own, the call uses that recorder, and otherwise the recorder of the
+    /// process. Install the recorder before the first call, because descriptions and durations are passed only once,
+    /// and are lost if there is no recorder.
     ///
-    /// No other thread calls the recorder. If the recorder panics, the panic passes to the caller of this function, and
-    /// the next call passes all counters and gauges as if it had not.
+    /// Only the thread that calls `collect` calls the recorder. If the recorder panics, the panic passes to the caller
+    /// of `collect`. The next call passes all counters and gauges as if the recorder had not panicked.
     pub fn collect(&mut self) {
         self.0.publish();
     }

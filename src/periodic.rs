@@ -1,4 +1,4 @@
-//! [`PeriodicHandle`]: the handle of a function that is called every period.
+//! [`PeriodicHandle`]: the handle of a function that is called once per period.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,9 +8,10 @@ use crate::engine::item::periodic::Period;
 use crate::engine::refusal::WaitError;
 use crate::work::Work;
 
-/// The handle of a function that is called every period: see [`WorkQueue::spawn_every`](crate::WorkQueue::spawn_every).
+/// The handle of a function that is called once per period: see
+/// [`WorkQueue::spawn_every`](crate::WorkQueue::spawn_every).
 ///
-/// Dropping it cancels the calls, without waiting for a call that has begun.
+/// Dropping the handle cancels all further calls, without waiting for a call that has begun.
 ///
 /// # Examples
 ///
@@ -29,7 +30,7 @@ use crate::work::Work;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "dropping the handle cancels the calls; write `detach()` if they are to go on for ever"]
+#[must_use = "dropping the handle cancels the calls; call `detach()` to let them continue"]
 pub struct PeriodicHandle {
     work: Work,
     period: Arc<Period>,
@@ -41,32 +42,33 @@ impl PeriodicHandle {
         Self { work, period, detached: false }
     }
 
-    /// Ends the calls. A call that has begun goes on. May be called from inside the function, and more than once.
+    /// Cancels all further calls. A call that has begun continues. The function itself may call this method, and the
+    /// method may be called more than once.
     pub fn cancel(&self) {
         self.work.disable();
     }
 
-    /// Ends the calls, and waits under a blocking guard for a call that has begun.
+    /// Cancels all further calls. If a call has begun, waits for its end under a blocking guard.
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] from inside the function, [`WaitError::Forked`] in a forked process. In both cases
-    /// nothing is cancelled.
+    /// [`WaitError::WouldDeadlock`] if the function itself calls this method, and [`WaitError::Forked`] in a forked
+    /// process. In both cases, nothing is cancelled.
     pub fn cancel_sync(&self) -> Result<(), WaitError> {
         self.work.disable_sync().map(drop)
     }
 
-    /// As [`cancel_sync`](Self::cancel_sync), but waits for `timeout` at most.
+    /// Works like [`cancel_sync`](Self::cancel_sync), but waits for at most `timeout`.
     ///
     /// # Errors
     ///
-    /// As [`cancel_sync`](Self::cancel_sync). [`WaitError::TimedOut`] if the call has not returned in time: the calls
-    /// are ended nevertheless.
+    /// The errors of [`cancel_sync`](Self::cancel_sync), and [`WaitError::TimedOut`] if a call has not returned in
+    /// time. After a timeout, all further calls are cancelled nevertheless.
     pub fn cancel_sync_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         self.work.disable_sync_timeout(timeout).map(drop)
     }
 
-    /// Lets the calls go on for as long as the process, or the queue, lives.
+    /// Gives up the handle, and lets the calls continue until the queue or the process ends.
     pub fn detach(mut self) {
         self.detached = true;
     }
@@ -77,15 +79,16 @@ impl PeriodicHandle {
         self.period.runs()
     }
 
-    /// Returns how many ticks passed without a call, because the call before had not ended. They are counted when that
-    /// call ends.
+    /// Returns how many ticks passed without a call because the previous call had not ended. These ticks are counted
+    /// when that call ends.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        // In a forked process the count's lock may be held for ever.
+        // In a forked process, the count's lock may stay locked for ever.
         if self.work.item.origin.is_forked() { 0 } else { self.period.missed() }
     }
 
-    /// Returns whether a worker executes the function. A hint: it may change at any time.
+    /// Returns whether a worker executes the function now. The answer is only a hint, because it can change at any
+    /// time.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.work.is_running()

@@ -1,11 +1,12 @@
-//! Channels like crossbeam's, whose waits have a guard.
+//! Channels like crossbeam's, in which a thread waits under a guard.
 //!
-//! A message that can be sent or received at once costs what crossbeam's channels cost. Only if the channel is full, or
-//! empty, the thread waits under a [guard](crate::BlockingGuard). Errors and iterators are crossbeam's or like them.
+//! If a thread need not wait, sending and receiving cost the same as with crossbeam's channels. A thread that finds the
+//! channel full or empty waits under a [guard](crate::BlockingGuard). The errors are crossbeam's, and the iterators are
+//! crossbeam's or like them.
 //!
-//! To wait for several channels at once, pass crossbeam's ends ([`Receiver::as_inner`], [`Sender::as_inner`]) to
-//! [`crossbeam_channel::select!`] or [`crossbeam_channel::Select`], under a guard of your own. Do the work outside of
-//! that guard:
+//! To wait for several channels at the same time, pass their crossbeam ends ([`Receiver::as_inner`],
+//! [`Sender::as_inner`]) to [`crossbeam_channel::select!`] or [`crossbeam_channel::Select`], under a guard of your own.
+//! Handle the messages outside that guard:
 //!
 //! ```
 //! use cmwq::blocking::{self, channel};
@@ -54,7 +55,7 @@ pub use crossbeam_channel::{
 
 use super::guard::blocking;
 
-/// Makes a channel that holds `capacity` messages. When it is full, sending waits for a receiver. With a capacity of
+/// Makes a channel that holds at most `capacity` messages. A sender waits while the channel is full. With a capacity of
 /// zero, each message passes directly from a sender to a receiver.
 ///
 /// # Examples
@@ -65,7 +66,7 @@ use super::guard::blocking;
 ///
 /// let queue = cmwq::WorkQueue::new("pipeline").build()?;
 /// let (send, receive) = bounded(4);
-/// queue.spawn(move || (0..100).try_for_each(|n| send.send(n)))?; // waits for the other item, not for its CPU
+/// queue.spawn(move || (0..100).try_for_each(|n| send.send(n)))?; // lets the other item run while it waits
 /// assert_eq!(queue.spawn(move || receive.iter().sum::<u32>())?.join()?, 4950);
 /// # Ok(())
 /// # }
@@ -98,15 +99,15 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     (Sender(sender), Receiver(receiver))
 }
 
-/// The side of a channel that sends. Clones send to the same channel, which ends when the last of them is dropped.
+/// The sending side of a channel. Clones send to the same channel, which ends when the last sender is dropped.
 pub struct Sender<T>(crossbeam_channel::Sender<T>);
 
 impl<T> Sender<T> {
-    /// Sends, and waits under a guard while the channel is full.
+    /// Sends a message. Waits under a guard while the channel is full.
     ///
     /// # Errors
     ///
-    /// [`SendError`] with the message, if all receivers are gone.
+    /// Returns [`SendError`] with the message if all receivers are gone.
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         match self.0.try_send(message) {
             Ok(()) => Ok(()),
@@ -115,20 +116,20 @@ impl<T> Sender<T> {
         }
     }
 
-    /// As [`send`](Self::send), but waits for `timeout` at most.
+    /// Does the same as [`send`](Self::send), but waits for `timeout` at most.
     ///
     /// # Errors
     ///
-    /// [`SendTimeoutError`] with the message, if the channel stayed full or all receivers are gone.
+    /// Returns [`SendTimeoutError`] with the message if the channel stayed full or all receivers are gone.
     pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
         self.send_or(message, |message| self.0.send_timeout(message, timeout))
     }
 
-    /// As [`send`](Self::send), but waits until `deadline` at most.
+    /// Does the same as [`send`](Self::send), but waits until `deadline` at most.
     ///
     /// # Errors
     ///
-    /// [`SendTimeoutError`] with the message, if the channel stayed full or all receivers are gone.
+    /// Returns [`SendTimeoutError`] with the message if the channel stayed full or all receivers are gone.
     pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         self.send_or(message, |message| self.0.send_deadline(message, deadline))
     }
@@ -145,46 +146,46 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends if there is room. Does not wait.
+    /// Sends the message if there is room. Does not wait.
     ///
     /// # Errors
     ///
-    /// [`TrySendError`] with the message, if the channel is full or all receivers are gone.
+    /// Returns [`TrySendError`] with the message if the channel is full or all receivers are gone.
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         self.0.try_send(message)
     }
 
-    /// Returns how many messages are in the channel. A hint: it may change at any time.
+    /// Returns the number of messages in the channel. This is only a hint, because it can change at any time.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns whether the channel is empty. A hint: it may change at any time.
+    /// Returns whether the channel is empty. This is only a hint, because it can change at any time.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether the channel is full. A hint: it may change at any time.
+    /// Returns whether the channel is full. This is only a hint, because it can change at any time.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.is_full()
     }
 
-    /// Returns how many messages the channel can hold. `None` if it is unbounded.
+    /// Returns how many messages the channel can hold, or `None` if it is unbounded.
     #[must_use]
     pub fn capacity(&self) -> Option<usize> {
         self.0.capacity()
     }
 
-    /// Returns whether both send to the same channel.
+    /// Returns whether both senders send to the same channel.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         self.0.same_channel(&other.0)
     }
 
-    /// Returns crossbeam's sender, for `select!`. Its waits have no guard.
+    /// Returns crossbeam's sender, for `select!`. Sending through crossbeam's sender waits without a guard.
     #[must_use]
     pub fn as_inner(&self) -> &crossbeam_channel::Sender<T> {
         &self.0
@@ -197,15 +198,15 @@ impl<T> Sender<T> {
     }
 }
 
-/// The side of a channel that receives. Clones share its messages: each goes to one of them.
+/// The receiving side of a channel. Clones share the channel's messages, and each message goes to one receiver.
 pub struct Receiver<T>(crossbeam_channel::Receiver<T>);
 
 impl<T> Receiver<T> {
-    /// Receives, and waits under a guard while the channel is empty.
+    /// Receives a message. Waits under a guard while the channel is empty.
     ///
     /// # Errors
     ///
-    /// [`RecvError`] if the channel is empty and all senders are gone.
+    /// Returns [`RecvError`] if the channel is empty and all senders are gone.
     pub fn recv(&self) -> Result<T, RecvError> {
         match self.0.try_recv() {
             Ok(message) => Ok(message),
@@ -214,20 +215,20 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// As [`recv`](Self::recv), but waits for `timeout` at most.
+    /// Does the same as [`recv`](Self::recv), but waits for `timeout` at most.
     ///
     /// # Errors
     ///
-    /// [`RecvTimeoutError`]: the channel stayed empty, or is empty and all senders are gone.
+    /// Returns [`RecvTimeoutError`] if the channel stayed empty, or if it is empty and all senders are gone.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         self.recv_or(|| self.0.recv_timeout(timeout))
     }
 
-    /// As [`recv`](Self::recv), but waits until `deadline` at most.
+    /// Does the same as [`recv`](Self::recv), but waits until `deadline` at most.
     ///
     /// # Errors
     ///
-    /// [`RecvTimeoutError`]: the channel stayed empty, or is empty and all senders are gone.
+    /// Returns [`RecvTimeoutError`] if the channel stayed empty, or if it is empty and all senders are gone.
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         self.recv_or(|| self.0.recv_deadline(deadline))
     }
@@ -244,52 +245,53 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// [`TryRecvError`]: the channel is empty, or is empty and all senders are gone.
+    /// Returns [`TryRecvError`] if the channel is empty. The error also tells whether all senders are gone.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.0.try_recv()
     }
 
-    /// Returns an iterator over the messages until all senders are gone. It waits as [`recv`](Self::recv) does.
+    /// Returns an iterator over the messages, which waits as [`recv`](Self::recv) does. The iterator ends when all
+    /// senders are gone.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter(self)
     }
 
-    /// Returns an iterator over the messages that are in the channel. It does not wait.
+    /// Returns an iterator over the messages that are in the channel now. The iterator does not wait.
     pub fn try_iter(&self) -> crossbeam_channel::TryIter<'_, T> {
         self.0.try_iter()
     }
 
-    /// Returns how many messages are in the channel. A hint: it may change at any time.
+    /// Returns the number of messages in the channel. This is only a hint, because it can change at any time.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns whether the channel is empty. A hint: it may change at any time.
+    /// Returns whether the channel is empty. This is only a hint, because it can change at any time.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether the channel is full. A hint: it may change at any time.
+    /// Returns whether the channel is full. This is only a hint, because it can change at any time.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.is_full()
     }
 
-    /// Returns how many messages the channel can hold. `None` if it is unbounded.
+    /// Returns how many messages the channel can hold, or `None` if it is unbounded.
     #[must_use]
     pub fn capacity(&self) -> Option<usize> {
         self.0.capacity()
     }
 
-    /// Returns whether both receive from the same channel.
+    /// Returns whether both receivers receive from the same channel.
     #[must_use]
     pub fn same_channel(&self, other: &Self) -> bool {
         self.0.same_channel(&other.0)
     }
 
-    /// Returns crossbeam's receiver, for `select!`. Its waits have no guard.
+    /// Returns crossbeam's receiver, for `select!`. Receiving through crossbeam's receiver waits without a guard.
     #[must_use]
     pub fn as_inner(&self) -> &crossbeam_channel::Receiver<T> {
         &self.0
@@ -302,7 +304,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// An iterator over the messages of a [`Receiver`], until all senders are gone: see [`Receiver::iter`].
+/// An iterator over the messages of a [`Receiver`]. It ends when all senders are gone. See [`Receiver::iter`].
 pub struct Iter<'a, T>(&'a Receiver<T>);
 
 impl<T> Iterator for Iter<'_, T> {
@@ -313,7 +315,7 @@ impl<T> Iterator for Iter<'_, T> {
     }
 }
 
-/// An iterator over the messages of a [`Receiver`], until all senders are gone. It owns the receiver.
+/// An iterator that owns a [`Receiver`] and yields its messages. It ends when all senders are gone.
 pub struct IntoIter<T>(Receiver<T>);
 
 impl<T> Iterator for IntoIter<T> {
@@ -357,7 +359,7 @@ impl<T> From<crossbeam_channel::Receiver<T>> for Receiver<T> {
     }
 }
 
-// By hand, because messages need not be `Clone` or `Debug`.
+// These impls are not derived, because messages need not be `Clone` or `Debug`.
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {

@@ -1,15 +1,15 @@
-//! Guards: they tell the executor that an item may block.
+//! Guards, which tell the executor that an item may block.
 
 use std::marker::PhantomData;
 
 use crate::engine::worker::worker_thread;
 
-/// Runs `f`, which may block. Returns its result. Meanwhile the worker does not count as running, and another one takes
-/// its place if work is pending.
+/// Runs `f`, which may block, and returns its result. While `f` runs, the worker does not count as running, and another
+/// worker takes its place if work is pending.
 ///
-/// Costs some 30 to 45 ns if nothing is pending, never fails, and never panics by itself. On a thread that is not a
-/// worker it only calls `f`. Nesting is free. After the block the item goes on at once. If more items run then than
-/// there are CPUs, the pool reduces its running workers as items end.
+/// A call costs 30 to 45 ns if no work is pending, never fails, and panics only if `f` panics. On a thread that is not
+/// a worker, `blocking` only calls `f`. Nested calls are free. After the block, the item continues immediately. If more
+/// items then run than there are CPUs, the pool reduces the number of its running workers as items end.
 ///
 /// # Examples
 ///
@@ -28,10 +28,10 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// The worker of this thread does not count as running while this exists. See [`blocking()`].
+/// A guard that keeps the worker of this thread from counting as running while the guard exists. See [`blocking()`].
 ///
-/// Guards may be nested, and dropped in any order: the worker counts again when the last one is dropped. A guard that
-/// is leaked, or kept beyond the end of its item, ends with the item.
+/// Guards may be nested, and may be dropped in any order. The worker counts again when the last guard is dropped. A
+/// guard that is leaked, or kept beyond the end of its item, has no effect after that end.
 ///
 /// # Examples
 ///
@@ -53,9 +53,9 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
 #[must_use = "the worker counts as running again as soon as the guard is dropped"]
 #[derive(Debug)]
 pub struct BlockingGuard {
-    /// The item in which it was entered, if this thread is a worker.
+    /// The sequence number of the item in which the guard was entered. `None` if this thread is no worker.
     item: Option<u64>,
-    /// Makes the guard `!Send`, since it belongs to this thread.
+    /// Makes the guard `!Send`, because it belongs to this thread.
     thread: PhantomData<*const ()>,
 }
 
@@ -81,15 +81,15 @@ impl Drop for BlockingGuard {
     }
 }
 
-/// Runs `f`, which may block, but usually for a short time. Returns its result. Another worker takes this one's place
-/// only if `f` still runs after 1 ms and work is pending.
+/// Runs `f`, which may block but usually takes a short time, and returns its result. Another worker takes the place of
+/// this worker only if `f` still runs after 1 ms and work is pending.
 ///
-/// For calls that are usually quick: a read of a file that is mostly in memory, or a lock that is mostly free. Costs
-/// less than [`blocking()`], because it does not look for pending work on entry, and wakes no worker for a short block.
-/// The manager looks at such guards from time to time while work is pending, so it may take some milliseconds until
-/// another worker starts. A [`blocking()`] inside works as usual.
+/// Use this function for calls that are usually quick, such as a read of a file that is mostly in memory, or a lock
+/// that is mostly free. `may_block` costs less than [`blocking()`], because it does not check for pending work on
+/// entry, and wakes no worker for a short block. While work is pending, the manager checks such guards from time to
+/// time, so another worker may start only after some milliseconds. A [`blocking()`] inside `f` works as usual.
 ///
-/// Works whether or not blocking without a guard is [detected](crate::ExecutorBuilder::detection).
+/// `may_block` works even if the executor does not [detect](crate::ExecutorBuilder::detection) blocks without a guard.
 ///
 /// # Examples
 ///
@@ -107,9 +107,10 @@ pub fn may_block<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// The worker of this thread stops counting as running if this exists for more than 1 ms. See [`may_block`].
+/// A guard for a block that is usually short. If it exists for more than 1 ms while work is pending, the worker of this
+/// thread no longer counts as running. See [`may_block`].
 ///
-/// It may be nested and leaked as a [`BlockingGuard`] may.
+/// This guard may be nested and leaked like a [`BlockingGuard`].
 ///
 /// # Examples
 ///
@@ -127,14 +128,14 @@ pub fn may_block<R>(f: impl FnOnce() -> R) -> R {
 #[must_use = "the worker counts as running as soon as the guard is dropped"]
 #[derive(Debug)]
 pub struct MayBlockGuard {
-    /// The item in which it was entered, if this thread is a worker.
+    /// The sequence number of the item in which the guard was entered. `None` if this thread is no worker.
     item: Option<u64>,
-    /// Makes the guard `!Send`, since it belongs to this thread.
+    /// Makes the guard `!Send`, because it belongs to this thread.
     thread: PhantomData<*const ()>,
 }
 
 impl MayBlockGuard {
-    /// Marks that the calling thread's item may block.
+    /// Marks the calling thread's item as an item that may block.
     #[inline]
     pub fn enter() -> Self {
         let item = worker_thread::with_current(|worker| worker.map(|worker| worker.enter_may_block_guard()));

@@ -1,19 +1,20 @@
-//! Reading and writing with a guard: [`Blocking`] wraps a file, a pipe or a socket.
+//! Reading and writing under a guard: [`Blocking`] wraps a file, a pipe or a socket.
 
 use std::io::{self, BufRead, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 
 use super::guard::blocking;
 
-/// Calls `T` under a [guard](crate::BlockingGuard): each read, write, flush and seek, and [any other call](Self::with).
+/// Wraps a reader or writer `T`, so that each read, write, flush and seek is under a [guard](crate::BlockingGuard). Any
+/// other call of `T` can be made under a guard, too: see [`with`](Self::with).
 ///
 /// Wrap the file itself, and put buffers and codecs around the wrapper. In `BufReader<Blocking<File>>`, only the calls
-/// that reach the file enter a guard, which costs about 20 ns, far less than the system call. In
-/// `Blocking<BufReader<File>>`, each line that is read would enter one, and a decoder inside would compute as if it
-/// blocked.
+/// that reach the file enter a guard. A guard costs about 20 ns, far less than the system call. In
+/// `Blocking<BufReader<File>>`, each line that is read would enter a guard. A decoder inside a wrapper would count as
+/// blocked while it computes.
 ///
-/// `T` may be a reference, if references can read and write: `Blocking::new(&stream)` of a shared `TcpStream`,
-/// `Blocking::new(io::stdin().lock())`. Reading or writing a whole file needs no wrapper:
-/// `cmwq::blocking(|| fs::read(path))`.
+/// `T` may be a reference if references can read and write, as in `Blocking::new(&stream)` with a shared `TcpStream`.
+/// `T` may also be a locked stream, as in `Blocking::new(io::stdin().lock())`. Reading or writing a whole file needs no
+/// wrapper: `cmwq::blocking(|| fs::read(path))`.
 ///
 /// # Examples
 ///
@@ -37,13 +38,13 @@ use super::guard::blocking;
 pub struct Blocking<T>(T);
 
 impl<T> Blocking<T> {
-    /// Wraps `inner`, so that its calls are under a guard.
+    /// Wraps `inner`, so that its methods are called under a guard.
     #[must_use]
     pub const fn new(inner: T) -> Self {
         Self(inner)
     }
 
-    /// Calls `f` with the wrapped value, under a guard. Returns its result.
+    /// Calls `f` with the wrapped value under a guard, and returns the result of `f`.
     ///
     /// # Examples
     ///
@@ -64,19 +65,19 @@ impl<T> Blocking<T> {
         blocking(|| f(&self.0))
     }
 
-    /// As [`with`](Self::with), with a mutable reference.
+    /// Does the same as [`with`](Self::with), but passes a mutable reference to `f`.
     #[inline]
     pub fn with_mut<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R {
         blocking(|| f(&mut self.0))
     }
 
-    /// Returns the wrapped value. Its own calls have no guard.
+    /// Returns a reference to the wrapped value. Calls through this reference have no guard.
     #[must_use]
     pub const fn get_ref(&self) -> &T {
         &self.0
     }
 
-    /// Returns the wrapped value. Its own calls have no guard.
+    /// Returns a mutable reference to the wrapped value. Calls through this reference have no guard.
     #[must_use]
     pub const fn get_mut(&mut self) -> &mut T {
         &mut self.0
@@ -98,7 +99,7 @@ impl<T: Read> Read for Blocking<T> {
         self.with_mut(|inner| inner.read_vectored(buffers))
     }
 
-    // Files know their size, so their own function is better than that of the trait.
+    // A file knows its size, so its own versions of these functions are better than the trait's defaults.
 
     fn read_to_end(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         self.with_mut(|inner| inner.read_to_end(buffer))
@@ -113,8 +114,8 @@ impl<T: Read> Read for Blocking<T> {
     }
 }
 
-/// The wrapped value has a buffer already. Only filling the buffer has a guard. It is entered each time, because the
-/// trait does not tell whether the buffer is empty.
+/// The wrapped value already has a buffer. Each call except `consume` enters a guard, because the trait does not tell
+/// whether the buffer is empty.
 impl<T: BufRead> BufRead for Blocking<T> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let inner = &mut self.0;
@@ -134,7 +135,8 @@ impl<T: BufRead> BufRead for Blocking<T> {
     }
 }
 
-// `write_fmt` is the trait's own, so that formatting counts as running, and only writing has a guard.
+// `write_fmt` is the trait's default, so the worker counts as running while it formats, and only each write has a
+// guard.
 impl<T: Write> Write for Blocking<T> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.with_mut(|inner| inner.write(buffer))

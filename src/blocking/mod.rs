@@ -1,20 +1,21 @@
-//! Locks, channels, files, threads and processes that have their own [guard](crate#guards).
+//! Locks, channels, files, threads and processes that enter a [guard](crate#guards) by themselves.
 //!
-//! Each of these is a thin wrapper around the original of the same name. An operation that succeeds at once works as
-//! before. If the thread has to wait, it waits under a [`BlockingGuard`](crate::BlockingGuard), so that another item of
-//! the same queue may use the CPU meanwhile. On a thread that is not a worker, nothing is added.
+//! Each type and function here is a thin wrapper around the original of the same name. A lock or channel operation that
+//! succeeds immediately works like the original. A thread that has to wait does so under a
+//! [`BlockingGuard`](crate::BlockingGuard), so that another item can use the CPU meanwhile. On a thread that is not a
+//! worker, the wrappers add nothing.
 //!
 //! | instead of | write | the guard is entered |
 //! |---|---|---|
-//! | `parking_lot`'s `Mutex`, `RwLock` | [`sync::Mutex`], [`sync::RwLock`] | if the lock is not free in a moment |
+//! | `parking_lot`'s `Mutex`, `RwLock` | [`sync::Mutex`], [`sync::RwLock`] | if the lock is still held after a moment |
 //! | `parking_lot`'s `Condvar` | [`sync::Condvar`] | in each wait |
 //! | `crossbeam_channel`, `std::sync::mpsc` | [`channel`] | if the channel is full, or empty |
-//! | reading and writing files, pipes, sockets | [`io::Blocking`] around them | in each call |
+//! | reading and writing files, pipes, sockets | [`io::Blocking`] around the file, pipe or socket | in each call |
 //! | `thread::sleep`, `park`, `JoinHandle::join` | [`thread::sleep`], [`thread::park`], [`thread::JoinHandle`] | in each call |
 //! | `Child::wait`, `Command::output` | [`process::Child`], [`process::output`] | in each call |
 //!
-//! For all other calls there is the function of the same name: [`blocking(|| …)`](crate::blocking()).
-//! `use cmwq::blocking;` imports both.
+//! For all other calls, use the function that has the same name as this module: [`blocking(|| …)`](crate::blocking()).
+//! `use cmwq::blocking;` imports both the module and the function.
 //!
 //! # Examples
 //!

@@ -1,15 +1,15 @@
-//! Programs, and waiting for them with a guard.
+//! Starting programs, and waiting for them under a guard.
 //!
 //! A program or a thread that an item starts has the signal mask of the process's main thread, as if `main` had started
-//! it. On Linux it has the CPUs, the nice level and the time slice of the worker that runs the item. So a program of a
-//! per-CPU queue stays on one CPU, and one of a high-priority queue keeps its nice level. [`reset_scheduling`] gives a
-//! program the CPUs, the nice level and the time slice of the main thread. All of this also holds for a plain
-//! [`std::process::Command`].
+//! it. On Linux, the program or thread also has the CPUs, the nice level and the time slice of the worker that runs the
+//! item. So a program that is started by an item of a per-CPU queue stays on one CPU. A program that is started by an
+//! item of a high-priority queue keeps the queue's nice level. [`reset_scheduling`] gives a program the CPUs, the nice
+//! level and the time slice of the main thread. All of this also holds for a plain [`std::process::Command`].
 //!
-//! A worker reads the main thread's mask once, when the worker is made. While the main thread is in a signal handler or
-//! in a call such as `ppoll`, which replaces its mask for a while, that mask is what the worker reads. Loggers, and the
-//! hooks `before_spawn` and `stall_handler`, may run on the manager's thread, which blocks all signals: to start a
-//! program, let them queue an item that does.
+//! A worker reads the main thread's mask once, when the worker is made. At that time the main thread may be in a signal
+//! handler, or in a call such as `ppoll` that replaces its mask for a while. The worker then reads the temporary mask.
+//! Loggers, and the hooks `before_spawn` and `stall_handler`, may run on the manager's thread, which blocks all
+//! signals. To start a program from such code, queue an item that starts it.
 //!
 //! # Examples
 //!
@@ -32,14 +32,14 @@ use super::guard::blocking;
 use super::io::Blocking;
 use crate::sys::thread;
 
-/// Starts the program, under a guard, since loading it takes the system some time. Returns the child.
+/// Starts the program under a guard, because the system takes some time to load it. Returns the child.
 ///
 /// The program inherits the CPUs, the nice level and the time slice of the worker, unless [`reset_scheduling`] was
 /// called for it.
 ///
 /// # Errors
 ///
-/// As [`Command::spawn`].
+/// Returns the errors of [`Command::spawn`].
 ///
 /// # Examples
 ///
@@ -68,9 +68,10 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 /// those of the worker that starts it. Returns the command.
 ///
 /// The values are those of the main thread at the time of this call. If the system denies a value, the program keeps
-/// the worker's: without the privilege, a nice level cannot be lowered. Systems other than Linux have nothing to reset.
+/// the worker's value. For example, a nice level cannot be lowered without a privilege. On systems other than Linux,
+/// this function does nothing.
 ///
-/// [`Command`] then starts the program by `fork`, which takes longer the more memory the process has.
+/// [`Command`] then starts the program with `fork`, which takes longer if the process has more memory.
 ///
 /// # Examples
 ///
@@ -91,11 +92,11 @@ pub fn reset_scheduling(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Runs the program to its end, under a guard, as [`Command::status`]. Returns its exit status.
+/// Runs the program to its end under a guard, like [`Command::status`]. Returns its exit status.
 ///
 /// # Errors
 ///
-/// As [`Command::status`].
+/// Returns the errors of [`Command::status`].
 ///
 /// # Examples
 ///
@@ -110,11 +111,11 @@ pub fn status(command: &mut Command) -> io::Result<ExitStatus> {
     blocking(|| command.status())
 }
 
-/// Runs the program to its end, under a guard, as [`Command::output`]. Returns its output.
+/// Runs the program to its end under a guard, like [`Command::output`]. Returns its output.
 ///
 /// # Errors
 ///
-/// As [`Command::output`].
+/// Returns the errors of [`Command::output`].
 ///
 /// # Examples
 ///
@@ -129,9 +130,9 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
     blocking(|| command.output())
 }
 
-/// A program that was started. Its waits, and its pipes, have guards.
+/// A program that was started. Waits for the program's end, and calls on its pipes, are under a guard.
 ///
-/// As with [`std::process::Child`], dropping it neither ends the program nor waits for it.
+/// As with [`std::process::Child`], dropping this value neither ends the program nor waits for it.
 ///
 /// # Examples
 ///
@@ -166,41 +167,41 @@ impl Child {
         self.inner.id()
     }
 
-    /// Kills the program. Its end still has to be waited for.
+    /// Kills the program. The caller must still [wait](Self::wait) for its end.
     ///
     /// # Errors
     ///
-    /// As [`std::process::Child::kill`].
+    /// Returns the errors of [`std::process::Child::kill`].
     pub fn kill(&mut self) -> io::Result<()> {
         self.inner.kill()
     }
 
-    /// Returns how the program ended. `None` if it still runs.
+    /// Returns the exit status of the program, or `None` if it still runs.
     ///
     /// # Errors
     ///
-    /// As [`std::process::Child::try_wait`].
+    /// Returns the errors of [`std::process::Child::try_wait`].
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.inner.try_wait()
     }
 
-    /// Closes the standard input of the program, and waits for its end, under a guard. Returns its exit status.
+    /// Closes the standard input of the program, and waits under a guard for its end. Returns its exit status.
     ///
     /// # Errors
     ///
-    /// As [`std::process::Child::wait`].
+    /// Returns the errors of [`std::process::Child::wait`].
     #[doc(alias = "waitpid")]
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         self.stdin = None;
         blocking(|| self.inner.wait())
     }
 
-    /// Closes the standard input of the program, collects its output, and waits for its end, under a guard. Returns the
-    /// output.
+    /// Closes the standard input of the program, collects its output, and waits for its end, all under a guard. Returns
+    /// the output.
     ///
     /// # Errors
     ///
-    /// As [`std::process::Child::wait_with_output`].
+    /// Returns the errors of [`std::process::Child::wait_with_output`].
     pub fn wait_with_output(self) -> io::Result<Output> {
         blocking(|| self.into_inner().wait_with_output())
     }

@@ -1,4 +1,4 @@
-//! Sleeping, parking and joining threads with a guard.
+//! Sleeping, parking and joining threads under a guard.
 //!
 //! # Examples
 //!
@@ -23,9 +23,9 @@ use std::time::Duration;
 
 use super::guard::blocking;
 
-/// Sleeps under a guard, as [`std::thread::sleep`].
+/// Sleeps under a guard, like [`std::thread::sleep`].
 ///
-/// To run something later, no thread has to sleep: see [`WorkQueue::spawn_after`](crate::WorkQueue::spawn_after).
+/// To run an item later without a sleeping thread, see [`WorkQueue::spawn_after`](crate::WorkQueue::spawn_after).
 ///
 /// # Examples
 ///
@@ -38,8 +38,8 @@ pub fn sleep(duration: Duration) {
     blocking(|| thread::sleep(duration));
 }
 
-/// Parks the thread under a guard, as [`std::thread::park`]. Returns when [`Thread::unpark`] is called, at once if it
-/// was called before, and sometimes for no reason.
+/// Parks the thread under a guard, like [`std::thread::park`]. Returns when another thread calls [`Thread::unpark`],
+/// immediately if that was called before, and sometimes for no reason.
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ pub fn park() {
     blocking(thread::park);
 }
 
-/// As [`park`], but waits for `timeout` at most.
+/// Does the same as [`park`], but waits for `timeout` at most.
 ///
 /// # Examples
 ///
@@ -74,11 +74,11 @@ pub fn park_timeout(timeout: Duration) {
     blocking(|| thread::park_timeout(timeout));
 }
 
-/// Starts a thread, as [`std::thread::spawn`]. Returns a handle whose join has a guard.
+/// Starts a thread, like [`std::thread::spawn`]. Returns a handle whose [`join`](JoinHandle::join) waits under a guard.
 ///
 /// # Panics
 ///
-/// If the system cannot make the thread. To get an error instead, use [`std::thread::Builder`] and
+/// Panics if the system cannot make the thread. To get an error instead, use [`std::thread::Builder`] and
 /// [`JoinHandle::from`].
 ///
 /// # Examples
@@ -93,7 +93,8 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
     thread::spawn(f).into()
 }
 
-/// The handle of a thread, whose join has a guard. For the handle of an item, see [`crate::JoinHandle`].
+/// The handle of a thread, whose [`join`](Self::join) waits under a guard. For the handle of an item, see
+/// [`crate::JoinHandle`].
 ///
 /// # Examples
 ///
@@ -112,17 +113,17 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
 pub struct JoinHandle<T>(thread::JoinHandle<T>);
 
 impl<T> JoinHandle<T> {
-    /// Waits for the end of the thread, under a guard. Returns its result.
+    /// Waits under a guard for the end of the thread. Returns the thread's result.
     ///
     /// # Errors
     ///
-    /// The payload of the thread's panic.
+    /// Returns the payload of the panic if the thread panicked.
     #[doc(alias = "kthread_stop")]
     pub fn join(self) -> thread::Result<T> {
         blocking(|| self.0.join())
     }
 
-    /// Returns whether the thread's function has returned. If so, a join does not take long.
+    /// Returns whether the thread's function has returned. If it has, a join does not take long.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.0.is_finished()

@@ -1,9 +1,9 @@
-//! The attributes of a queue, as in the kernel's files under `/sys/devices/virtual/workqueue`.
+//! The attributes of a queue, named like the kernel's files under `/sys/devices/virtual/workqueue`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// An attribute of a queue, by the kernel's name for it.
+/// An attribute of a queue, with the kernel's name.
 ///
 /// # Examples
 ///
@@ -20,21 +20,23 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Attribute {
-    /// `affinity_scope`: how near to their issuer items run. `default` or the name of a scope. It reads as
-    /// `default (cache)` if the queue's program named none.
+    /// `affinity_scope`: how near to their issuer items run. The value is `default` or the name of a scope. If the
+    /// queue's program has set no scope, the value reads as `default (cache)`.
     AffinityScope,
-    /// `affinity_strict`: whether items stay in their pod. 0 or 1.
+    /// `affinity_strict`: whether items stay in their pod. The value is 0 or 1.
     AffinityStrict,
-    /// `cpumask`: the CPUs that items may run on. A list, `0-3,8`, or a mask in hexadecimal, `f` or `ff,00000000`;
-    /// `default` for those that the executor allows. It reads as a list.
+    /// `cpumask`: the CPUs that items may run on. The value is a list such as `0-3,8`, a hexadecimal mask such as `f`
+    /// or `ff,00000000`, or `default` for all CPUs that the executor allows. It reads as a list.
     ///
-    /// A number such as `10` is a list: write `0x10` for the mask.
+    /// A number such as `10` is taken as a list. Write `0x10` for the mask.
     CpuMask,
-    /// `nice`: the nice level of the workers, −20 to 19; `default` for the executor's.
+    /// `nice`: the nice level of the workers. The value is −20 to 19, or `default` for the executor's level.
     Nice,
-    /// `max_active`: the limit of active items, 1 to 512, or 0 for the default. Cannot be changed for ordered queues.
+    /// `max_active`: the limit of active items. The value is 1 to 512, or 0 for the default. The limit of an ordered
+    /// queue cannot be changed.
     MaxActive,
-    /// `histograms`: whether the times of items are recorded. 0 or 1. Every queue has it; the kernel has no such file.
+    /// `histograms`: whether the times of items are recorded. The value is 0 or 1. Every queue has this attribute. The
+    /// kernel has no such file.
     Histograms,
 }
 
@@ -49,7 +51,7 @@ impl Attribute {
         Self::Histograms,
     ];
 
-    /// The name, as in the kernel's files.
+    /// Returns the name, as in the kernel's files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -78,7 +80,7 @@ impl FromStr for Attribute {
     }
 }
 
-/// The error for a text that names no [`Attribute`].
+/// The error for a text that is not the name of an [`Attribute`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseAttributeError {
     name: String,

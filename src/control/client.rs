@@ -17,12 +17,12 @@ use super::error::ClientError;
 use super::path;
 use super::protocol::{Answer, Hello, MAX_REQUEST, NamedValue, Request, WatchdogReport, line_of, shortened};
 
-/// How long [`Client::connect`] and each request wait.
+/// The longest time that [`Client::connect`], and each request of its client, waits.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A limit that no dump of any executor reaches, in bytes.
+/// The largest size of an answer to `dump` or `monitor` that is accepted, in bytes. No executor reaches it.
 const MAX_DUMP: usize = 1 << 30;
-/// A limit that no other answer reaches, in bytes.
+/// The largest size of any other answer that is accepted, in bytes. No answer reaches it.
 const MAX_ANSWER: usize = 1 << 24;
 
 /// A connection to a process that serves its control socket.
@@ -63,29 +63,31 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If no process listens there, or it belongs to a user other than this one and root.
+    /// Returns an error if no process listens there, or if that process belongs to another user and neither user is
+    /// root.
     pub fn connect(path: impl AsRef<Path>) -> Result<Self, ClientError> {
         Self::connect_timeout(path, TIMEOUT)
     }
 
-    /// As [`connect`](Self::connect), but this call and each request wait for `timeout` at most.
+    /// Does the same as [`connect`](Self::connect), but this call and each request wait for `timeout` at most.
     ///
     /// # Errors
     ///
-    /// As [`connect`](Self::connect).
+    /// Returns the errors of [`connect`](Self::connect).
     pub fn connect_timeout(path: impl AsRef<Path>, timeout: Duration) -> Result<Self, ClientError> {
         let path = path.as_ref().to_owned();
         let connection = Some(Connection::open(&path, timeout)?);
         Ok(Self { path, timeout, connection })
     }
 
-    /// Connects to a process by its id, in the directories that [`processes`](super::processes) searches. If several
-    /// executors of the process have a socket, connects to the first one that answers.
+    /// Connects to the process with this id. Searches for its socket in the directories that
+    /// [`processes`](super::processes) searches. If several executors of the process have a socket, connects to the
+    /// first socket that accepts the connection.
     ///
     /// # Errors
     ///
-    /// [`ClientError::NoProcess`] if the process has no socket there, or does not answer; otherwise as
-    /// [`connect`](Self::connect).
+    /// Returns [`ClientError::NoProcess`] if the process has no socket there. If no socket accepts the connection,
+    /// returns the error of [`connect`](Self::connect) for the first socket.
     pub fn to_process(pid: u32) -> Result<Self, ClientError> {
         let mut failed = None;
         for (_, path) in path::sockets(&path::searched()).into_iter().filter(|(owner, _)| *owner == pid) {
@@ -103,29 +105,32 @@ impl Client {
         &self.path
     }
 
-    /// Asks for the server's process and version.
+    /// Asks the server for its process and version.
     ///
     /// # Errors
     ///
-    /// If the server does not answer.
+    /// Returns an error if the server does not answer.
     pub fn hello(&mut self) -> Result<Hello, ClientError> {
         self.ask(&Request::Hello {})
     }
 
-    /// Takes a snapshot of the executor, as [`Executor::dump`](crate::Executor::dump) does in its process.
+    /// Takes a snapshot of the executor, like a call of [`Executor::dump`](crate::Executor::dump) in the server's
+    /// process.
     ///
     /// # Errors
     ///
-    /// If the executor is gone ([`ErrorKind::Ended`](super::ErrorKind::Ended)), or the server does not answer.
+    /// Returns an error if the executor is gone ([`ErrorKind::Ended`](super::ErrorKind::Ended)), or if the server does
+    /// not answer.
     pub fn dump(&mut self) -> Result<Snapshot, ClientError> {
         self.ask(&Request::Dump {})
     }
 
-    /// Takes a sample of the executor's queues, as [`Executor::monitor`](crate::Executor::monitor) does in its process.
+    /// Takes a sample of the executor's queues, like a call of [`Executor::monitor`](crate::Executor::monitor) in the
+    /// server's process.
     ///
     /// # Errors
     ///
-    /// As [`dump`](Self::dump).
+    /// Returns the errors of [`dump`](Self::dump).
     pub fn monitor(&mut self) -> Result<MonitorReport, ClientError> {
         self.ask(&Request::Monitor {})
     }
@@ -134,30 +139,30 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`dump`](Self::dump).
+    /// Returns the errors of [`dump`](Self::dump).
     pub fn watchdog(&mut self) -> Result<WatchdogReport, ClientError> {
         self.ask(&Request::Watchdog {})
     }
 
-    /// Reads the value in effect of an attribute of a queue. A queue is named by its name, or by name and number
-    /// (`mail#7`) if several queues have the name.
+    /// Reads the value that is in effect for an attribute of a queue. `queue` is the queue's name, or its name and
+    /// number (`mail#7`) if several queues have the name.
     ///
     /// # Errors
     ///
-    /// If the queue does not exist, or does not have this attribute ([`ClientError::Answer`]); if the server does not
-    /// answer.
+    /// Returns [`ClientError::Answer`] if the queue does not exist, or does not have this attribute. Returns another
+    /// error if the server does not answer.
     pub fn get(&mut self, queue: &str, attribute: Attribute) -> Result<String, ClientError> {
         self.ask(&Request::Get { queue: queue.to_owned(), attribute: attribute.to_string() })
     }
 
-    /// Reads the values in effect of all attributes that this queue has.
+    /// Reads the values that are in effect for all attributes of this queue.
     ///
     /// # Errors
     ///
-    /// If the queue does not exist, or the server does not answer.
+    /// Returns an error if the queue does not exist, or if the server does not answer.
     pub fn attributes(&mut self, queue: &str) -> Result<Vec<(Attribute, String)>, ClientError> {
         let named: Vec<NamedValue> = self.ask(&Request::Attributes { queue: queue.to_owned() })?;
-        // A later version may have more attributes.
+        // A server of a later version may have more attributes, which are left out here.
         Ok(named.into_iter().filter_map(|named| Some((named.attribute.parse().ok()?, named.value))).collect())
     }
 
@@ -166,9 +171,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the queue does not exist, may not be changed, does not have this attribute, or cannot have this value
-    /// ([`ClientError::Answer`]): nothing was changed. If the server does not answer, the attribute may have been
-    /// changed.
+    /// Returns [`ClientError::Answer`] if the queue does not exist, does not permit changes, does not have this
+    /// attribute, or cannot have this value. Then nothing was changed. If the server does not answer, the attribute may
+    /// have been changed.
     pub fn set(&mut self, queue: &str, attribute: Attribute, value: &str) -> Result<String, ClientError> {
         let (queue, attribute, value) = (queue.to_owned(), attribute.to_string(), value.to_owned());
         self.ask(&Request::Set { queue, attribute, value })
@@ -192,8 +197,8 @@ impl Client {
         }
     }
 
-    /// Sends a line, and waits for the line that comes back. After a failure, the next request connects again, since
-    /// the answer may still come.
+    /// Sends a line, and waits for the answer line. After a failure, the next request connects again, because a late
+    /// answer may still arrive on the old connection.
     fn exchange(&mut self, line: &[u8], until: Time, limit: usize) -> Result<Vec<u8>, ClientError> {
         let known = self.connection.take().filter(Connection::is_open);
         let open = || Connection::open(&self.path, until.since(clock::now()));
@@ -216,8 +221,8 @@ impl Connection {
         Ok(Self(stream))
     }
 
-    /// Returns whether the server has not closed the connection for its silence. Between answers there is nothing to
-    /// read.
+    /// Returns whether the connection is still open. The server closes a connection after some time without requests.
+    /// Between answers, an open connection has nothing to read.
     fn is_open(&self) -> bool {
         let looked = self.0.set_nonblocking(true).and_then(|()| {
             let looked = (&self.0).read(&mut [0]);
@@ -267,7 +272,7 @@ impl Connection {
     }
 }
 
-/// The time that is left, which is not zero. An error if there is none.
+/// Returns the time that is left, which is not zero, or an error if no time is left.
 fn left(until: Time) -> io::Result<Duration> {
     let left = until.since(clock::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }

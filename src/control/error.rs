@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::protocol::RequestError;
 
-/// Why a control socket was not made. Nothing is left behind.
+/// The reason why a control socket was not made. No socket is left behind.
 ///
 /// # Examples
 ///
@@ -28,17 +28,17 @@ pub enum ServeError {
     Directory {
         /// The directory.
         path: PathBuf,
-        /// The owner of the path.
+        /// The user that owns the path.
         owner: u32,
     },
-    /// Others may use the default directory.
+    /// Other users may use the default directory.
     Mode {
         /// The directory.
         path: PathBuf,
         /// Its permissions.
         mode: u32,
     },
-    /// Another process listens on this socket already.
+    /// A process already listens on this socket.
     InUse {
         /// The socket.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum ServeError {
         /// The error of the system.
         error: io::Error,
     },
-    /// The executor belongs to the process that this one was forked from.
+    /// The executor belongs to the process from which this process was forked.
     Forked,
 }
 
@@ -80,17 +80,17 @@ impl fmt::Display for ServeError {
                 path.display()
             ),
             Self::Mode { path, mode } => {
-                write!(f, "others may use {} (mode {mode:03o}): make it 700", path.display())
+                write!(f, "other users may use {} (mode {mode:03o}): make it 700", path.display())
             }
             Self::InUse { path } => {
-                write!(f, "another process listens on {}: name another path", path.display())
+                write!(f, "a process already listens on {}: name another path", path.display())
             }
             Self::NotASocket { path } => {
                 write!(f, "{} exists, and is not a socket: name another path", path.display())
             }
             Self::TooLong { path } => write!(
                 f,
-                "the path {} has {} bytes, more than the system accepts for a socket (some 100): name a shorter one",
+                "the path {} has {} bytes, more than the system accepts for a socket (about 100): name a shorter path",
                 path.display(),
                 path.as_os_str().len()
             ),
@@ -112,7 +112,7 @@ impl std::error::Error for ServeError {
     }
 }
 
-/// Why a client has no answer.
+/// The reason why a client got no result.
 ///
 /// # Examples
 ///
@@ -126,16 +126,16 @@ impl std::error::Error for ServeError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// No connection to the socket could be made.
+    /// The client could not connect to the socket.
     Connect {
         /// The socket.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,
     },
-    /// This process has no control socket in the directories that are searched.
+    /// The requested process has no control socket in the directories that were searched.
     NoProcess {
-        /// Its process id.
+        /// The id of the requested process.
         pid: u32,
         /// The directories that were searched.
         searched: Vec<PathBuf>,
@@ -144,7 +144,7 @@ pub enum ClientError {
     OtherUser {
         /// The socket.
         path: PathBuf,
-        /// The other user.
+        /// The id of the other user.
         uid: u32,
     },
     /// The server refused the request, for this reason.
@@ -155,11 +155,11 @@ pub enum ClientError {
     Closed,
     /// The connection failed.
     Io(io::Error),
-    /// The answer is not one that this version understands.
+    /// This version of the client does not understand the answer.
     Malformed(String),
-    /// The request is longer than a server reads.
+    /// The request is longer than a server accepts.
     TooLong {
-        /// Its length in bytes.
+        /// The length of the request in bytes.
         bytes: usize,
     },
 }

@@ -1,8 +1,8 @@
 //! A Unix socket through which other processes inspect and change a running process.
 //!
-//! A process starts a [`Server`] for an executor. The tool `cmwqctl`, or a [`Client`] in another program, finds it by
-//! its process id. A client can read every queue, and can change queues that were built with
-//! [`control`](crate::WorkQueueBuilder::control).
+//! A process starts a [`Server`] for an executor. The tool `cmwqctl`, or a [`Client`] in another program, finds the
+//! server by its process id. A client can inspect every queue of the executor, and can change queues that were built
+//! with [`control`](crate::WorkQueueBuilder::control).
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,44 +28,45 @@
 //!
 //! # Where the socket is
 //!
-//! [`Server::start`] takes the first of these directories whose parent belongs to the user of the process, or else the
-//! last one:
+//! [`Server::start`] uses the first of these directories whose parent directory belongs to the user of the process. If
+//! there is none, it uses the third directory:
 //!
 //! 1. `$XDG_RUNTIME_DIR/cmwq`
 //! 2. `/run/user/UID/cmwq`
 //! 3. `cmwq-UID` in the [directory for temporary files](std::env::temp_dir)
 //!
-//! The directory is made, with mode 0700, if it does not exist. It is refused if others may use it. The socket in it
-//! has mode 0600 and is named after the process: `PID`; the sockets of further executors are `PID-2`, `PID-3` and so
-//! on. It is removed with its server. The socket of a killed process is removed by [`processes`], and by the next
-//! server that would have the same name.
+//! If the directory does not exist, the server makes it with mode 0700. The server refuses a directory that other users
+//! may use. The socket has mode 0600 and is named `PID` after the process. The sockets of further executors are
+//! named `PID-2`, `PID-3` and so on. Each socket is removed with its server. If a process was killed, [`processes`]
+//! removes its socket, and so does the next server that uses the same name.
 //!
 //! # Which clients are served
 //!
-//! Processes of the same (effective) user, and of root, whatever the permissions of the file: the server asks the
-//! system for the user of each connection. Other clients get an error. A client, likewise, does not speak to another
-//! user's process, unless the client or that process is root's.
+//! The server serves processes of the same (effective) user and of root, whatever permissions the socket file has. It
+//! asks the system for the user of each connection, and sends an error to other users' clients. Likewise, a client does
+//! not talk to another user's process, unless the client or that process belongs to root.
 //!
-//! A client that the server accepts can read the names of queues, item types and descriptions. It may change queues
-//! that were built with `control`, and nothing else: it cannot queue, cancel or wait for items.
+//! A client that the server accepts can read the names of queues, item types and descriptions. The client can change
+//! queues that were built with `control`, and nothing else. In particular, it cannot queue, cancel or wait for items.
 //!
 //! # What it costs, and its limits
 //!
-//! One thread for each server, asleep while no client is connected. It takes the executor's locks as briefly as
-//! [`Executor::dump`](crate::Executor::dump) does, and none while it writes. It runs no hooks and waits for no client.
-//! So neither a slow nor a hostile client affects the executor.
+//! Each server has one thread, which sleeps while no client is connected. This thread holds the executor's locks as
+//! briefly as [`Executor::dump`](crate::Executor::dump) does, and holds no lock while it writes. The thread runs no
+//! hooks and waits for no client. So neither a slow nor a hostile client affects the executor.
 //!
-//! * 32 connections at once ([`MAX_CONNECTIONS`]); a further one gets the error `busy` and is closed.
-//! * 64 KiB for a request ([`MAX_REQUEST`]); after a longer one the connection is closed.
-//! * One request at a time on each connection: the next one is read when the answer has been sent.
+//! * At most 32 connections are served at the same time ([`MAX_CONNECTIONS`]). A further connection gets the error
+//!   `busy` and is closed.
+//! * A request has at most 64 KiB ([`MAX_REQUEST`]). After a longer request, the connection is closed.
+//! * Each connection serves one request at a time. The server reads the next request when the answer has been sent.
 //! * A connection is closed after 30 seconds without a request, after 5 seconds in which the client reads nothing of an
 //!   answer, and after 60 seconds in which it does not read the whole answer.
 //!
 //! # The protocol
 //!
-//! A request is a JSON object on one line, and so is its answer: `{"ok":…}` with the result, or `{"error":…}` with a
-//! [kind](ErrorKind) for programs and a message for people. Texts are UTF-8. Unknown fields of a request are an error.
-//! Answers of later versions may have more fields.
+//! A request is a JSON object on one line, and so is its answer. The answer is `{"ok":…}` with the result, or
+//! `{"error":…}` with a [kind](ErrorKind) for programs and a message for people. Texts are UTF-8. Unknown fields of a
+//! request are an error. Answers of later versions may have more fields.
 //!
 //! | request | answer |
 //! |---|---|
@@ -92,9 +93,10 @@
 //! ← {"error":{"kind":"unknown_queue","message":"no queue is named \"mial\"; the queues are: mail, acks"}}
 //! ```
 //!
-//! A queue is named by its name. If several queues have it, the answer is an error that lists them with their numbers;
-//! then `name#number` names one of them. Attributes have the names and values of the kernel's files ([`Attribute`]),
-//! values as texts. Any program can use the protocol: `echo '{"request":"dump"}' | socat -t 10 - UNIX-CONNECT:PATH`.
+//! A request refers to a queue by its name. If several queues have that name, the answer is an error that lists these
+//! queues with their numbers. Then `name#number` refers to one of these queues. Attributes have the names and values of
+//! the kernel's files ([`Attribute`]). Values are texts. Any program can use the protocol, for example
+//! `echo '{"request":"dump"}' | socat -t 10 - UNIX-CONNECT:PATH`.
 
 mod attribute;
 mod client;
@@ -115,11 +117,12 @@ pub use self::protocol::{
 };
 pub use self::server::{MAX_CONNECTIONS, Server};
 
-/// Called by the fuzz target: a connection on which these bytes come in pieces of some lengths, and its answers.
+/// Feeds `bytes` to a connection, in pieces whose lengths follow from `pieces`, and checks the answers. Called by the
+/// fuzz target.
 ///
 /// # Panics
 ///
-/// If a promise is broken: an answer is not a line of JSON, or the connection does not end.
+/// Panics if an answer is not a line of JSON, or if there are more answers than requests.
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub fn fuzz(executor: &crate::executor::Executor, bytes: &[u8], pieces: &[u8]) {

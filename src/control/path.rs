@@ -1,8 +1,8 @@
-//! The paths of control sockets: where they are, how a socket is made, and which processes serve one.
+//! Control sockets in the file system: their paths, how a socket is made, and which processes serve a socket.
 //!
-//! A socket belongs to the process that listens on it. Any process that finds a socket without a listener removes it. A
-//! process removes files of others only under a lock of their directory, so that it does not remove a socket that
-//! another one has just made in its place. It removes its own file without the lock.
+//! A socket belongs to the process that listens on it. A process that finds a socket without a listener removes the
+//! socket's file. It does so only under a lock of the directory, because another process may just have made a new
+//! socket at the same path. A process removes the file of its own socket without the lock.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -16,31 +16,31 @@ use crate::sys::socket::{self, DirectoryLock};
 use super::client::Client;
 use super::error::ServeError;
 
-/// How many executors of a process get a default socket.
+/// The number of executors of a process that can have a default socket.
 const EXECUTORS: u32 = 1000;
 
-/// How long each process has to answer.
+/// The time within which each process must answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A process that answers on a control socket.
 ///
-/// Found by [`processes`].
+/// [`processes`] finds such processes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Process {
-    /// Its process id.
+    /// The process id.
     pub pid: u32,
-    /// Its socket. A process has one for each executor that serves one.
+    /// The path of the socket. A process has a socket for each of its executors that serves one.
     pub path: PathBuf,
-    /// The name of its executable file. Empty if that is not known.
+    /// The name of the process's executable file. Empty if the name is not known.
     pub program: String,
-    /// The prefix of the names of the executor's threads.
+    /// The prefix of the thread names of the executor that the socket serves.
     pub prefix: String,
 }
 
-/// Returns the processes that serve a control socket in the default directories, sorted by process id. Waits for each
-/// of them to answer, for a second at most, and leaves out those that do not. Removes sockets whose process is gone.
-/// Skips directories that belong to another user.
+/// Returns the processes that serve a control socket in the default directories, sorted by process id within each
+/// directory. Waits at most one second for each process to answer, and leaves out a process that does not answer.
+/// Removes sockets whose process is gone. Skips directories that belong to another user.
 ///
 /// # Examples
 ///
@@ -55,7 +55,7 @@ pub struct Process {
 ///
 /// # Errors
 ///
-/// If a directory that belongs to this user cannot be read.
+/// Returns an error if a directory that belongs to this user cannot be read.
 pub fn processes() -> io::Result<Vec<Process>> {
     let mut found = Vec::new();
     for directory in searched() {
@@ -67,7 +67,7 @@ pub fn processes() -> io::Result<Vec<Process>> {
                     found.push(Process { pid: hello.pid, path, program, prefix });
                 }
                 Err(_) if !socket::is_process(pid) => {
-                    // A failure is ignored: the next search tries again.
+                    // An error is ignored, because the next search tries again.
                     drop(remove_stale(&path));
                 }
                 Err(_) => {}
@@ -77,8 +77,8 @@ pub fn processes() -> io::Result<Vec<Process>> {
     Ok(found)
 }
 
-/// The directories where default sockets may be: the one of this process's environment, and those of other
-/// environments, such as that of a service.
+/// Returns the directories where default sockets may be: the directory for this process's environment, and the
+/// directories for processes with other environments, such as services.
 pub(super) fn searched() -> Vec<PathBuf> {
     let mut directories: Vec<PathBuf> = runtime_directories().map(|base| base.join("cmwq")).collect();
     directories.push(fallback());
@@ -86,7 +86,7 @@ pub(super) fn searched() -> Vec<PathBuf> {
     directories
 }
 
-/// The directory for this process's sockets.
+/// Returns the directory for this process's sockets.
 fn default_directory() -> PathBuf {
     let base = runtime_directories().find(|base| {
         fs::metadata(base).is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == socket::user())
@@ -103,13 +103,14 @@ fn fallback() -> PathBuf {
     std::env::temp_dir().join(format!("cmwq-{}", socket::user()))
 }
 
-/// The readable sockets of all processes in these directories.
+/// Returns the sockets in these directories, each with its process id. Skips directories that cannot be read.
 pub(super) fn sockets(directories: &[PathBuf]) -> Vec<(u32, PathBuf)> {
     directories.iter().flat_map(|directory| sockets_in(directory).unwrap_or_default()).collect()
 }
 
-/// The files that are named as our sockets, by process and executor. None in a directory that a server of this user
-/// would refuse: its owner decides which files are there, how long a listing takes, and where a link leads.
+/// Returns the files whose names are those of our sockets, sorted by process and executor. Does not list a directory
+/// that belongs to another user, because that user decides which files are there, how long a listing takes, and where a
+/// link leads.
 fn sockets_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let is_own = fs::symlink_metadata(directory)
         .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == socket::user());
@@ -127,7 +128,8 @@ fn sockets_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(found.into_iter().map(|((pid, _), path)| (pid, path)).collect())
 }
 
-/// The numbers of the process and of its executor, which count from 1.
+/// Returns the process id and the executor's number that a socket's name contains. Both numbers count from 1. Returns
+/// `None` for any other name.
 fn numbers_of(name: &str) -> Option<(u32, u32)> {
     let (pid, executor) = name.split_once('-').unwrap_or((name, "1"));
     let number = |digits: &str| {
@@ -137,16 +139,16 @@ fn numbers_of(name: &str) -> Option<(u32, u32)> {
     Some((number(pid)?, number(executor)?))
 }
 
-/// A socket with a listener, and its file, which is removed with it.
+/// The file of a socket on which this process listens.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
-    /// The device and the number of the file, by which it is recognised.
+    /// The device number and the inode number, which identify the file.
     device_and_number: (u64, u64),
 }
 
 impl Place {
-    /// Listens in the default directory. Makes the directory if it does not exist.
+    /// Listens on a free path in the default directory. Makes the directory if it does not exist.
     pub(super) fn take_default() -> Result<(Self, UnixListener), ServeError> {
         let directory = default_directory();
         prepare(&directory)?;
@@ -178,7 +180,7 @@ impl Place {
         };
         let failed = |error| ServeError::io("make the socket", path, error);
         let listener = listener.map_err(|error| match error.kind() {
-            // Another process was faster.
+            // Another process has made its socket here first.
             io::ErrorKind::AddrInUse => ServeError::InUse { path: path.to_owned() },
             _ => failed(error),
         })?;
@@ -199,19 +201,20 @@ impl Place {
         &self.path
     }
 
-    /// Removes the file, if it is still this one. Must be called while the socket still has its listener: until then
-    /// another process finds the path in use, and afterwards it can make its own.
+    /// Removes the socket's file, unless another file has replaced it. The caller still has the listener, so other
+    /// processes find the path in use. Without the listener, this could remove a socket that another process has just
+    /// made here.
     pub(super) fn remove(&self) {
         let is_ours = fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.device_and_number);
         if is_ours {
-            // If it stays, it is stale.
+            // An error is ignored: a file that remains is a stale socket.
             drop(fs::remove_file(&self.path));
         }
     }
 }
 
-/// Makes a directory that only this user can use, or checks an existing one.
+/// Makes a directory that only this user can use. If the directory exists, checks that only this user can use it.
 fn prepare(directory: &Path) -> Result<(), ServeError> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -251,13 +254,13 @@ fn remove_stale(path: &Path) -> Result<(), ServeError> {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|error| ServeError::io("remove the stale socket", path, error))
         }
-        // A process listens, even if it may be too busy to answer.
+        // In all other cases, a process may listen on the socket, even if it is too busy to answer.
         _ => Err(in_use()),
     }
 }
 
-/// Locks a directory against other processes that remove sockets. In a directory that other users can open, they could
-/// hold the lock for ever. There, returns `None` if the lock is held.
+/// Locks a directory, so that no other process removes sockets from it. Waits for the lock if only this user can open
+/// the directory. Otherwise another user could hold the lock for ever, so this returns `None` if the lock is held.
 fn lock(directory: &Path) -> io::Result<Option<DirectoryLock>> {
     let metadata = fs::metadata(directory)?;
     let is_private = metadata.uid() == socket::user() && metadata.mode() & 0o077 == 0;

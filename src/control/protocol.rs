@@ -8,15 +8,16 @@ use serde::{Deserialize, Serialize};
 use crate::engine::manager::offenders::Offender;
 use crate::policy::cpu_set::CpuSet;
 
-/// The version of the protocol that this crate speaks. It is raised when the meaning of an existing part changes.
+/// The version of the protocol that this crate speaks. The version is raised when the meaning of an existing part
+/// changes.
 pub const PROTOCOL: u32 = 1;
 
-/// The longest request that a server reads, in bytes, without the newline.
+/// The length of the longest request that a server reads, in bytes and without the newline.
 pub const MAX_REQUEST: usize = 64 * 1024;
 
 /// One line from a client.
 ///
-/// Requests without fields are written with braces, so that unknown fields are noticed.
+/// Variants without fields have braces, so that a request with unknown fields is refused.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Request {
@@ -37,7 +38,7 @@ pub(super) enum Answer<T> {
     Error(RequestError),
 }
 
-/// The server's process and version.
+/// The process and the version of a server.
 ///
 /// See [`Client::hello`](super::Client::hello).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -45,48 +46,49 @@ pub(super) enum Answer<T> {
 pub struct Hello {
     /// The version of the protocol that the server speaks: [`PROTOCOL`].
     pub protocol: u32,
-    /// The id of its process.
+    /// The id of the server's process.
     pub pid: u32,
-    /// The name of its executable file. Empty if that is not known.
+    /// The name of the server's executable file. Empty if the name is not known.
     pub program: String,
-    /// The prefix of the names of the executor's threads:
+    /// The prefix of the executor's thread names, as set with
     /// [`thread_name_prefix`](crate::ExecutorBuilder::thread_name_prefix).
     pub prefix: String,
-    /// The version of this crate in the server.
+    /// The version of this crate that the server uses.
     pub crate_version: String,
 }
 
-/// What an executor's watchdog and detectors have found.
+/// The findings of an executor's watchdog and detectors.
 ///
 /// See [`Client::watchdog`](super::Client::watchdog).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WatchdogReport {
-    /// The [`watchdog_threshold`](crate::ExecutorBuilder::watchdog_threshold); `None` if there is no watchdog. In JSON
-    /// `threshold_ns`.
+    /// The [`watchdog_threshold`](crate::ExecutorBuilder::watchdog_threshold), or `None` if there is no watchdog. The
+    /// key in JSON is `threshold_ns`.
     #[serde(rename = "threshold_ns", with = "crate::policy::nanos::option")]
     pub threshold: Option<Duration>,
-    /// How many stalls of pools the watchdog has reported so far.
+    /// The number of stalls of pools that the watchdog has reported so far.
     pub stalls: u64,
-    /// The pools with a reported stall that is not over.
+    /// The pools whose reported stall is not over yet.
     pub stalled: Vec<StalledPool>,
-    /// As [`Executor::hogs`](crate::Executor::hogs) returns them.
+    /// The hogs, as [`Executor::hogs`](crate::Executor::hogs) returns them.
     pub hogs: Vec<Offender>,
-    /// As [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) returns them.
+    /// The undeclared blockers, as [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) returns
+    /// them.
     pub undeclared_blockers: Vec<Offender>,
 }
 
-/// A pool that has work and starts none of it.
+/// A pool that has work but starts none of it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StalledPool {
-    /// The name that its workers share, as in their thread names: `0`, `0H`, `bh0`, `u4`.
+    /// The pool's name, which is part of its workers' thread names: `0`, `0H`, `bh0`, `u4`.
     pub pool: String,
-    /// The CPUs that it serves.
+    /// The CPUs that the pool serves.
     pub cpus: CpuSet,
-    /// Entries on its worklist, cancelled ones included.
+    /// The number of entries on the pool's worklist, including cancelled entries.
     pub pending: usize,
-    /// For at least this time it has started nothing. In JSON `stalled_for_ns`.
+    /// The time for which the pool has started nothing, as a lower bound. The key in JSON is `stalled_for_ns`.
     #[serde(rename = "stalled_for_ns", with = "crate::policy::nanos")]
     pub stalled_for: Duration,
 }
@@ -98,7 +100,7 @@ pub(super) struct NamedValue {
     pub(super) value: String,
 }
 
-/// Why a server did not carry out a request. Nothing was changed.
+/// The reason why a server did not carry out a request. The request has changed nothing.
 ///
 /// # Examples
 ///
@@ -126,26 +128,27 @@ pub(super) struct NamedValue {
 pub struct RequestError {
     /// The kind of error, for programs.
     pub kind: ErrorKind,
-    /// What was wrong, and what would be right, for people.
+    /// A message for people that says what was wrong and what would be right.
     pub message: String,
 }
 
-/// The kinds of a server's errors.
+/// The kinds of errors that a server returns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The line is not a request: it is not JSON, names no known request, or lacks a field. The connection goes on.
+    /// The line is not a request: it is not JSON, does not name a known request, or has missing or unknown fields. The
+    /// connection stays open.
     BadRequest,
-    /// The line is longer than [`MAX_REQUEST`]. The connection is closed.
+    /// The line is longer than [`MAX_REQUEST`]. The server closes the connection.
     TooLong,
     /// No queue has this name.
     UnknownQueue,
-    /// Several queues have this name; the message has their numbers.
+    /// Several queues have this name. The message lists their numbers.
     AmbiguousQueue,
     /// No attribute has this name.
     UnknownAttribute,
-    /// This kind of queue does not have this attribute, or does not permit changes of it.
+    /// This kind of queue does not have the attribute, or does not permit changes of the attribute.
     Inapplicable,
     /// The attribute cannot have this value.
     BadValue,
@@ -153,13 +156,13 @@ pub enum ErrorKind {
     NotControllable,
     /// The executor was shut down, or is being shut down.
     ShutDown,
-    /// The executor is gone: its handles and queues were dropped.
+    /// The executor is gone, because all of its handles and queues were dropped.
     Ended,
-    /// The server has as many connections as it serves. This one is closed.
+    /// The server has the maximum number of connections already. It closes the new connection.
     Busy,
-    /// The client belongs to another user. The connection is closed.
+    /// The client belongs to another user. The server closes the connection.
     Forbidden,
-    /// A kind that this version does not know.
+    /// A kind of error that this version of the crate does not know.
     #[serde(other)]
     Other,
 }
@@ -179,11 +182,11 @@ impl fmt::Display for RequestError {
 impl std::error::Error for RequestError {}
 
 impl Request {
-    /// Reads a line.
+    /// Parses a request line.
     ///
     /// # Errors
     ///
-    /// If the line is not a request. The message says where, and what was expected there.
+    /// Returns an error if the line is not a request. The message says where the fault is, and what was expected there.
     pub(super) fn read(line: &[u8]) -> Result<Self, RequestError> {
         serde_json::from_slice(line).map_err(|error| {
             let message = format!(
@@ -195,10 +198,10 @@ impl Request {
     }
 }
 
-/// The longest part of a client's text that a message repeats, in characters.
+/// The length of the longest part of a client's text that a message repeats, in characters.
 const REPEATED: usize = 200;
 
-/// The beginning of a text that comes from a client or a program, and may be of any length.
+/// Returns the beginning of a text from a client or a program, because such a text may have any length.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(REPEATED) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -206,9 +209,9 @@ pub(super) fn shortened(text: &str) -> String {
     }
 }
 
-/// Serialises an answer as a line, with its newline.
+/// Serialises a request or an answer as a line with a newline.
 pub(super) fn line_of(said: &impl Serialize) -> Vec<u8> {
-    // Only a map whose keys are not strings could fail, and no answer has one.
+    // Serialisation fails only for a map whose keys are not strings, and no request or answer contains such a map.
     let mut line = serde_json::to_vec(said).unwrap_or_default();
     line.push(b'\n');
     line
@@ -270,7 +273,7 @@ mod tests {
     }
 
     proptest! {
-        /// spec: O5.4 (whatever comes is read or refused, in a message of bounded length)
+        /// spec: O5.4 (any line is read, or refused with a message of bounded length)
         #[test]
         fn any_bytes_are_read_or_refused(line in proptest::collection::vec(any::<u8>(), 0..300)) {
             if let Err(error) = Request::read(&line) {

@@ -1,7 +1,8 @@
-//! Handles requests: looks up queues, checks requests and carries them out.
+//! Handles requests: looks up their queues, checks the requests, and carries them out.
 //!
-//! The thread holds no lock while it writes an answer down, and does not wait. It holds a reference to each queue that
-//! it uses. So a queue that is dropped meanwhile, or only finishes its items, is as good as any.
+//! The server's thread does not wait, and holds no lock while it writes an answer. It holds a reference to each queue
+//! that it uses. So it can use a queue whose last handle is dropped meanwhile, or a queue without handles that only
+//! finishes its items.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Weak};
@@ -21,7 +22,7 @@ use super::protocol::{
 };
 use super::values;
 
-/// How many names a message lists.
+/// The largest number of names that a message lists.
 const LISTED: usize = 20;
 
 /// See the module.
@@ -45,7 +46,7 @@ impl RequestHandler {
         Self { executor: Arc::downgrade(&executor.inner), hello }
     }
 
-    /// Answers a request line. Returns the answer as a line.
+    /// Carries out a request line. Returns the answer as a line.
     pub(super) fn answer(&self, line: &[u8]) -> Vec<u8> {
         let said = Request::read(line).and_then(|request| self.carry_out(request));
         said.unwrap_or_else(|error| line_of(&Answer::<()>::Error(error)))
@@ -82,7 +83,7 @@ impl RequestHandler {
         })
     }
 
-    /// Returns the queue of this name, or of this name and number.
+    /// Returns the queue with this name, or with this name and number (`name#number`).
     fn queue(&self, wanted: &str) -> Result<QueueRef, RequestError> {
         let executor = self.executor()?;
         let queues = &executor.queues;
@@ -126,7 +127,7 @@ fn attribute_of(name: &str) -> Result<Attribute, RequestError> {
     name.parse().map_err(|error| RequestError::new(ErrorKind::UnknownAttribute, format!("{error}")))
 }
 
-/// Splits `mail#7`: the queue number 7, which is named `mail`.
+/// Splits a text such as `mail#7`, which means queue number 7 with the name `mail`, into the name and the number.
 fn numbered(wanted: &str) -> Option<(&str, u64)> {
     let (name, number) = wanted.rsplit_once('#')?;
     Some((name, number.parse().ok()?))
@@ -135,7 +136,7 @@ fn numbered(wanted: &str) -> Option<(&str, u64)> {
 fn unknown(executor: &ExecutorInner, wanted: &str) -> RequestError {
     let mut names = Vec::new();
     let mut number = 0;
-    // The names are copied, instead of holding references to all the queues, which may be many.
+    // This copies only the first names, because references to all queues could be many.
     executor.queues.any(|queue: &Queue| {
         number += 1;
         if names.len() < LISTED && !names.iter().any(|name| name == queue.name()) {
@@ -157,11 +158,11 @@ fn unknown(executor: &ExecutorInner, wanted: &str) -> RequestError {
             )
         }
     };
-    debug_assert!(written.is_ok(), "a text takes everything");
+    debug_assert!(written.is_ok(), "writing to a string does not fail");
     RequestError::new(ErrorKind::UnknownQueue, message)
 }
 
-/// The first names, and how many more there are.
+/// Returns the first names as a list, with `…` at the end if there are more names.
 fn listed(names: impl Iterator<Item = String>) -> String {
     let mut names: Vec<String> = names.take(LISTED + 1).collect();
     if names.len() > LISTED {

@@ -1,7 +1,8 @@
-//! The server: one thread for each executor that has a socket.
+//! The server of a control socket: one thread for each socket.
 //!
-//! The thread sleeps in `poll` until a client connects, writes or can be written to; the only timers are those of
-//! connections. It runs no code of the program. Only the thread that ends the server ever waits for it.
+//! The thread sleeps in `poll` until a client connects, sends bytes, or can receive bytes. It also wakes for the
+//! deadlines of connections, and to try again after an error. It runs no code of the program. Only the thread that
+//! drops the server ever waits for the server's thread.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -27,20 +28,22 @@ use super::protocol::{ErrorKind, RequestError};
 use super::request_handler::RequestHandler;
 use super::session::Session;
 
-/// How many connections are served at once. A further one gets an error and is closed.
+/// The largest number of connections that a server serves at the same time. A further connection gets an error and is
+/// closed.
 pub const MAX_CONNECTIONS: usize = 32;
 
-/// How many connections are accepted before the present ones are served again.
+/// The largest number of connections that the server accepts before it serves the existing connections again.
 const ACCEPTED_AT_ONCE: usize = 16;
-/// After this time a connection that could not be accepted, for lack of descriptors, is tried again.
+/// The time after which the server tries again when the system has refused a call, for example for lack of descriptors.
 const SHORTAGE: Duration = Duration::from_secs(1);
 const CHUNK: usize = 16 * 1024;
 
-/// Serves an executor's control socket as long as this value lives.
+/// The server of an executor's control socket, which runs as long as this value lives.
 ///
-/// Dropping it closes all connections, removes the socket and waits for its thread, which ends after the answer that it
-/// is making. The server does not keep the executor alive. After the executor's end, it answers requests with
-/// [`ErrorKind::Ended`]. In a forked process it does nothing, and dropping it has no effect.
+/// Dropping the server closes all connections, removes the socket, and waits for the server's thread. If the thread is
+/// making an answer, it ends after that. The server does not keep the executor alive. After the executor's end,
+/// requests that need the executor get the error [`ErrorKind::Ended`]. In a forked process the server does nothing, and
+/// dropping it has no effect.
 ///
 /// # Examples
 ///
@@ -56,32 +59,33 @@ const CHUNK: usize = 16 * 1024;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "it ends when it is dropped"]
+#[must_use = "the server ends when this value is dropped"]
 pub struct Server {
     place: Place,
-    /// Data comes here, or it is closed, when the thread is to end.
+    /// The thread ends when a byte is sent on this socket, or when this socket is closed.
     stop: UnixStream,
-    /// `None` once it has ended.
+    /// The server's thread. `None` once the server is being dropped.
     thread: Option<JoinHandle<()>>,
     origin: Origin,
 }
 
 impl Server {
-    /// Serves on the default path, where [`processes`](super::processes) and `cmwqctl` find it: see [where the socket
-    /// is](super#where-the-socket-is).
+    /// Starts a server on the default path, where [`processes`](super::processes) and `cmwqctl` find the server. See
+    /// [where the socket is](super#where-the-socket-is).
     ///
     /// # Errors
     ///
-    /// If the directory may be used by others than this user, or the system refuses the socket or the thread. Nothing
-    /// is left behind.
+    /// Returns an error if another user owns or may use the directory, or if the system refuses the socket or the
+    /// thread. No socket is left behind.
     pub fn start(executor: &Executor) -> Result<Self, ServeError> {
         Self::serve(executor, Place::take_default)
     }
 
-    /// Serves on this path. Replaces a socket that has no listener any more.
+    /// Starts a server on this path. Replaces a socket that has no listener any more.
     ///
-    /// The server serves only its own user and root, whatever the directory permits: it asks the system for the user of
-    /// each connection. But a user who may write to the directory may put another socket in its place.
+    /// The server serves only its own user and root, whatever the directory permits, because it asks the system for the
+    /// user of each connection. But a user who may write to the directory can put another socket in the place of the
+    /// server's.
     ///
     /// # Examples
     ///
@@ -105,8 +109,9 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If another process listens there, a file of another kind is there, the path is too long for a socket (some 100
-    /// bytes), or the system refuses the socket or the thread. Nothing is left behind.
+    /// Returns an error if another server listens on the path, if a file of another kind has the path, if the path is
+    /// too long for a socket (the limit is some 100 bytes), or if the system refuses the socket or the thread. Nothing
+    /// is left behind.
     pub fn start_at(executor: &Executor, path: impl AsRef<Path>) -> Result<Self, ServeError> {
         Self::serve(executor, || Place::take(path.as_ref()))
     }
@@ -127,8 +132,8 @@ impl Server {
             let service =
                 Service { listener, stopped, request_handler, connections: Vec::new(), short_until: None };
             let thread = thread::spawn(name, None, move || {
-                // A failure is ignored. The thread inherits the CPUs of the thread that starts it, which may be a
-                // worker; it should have those of the manager.
+                // The thread takes on the CPUs and the nice level of the manager, because it has inherited those of the
+                // thread that starts it, which may be a worker. Errors are ignored.
                 drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
                 drop(thread::set_nice(core.settings.nice));
                 drop(core);
@@ -158,16 +163,16 @@ impl Drop for Server {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if self.origin.is_forked() {
-            // In the child there is neither the thread nor anything else that the handle would detach.
+            // In the child process the thread does not exist, so the handle has nothing to join or to detach.
             return mem::forget(thread);
         }
         self.place.remove();
-        // The byte is needed because a forked process may keep this end open, so that the other end does not see it
-        // closed.
+        // The byte is needed because a forked process may keep this end open. Then the thread does not see that this
+        // process has closed it.
         let _ended_already = socket::send(&self.stop, &[0]);
         if thread.thread().id() == std::thread::current().id() {
-            // The thread itself drops the server: a hook owns it, and was dropped with the last reference to the
-            // executor. The thread ends after this.
+            // The server's own thread drops the server: a hook owned the server, and was dropped with the last
+            // reference to the executor. The thread ends after this.
             return;
         }
         if blocking(|| thread.join()).is_err() {
@@ -182,13 +187,13 @@ impl fmt::Debug for Server {
     }
 }
 
-/// The state of the thread.
+/// The state of the server's thread.
 struct Service {
     listener: UnixListener,
     stopped: UnixStream,
     request_handler: RequestHandler,
     connections: Vec<Connection>,
-    /// No connection can be accepted before this time.
+    /// The time before which the server accepts no connection, if accepting has failed.
     short_until: Option<Time>,
 }
 
@@ -197,11 +202,11 @@ struct Connection {
     session: Session,
 }
 
-/// What is ready.
+/// The sockets that are ready.
 struct Ready {
     stopped: bool,
     listener: bool,
-    /// By the index of the connection.
+    /// Whether each connection is ready, indexed like the connections of the service.
     connections: Vec<bool>,
 }
 
@@ -214,7 +219,7 @@ impl Service {
             let ready = match self.wait(now) {
                 Ok(ready) => ready,
                 Err(_) => {
-                    // The system is short of memory, or permits fewer descriptors than are open.
+                    // `poll` has failed: the system is short of memory, or permits fewer descriptors than are open.
                     self.connections.clear();
                     socket::pause(SHORTAGE);
                     if self.is_stopped() {
@@ -266,7 +271,7 @@ impl Service {
         })
     }
 
-    /// Returns whether the thread is to end, when `poll` does not work.
+    /// Returns whether the thread must end. The thread calls this when `poll` does not work.
     fn is_stopped(&self) -> bool {
         let heard = (&self.stopped).read(&mut [0]);
         !heard.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
@@ -278,9 +283,10 @@ impl Service {
                 Ok((stream, _)) => self.welcome(stream, now),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return,
-                    // The client has gone already.
+                    // The client has already closed the connection, or a signal has interrupted the call.
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
-                    // Usually a lack of descriptors. The client still waits, so `poll` would return at once.
+                    // Usually the process lacks descriptors. The client still waits, so `poll` would return
+                    // immediately.
                     _ => {
                         self.short_until = Some(now + SHORTAGE);
                         return;
@@ -298,7 +304,7 @@ impl Service {
             Ok(user) => refusal(user, socket::user()),
             Err(error) => Some(RequestError::new(
                 ErrorKind::Forbidden,
-                format!("the system does not tell your user: {error}"),
+                format!("the system does not tell which user you are: {error}"),
             )),
         };
         let refusal = refusal.or_else(|| {
@@ -310,14 +316,14 @@ impl Service {
         });
         match refusal {
             None => self.connections.push(Connection { stream, session: Session::new(now) }),
-            // It fits into the socket's buffer, or the client does not read it.
+            // The line fits into the socket's buffer. An error is ignored, because the client is refused anyway.
             Some(error) => drop(socket::send(&stream, &Session::farewell(error))),
         }
     }
 }
 
-/// Returns the error if a process of user `own` does not serve user `user`. It serves root, which can read the process
-/// anyway.
+/// Returns an error if a process of user `own` does not serve user `user`. Every process serves root, because root can
+/// read the process anyway.
 fn refusal(user: u32, own: u32) -> Option<RequestError> {
     let is_served = user == own || user == 0;
     (!is_served).then(|| {
@@ -327,7 +333,7 @@ fn refusal(user: u32, own: u32) -> Option<RequestError> {
 }
 
 impl Connection {
-    /// Reads, answers and writes, each once at most, so that all connections get their turn.
+    /// Reads, answers and writes at most once each, so that every connection gets its turn.
     fn go_on(&mut self, request_handler: &RequestHandler, now: Time) -> io::Result<()> {
         let Self { stream, session } = self;
         if session.interest() == Some(Interest::Read) {
@@ -349,7 +355,7 @@ impl Connection {
     }
 }
 
-/// `None` if the operation was not possible this time.
+/// Returns `None` if the operation was not possible at this time, but may be possible later.
 fn passing(done: io::Result<usize>) -> io::Result<Option<usize>> {
     match done {
         Ok(bytes) => Ok(Some(bytes)),

@@ -1,7 +1,7 @@
-//! One connection, without its socket: its input, its output, and its deadlines.
+//! The state of one connection, apart from its socket: its input, its output, and its deadlines.
 //!
-//! The session takes a request from its input only when the answer to the one before has been sent, and reads nothing
-//! meanwhile. So a connection needs space for one request and one answer, whatever the client does.
+//! The session takes a request from its input only after it has sent the answer to the previous request. Until then it
+//! reads nothing. So a connection needs space for only one request and one answer, whatever the client does.
 
 use std::time::Duration;
 
@@ -10,28 +10,29 @@ use crate::sys::socket::Interest;
 
 use super::protocol::{Answer, ErrorKind, MAX_REQUEST, RequestError, line_of};
 
-/// A connection is closed when the client has sent no request for this time. Bytes that make no request do not count.
+/// A connection is closed if the client sends no request for this time. Bytes that do not complete a request do not
+/// count.
 pub(super) const SILENCE: Duration = Duration::from_secs(30);
-/// A connection is closed when the client has read nothing of its answer for this time.
+/// A connection is closed if the client reads nothing of its answer for this time.
 pub(super) const STANDSTILL: Duration = Duration::from_secs(5);
-/// A connection is closed when the client has not read the whole answer in this time.
+/// A connection is closed if the client has not read the whole answer within this time.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// The bytes that came and were not answered.
+    /// The bytes that were received and are not answered yet.
     input: Vec<u8>,
-    /// How many of these bytes were searched and have no newline.
+    /// The number of these bytes that were searched and contain no newline.
     searched: usize,
     /// An answer, of which the first `sent` bytes have been sent.
     output: Vec<u8>,
     sent: usize,
-    /// No more input will come.
+    /// Whether no more input will come.
     ended: bool,
-    /// When the connection is closed unless there is a request, or progress of an answer.
+    /// The time at which the connection is closed, unless a request arrives or an answer makes progress first.
     deadline: Time,
-    /// When the connection is closed at the latest, while an answer is not sent to its end.
+    /// The time at which the connection is closed if the whole answer has not been sent by then.
     latest: Time,
 }
 
@@ -48,12 +49,12 @@ impl Session {
         }
     }
 
-    /// The last line for a client that is not served.
+    /// Returns the last line that a client gets before the connection is closed.
     pub(super) fn farewell(error: RequestError) -> Vec<u8> {
         line_of(&Answer::<()>::Error(error))
     }
 
-    /// What the session waits for. `None` if it can go on without waiting.
+    /// Returns the event that the session waits for, or `None` if it can go on without waiting.
     pub(super) fn interest(&self) -> Option<Interest> {
         match (self.unsent().is_empty(), self.has_line()) {
             (false, _) => Some(Interest::Write),
@@ -62,23 +63,23 @@ impl Session {
         }
     }
 
-    /// How many bytes may be read now.
+    /// Returns the number of bytes that may be read now.
     pub(super) fn room(&self) -> usize {
         (MAX_REQUEST + 1).saturating_sub(self.input.len())
     }
 
-    /// Adds bytes that were read.
+    /// Adds bytes that were read to the input.
     pub(super) fn received(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
         self.search();
     }
 
-    /// The client sends nothing more. Its requests so far are answered.
+    /// Notes that the client sends nothing more. The requests that it has already sent are still answered.
     pub(super) fn half_closed(&mut self) {
         self.ended = true;
     }
 
-    /// Answers the next request, if there is one and the answer before has been sent.
+    /// Answers the next request, if there is a request and the previous answer has been sent.
     pub(super) fn advance(&mut self, now: Time, answer: impl FnOnce(&[u8]) -> Vec<u8>) {
         if !self.unsent().is_empty() {
             return;
@@ -98,12 +99,12 @@ impl Session {
         self.latest = now + PATIENCE;
     }
 
-    /// The bytes that are to be sent.
+    /// Returns the bytes that are still to be sent.
     pub(super) fn unsent(&self) -> &[u8] {
         &self.output[self.sent..]
     }
 
-    /// Notes that so many more bytes were sent.
+    /// Notes that the given number of further bytes was sent.
     pub(super) fn sent(&mut self, bytes: usize, now: Time) {
         self.sent += bytes;
         self.deadline = now + STANDSTILL;
@@ -114,24 +115,24 @@ impl Session {
         }
     }
 
-    /// When the connection is closed unless something happens.
+    /// Returns the time at which the connection is closed, unless the client makes progress first.
     pub(super) fn deadline(&self) -> Time {
         self.deadline.min(self.latest)
     }
 
-    /// Returns whether the connection is to be closed.
+    /// Returns whether the connection must be closed.
     pub(super) fn is_over(&self, now: Time) -> bool {
         let is_done = self.ended && self.unsent().is_empty() && !self.has_line();
         is_done || now >= self.deadline()
     }
 
-    /// Returns whether there is a whole request.
+    /// Returns whether the input contains a whole request.
     fn has_line(&self) -> bool {
         self.searched < self.input.len()
     }
 
-    /// Finds the end of the first line. Sets `searched` to its position, or to the end of the input. Searches each byte
-    /// once.
+    /// Searches for the end of the first line. Sets `searched` to the position of the newline, or to the end of the
+    /// input if there is no newline. Searches each byte only once.
     fn search(&mut self) {
         if !self.has_line() || self.input[self.searched] != b'\n' {
             let rest = &self.input[self.searched..];
@@ -156,7 +157,7 @@ mod tests {
         [line, b"\n"].concat()
     }
 
-    /// Sends all that is to be sent now.
+    /// Sends all unsent bytes. Returns them.
     fn take(session: &mut Session, now: Time) -> Vec<u8> {
         let unsent = session.unsent().to_vec();
         if !unsent.is_empty() {
@@ -175,7 +176,7 @@ mod tests {
         for line in [b"a\n", b"b\n"] {
             session.advance(at(0), echo);
             assert_eq!(session.interest(), Some(Interest::Write));
-            session.advance(at(0), |_| unreachable!("the answer before is not gone"));
+            session.advance(at(0), |_| unreachable!("the previous answer is not sent yet"));
             assert!(!session.is_over(at(0)));
             assert_eq!(take(&mut session, at(0)), line);
         }
@@ -190,7 +191,7 @@ mod tests {
         session.received(b"slow");
         assert!(!session.is_over(at(29)));
         session.received(b"l");
-        assert!(session.is_over(at(30)), "bytes are no request");
+        assert!(session.is_over(at(30)), "bytes alone are not a request");
 
         let mut session = Session::new(at(0));
         session.received(b"x\n");
@@ -201,7 +202,7 @@ mod tests {
             assert!(!session.is_over(at(second)));
         }
         session.sent(1, at(79));
-        assert!(session.is_over(at(80)), "a byte a second is no progress");
+        assert!(session.is_over(at(80)), "a byte a second is too slow");
     }
 
     /// spec: O5 (bounded requests)
@@ -221,12 +222,12 @@ mod tests {
         let mut session = Session::new(at(0));
         session.received(&[vec![b'x'; MAX_REQUEST], vec![b'\n']].concat());
         session.advance(at(0), echo);
-        assert_eq!(take(&mut session, at(0)).len(), MAX_REQUEST + 1, "the longest one that is read");
+        assert_eq!(take(&mut session, at(0)).len(), MAX_REQUEST + 1, "the longest request that is read");
         assert!(!session.is_over(at(0)));
     }
 
     proptest! {
-        /// Whatever the pieces, the lines come out whole and in order.
+        /// The lines come out whole and in order, whatever the sizes of the pieces are.
         #[test]
         fn lines_come_out_whole(
             lines in proptest::collection::vec("[a-z]{0,40}", 0..20),

@@ -1,4 +1,4 @@
-//! Attributes of a queue as texts: reading, checking and changing them one by one.
+//! Reads, checks and changes the attributes of a queue one by one, as text.
 
 use crate::engine::queue::workqueue::Queue;
 use crate::error::attrs::ApplyAttrsError;
@@ -14,19 +14,19 @@ use super::protocol::{ErrorKind, RequestError, shortened};
 
 type Result<T> = std::result::Result<T, RequestError>;
 
-/// Returns the value in effect. The caller holds a reference to the queue.
+/// Returns the value in effect of this attribute. The caller holds a reference to the queue.
 pub(super) fn get(queue: &Queue, attribute: Attribute) -> Result<String> {
     let known = value_of(queue, attribute);
     known.ok_or_else(|| inapplicable(queue, attribute))
 }
 
-/// Returns the values in effect of all attributes that the queue has.
+/// Returns all attributes that the queue has, with their values in effect.
 pub(super) fn all(queue: &Queue) -> Vec<(Attribute, String)> {
     let values = Attribute::ALL.into_iter();
     values.filter_map(|attribute| Some((attribute, value_of(queue, attribute)?))).collect()
 }
 
-/// `None` if the queue has no such attribute.
+/// Returns the value in effect, or `None` if the queue does not have this attribute.
 fn value_of(queue: &Queue, attribute: Attribute) -> Option<String> {
     let of_pool = || queue.pool_attrs();
     match attribute {
@@ -48,7 +48,7 @@ fn digit(yes: bool) -> String {
     u8::from(yes).to_string()
 }
 
-/// Changes only this attribute; then returns the value as [`get`] does. The caller holds a reference to the queue.
+/// Changes only this attribute. Then returns its value as [`get`] does. The caller holds a reference to the queue.
 pub(super) fn set(queue: &Queue, attribute: Attribute, value: &str) -> Result<String> {
     if !queue.spec.control {
         let message = format!(
@@ -96,14 +96,15 @@ pub(super) fn set(queue: &Queue, attribute: Attribute, value: &str) -> Result<St
     get(queue, attribute)
 }
 
-/// `new` has only the changed attribute, to be checked.
+/// Checks `new`, which contains only the changed attribute. If `new` is valid, applies `change` to the queue's
+/// attributes.
 fn change(queue: &Queue, new: Attrs, change: impl FnOnce(Attrs) -> Attrs) -> Result<()> {
     attrs::change_attrs(queue, &new, change).map_err(|error| {
         let kind = match error {
             ApplyAttrsError::PerCpu | ApplyAttrsError::Bh => ErrorKind::Inapplicable,
             ApplyAttrsError::ShutDown => ErrorKind::ShutDown,
             ApplyAttrsError::NoCpu => {
-                let message = "the mask names no CPU; write default to use all of the executor's";
+                let message = "the mask names no CPU; write default to use all CPUs of the executor";
                 return RequestError::new(ErrorKind::BadValue, message);
             }
             _ => ErrorKind::BadValue,
@@ -144,13 +145,14 @@ fn inapplicable(queue: &Queue, attribute: Attribute) -> RequestError {
     RequestError::new(ErrorKind::Inapplicable, message)
 }
 
-/// Reads a list (`0-3,8`), or a mask as the kernel writes it (`f`, `ff,00000000`, `0x3`).
+/// Reads a list of CPUs (`0-3,8`), or a mask of CPUs as the kernel writes it (`f`, `ff,00000000`, `0x3`).
 ///
-/// A text that is both a list and a mask is read as a list, unless all of its groups but the first have eight digits.
+/// If a text could be a list or a mask, it is read as a list, unless it has several groups and each group after the
+/// first has eight digits.
 ///
 /// # Errors
 ///
-/// The error says what would be right.
+/// Returns an error that describes the valid forms if the text has none of them.
 fn cpus_of(text: &str) -> std::result::Result<CpuSet, String> {
     let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let mut groups = text.split(',').skip(1).peekable();
@@ -167,7 +169,8 @@ fn cpus_of(text: &str) -> std::result::Result<CpuSet, String> {
     }
 }
 
-/// Groups of 32 bits in hexadecimal, the highest first; a single group may be longer.
+/// Reads a mask: groups of 32 bits in hexadecimal, the highest group first. The first group may have any length.
+/// Returns `None` if the text is not a mask.
 fn mask_of(text: &str) -> Option<CpuSet> {
     let mut cpus = CpuSet::new();
     let (mut lowest, first) = (0, text.matches(',').count());

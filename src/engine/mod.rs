@@ -1,10 +1,11 @@
-//! The engine has the threads, the locks and the parking.
+//! The engine contains the threads, the locks, and the parking of threads.
 //!
-//! It supplies facts to policy, and carries out the decisions of policy. Its rooms, downward:
+//! It supplies facts to `policy`, and carries out the decisions of `policy`. It consists of these rooms, from top to
+//! bottom:
 //!
 //! | room | contents |
 //! |---|---|
-//! | `executor` | what the queues, pools and threads of one executor share, and its shutdown |
+//! | `executor` | the state that the queues, pools and threads of one executor share, and the executor's shutdown |
 //! | `item` | what users queue: one-shots and reusable items, their entries on lists, and the ways to submit them |
 //! | `queue` | workqueues: how items are admitted, wait, and complete; flushes, drains, and changes of attributes |
 //! | `worker` | worker threads and rescuers: how they execute items, and what they count |
@@ -14,19 +15,19 @@
 //! | `user_code` | the only place that calls loggers, hooks, subscribers and destructors |
 //! | `refusal` | the errors of a submission, a wait and a shutdown |
 //!
-//! A type's methods may stand in a room above the type. So the worker's room knows what a pool is, and nothing in the
-//! pools' room knows how an item is executed.
+//! A type may have methods in a room above its own. So the room `worker` knows what a pool is, but nothing in the room
+//! `pool` knows how an item is executed.
 //!
 //! # Locks
 //!
-//! A thread holds each lock for a few instructions, and never across user code or a wake-up. Shared fields have a
-//! letter, which says how threads access them:
+//! A thread holds a lock for a few instructions only, and never while it runs user code or wakes another thread. Each
+//! shared field is marked with a letter, which says how threads access the field:
 //!
 //! | letter | access |
 //! |---|---|
-//! | `I` | written when its owner is made, read by all threads |
-//! | `A` | an atomic, or a cell of [`protocol`](crate::protocol): all threads, without a lock |
-//! | `O` | by one thread, which owns it |
+//! | `I` | written when the object that contains the field is made, and only read afterwards, by all threads |
+//! | `A` | an atomic, or a cell of [`protocol`](crate::protocol), which all threads access without a lock |
+//! | `O` | by one thread, which owns the field |
 //! | `W` | under the register of `waits` (debug builds) |
 //! | `M` | under `making` of the queue |
 //! | `R` | under the plug of the shard's route |
@@ -35,15 +36,15 @@
 //! | `S` | under `state` of the pool |
 //! | `F` | under the flushes of the queue |
 //! | `L` | under the slow-path state of the item |
-//! | `K` | under a lock of its own, inside of which no other lock is taken |
+//! | `K` | under a lock of its own; a thread that holds it takes no other lock |
 //!
-//! A thread that holds a lock takes only locks that come later in this table
-//! ([`policy::locks`](crate::policy::locks)). A debug build checks it: the thread panics, and names both locks. These
-//! locks are taken inside of others:
+//! A thread that holds a lock takes only locks that come later in this table ([`policy::locks`](crate::policy::locks)).
+//! In a debug build, a thread that breaks this rule panics, and the panic message names both locks. A thread takes
+//! these locks while it holds others:
 //!
 //! | lock | locks that are taken inside it |
 //! |---|---|
-//! | `W` | `F`, `L`, a scope's roll: one by one |
+//! | `W` | `F`, `L`, a scope's roll: one at a time |
 //! | `M` | `R`, `P`, `C`, `S`, `F`, the register of queues, `defaults`, shards' numbers |
 //! | `R` | `S` of the pool that the route leaves |
 //! | `P` | `C` of a class that is opened |
@@ -62,5 +63,5 @@ pub(crate) mod trace;
 pub(crate) mod user_code;
 pub(crate) mod worker;
 
-/// Whether anything is counted.
+/// Whether the executor keeps counters. `--cfg cmwq_uncounted` turns them off.
 pub(crate) const COUNTED: bool = cfg!(not(cmwq_uncounted));

@@ -14,19 +14,19 @@ use std::fmt;
 #[non_exhaustive]
 pub enum QueueError {
     /// As many items are pending as `max_pending` permits. A queue without `max_pending` is full when a hundred million
-    /// items wait for a slot: in the whole queue, or on one CPU if `max_active` counts per CPU.
+    /// items wait for a slot. They are counted in the whole queue, or on one CPU if `max_active` counts per CPU.
     Full,
-    /// The item is disabled, or a thread cancels it and waits for the end of its run.
+    /// The item is disabled, or a thread is cancelling it and waits for the end of its run.
     Disabled,
-    /// The queue is being drained: only its own items may queue to it.
+    /// The queue is being drained, so only its own items may submit to it.
     Draining,
     /// The queue was destroyed.
     Destroyed,
-    /// The executor was shut down; or it is being shut down, and the caller is not one of its items.
+    /// The executor was shut down, or it is being shut down and the caller is not one of its items.
     ShutDown,
-    /// The executor belongs to the process that this one was forked from.
+    /// The executor belongs to the process from which this process was forked.
     Forked,
-    /// The calling item holds the only slot in which the new item could run, and would wait for that item.
+    /// The calling item holds the only slot in which the new item could run, and would wait for the new item.
     WouldDeadlock,
     /// The period of a periodic item is zero.
     ZeroPeriod,
@@ -46,7 +46,7 @@ impl fmt::Display for QueueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full => write!(f, "the queue is full; try again when it has run something"),
-            Self::Disabled => write!(f, "the item is disabled; enable it as often as it was disabled"),
+            Self::Disabled => write!(f, "the item is disabled; enable it as many times as it was disabled"),
             Self::Draining => {
                 write!(f, "the queue is being drained: until that ends, only its own items may queue to it")
             }
@@ -61,7 +61,7 @@ impl fmt::Display for QueueError {
             Self::WouldDeadlock => {
                 write!(
                     f,
-                    "the caller holds the only slot in which the item could run, and would wait for it for ever"
+                    "the caller holds the only slot in which the item could run, and would wait for the item for ever"
                 )
             }
             Self::ZeroPeriod => write!(f, "the period is zero; a periodic item needs at least a nanosecond"),
@@ -75,7 +75,7 @@ impl fmt::Display for QueueError {
 
 impl std::error::Error for QueueError {}
 
-/// Why a wait was refused, or ended too early. The error changes nothing about the awaited items and queues.
+/// Why a wait was refused, or ended too early. The failure itself does not change the awaited items and queues.
 ///
 /// # Examples
 ///
@@ -93,25 +93,26 @@ impl std::error::Error for QueueError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// The wait would never end: the caller waits for its own item, or for an item that can only run after that. A
-    /// debug build also finds several items that wait for each other: the last one to wait gets this error, and the
-    /// log tells which item waits for which. Waits with a timeout do not count, since they end by themselves.
+    /// The wait would never end, because the caller waits for its own item, or for an item that can run only after the
+    /// caller's item. A debug build also detects several items that wait for each other. The last item to wait gets
+    /// this error, and the log tells which item waits for which. This check ignores waits with a timeout, since they
+    /// end by themselves.
     ///
-    /// A release build does not notice these, and waits for ever:
+    /// A release build does not detect these cases, and waits for ever:
     ///
     /// * a wait that closes a cycle of several items;
-    /// * a scope with an item that needs the only slot of a queue, if the scope's opener was given that slot for its
-    ///   own next run;
+    /// * a scope with an item that needs the only slot of a queue, if the item that opened the scope was given that
+    ///   slot for its own next run;
     /// * a wait for an item that needs the only slot of the caller's queue, if
-    ///   [`set_max_active`](crate::WorkQueue::set_max_active) made it the only one after the caller had begun.
+    ///   [`set_max_active`](crate::WorkQueue::set_max_active) made that slot the only one after the caller had begun.
     ///
-    /// In any build, the end of a scope that closes a cycle is not refused: a scope cannot return before its items
-    /// are over.
+    /// No build refuses the end of a scope that closes a cycle, because a scope cannot return before its items are
+    /// over.
     WouldDeadlock,
     /// The time ran out.
     TimedOut,
-    /// The executor belongs to the process that this one was forked from, and so do the threads that would have
-    /// ended the wait.
+    /// The executor belongs to the process from which this process was forked. The threads that would have ended the
+    /// wait belong to that process, too.
     Forked,
 }
 
@@ -121,7 +122,7 @@ impl fmt::Display for WaitError {
             Self::WouldDeadlock => {
                 write!(
                     f,
-                    "the wait would never end: it is for the calling item, or for an item that can only run after it"
+                    "the wait would never end: the caller waits for itself, or for an item that can only run after it"
                 )
             }
             Self::TimedOut => write!(f, "the time ran out"),
@@ -137,7 +138,7 @@ impl fmt::Display for WaitError {
 
 impl std::error::Error for WaitError {}
 
-/// Why an executor was not shut down. Nothing was changed.
+/// Why an executor was not shut down. The failed call has changed nothing.
 ///
 /// # Examples
 ///
@@ -147,7 +148,7 @@ impl std::error::Error for WaitError {}
 ///
 /// use cmwq::{Executor, ShutdownError, WorkQueue};
 ///
-/// // The whole process uses it, and this code has not configured it.
+/// // The whole process uses the global executor, and this code has not configured it.
 /// assert_eq!(Executor::global().shutdown(Duration::ZERO), Err(ShutdownError::Global));
 ///
 /// let executor = Executor::builder().build()?;
@@ -161,12 +162,12 @@ impl std::error::Error for WaitError {}
 #[non_exhaustive]
 pub enum ShutdownError {
     /// This is the process-wide executor. Only the [`GlobalExecutor`](crate::GlobalExecutor) that
-    /// [`build_global`](crate::ExecutorBuilder::build_global) has returned can shut it down. If it was made by its
-    /// first use, it lives until the process ends.
+    /// [`build_global`](crate::ExecutorBuilder::build_global) has returned can shut it down. If the executor was made
+    /// by its first use, it lives until the process ends.
     Global,
-    /// The shutdown would wait for the calling item itself, or for an item that can only run after it.
+    /// The shutdown would wait for the calling item itself, or for an item that can run only after the calling item.
     WouldDeadlock,
-    /// The executor belongs to the process that this one was forked from.
+    /// The executor belongs to the process from which this process was forked.
     Forked,
 }
 

@@ -1,8 +1,8 @@
-//! The events and spans for `tracing`. Without the feature, these functions are empty.
+//! The events and spans for `tracing`. Without the feature `tracing`, the functions of this module are empty.
 //!
-//! A subscriber is user code. So these functions call it while this crate holds no lock, and contain its panics. What
-//! it does itself is not reported to it again. A function asks whether a subscriber listens before it puts an event
-//! together.
+//! A subscriber is user code. So these functions call the subscriber while the thread holds no lock of this crate, and
+//! contain the subscriber's panics. The actions of a subscriber itself are not reported to it. Before a function builds
+//! an event, it checks whether a subscriber listens.
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "there is no subscriber"))]
 
 #[cfg(feature = "tracing")]
@@ -45,11 +45,11 @@ macro_rules! tell {
 
 #[cfg(feature = "tracing")]
 thread_local! {
-    /// Whether this thread is calling a subscriber from here.
+    /// Whether a function of this module is calling a subscriber on this thread.
     static TELLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether a subscriber may listen to events of this level.
+/// Returns whether a subscriber might listen to events of this level.
 #[cfg(feature = "tracing")]
 #[inline]
 fn is_on(level: Level) -> bool {
@@ -57,7 +57,7 @@ fn is_on(level: Level) -> bool {
         && level <= tracing::level_filters::LevelFilter::current()
 }
 
-/// Calls the subscriber, unless this thread does so already.
+/// Calls the subscriber, unless this thread is already inside such a call.
 #[cfg(feature = "tracing")]
 #[cold]
 fn told(tell: impl FnOnce()) {
@@ -69,8 +69,8 @@ fn told(tell: impl FnOnce()) {
     });
 }
 
-/// Returns whether a subscriber may be called for items that are queued. Asked once, before an item's events are put
-/// together.
+/// Returns whether a subscriber might be called for items that are queued. The issuer asks once, before it reports an
+/// item's events.
 #[inline]
 pub(super) fn listens() -> bool {
     #[cfg(feature = "tracing")]
@@ -79,7 +79,8 @@ pub(super) fn listens() -> bool {
     false
 }
 
-/// Reports that an item is queued, and may have to wait for a slot. `named`: the slot that its issuer named, if any.
+/// Reports that an item is queued, and might have to wait for a slot of its limiter. `named` is the slot of the CPU
+/// that the issuer named, if any.
 #[cold]
 pub(super) fn queue_work(
     item: NonNull<Header>,
@@ -97,7 +98,7 @@ pub(super) fn queue_work(
     });
 }
 
-/// Reports that an item has a slot, and goes to a worklist.
+/// Reports that an item has a slot of its limiter, and goes to a worklist.
 #[inline]
 pub(super) fn activate_work(entry: &Entry) {
     tell!(TRACE, "activate_work", {
@@ -109,16 +110,16 @@ pub(super) fn activate_work(entry: &Entry) {
     });
 }
 
-/// The span of an item that is being executed, if a subscriber listened when it began.
+/// The span of an item that is being executed, if a subscriber listened when the item began.
 #[must_use]
 pub(super) struct Execution {
-    /// `Some(None)`: the subscriber listened, but not to spans. A span was entered on the calling thread. In a box,
-    /// to be small while no subscriber listens.
+    /// The span, which the calling thread has entered. `Some(None)` if the subscriber listened, but not to spans. The
+    /// span is boxed, so that this struct is small while no subscriber listens.
     #[cfg(feature = "tracing")]
     span: Option<Option<Box<Span>>>,
 }
 
-/// Reports that a worker of this pool, or a rescuer for it, begins an item.
+/// Reports that a worker of this pool, or a rescuer that serves the pool, begins an item.
 #[inline]
 pub(super) fn execute_start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Execution {
     Execution {
@@ -127,7 +128,7 @@ pub(super) fn execute_start(entry: &Entry, item_type: &'static ItemType, pool: &
     }
 }
 
-/// Reports that the item has ended, by a panic or not.
+/// Reports that the item has ended, with or without a panic.
 #[inline]
 pub(super) fn execute_end(
     execution: Execution,
@@ -154,7 +155,7 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Option<Box
     });
     let mut entered = None;
     told(|| {
-        // Without a parent: an earlier item may have left a span entered on this thread.
+        // The span has no parent, because an earlier item may have left a span entered on this thread.
         let span = tracing::trace_span!(
             target: TARGET,
             parent: None,
@@ -166,7 +167,7 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Option<Box
             pool = pool.spec.kind.name().as_str(),
         );
         if !span.is_disabled() {
-            // Stored before it is entered, which may panic.
+            // The span is stored before the subscriber enters it, because that may panic.
             let span: &Span = entered.insert(Box::new(span));
             span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
         }
@@ -178,7 +179,7 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Option<Box
 #[cold]
 fn end(span: Option<Box<Span>>, entry: &Entry, item_type: &'static ItemType, pool: &Pool, panicked: bool) {
     if let Some(span) = span {
-        // Two calls, since each runs the subscriber's code, which may panic.
+        // These are two calls, because each call runs the subscriber's code, which may panic.
         told(|| {
             span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
         });
@@ -194,7 +195,7 @@ fn end(span: Option<Box<Span>>, entry: &Entry, item_type: &'static ItemType, poo
     });
 }
 
-/// Reports that a pool which can get no worker has called the rescuer of this queue.
+/// Reports that a pool that can get no worker has called the rescuer of this queue.
 pub(super) fn mayday(workqueue: &str, pool: &Pool) {
     tell!(DEBUG, "mayday", {
         workqueue,
@@ -204,7 +205,7 @@ pub(super) fn mayday(workqueue: &str, pool: &Pool) {
     });
 }
 
-/// Reports that a rescuer has taken an item of this pool, and executes it next.
+/// Reports that a rescuer has taken an item from this pool, and executes the item next.
 pub(super) fn rescued(entry: &Entry, pool: &Pool) {
     tell!(DEBUG, "rescued", {
         work = entry.item().addr().get(),
@@ -215,7 +216,7 @@ pub(super) fn rescued(entry: &Entry, pool: &Pool) {
     });
 }
 
-/// Reports a finding of the manager about a worker's item, which was carried out.
+/// Reports a finding of the manager about a worker's item, after the finding was carried out.
 pub(super) fn found(pool: &Pool, worker: &Worker, item_type: &'static str, found: Found) {
     #[cfg(feature = "tracing")]
     match found.finding {
@@ -250,7 +251,7 @@ fn cpu_intensive(pool: &Pool, worker: &Worker, item_type: &'static str, found: F
     });
 }
 
-/// Returns the CPU that a pool serves, unless it serves a pod.
+/// Returns the CPU that a pool serves, or `None` if the pool serves a pod.
 #[cfg(feature = "tracing")]
 fn cpu_of(pool: &Pool) -> Option<usize> {
     match pool.spec.kind {

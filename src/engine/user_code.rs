@@ -1,8 +1,8 @@
 //! The only place where this crate calls user code of its own accord: loggers, hooks, subscribers, and the
 //! destructors of values that users have handed over.
 //!
-//! * **A panic ends no thread.** It is contained here, and so is a panic of the payload's own destructor. The
-//!   process's panic hook has reported both.
+//! * **A panic ends no thread.** This module contains the panic, and also a panic of the payload's destructor. By then
+//!   the process's panic hook has reported both panics.
 //! * **No lock is held** across a call, so user code may use the executor that calls it.
 //! * **The manager destroys nothing that belongs to a user.** A destructor may wait for a timer or for another
 //!   worker, and both need the manager. So on the manager's thread, [`destroy`] leaves the value to the
@@ -16,26 +16,26 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{fmt, io};
 
-/// Code that destroys values of a user.
+/// A function that destroys values of a user.
 pub(crate) type Leftover = Box<dyn FnOnce() + Send>;
 
 thread_local! {
-    /// The calling thread is a manager's, and executes this crate's own code.
+    /// Whether the calling thread is a manager's and executes this crate's own code.
     static MANAGES: Cell<bool> = const { Cell::new(false) };
-    /// What that thread has left to the cleaner.
+    /// The functions that a manager's thread has left to the cleaner.
     static LEFT: Cell<Vec<Leftover>> = const { Cell::new(Vec::new()) };
 }
 
-/// Runs a user's destructor, or other code, and contains a panic.
+/// Runs a user's destructor, or other code, and contains its panic.
 #[inline]
 pub(crate) fn contain(code: impl FnOnce()) {
     let _returned = catch_unwind(AssertUnwindSafe(code)).map_err(discard);
 }
 
-/// Calls a logger, a hook or a subscriber. Returns `None` if it panicked.
+/// Calls a logger, a hook or a subscriber. Returns `None` if that code panicked.
 ///
-/// On the manager's thread, the call does not count as the manager's own code: what user code destroys is destroyed
-/// at once.
+/// On the manager's thread, the call does not count as the manager's own code. So a value that the user code destroys
+/// is destroyed immediately.
 pub(crate) fn call<R>(code: impl FnOnce() -> R) -> Option<R> {
     let outside = Managing::set(false);
     let outcome = catch_unwind(AssertUnwindSafe(code));
@@ -59,18 +59,20 @@ pub(crate) fn discard(payload: Box<dyn Any + Send>) {
 
 fn discard_here(payload: Box<dyn Any + Send>) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        // The new payload may panic when it is dropped, too, and so on for ever. So it is leaked.
+        // The payload of this second panic may also panic when it is dropped, and so on for ever. So the payload is
+        // leaked.
         std::mem::forget(payload);
     }
 }
 
-/// Destroys something that belongs to a user: at once or, on the manager's thread, later on the cleaner's.
+/// Destroys a value of a user by calling `act` immediately. On the manager's thread, leaves `act` to the cleaner's
+/// thread instead.
 #[inline]
 pub(crate) fn destroy(act: impl FnOnce() + Send + 'static) {
     if MANAGES.get() { leave(Box::new(act)) } else { act() }
 }
 
-/// The error of the hook `before_spawn` if it panics.
+/// The error that replaces a panic of the hook `before_spawn`.
 #[derive(Debug)]
 pub(crate) struct HookPanicked;
 
@@ -82,8 +84,8 @@ impl fmt::Display for HookPanicked {
 
 impl std::error::Error for HookPanicked {}
 
-/// [Destroys](destroy) an error that a hook may have made. An error of the system or of this crate owns nothing of a
-/// user, and is dropped at once.
+/// [Destroys](destroy) an error that a hook may have made. An error of the system or of this crate owns no value of a
+/// user, and is dropped immediately.
 pub(crate) fn destroy_error(error: io::Error) {
     if error.get_ref().is_some_and(|inner| !inner.is::<HookPanicked>()) {
         destroy(|| contain(|| drop(error)));
@@ -97,15 +99,15 @@ fn leave(act: Leftover) {
     LEFT.set(left);
 }
 
-/// While this lives, the calling thread counts as a manager's, or does not.
+/// Sets whether the calling thread counts as a manager's, for as long as this guard lives.
 pub(crate) struct Managing {
     before: bool,
-    /// Stays on the thread that has made it.
+    /// Keeps the guard on the thread that made it.
     not_send: PhantomData<*const ()>,
 }
 
 impl Managing {
-    /// Makes the calling thread a manager's.
+    /// Makes the calling thread count as a manager's.
     pub(crate) fn begin() -> Self {
         Self::set(true)
     }
@@ -114,7 +116,7 @@ impl Managing {
         Self { before: MANAGES.replace(manages), not_send: PhantomData }
     }
 
-    /// Takes what the thread has left since the last call.
+    /// Takes the functions that the thread has left to the cleaner since the last call.
     pub(crate) fn left(&self) -> Vec<Leftover> {
         LEFT.take()
     }
@@ -132,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// Panics when it is dropped.
+    /// A value that panics when it is dropped.
     struct Bomb;
 
     impl Drop for Bomb {
@@ -159,12 +161,12 @@ mod tests {
             destroy(move || drop(value));
         };
         destroys();
-        assert_eq!(Arc::strong_count(&value), 1, "a thread that is no manager destroys it at once");
+        assert_eq!(Arc::strong_count(&value), 1, "a thread that is no manager destroys it immediately");
         let managing = Managing::begin();
         destroys();
         call(destroys);
         destroys();
-        assert_eq!(Arc::strong_count(&value), 3, "what user code destroys is destroyed at once");
+        assert_eq!(Arc::strong_count(&value), 3, "a value that user code destroys is destroyed immediately");
         let left = managing.left();
         drop(managing);
         destroys();

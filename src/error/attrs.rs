@@ -7,7 +7,7 @@ use crate::error::BuildQueueError;
 use crate::policy::attrs::{AttrsFault, CpusFault};
 use crate::policy::cpu_set::CpuSet;
 
-/// Why the attributes of a queue were not changed. They stay as they were.
+/// Why the attributes of a queue were not changed. The attributes stay as they were.
 ///
 /// # Examples
 ///
@@ -24,20 +24,20 @@ use crate::policy::cpu_set::CpuSet;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ApplyAttrsError {
-    /// Items of a per-CPU queue run on the CPU that they were queued on.
+    /// A per-CPU queue has no attributes, because its items run on the CPU that they were queued on.
     PerCpu,
-    /// Items of a bh queue run on the CPU that they were queued on.
+    /// A bh queue has no attributes, because its items run on the CPU that they were queued on.
     Bh,
-    /// The attributes name no CPU.
+    /// The set of CPUs in the attributes is empty.
     NoCpu,
-    /// The attributes name a CPU that the executor does not use.
+    /// The set of CPUs in the attributes contains a CPU that the executor does not use.
     UnknownCpu {
-        /// Its number.
+        /// The number of that CPU.
         cpu: usize,
         /// The CPUs that the executor uses.
         known: CpuSet,
     },
-    /// A nice level outside of −20 to 19.
+    /// The nice level is outside the range −20 to 19.
     Nice(i32),
     /// The executor was shut down, or is being shut down.
     ShutDown,
@@ -64,9 +64,9 @@ pub enum ApplyAttrsError {
 pub enum SetUnboundCpusError {
     /// The set is empty.
     NoCpu,
-    /// The set has a CPU that the executor does not use.
+    /// The set contains a CPU that the executor does not use.
     UnknownCpu {
-        /// Its number.
+        /// The number of that CPU.
         cpu: usize,
         /// The CPUs that the executor uses.
         known: CpuSet,
@@ -94,8 +94,8 @@ pub enum SetUnboundCpusError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SetDefaultScopeError {
-    /// [`AffinityScope::Default`](crate::AffinityScope::Default) means the executor's default, which must be another
-    /// one.
+    /// The new scope is [`AffinityScope::Default`](crate::AffinityScope::Default). That scope stands for the executor's
+    /// default, so the default itself must be another scope.
     Default,
     /// The executor was shut down, or is being shut down.
     ShutDown,
@@ -162,7 +162,7 @@ impl fmt::Display for ApplyAttrsError {
                 write!(f, "a bh queue has no attributes: its items run on the CPU that they were queued on")
             }
             Self::NoCpu => {
-                write!(f, "the attributes name no CPU; leave them out to use all of the executor's")
+                write!(f, "the attributes have no CPU; leave the CPUs unset to use all CPUs of the executor")
             }
             Self::UnknownCpu { cpu, known } => {
                 write!(f, "the executor does not use CPU {cpu}; it uses {known}")
@@ -177,7 +177,7 @@ impl fmt::Display for ApplyAttrsError {
 impl fmt::Display for SetUnboundCpusError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoCpu => write!(f, "unbound queues need at least one CPU, the given set is empty"),
+            Self::NoCpu => write!(f, "unbound queues need at least one CPU, but the given set is empty"),
             Self::UnknownCpu { cpu, known } => {
                 write!(f, "the executor does not use CPU {cpu}; it uses {known}")
             }
@@ -191,7 +191,7 @@ impl fmt::Display for SetDefaultScopeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => {
-                write!(f, "the scope `default` means the executor's default, which must be another one")
+                write!(f, "the scope `default` stands for the executor's default, which must be another one")
             }
             Self::ShutDown => f.write_str(SHUT_DOWN),
             Self::Forked => f.write_str(FORKED),

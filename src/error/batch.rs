@@ -1,13 +1,14 @@
-//! Errors of batches that were not accepted as a whole.
+//! Errors for batches of which not every item was accepted.
 
 use std::fmt;
 
 use crate::engine::refusal::QueueError;
 use crate::join::JoinHandle;
 
-/// Why a batch of closures was not accepted as a whole.
+/// Why not all closures of a batch were accepted.
 ///
-/// Closures before the refused one stay accepted. The refused closure and all behind it come back, untouched.
+/// The closures before the refused one stay accepted. The error gives back the refused closure and all closures after
+/// it, untouched.
 ///
 /// # Examples
 ///
@@ -46,7 +47,7 @@ pub struct RefusedBatch<F, T> {
     pub error: QueueError,
     /// The handles of the accepted closures, in their order.
     pub accepted: Vec<JoinHandle<T>>,
-    /// The refused closure, and those behind it, which were not tried.
+    /// The refused closure, and the closures after it, which were not tried.
     pub closures: Vec<F>,
 }
 
@@ -74,16 +75,17 @@ impl<F, T> fmt::Display for RefusedBatch<F, T> {
 
 impl<F, T> std::error::Error for RefusedBatch<F, T> {}
 
-/// Drops the closures, and detaches the accepted items.
+/// Drops the refused closures and detaches the accepted items.
 impl<F, T> From<RefusedBatch<F, T>> for QueueError {
     fn from(refused: RefusedBatch<F, T>) -> Self {
         refused.error
     }
 }
 
-/// Why a batch of closures without handles was not accepted as a whole.
+/// Why not all closures of a batch without handles were accepted.
 ///
-/// Closures before the refused one stay accepted. The refused closure and all behind it come back, untouched.
+/// The closures before the refused one stay accepted. The error gives back the refused closure and all closures after
+/// it, untouched.
 ///
 /// # Examples
 ///
@@ -103,9 +105,9 @@ impl<F, T> From<RefusedBatch<F, T>> for QueueError {
 pub struct RefusedDetachedBatch<F> {
     /// Why the first of `closures` was refused.
     pub error: QueueError,
-    /// How many closures were accepted before it.
+    /// The number of closures that were accepted before the refused one.
     pub accepted: usize,
-    /// The refused closure, and those behind it, which were not tried.
+    /// The refused closure, and the closures after it, which were not tried.
     pub closures: Vec<F>,
 }
 
@@ -149,17 +151,18 @@ fn write_refused(
     write!(f, "{accepted} of {} items were accepted: {error}", accepted + refused)
 }
 
-/// Why a batch of reusable items was not accepted as a whole.
+/// Why not all items of a batch of reusable items were accepted.
 ///
-/// Items before the refused one stay queued; those behind it were not tried.
+/// The items before the refused one stay queued. The items after it were not tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct QueueBatchError {
-    /// Why the item was not accepted.
+    /// Why the item at `index` was not accepted.
     pub error: QueueError,
-    /// The index of the refused item. To go on from there, queue `&works[index..]`.
+    /// The index of the refused item. To continue from there, queue `&works[index..]`.
     pub index: usize,
-    /// How many items before it became pending by this call; the others were pending already.
+    /// The number of items before `index` that this call made pending. The other items before `index` were pending
+    /// already.
     pub newly_pending: usize,
 }
 

@@ -26,12 +26,12 @@ use crate::sys::sync::Mutex;
 pub enum JoinError {
     /// The item panicked.
     Panicked(PanicPayload),
-    /// The item was cancelled before it began: by its handle, with the timer of a queue that was destroyed, or by a
-    /// shutdown.
+    /// The item was cancelled before it began. Its handle or a shutdown cancelled it, or its queue was destroyed while
+    /// its timer was armed.
     Cancelled,
-    /// Waiting would never end: the caller is that item, or holds the only slot that the item needs, or one of the
-    /// other reasons of [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) holds. The item was detached and
-    /// goes on.
+    /// The wait would never end. The caller is the awaited item itself, or holds the only slot in which that item could
+    /// run, or there is another reason of [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock). The item was
+    /// detached and goes on.
     WouldDeadlock,
     /// The executor belongs to the process that this one was forked from, and the item had not ended at the fork.
     Forked,
@@ -48,7 +48,7 @@ impl fmt::Display for JoinError {
             Self::WouldDeadlock => {
                 write!(
                     f,
-                    "joining here would never end: the caller is that item, or holds the slot that it needs"
+                    "the join would never end: the caller is that item, or holds the slot that the item needs"
                 )
             }
             Self::Forked => {
@@ -80,8 +80,8 @@ impl std::error::Error for JoinError {}
 /// ```
 pub struct PanicPayload {
     message: Option<Box<str>>,
-    /// Payloads are `Send` only, and errors are expected to be `Sync` too. The lock makes this type `Sync`; no thread
-    /// takes it.
+    /// A payload is only `Send`, but errors are expected to be `Sync` too. The lock makes this type `Sync`. No thread
+    /// ever takes the lock.
     payload: Mutex<Box<dyn Any + Send>>,
 }
 
@@ -92,7 +92,7 @@ impl PanicPayload {
         Self { message, payload: Mutex::new(payload) }
     }
 
-    /// Returns the text of the panic, if the payload is a text.
+    /// Returns the message of the panic, if the payload is a string.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref()

@@ -19,15 +19,15 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SetMaxActiveError {
-    /// An ordered queue runs one item at a time, in queueing order.
+    /// The queue is ordered, so it runs one item at a time, in queueing order.
     Ordered,
-    /// A bh queue runs one item at a time on each CPU.
+    /// The queue is a bh queue, which runs one item at a time on each CPU.
     Bh,
     /// The value is above the limit.
     MaxActive {
         /// The value that was given.
         value: usize,
-        /// The highest that is accepted.
+        /// The highest value that is accepted.
         limit: usize,
     },
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a scope has no result. All of its items have ended nevertheless.
+/// Why a scope has no result. Except after a fork, all items of the scope are over nevertheless.
 ///
 /// # Examples
 ///
@@ -32,13 +32,13 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ScopeError {
-    /// Items were dropped before they began, and not by their handles: the executor was shut down, and the time for
-    /// that ran out. The result of the body was dropped.
+    /// A shutdown of the executor ran out of time, and dropped items of the scope before they began. Items that their
+    /// handles cancelled do not count. The result of the body was dropped.
     Dropped {
-        /// How many items were dropped.
+        /// The number of items that the shutdown dropped.
         items: usize,
     },
-    /// The process was forked inside of the scope's body, and this is the child. The items belong to the parent.
+    /// The process was forked inside the scope's body, and this is the child. The items belong to the parent.
     Forked,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for ScopeError {
             Self::Dropped { items } => {
                 write!(
                     f,
-                    "{items} items of the scope never ran: the executor was shut down, and the time for that ran out"
+                    "{items} items of the scope never ran, because the executor's shutdown ran out of time"
                 )
             }
             Self::Forked => write!(f, "the scope belongs to the process that this one was forked from"),

@@ -7,9 +7,9 @@ use crate::policy::cpu_set::CpuSet;
 use crate::policy::pods::AffinityScope;
 
 impl Executor {
-    /// Restricts unbound queues to these CPUs, a subset of the executor's. Applies to existing queues and to later
-    /// ones. A queue none of whose [own CPUs](crate::Attrs::cpus) is in the set uses all CPUs of the set. Per-CPU and
-    /// bh queues go on as before.
+    /// Restricts unbound queues to `cpus`, a subset of the executor's CPUs. The restriction applies to existing queues
+    /// and to later ones. If none of a queue's [own CPUs](crate::Attrs::cpus) is in the set, the queue uses all CPUs of
+    /// the set. Per-CPU and bh queues stay as they are.
     ///
     /// As with [`apply_attrs`](crate::WorkQueue::apply_attrs), the call does not wait, all limits hold, and items keep
     /// their order.
@@ -31,8 +31,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// If the set is empty or has a CPU that the executor does not use, or if the executor is shut down. Nothing was
-    /// changed.
+    /// Returns an error if the set is empty, if it contains a CPU that the executor does not use, or if the executor is
+    /// shut down. After an error, nothing was changed.
     #[doc(alias = "workqueue_unbound_cpumask")]
     #[doc(alias = "workqueue_set_unbound_cpumask")]
     pub fn set_unbound_cpus(&self, cpus: CpuSet) -> Result<(), SetUnboundCpusError> {
@@ -42,13 +42,13 @@ impl Executor {
         self.inner.set_unbound_cpus(cpus).map_err(SetUnboundCpusError::of_refusal)
     }
 
-    /// Returns the CPUs that unbound queues may use. In a forked child, all of the executor's.
+    /// Returns the CPUs that unbound queues may use. In a forked child, these are all of the executor's CPUs.
     #[must_use]
     pub fn unbound_cpus(&self) -> CpuSet {
         self.inner.defaults().map_or_else(|| self.cpus().clone(), |defaults| defaults.cpus)
     }
 
-    /// Sets the scope of queues that name none. Applies to existing queues and to later ones.
+    /// Sets the scope for queues that do not specify one. The new scope applies to existing queues and to later ones.
     ///
     /// As with [`apply_attrs`](crate::WorkQueue::apply_attrs), the call does not wait, all limits hold, and items keep
     /// their order.
@@ -69,8 +69,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`SetDefaultScopeError::Default`] for [`AffinityScope::Default`]; and an error if the executor is shut down.
-    /// Nothing was changed.
+    /// Returns [`SetDefaultScopeError::Default`] if `scope` is [`AffinityScope::Default`], and another error if the
+    /// executor is shut down. After an error, nothing was changed.
     #[doc(alias = "default_affinity_scope")]
     pub fn set_default_scope(&self, scope: AffinityScope) -> Result<(), SetDefaultScopeError> {
         if scope == AffinityScope::Default {

@@ -38,13 +38,13 @@ use super::GLOBAL;
 
 /// The smallest stack with which a worker can run.
 const STACK_LEAST: usize = 16 << 10;
-/// The largest stack that is accepted. A larger one is a mistake, and often exceeds the address space, so that no
+/// The largest stack size that is accepted. A larger size is a mistake. It often exceeds the address space, so no
 /// thread could ever be made.
 const STACK_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else { 64 << 20 };
-/// The shortest patience of the progress check: the manager looks several times within it.
+/// The shortest patience of the progress check. The manager checks a pool several times within that time.
 const PATIENCE_LEAST: Duration = Duration::from_millis(1);
 
-/// Describes an executor; every setting has a default.
+/// Describes and builds an executor. Every setting has a default.
 ///
 /// # Examples
 ///
@@ -54,7 +54,7 @@ const PATIENCE_LEAST: Duration = Duration::from_millis(1);
 /// use std::time::Duration;
 ///
 /// let executor = Executor::builder()
-///     // A synthetic machine of two caches with four CPUs each, served by the real CPUs: for tests.
+///     // For tests: a synthetic machine of two caches with four CPUs each. The real CPUs serve these CPUs.
 ///     .topology(TopologySource::Synthetic("l3:2 core:4 pu:1".into()))
 ///     .default_scope(AffinityScope::Cache)
 ///     .idle_timeout(Duration::from_secs(10))
@@ -106,62 +106,64 @@ impl ExecutorBuilder {
         }
     }
 
-    /// Sets the CPUs to use. Default: those that the process may run on. With a synthetic topology: all CPUs of the
-    /// topology.
+    /// Sets the CPUs to use. By default, the executor uses the CPUs that the process may run on or, if the topology
+    /// describes another machine, all CPUs of the topology.
     ///
-    /// The set may have CPUs that the process may not use when the executor is built. They are used if the system
-    /// permits that, and never given up.
+    /// The set may contain CPUs that the process may not use when the executor is built. The executor uses these CPUs
+    /// if the system permits that, and never gives them up.
     pub fn cpus(mut self, cpus: CpuSet) -> Self {
         self.cpus = Some(cpus);
         self
     }
 
-    /// Sets the source of the topology: caches, cores and nodes. Default: the machine, read by hwloc or from Linux
-    /// itself.
+    /// Sets the source of the topology, which consists of caches, cores and nodes. The default source is this machine,
+    /// as hwloc or Linux itself describes it.
     ///
-    /// With a description or a document of another machine, the real CPUs serve that machine's CPUs in turn.
+    /// If the source describes another machine, the executor assigns real CPUs to that machine's CPUs, one after the
+    /// other. If the real CPUs run out, the executor begins again with the first one.
     pub fn topology(mut self, source: TopologySource) -> Self {
         self.topology = source;
         self
     }
 
-    /// Sets the affinity scope of queues that name none. Default: [`AffinityScope::Cache`].
+    /// Sets the affinity scope for queues that do not specify one. Default: [`AffinityScope::Cache`].
     #[doc(alias = "default_affinity_scope")]
     pub fn default_scope(mut self, scope: AffinityScope) -> Self {
         self.default_scope = scope;
         self
     }
 
-    /// Makes queues that are built as `power_efficient` unbound, so that idle CPUs stay asleep. Default: false.
+    /// Sets whether queues that are built as `power_efficient` are unbound, so that idle CPUs stay asleep. Default:
+    /// false.
     #[doc(alias = "workqueue.power_efficient")]
     pub fn power_efficient(mut self, yes: bool) -> Self {
         self.power_efficient = yes;
         self
     }
 
-    /// Sets a hook that each worker and each rescuer calls before its first item. A panic in it is contained.
+    /// Sets a hook that each worker and each rescuer calls before its first item. A panic of the hook is contained.
     ///
-    /// The worker does not serve its pool before the hook returns, but the pool relies on it. So a hook must
-    /// not wait for work of the same executor, which may wait for this very worker.
+    /// The worker serves its pool only after the hook has returned, but the pool relies on the worker before that. So
+    /// the hook must not wait for work of the same executor, because that work may wait for this very worker.
     ///
     /// The executor owns its hooks. A hook that owns an [`Executor`] or a [`WorkQueue`](crate::WorkQueue) of the same
     /// executor keeps the executor and its threads alive for ever. All hooks are dropped after the executor, on any
-    /// thread but the manager's. A panic of their destructors is contained.
+    /// thread but the manager's. A panic in a hook's destructor is contained.
     pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.on_thread_start = Some(Box::new(hook));
         self
     }
 
-    /// Sets a hook that each worker and each rescuer calls before it ends. A panic in it is contained. The thread
-    /// counts under [`max_threads`](Self::max_threads) until the hook returns, so the hook must not wait for work of
-    /// the same executor. See [`on_thread_start`](Self::on_thread_start) for what a hook must not own.
+    /// Sets a hook that each worker and each rescuer calls before it ends. A panic of the hook is contained. A worker
+    /// counts under [`max_threads`](Self::max_threads) until the hook returns. So the hook must not wait for work of
+    /// the same executor. [`on_thread_start`](Self::on_thread_start) tells which values a hook must not own.
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.on_thread_stop = Some(Box::new(hook));
         self
     }
 
-    /// Sets a handler that is called for every panic of an item, on the worker's thread, before the joiner learns of
-    /// it. See [`on_thread_start`](Self::on_thread_start) for what a hook must not own.
+    /// Sets a handler that the worker's thread calls for every panic of an item, before the joiner learns of the panic.
+    /// [`on_thread_start`](Self::on_thread_start) tells which values a hook must not own.
     ///
     /// # Examples
     ///
@@ -186,18 +188,20 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets a hook that is called with the thread's name before a worker, a rescuer or the manager is made. If it
-    /// returns an error, the thread is not made, as if the system had refused it: work waits, and the thread is tried
-    /// again after a second. For a budget of threads, and to test what happens without them.
+    /// Sets a hook that is called with the thread's name before a worker, a rescuer or the manager is made. If the hook
+    /// returns an error, the thread is not made, as if the system had refused it. Without a worker, work waits, and the
+    /// executor tries again after a second. Such a hook can keep a budget of threads, or test how a program behaves
+    /// without them.
     ///
-    /// For a worker, the error, or the payload of the hook's panic, is dropped on a thread of its own, because a
-    /// destructor must not run on the manager's thread. That thread is made without a call of the hook, is named
-    /// `cmwq/cleaner` with the default prefix, and ends at once. So there is one each second while the hook refuses
-    /// workers.
+    /// If the hook refuses a worker by an error or a panic, a separate thread drops the error or the panic's payload,
+    /// because a destructor must not run on the manager's thread. That thread is made without a call of the hook, is
+    /// named `cmwq/cleaner` with the default prefix, and ends afterwards. So the executor makes one such thread each
+    /// second while the hook refuses workers.
     ///
-    /// For a worker or a rescuer, the manager's thread calls the hook. Meanwhile it makes no other thread, and calls no
-    /// rescuer. So the hook must not wait for work of the same executor, and cannot build a queue with a rescuer there.
-    /// See [`on_thread_start`](Self::on_thread_start) for what a hook must not own.
+    /// For a worker or a rescuer, the manager's thread calls the hook. Until the hook returns, the manager makes no
+    /// other thread and calls no rescuer. So the hook must not wait for work of the same executor, and cannot build a
+    /// queue with a rescuer on that executor. [`on_thread_start`](Self::on_thread_start) tells which values a hook must
+    /// not own.
     ///
     /// # Examples
     ///
@@ -224,15 +228,15 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Queues items on CPUs drawn at random from this seed, instead of the issuer's own CPU. For tests: it breaks every
-    /// assumption about locality.
+    /// Makes the executor queue items on CPUs that it draws at random from this seed, instead of on the issuer's own
+    /// CPU. This setting is for tests, because it breaks every assumption about locality.
     #[doc(alias = "debug_force_rr_cpu")]
     pub fn random_placement(mut self, seed: u64) -> Self {
         self.random_placement = Some(seed);
         self
     }
 
-    /// Sets whether queues measure their items if their builder does not say: see
+    /// Sets whether a queue measures its items if the queue's builder does not specify that. See
     /// [`WorkQueueBuilder::histograms`](crate::WorkQueueBuilder::histograms). Default: false.
     pub fn histograms(mut self, yes: bool) -> Self {
         self.histograms = yes;
@@ -243,8 +247,8 @@ impl ExecutorBuilder {
     ///
     /// # Errors
     ///
-    /// If a setting is out of range, the topology cannot be loaded, or the manager's thread cannot be made. Nothing was
-    /// made then.
+    /// Returns an error if a setting is out of range, the topology cannot be loaded, or the manager's thread cannot be
+    /// made. After an error, nothing was made.
     ///
     /// With the feature `hwloc`, a separate thread reads the machine. If the system refuses that thread, the error is
     /// [`BuildExecutorError::Topology`].
@@ -254,8 +258,8 @@ impl ExecutorBuilder {
         Ok(executor)
     }
 
-    /// Makes the process-wide executor. Returns it with the right to shut it down: see [`GlobalExecutor`]. A program
-    /// that does not shut it down may drop the value.
+    /// Makes the process-wide executor. Returns a [`GlobalExecutor`], which has the right to shut that executor down. A
+    /// program that does not shut it down can drop the value.
     ///
     /// # Examples
     ///
@@ -270,17 +274,18 @@ impl ExecutorBuilder {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build), and if the global executor exists already, because it was used or configured before.
+    /// Returns the errors of [`build`](Self::build). Also returns an error if the global executor exists already,
+    /// because it was used or configured before.
     pub fn build_global(self) -> Result<GlobalExecutor, BuildExecutorError> {
         if GLOBAL.get().is_some() {
             return Err(BuildExecutorError::GlobalExists);
         }
-        // Another thread may have installed an executor first. Then ours is dropped here.
+        // Another thread may have installed its executor first. Then this thread's executor is dropped here.
         GLOBAL.set(self.build()?).map_err(|_ours| BuildExecutorError::GlobalExists)?;
         Ok(GlobalExecutor::new(Executor::global()))
     }
 
-    /// Makes an executor. Returns with it the result of starting its manager.
+    /// Makes an executor and starts its manager. Returns the executor and the result of that start.
     fn assemble(mut self) -> Result<(Executor, io::Result<()>), BuildExecutorError> {
         self.check()?;
         let topology = sys::topology::load(&self.topology).map_err(BuildExecutorError::Topology)?;
@@ -289,8 +294,9 @@ impl ExecutorBuilder {
         Ok(self.assemble_on(topology, cpus, slots))
     }
 
-    /// Makes the default executor. If the machine cannot be read, all its CPUs count as equals, and the error is
-    /// returned, too. Logs nothing: the caller logs once the executor exists, because a logger may use it.
+    /// Makes the default executor. If the machine's topology cannot be read, treats all its CPUs as equals, and also
+    /// returns the error. Logs nothing, because a logger may use the executor. The caller logs once the executor
+    /// exists.
     pub(super) fn assemble_default(self) -> (Executor, io::Result<()>, Option<BuildExecutorError>) {
         match self.assemble() {
             Ok((executor, manager)) => (executor, manager, None),
@@ -366,12 +372,13 @@ impl ExecutorBuilder {
     }
 }
 
-/// Called when the progress check is on and has found a lost wake-up.
+/// Writes a dump to standard error and aborts the process. The manager calls this when the progress check has found a
+/// lost wake-up.
 fn abort_with_dump(upkeep: &Upkeep, pool: &Pool, since: Duration) {
     let snapshot = Snapshot::of_pools(upkeep);
     let text =
         format!("cmwq: {:?} has had work and no worker on it for {since:?}\n{snapshot}\n", pool.spec.kind);
-    // `eprintln` does not do: a test harness captures its output, and loses it when the process aborts.
+    // This does not use `eprintln`, because a test harness captures its output and loses it when the process aborts.
     drop(io::stderr().write_all(text.as_bytes()));
     std::process::abort()
 }

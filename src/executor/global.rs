@@ -8,14 +8,15 @@ use crate::engine::refusal::ShutdownError;
 use crate::executor::Executor;
 use crate::executor::shutdown::ShutdownReport;
 
-/// The process-wide executor, as returned to the code that configured it, with the right to shut it down.
+/// The process-wide executor, together with the right to shut it down. The code that configures the executor gets this
+/// value.
 ///
-/// The whole process uses [`Executor::global`], libraries included, and none of them may shut it down for the others.
-/// So [`Executor::shutdown`] refuses there. Only the one value that [`build_global`] returns can do it. The value
-/// cannot be cloned: keep it where the program ends. Dropping it gives the right up, and changes nothing else. The
-/// executor stays until the process ends.
+/// The whole process uses [`Executor::global`], including its libraries, and no library may shut that executor down for
+/// the others. So [`Executor::shutdown`] refuses to do so. Only the one value that [`build_global`] returns can shut
+/// the executor down. The value cannot be cloned, so keep it in the code that ends the program. Dropping the value only
+/// gives up the right, and the executor stays until the process ends.
 ///
-/// It dereferences to the [`Executor`].
+/// A `GlobalExecutor` dereferences to the [`Executor`].
 ///
 /// # Examples
 ///
@@ -43,7 +44,7 @@ pub struct GlobalExecutor {
 }
 
 impl GlobalExecutor {
-    /// Called once, by the thread that has just made the process's executor.
+    /// Makes the value for the process's executor. Only the thread that has just made that executor calls this, once.
     pub(super) fn new(executor: &'static Executor) -> Self {
         Self { executor }
     }
@@ -54,12 +55,12 @@ impl GlobalExecutor {
         self.executor
     }
 
-    /// Shuts the process-wide executor down, as [`Executor::shutdown`] does with others. From then on, no queue can be
-    /// built without naming an executor: this process has no second global one.
+    /// Shuts the process-wide executor down, as [`Executor::shutdown`] does with other executors. From then on, a queue
+    /// can be built only on an executor that the caller names, because this process gets no second global executor.
     ///
     /// # Errors
     ///
-    /// As [`Executor::shutdown`], but never [`ShutdownError::Global`].
+    /// Returns the errors of [`Executor::shutdown`], except for [`ShutdownError::Global`].
     pub fn shutdown(&self, timeout: Duration) -> Result<ShutdownReport, ShutdownError> {
         self.executor.end(timeout)
     }

@@ -24,11 +24,12 @@ static GLOBAL: PerProcess<Executor> = PerProcess::new();
 
 /// The worker pools of a set of CPUs, and the thread that manages them.
 ///
-/// An executor is cheap to clone; all clones refer to the same executor. It has two pools per CPU, of normal and high
-/// priority, which all per-CPU queues share, and pools of pods, which all queues with equal attributes share. Pools are
-/// made when first used. An executor without work has no worker threads; its manager sleeps.
+/// An executor is cheap to clone; all clones refer to the same executor. An executor has two pools for each CPU, one of
+/// normal and one of high priority, which all per-CPU queues share. It also has pools for pods, which all queues with
+/// equal attributes share. A pool is made when it is first used. Before its first work, an executor has no worker
+/// threads, and its manager sleeps.
 ///
-/// Most programs need no executor of their own: queues use [`Executor::global`] by default.
+/// Most programs need no executor of their own, because queues use [`Executor::global`] by default.
 ///
 /// After the last clone and the last queue are dropped and all accepted items have run, the threads end by themselves.
 /// Dropping never blocks.
@@ -51,7 +52,8 @@ pub struct Executor {
     handles: Arc<Handles>,
 }
 
-/// Shared by all clones. Its destructor thaws the executor, since no handle is left that could.
+/// The part of an executor that all its clones share. Its destructor thaws the executor, because no handle is left to
+/// do so.
 struct Handles {
     inner: Arc<ExecutorInner>,
     system: SystemQueues,
@@ -77,13 +79,14 @@ impl Executor {
 
     /// Returns the process-wide executor, which is made on first use.
     ///
-    /// It uses the CPUs that the process may run on and the machine's topology. If the topology cannot be read, it
-    /// treats all CPUs as equals and logs an error. To configure it, call [`ExecutorBuilder::build_global`] before the
-    /// first use: only its return value can [shut it down](crate::GlobalExecutor). If the manager's thread cannot be
-    /// made, work waits, and the next submission or wait tries again, at most once a second.
+    /// The executor uses the CPUs that the process may run on and the machine's topology. If the topology cannot be
+    /// read, the executor treats all CPUs as equals, and an error is logged. To configure it, call
+    /// [`ExecutorBuilder::build_global`] before the first use. Only the return value of that call can [shut the
+    /// executor down](crate::GlobalExecutor). If the manager's thread cannot be made, work waits, and the next
+    /// submission or wait tries again, at most once a second.
     ///
-    /// A forked process has none of its parent's threads. There, this makes a new executor on first use, which
-    /// `build_global` may configure before. See [Fork](crate#fork).
+    /// A forked process has none of its parent's threads. In such a process, this function makes a new executor on
+    /// first use, unless `build_global` has made one before. See [Fork](crate#fork).
     ///
     /// # Examples
     ///
@@ -121,13 +124,14 @@ impl Executor {
         &self.inner.cpus
     }
 
-    /// Freezes the queues that were built as [`freezable`](crate::WorkQueueBuilder::freezable): none of their items
-    /// starts any more. Active items go on; [`freeze_busy`](Self::freeze_busy) tells whether there are any. Queues
-    /// still accept items, which wait in order until the executor [thaws](Self::thaw). A flush waits for them, too.
-    /// Queues that are built meanwhile begin frozen.
+    /// Freezes the queues that were built as [`freezable`](crate::WorkQueueBuilder::freezable): no more of their items
+    /// start. Active items go on, and [`freeze_busy`](Self::freeze_busy) tells whether there are any. Queues still
+    /// accept items, which wait in order until the executor [thaws](Self::thaw). A flush waits for these items, too. A
+    /// freezable queue that is built while the executor is frozen is frozen from the start.
     ///
-    /// For moments at which nothing must change: a snapshot of the process, a switch of its storage. Does nothing if
-    /// the executor is frozen already. When its last clone is dropped, the executor thaws by itself.
+    /// Freeze the executor at moments at which nothing must change, such as a snapshot of the process or a switch of
+    /// its storage. The call does nothing if the executor is frozen already. When the last clone of the executor is
+    /// dropped, it thaws by itself.
     ///
     /// # Examples
     ///
@@ -150,8 +154,8 @@ impl Executor {
         self.inner.freeze(true);
     }
 
-    /// Returns whether an item of a freezable queue is still active. While the executor is frozen, the answer stays
-    /// false once it is false.
+    /// Returns whether an item of a freezable queue is still active. Once this method has returned false, it returns
+    /// false until the executor is thawed.
     ///
     /// # Examples
     ///
@@ -175,18 +179,18 @@ impl Executor {
         self.inner.freeze_busy()
     }
 
-    /// Thaws freezable queues. Their items go on, in order and within the limits, including limits that were set
-    /// meanwhile. Does nothing if the executor is not frozen.
+    /// Thaws freezable queues. Their items start again, in order and within the limits, including limits that were set
+    /// while the queues were frozen. Does nothing if the executor is not frozen.
     #[doc(alias = "thaw_workqueues")]
     pub fn thaw(&self) {
         self.inner.freeze(false);
     }
 
-    /// Returns a snapshot of the executor: pods, pools, workers and queues (the kernel's `wq_dump`). Its
-    /// [`busy`](Snapshot::busy) report shows what runs now; a [`monitor`](Self::monitor) shows the counters of queues
-    /// over time.
+    /// Returns a snapshot of the executor: pods, pools, workers and queues (the kernel's `wq_dump`). The snapshot's
+    /// [`busy`](Snapshot::busy) report shows which items run now. A [`monitor`](Self::monitor) shows the counters of
+    /// queues over time.
     ///
-    /// No thread is stopped. Costs O(queues × CPUs + threads), some microseconds for each queue.
+    /// The call stops no thread. It costs O(queues × CPUs + threads), which is a few microseconds for each queue.
     ///
     /// # Examples
     ///
@@ -222,11 +226,12 @@ impl Executor {
     }
 
     /// Returns the types of items that used the CPU for longer than the
-    /// [`hog_threshold`](crate::ExecutorBuilder::hog_threshold) without blocking, while other items waited to start:
-    /// the most frequent first. Empty in a forked process, and with [`Detection::Off`](crate::Detection::Off).
+    /// [`hog_threshold`](crate::ExecutorBuilder::hog_threshold) without blocking, while other items waited to start.
+    /// The most frequent type comes first. The list is empty in a forked process, and with
+    /// [`Detection::Off`](crate::Detection::Off).
     ///
     /// Queue such items on a [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) or
-    /// [unbound](crate::WorkQueue::unbound) queue, or divide each into several.
+    /// [unbound](crate::WorkQueue::unbound) queue, or divide each of them into several items.
     ///
     /// # Examples
     ///
@@ -244,8 +249,8 @@ impl Executor {
         self.offenders(Offenders::hogs)
     }
 
-    /// Returns the types of items that blocked without a [guard](crate#guards), while other items waited to start: the
-    /// most frequent first. These items lack a guard. Empty in a forked process.
+    /// Returns the types of items that blocked without a [guard](crate#guards), while other items waited to start. The
+    /// most frequent type comes first. These items lack a guard. The list is empty in a forked process.
     ///
     /// # Examples
     ///
@@ -264,7 +269,7 @@ impl Executor {
     }
 
     fn offenders(&self, list: impl FnOnce(&Offenders) -> Vec<Offender>) -> Vec<Offender> {
-        // In a forked process the lock may be held for ever.
+        // In a forked process, the lock may stay locked for ever.
         if self.inner.origin.is_forked() { Vec::new() } else { list(&self.inner.upkeep.offenders) }
     }
 }

@@ -1,4 +1,4 @@
-//! Running a closure on a certain CPU, or on each CPU, and waiting for it.
+//! Runs a closure on one CPU, or on each CPU, and waits for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
 
 impl Executor {
-    /// Runs `f` on this CPU, and waits for it under a blocking guard. Returns its result.
+    /// Runs `f` on the given CPU, and waits for the end of `f` under a blocking guard. Returns the result of `f`.
     ///
     /// `f` runs as an item of the CPU's normal pool, after the items that wait there. It may block on anything,
-    /// including another such call on the same CPU. Another CPU serves one that the executor does not use, as in
-    /// [`WorkQueue::queue_on`].
+    /// including another such call on the same CPU. If the executor does not use the given CPU, another CPU runs `f`,
+    /// as in [`WorkQueue::queue_on`].
     ///
     /// # Examples
     ///
@@ -32,8 +32,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`RunOnCpuError::Refused`] if the topology has no such CPU, or the executor is shut down: `f` has not begun.
-    /// [`RunOnCpuError::Failed`] if `f` panicked, or was dropped by a shutdown.
+    /// Returns [`RunOnCpuError::Refused`] if the topology has no such CPU, or if the executor is shut down. Then `f`
+    /// has not begun. Returns [`RunOnCpuError::Failed`] if `f` panicked, or if a shutdown dropped it.
     #[doc(alias = "work_on_cpu")]
     pub fn run_on_cpu<F, T>(&self, cpu: usize, f: F) -> Result<T, RunOnCpuError>
     where
@@ -43,12 +43,12 @@ impl Executor {
         self.on_cpu(cpu, Until::FOREVER, f)
     }
 
-    /// As [`run_on_cpu`](Self::run_on_cpu), but waits for `timeout` at most.
+    /// Does the same as [`run_on_cpu`](Self::run_on_cpu), but waits for `timeout` at most.
     ///
     /// # Errors
     ///
-    /// As [`run_on_cpu`](Self::run_on_cpu). [`RunOnCpuError::TimedOut`] if `f` has not ended in time: it runs, or goes
-    /// on, nevertheless.
+    /// Returns the errors of [`run_on_cpu`](Self::run_on_cpu). Returns [`RunOnCpuError::TimedOut`] if `f` has not ended
+    /// in time. Then `f` begins or goes on nevertheless.
     pub fn run_on_cpu_timeout<F, T>(&self, cpu: usize, timeout: Duration, f: F) -> Result<T, RunOnCpuError>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -91,9 +91,9 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// [`RunOnCpuError::Refused`] if the executor is shut down. [`RunOnCpuError::Failed`] if `f` panicked on some CPU:
-    /// with the panic of the first such CPU, in their order. `f` has run to its end on every other CPU that accepted
-    /// it.
+    /// Returns [`RunOnCpuError::Refused`] if the executor is shut down. Returns [`RunOnCpuError::Failed`] if `f`
+    /// panicked on a CPU, with the panic of the lowest-numbered such CPU. By then, the runs on all other CPUs have
+    /// ended, too.
     pub fn schedule_on_each_cpu<F>(&self, f: F) -> Result<(), RunOnCpuError>
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -101,12 +101,13 @@ impl Executor {
         self.on_each_cpu(Until::FOREVER, f)
     }
 
-    /// As [`schedule_on_each_cpu`](Self::schedule_on_each_cpu), but waits for `timeout` at most, for all CPUs together.
+    /// Does the same as [`schedule_on_each_cpu`](Self::schedule_on_each_cpu), but waits for `timeout` at most, for all
+    /// CPUs together.
     ///
     /// # Errors
     ///
-    /// As [`schedule_on_each_cpu`](Self::schedule_on_each_cpu). [`RunOnCpuError::TimedOut`] if not all runs have ended
-    /// in time: `f` runs on the other CPUs nevertheless.
+    /// Returns the errors of [`schedule_on_each_cpu`](Self::schedule_on_each_cpu). Returns [`RunOnCpuError::TimedOut`]
+    /// if not all runs have ended in time. Then the remaining runs begin or go on nevertheless.
     pub fn schedule_on_each_cpu_timeout<F>(&self, timeout: Duration, f: F) -> Result<(), RunOnCpuError>
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -125,7 +126,7 @@ impl Executor {
             queue.spawn_at(Place::Slot(slot), move || f(cpu)).map_err(|refused| refused.error)
         };
         let items: Vec<_> = (0..placement.slots()).map(spawn).collect();
-        // Each run is waited for, also after another one has failed.
+        // The caller waits for every run, even after another run has failed.
         let join = |item: Result<JoinHandle<()>, QueueError>| {
             Ok(item?.join_until(until).map_err(|_detached| RunOnCpuError::TimedOut)??)
         };
@@ -133,8 +134,8 @@ impl Executor {
         results.into_iter().collect()
     }
 
-    /// Makes a queue for one call. It runs one item per CPU at most, so no item waits for a slot. If calls shared a
-    /// queue, calls that wait for other calls could use up its slots.
+    /// Makes a queue for one call. The queue runs at most one item on each CPU, so no item waits for a slot. If calls
+    /// shared a queue, calls that wait for other calls could use up its slots.
     fn unlimited(&self, name: &str) -> WorkQueue {
         WorkQueue::per_cpu(name).make_on(self).expect("a per-CPU queue with a name can be built").0
     }

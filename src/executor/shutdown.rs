@@ -1,4 +1,4 @@
-//! Shutting an executor down, and the report of what remains.
+//! The shutdown of an executor, and the report of what remains after it.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use crate::engine::refusal::ShutdownError;
 use crate::executor::Executor;
 use crate::sys::wait::Until;
 
-/// The report of a shutdown: items and threads that did not end in time. Empty if all ended.
+/// The report of a shutdown. It lists items and threads that did not end in time, and cancelled timers.
 ///
-/// Returned by [`Executor::shutdown`]. Its `Display` is meant for logs.
+/// [`Executor::shutdown`] returns this report. Its `Display` form is meant for logs.
 ///
 /// # Examples
 ///
@@ -27,9 +27,10 @@ use crate::sys::wait::Until;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// The queues that have remaining items or had armed timers, in the order in which they were made.
+    /// The queues with remaining items or cancelled timers, in the order in which the queues were made.
     pub queues: Vec<QueueReport>,
-    /// Threads that had not ended when the time was up. A thread whose thread-local destructors run has not ended.
+    /// The number of threads that had not ended when the time ran out. A thread whose thread-local destructors still
+    /// run has not ended.
     pub threads: usize,
 }
 
@@ -53,15 +54,15 @@ pub struct ShutdownReport {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct QueueReport {
-    /// The queue's name; two queues may have the same name.
+    /// The queue's name. Two queues can have the same name.
     pub name: String,
-    /// Items that had not begun when the time was up, and were dropped. A join returns
-    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), and reusable items are pending no more.
+    /// The number of items that had not begun when the time ran out, and were dropped. A join of such an item returns
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), and a reusable item is no longer pending.
     pub dropped: usize,
-    /// Items that had begun, and go on. An item that a thread was just queueing when the time was up counts here, too,
-    /// and is dropped.
+    /// The number of items that had begun and go on. An item that a thread was just queueing when the time ran out also
+    /// counts here, although it is dropped.
     pub running: usize,
-    /// Armed timers, which were cancelled.
+    /// The number of armed timers, which were cancelled.
     pub timers: usize,
 }
 
@@ -76,7 +77,7 @@ impl ShutdownReport {
         Self { queues: queues.collect(), threads: remains.threads }
     }
 
-    /// Returns whether all accepted items have run and every thread has ended. Armed timers do not count, since they
+    /// Returns whether all accepted items have run and every thread has ended. Armed timers do not count, because they
     /// were not due.
     #[must_use]
     pub fn is_complete(&self) -> bool {
@@ -99,28 +100,29 @@ impl fmt::Display for ShutdownReport {
 }
 
 impl Executor {
-    /// Ends the executor: refuses new work, runs the accepted items, and ends the threads. Waits for that under a
-    /// blocking guard, for `timeout` at most. Returns a report of what did not end.
+    /// Ends the executor: refuses new work, runs the accepted items, and ends the threads. Waits under a blocking guard
+    /// until all threads have ended, for `timeout` at most. Returns a report of the items and threads that did not end.
     ///
-    /// From the call on, only items of this executor may submit, to any of its queues, until all items have run. Other
+    /// From the call on, and until all items have run, only items of this executor may submit to its queues. Other
     /// submissions are refused with [`QueueError::ShutDown`](crate::QueueError::ShutDown), and no queue can be built
     /// any more. Frozen queues thaw. Armed timers are cancelled.
     ///
-    /// If the time runs out, items that have not begun are dropped, on the calling thread. Their owners learn of it:
-    /// joins and scopes return. Items that have begun go on, and their threads end after them. The closures'
-    /// destructors should not wait for work of this executor.
+    /// If the time runs out, the calling thread drops the items that have not begun. Then joins of these items and
+    /// scopes with such items return. Items that have begun go on, and their threads end after them. The destructors of
+    /// dropped closures should not wait for work of this executor.
     ///
-    /// A thread has ended when its thread-local destructors have run, and it runs no code any more. That also holds for
-    /// threads that ended earlier.
+    /// A thread has ended when its thread-local destructors have run and it runs no more code. The shutdown also waits
+    /// for threads that left the executor earlier and still run such destructors.
     ///
-    /// After the call, each accepted item has run, was cancelled, or is in the report. A second shutdown returns at
-    /// once, with an empty report, even while the first is in progress.
+    /// After the call, each accepted item has run, was cancelled, or is in the report. A second shutdown immediately
+    /// returns an empty report, even while the first shutdown is in progress.
     ///
-    /// To give up an executor without waiting, drop its handles; nothing is lost by that, while the process lives.
+    /// To give up an executor without waiting, drop its handles. No accepted item is lost by that while the process
+    /// lives.
     ///
-    /// The [global](Self::global) executor belongs to the whole process, so this refuses to end it. Use the
-    /// [`GlobalExecutor`](crate::GlobalExecutor) that [`build_global`](crate::ExecutorBuilder::build_global) has
-    /// returned.
+    /// The [global](Self::global) executor belongs to the whole process, so this method refuses to end it. To end it,
+    /// use the [`GlobalExecutor`](crate::GlobalExecutor) that [`build_global`](crate::ExecutorBuilder::build_global)
+    /// has returned.
     ///
     /// # Examples
     ///
@@ -144,7 +146,7 @@ impl Executor {
     ///
     /// * [`ShutdownError::Global`] if this is the global executor.
     /// * [`ShutdownError::WouldDeadlock`] if the caller is a thread of this executor (in an item, a hook or a
-    ///   destructor), or an item of another executor that is pending on a queue of this one.
+    ///   destructor), or an item that runs on another executor and is also pending on a queue of this one.
     /// * [`ShutdownError::Forked`] in a forked process.
     ///
     /// After an error, nothing was changed.
@@ -152,7 +154,8 @@ impl Executor {
         if self.is_global() { Err(ShutdownError::Global) } else { self.end(timeout) }
     }
 
-    /// As [`shutdown`](Self::shutdown), also for the global executor: the caller has the right to end it.
+    /// Does the same as [`shutdown`](Self::shutdown), but also ends the global executor. The caller has the right to
+    /// end it.
     pub(super) fn end(&self, timeout: Duration) -> Result<ShutdownReport, ShutdownError> {
         blocking(|| self.inner.shutdown(Until::after(timeout))).map(ShutdownReport::new)
     }

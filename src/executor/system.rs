@@ -6,8 +6,8 @@ use crate::executor::Executor;
 use crate::queue::WorkQueue;
 use crate::queue::builder::WorkQueueBuilder;
 
-/// The system queues that have been made. They are outside of the executor's shared state: a queue keeps that state
-/// alive, so as a part of it they would keep themselves alive.
+/// The system queues that have been made. They are outside of the executor's shared state, because a queue keeps that
+/// state alive. As a part of that state, the queues would keep themselves alive.
 #[derive(Default)]
 pub(super) struct SystemQueues {
     events: OnceLock<WorkQueue>,
@@ -21,12 +21,13 @@ pub(super) struct SystemQueues {
     bh_highpri: OnceLock<WorkQueue>,
 }
 
-/// The system queues, shared by all code that has the executor and needs no queue of its own. Each is made when it is
-/// first used, and lives as long as the executor has a handle. Accepted items run even after that.
+/// The system queues, which all code that has the executor and needs no queue of its own can share. A system queue is
+/// made when it is first used, and lives as long as a handle to the executor exists. Accepted items run even after
+/// that.
 ///
-/// A separate queue costs as little, has its own slots, and can be flushed without waiting for items of other parts of
-/// the program. What is asked of a system queue concerns all of these parts: to drain or destroy one, or to freeze the
-/// freezable ones, is for the part that owns the program's life.
+/// A separate queue costs as little, has its own slots, and can be flushed without a wait for items of other parts of
+/// the program. An operation that drains or destroys a system queue, or freezes the freezable ones, affects all of
+/// these parts. So only the part that controls the whole program should call it.
 impl Executor {
     /// Returns the per-CPU queue for short items.
     ///
@@ -47,21 +48,23 @@ impl Executor {
         self.made(&self.handles.system.events, || WorkQueue::per_cpu("events"))
     }
 
-    /// As [`events`](Self::events), with high priority.
+    /// Returns a queue like [`events`](Self::events), but with high priority.
     #[doc(alias = "system_highpri_wq")]
     #[must_use]
     pub fn events_highpri(&self) -> &WorkQueue {
         self.made(&self.handles.system.highpri, || WorkQueue::per_cpu("events_highpri").high_priority())
     }
 
-    /// As [`events`](Self::events), for items that take long: a flush of `events` does not wait for them.
+    /// Returns a queue like [`events`](Self::events), but for long items. A flush of `events` does not wait for these
+    /// items.
     #[doc(alias = "system_long_wq")]
     #[must_use]
     pub fn events_long(&self) -> &WorkQueue {
         self.made(&self.handles.system.long, || WorkQueue::per_cpu("events_long"))
     }
 
-    /// Returns the unbound queue: items start as soon as possible, up to 512 per CPU that they were queued on.
+    /// Returns the unbound queue, whose items start as soon as possible. For each CPU, up to 512 of the items that were
+    /// queued on that CPU can be active.
     #[doc(alias = "system_dfl_wq")]
     #[doc(alias = "system_unbound_wq")]
     #[must_use]
@@ -69,14 +72,14 @@ impl Executor {
         self.made(&self.handles.system.unbound, || WorkQueue::unbound("events_unbound").max_active(512))
     }
 
-    /// As [`events`](Self::events), freezable.
+    /// Returns a queue like [`events`](Self::events), but freezable.
     #[doc(alias = "system_freezable_wq")]
     #[must_use]
     pub fn events_freezable(&self) -> &WorkQueue {
         self.made(&self.handles.system.freezable, || WorkQueue::per_cpu("events_freezable").freezable())
     }
 
-    /// As [`events`](Self::events), but unbound if the executor was built as
+    /// Returns a queue like [`events`](Self::events), but unbound if the executor was built as
     /// [`power_efficient`](crate::ExecutorBuilder::power_efficient).
     #[doc(alias = "system_power_efficient_wq")]
     #[must_use]
@@ -85,7 +88,7 @@ impl Executor {
         self.made(&self.handles.system.power_efficient, builder)
     }
 
-    /// As [`events_power_efficient`](Self::events_power_efficient), freezable.
+    /// Returns a queue like [`events_power_efficient`](Self::events_power_efficient), but freezable.
     #[doc(alias = "system_freezable_power_efficient_wq")]
     #[must_use]
     pub fn events_freezable_power_efficient(&self) -> &WorkQueue {
@@ -94,14 +97,14 @@ impl Executor {
         self.made(&self.handles.system.freezable_power_efficient, builder)
     }
 
-    /// Returns the queue for short items that must not block: see [`WorkQueue::bh`].
+    /// Returns the bh queue, for short items that must not block. See [`WorkQueue::bh`].
     #[doc(alias = "system_bh_wq")]
     #[must_use]
     pub fn events_bh(&self) -> &WorkQueue {
         self.made(&self.handles.system.bh, || WorkQueue::bh("events_bh"))
     }
 
-    /// As [`events_bh`](Self::events_bh), with high priority.
+    /// Returns a queue like [`events_bh`](Self::events_bh), but with high priority.
     #[doc(alias = "system_bh_highpri_wq")]
     #[must_use]
     pub fn events_bh_highpri(&self) -> &WorkQueue {
@@ -116,8 +119,8 @@ impl Executor {
         let make = || builder().make_on(self).expect("the system queues can be built").0;
         match queue.get() {
             Some(queue) => queue,
-            // At the fork, a thread of the parent may have been making it. That thread does not exist here, so the
-            // child must not wait for it: it makes a queue of its own.
+            // At the fork, a thread of the parent may have been making the queue. That thread does not exist in the
+            // child, so the child does not wait for the parent's queue, but makes its own.
             None if self.inner.origin.is_forked() => Box::leak(Box::new(make())),
             None => queue.get_or_init(make),
         }

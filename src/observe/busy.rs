@@ -10,8 +10,8 @@ use super::text::{For, Item, Thread};
 /// What an executor is doing: its busy queues with the items that run, its busy pools, and the types of items that
 /// delayed others.
 ///
-/// Made by [`Snapshot::busy`], and borrows from that snapshot. Its `Display` has the format of the kernel's
-/// `show_all_workqueues`, which SysRq-t prints. It gives only the number of waiting items, since a worklist cannot be
+/// [`Snapshot::busy`] makes this report, which borrows from the snapshot. Its `Display` has the format of the kernel's
+/// `show_all_workqueues`, which SysRq-t prints. The report only counts the waiting items, because a worklist cannot be
 /// listed while it is in use.
 ///
 /// # Examples
@@ -39,15 +39,16 @@ use super::text::{For, Item, Thread};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BusyReport<'a> {
-    /// Queues whose items run or wait, in the order in which they were made.
+    /// The queues whose items run or wait, in the order in which the queues were made.
     pub queues: Vec<BusyQueue<'a>>,
-    /// Items that run, of queues that have ended or were made after the queues were listed.
+    /// The running items of queues that have ended, or that were made after the snapshot listed the queues.
     pub others: Vec<InFlight<'a>>,
-    /// Pools that have work, or workers that are not idle.
+    /// The pools that have waiting items, or a worker that is not idle.
     pub pools: Vec<&'a PoolSnapshot>,
-    /// As [`Executor::hogs`](crate::Executor::hogs) returns them.
+    /// The types of items that kept the CPU for too long, as [`Executor::hogs`](crate::Executor::hogs) returns them.
     pub hogs: &'a [Offender],
-    /// As [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) returns them.
+    /// The types of items that blocked without a guard, as
+    /// [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) returns them.
     pub undeclared_blockers: &'a [Offender],
     forked: bool,
 }
@@ -58,11 +59,11 @@ pub struct BusyReport<'a> {
 pub struct BusyQueue<'a> {
     /// The queue.
     pub queue: &'a QueueSnapshot,
-    /// Its items that run.
+    /// The queue's running items.
     pub in_flight: Vec<InFlight<'a>>,
-    /// Items that have a slot and wait for a worker.
+    /// The number of items that have a slot and wait for a worker.
     pub pending: usize,
-    /// Items that wait for a slot.
+    /// The number of items that wait for a slot.
     pub inactive: usize,
 }
 
@@ -72,15 +73,15 @@ pub struct BusyQueue<'a> {
 pub struct InFlight<'a> {
     /// The item.
     pub item: &'a RunningItem,
-    /// Its worker, or a rescuer.
+    /// The worker or rescuer that executes the item.
     pub worker: &'a WorkerSnapshot,
-    /// The pool of that worker.
+    /// The pool to which the worker belongs, or which the rescuer serves.
     pub pool: &'a PoolSnapshot,
 }
 
 impl Snapshot {
-    /// Returns what the executor is doing: its busy queues and pools, and the items that run, with their age and
-    /// description.
+    /// Returns a report of what the executor is doing: its busy queues and pools, and its running items with their age
+    /// and description.
     #[must_use]
     pub fn busy(&self) -> BusyReport<'_> {
         let crew = self.pools.iter().flat_map(|pool| pool.crew.iter().map(move |worker| (pool, worker)));
@@ -120,7 +121,7 @@ impl BusyReport<'_> {
 
 impl<'a> BusyQueue<'a> {
     fn new(queue: &'a QueueSnapshot, in_flight: Vec<InFlight<'a>>) -> Self {
-        // The workers were read at another moment than the queue, so more items may run than were active.
+        // The snapshot read the workers and the queue at different times, so more items can run here than were active.
         let pending = queue.active.saturating_sub(in_flight.len());
         Self { queue, in_flight, pending, inactive: queue.inactive }
     }

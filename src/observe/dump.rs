@@ -1,7 +1,7 @@
 //! A snapshot in the format of the kernel's `wq_dump`.
 //!
-//! CPU sets are written as lists (`0-3,8`), where the kernel's tool has hexadecimal masks. Lists are readable with many
-//! CPUs, and [`CpuSet`] and `taskset -c` read them.
+//! CPU sets are written as lists (`0-3,8`), whereas the kernel's tool writes hexadecimal masks. Lists stay readable
+//! with many CPUs, and [`CpuSet`] and `taskset -c` can parse them.
 
 use std::fmt;
 
@@ -12,7 +12,8 @@ use super::snapshot::{
 };
 use super::text::{For, Item, NAME, Name, Thread, heading, list};
 
-/// How many CPUs stand beside each other in the table of queues. The CPUs of a larger machine are folded.
+/// The maximum number of CPUs beside each other in the table of queues. On a larger machine, the table consists of
+/// several bands of CPUs, one below the other.
 const CPUS_PER_BAND: usize = 32;
 
 impl fmt::Display for Snapshot {
@@ -65,7 +66,7 @@ impl fmt::Display for ScopeSnapshot {
 
 // Pools. ----------------------------------------------------------------------------------------------------------
 
-/// The widths of the columns.
+/// The widths of the columns in the list of pools.
 struct Widths {
     id: usize,
     users: usize,
@@ -249,7 +250,8 @@ fn limits(f: &mut fmt::Formatter<'_>, queues: &[QueueSnapshot]) -> fmt::Result {
     Ok(())
 }
 
-/// The counts on one CPU, unless they are zero: `[3]=256/256+7`, of which seven wait.
+/// Returns the counts on one CPU, such as `[3]=256/256+7`, where 7 items wait for a slot. Returns `None` if both counts
+/// are zero, or if the queue is limited as a whole.
 fn on_cpu(shard: &ShardSnapshot, max: &str) -> Option<String> {
     let (active, inactive) = (shard.active?, shard.inactive?);
     let waiting = if inactive > 0 { format!("+{inactive}") } else { String::new() };

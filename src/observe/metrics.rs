@@ -1,8 +1,8 @@
 //! Passes the counters and gauges of an executor's queues and pools to the crate `metrics`.
 //!
-//! Nothing is counted here: the values are read at each call from where they are counted anyway. Queues may share a
-//! name, and come and go, while a series has a name and must not shrink. So the increments since the last call are
-//! added up by name.
+//! This module counts nothing itself. At each call, it reads the values that the executor counts anyway. Several queues
+//! can share a name, and each of them can end, but the series of a name must not shrink. So for each name, the module
+//! adds up the increments since the last call.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -16,10 +16,11 @@ use crate::policy::histogram::{Histogram, Latency};
 
 use super::snapshot::{PoolSnapshot, QueueSnapshot, Snapshot};
 
-/// About how many values of one histogram are recorded per call, at most. A recorder keeps each of them for a while.
+/// The approximate maximum number of values that one call records for one histogram. A recorder keeps each value for a
+/// while.
 const MOST_VALUES: u64 = 10_000;
 
-/// A metric that is read from a `T`, as a `V`.
+/// A metric, and the function that reads its value `V` from a `T`.
 struct Metric<T, V> {
     name: &'static str,
     unit: Unit,
@@ -29,23 +30,27 @@ struct Metric<T, V> {
 
 const COUNTERS: [Metric<Counters, u64>; 13] = [
     count("cmwq_items_started_total", "Runs that have begun", |counters| counters.started),
-    count("cmwq_items_completed_total", "Runs that have ended, also by a panic", |counters| {
+    count("cmwq_items_completed_total", "Runs that have ended, including those that panicked", |counters| {
         counters.completed
     }),
     count("cmwq_items_panicked_total", "Runs that have panicked", |counters| counters.panicked),
     count("cmwq_items_cancelled_total", "Submissions that were cancelled before they began", |counters| {
         counters.cancelled
     }),
-    count("cmwq_items_away_total", "Runs that have begun outside of their pod", |counters| counters.away),
+    count(
+        "cmwq_items_away_total",
+        "Runs that their own pod's workers have begun outside of it",
+        |counters| counters.away,
+    ),
     count("cmwq_items_stolen_total", "Runs that another pod's workers have begun", |counters| {
         counters.stolen
     }),
-    count("cmwq_items_rescued_total", "Runs on the queue's rescuer", |counters| counters.rescued),
+    count("cmwq_items_rescued_total", "Items that the queue's rescuer took", |counters| counters.rescued),
     Metric {
         unit: Unit::Microseconds,
         ..count(
             "cmwq_items_cpu_microseconds_total",
-            "CPU time of all runs, and of what workers do between them",
+            "CPU time of all runs, and of the workers' own work between them",
             |counters| counters.cpu_time.as_micros() as u64,
         )
     },
@@ -70,7 +75,7 @@ const QUEUE_GAUGES: [Metric<QueueSnapshot, f64>; 4] = [
     level("cmwq_queue_inactive_items", "Items that wait for a slot", |queue| queue.inactive as f64),
     level(
         "cmwq_queue_max_active",
-        "The limit of active items, per CPU or as a whole; 0 if there is none",
+        "The limit of active items, per CPU or as a whole; 0 if there is no limit",
         |queue| queue.max_active.unwrap_or(0) as f64,
     ),
 ];
@@ -84,7 +89,7 @@ const POOL_GAUGES: [Metric<PoolSnapshot, f64>; 5] = [
         unit: Unit::Seconds,
         ..level(
             "cmwq_pool_stalled_seconds",
-            "For how long it has had work and started none; 0 if it has",
+            "For how long a stalled pool has had work and started none; otherwise 0",
             |pool| pool.stalled_for.unwrap_or_default().as_secs_f64(),
         )
     },
@@ -105,16 +110,16 @@ const fn level<T>(name: &'static str, what: &'static str, read: fn(&T) -> f64) -
     Metric { name, unit: Unit::Count, what, read }
 }
 
-/// See the module.
+/// Passes the metrics of one executor to the recorder. See the module.
 pub(crate) struct Publisher {
     executor: Weak<ExecutorInner>,
     labels: Labels,
     described: bool,
     /// The counts of each queue at the last call, by the number of the queue.
     seen: HashMap<u64, Seen>,
-    /// By the names of queues.
+    /// The totals of the counters so far, by the name of the queue.
     totals: HashMap<String, [u64; COUNTERS.len()]>,
-    /// The queues whose gauges were recorded at the last call.
+    /// The names of the queues whose gauges were recorded at the last call.
     queues: BTreeSet<String>,
     pools: BTreeSet<String>,
 }
@@ -127,14 +132,14 @@ struct Seen {
     run: Buckets,
 }
 
-/// How many durations there were, by the lower bounds of their buckets.
+/// The number of durations in each bucket, by the lower bound of the bucket.
 type Buckets = BTreeMap<Duration, u64>;
 
-/// The gauges of queues, by name.
+/// The gauges of queues, added up by queue name.
 type Levels<'q> = BTreeMap<&'q str, [f64; QUEUE_GAUGES.len()]>;
 
-/// The name of a histogram, the name of a queue, and the durations in seconds, each with its number since the last
-/// call.
+/// The name of a histogram, the name of a queue, and the new durations since the last call. Each duration is in
+/// seconds, with the number of times that it occurred.
 type Durations<'q> = (&'static str, &'q str, Vec<(f64, u64)>);
 
 impl Publisher {
@@ -150,7 +155,8 @@ impl Publisher {
         }
     }
 
-    /// Passes the present values to the recorder. An executor that is gone has none.
+    /// Passes the present values to the recorder. If the executor has ended, sets the gauges of threads, queues and
+    /// pools to 0.
     pub(crate) fn publish(&mut self) {
         if !self.described {
             describe();
@@ -201,8 +207,8 @@ impl Publisher {
         self.queues = names;
     }
 
-    /// Computes the gauges of queues by name, and their new durations. Updates the counts of the last call before the
-    /// recorder is called, since that may panic.
+    /// Returns the gauges of queues by name, and the new durations of the queues. Stores the present counts of the
+    /// queues before the recorder is called, because the recorder may panic.
     fn account<'q>(&mut self, queues: &'q [QueueSnapshot]) -> (Levels<'q>, Vec<Durations<'q>>) {
         let mut before = std::mem::take(&mut self.seen);
         let (mut levels, mut latencies) = (Levels::new(), Vec::new());
@@ -223,7 +229,8 @@ impl Publisher {
                     latencies.push((RUN, queue.name.as_str(), new_durations(run, &before.run)));
                     Seen { counts, wait: buckets_of(queue_to_start), run: buckets_of(run) }
                 }
-                // The histograms were switched off. Their durations come back when they are switched on again.
+                // The queue's histograms are off. If they are switched on again, their old durations come back, so the
+                // known durations are kept.
                 None => Seen { counts, ..before },
             };
             self.seen.insert(queue.number, seen);
@@ -247,8 +254,8 @@ impl Publisher {
     }
 }
 
-/// Notes that the gauges of `names` are about to be recorded. Returns the names that are gone. They stay known until
-/// all gauges were recorded, since the recorder may panic before.
+/// Notes that the gauges of `names` are about to be recorded. Returns the known names that are not among `names`. These
+/// names stay known until all gauges are recorded, because the recorder may panic before then.
 fn begin(known: &mut BTreeSet<String>, names: &BTreeSet<String>) -> Vec<String> {
     let gone = known.difference(names).cloned().collect();
     known.extend(names.iter().cloned());
@@ -267,18 +274,18 @@ fn describe() {
         ::metrics::describe_gauge!(name, unit, what);
     }
     ::metrics::describe_gauge!(THREADS, Unit::Count, "Worker threads that exist or are being made");
-    ::metrics::describe_gauge!(MAX_THREADS, Unit::Count, "How many worker threads there may be");
+    ::metrics::describe_gauge!(MAX_THREADS, Unit::Count, "The maximum number of worker threads");
     ::metrics::describe_gauge!(
         THREAD_LIMIT_REACHED,
         Unit::Count,
-        "1 if work has had to wait because the maximum of threads was reached"
+        "1 if work has had to wait because the maximum number of threads was reached"
     );
     ::metrics::describe_counter!(STALLS, Unit::Count, "Stalled pools that the watchdog has reported");
     ::metrics::describe_histogram!(WAIT, Unit::Seconds, "From queueing to the beginning of a run, sampled");
     ::metrics::describe_histogram!(RUN, Unit::Seconds, "From the beginning of a run to its end, sampled");
 }
 
-/// The labels of everything that one executor has.
+/// The labels of one executor's metrics.
 struct Labels {
     executor: String,
 }
@@ -301,7 +308,8 @@ fn buckets_of(histogram: &Histogram) -> Buckets {
     histogram.buckets().map(|(range, count)| (range.start, count)).collect()
 }
 
-/// The durations since the last call.
+/// Returns the durations since the last call, in seconds, each with its count. The middle of a bucket stands for all
+/// durations in the bucket.
 fn new_durations(now: &Histogram, before: &Buckets) -> Vec<(f64, u64)> {
     let known = |start| before.get(&start).copied().unwrap_or(0);
     let durations = now.buckets().map(|(range, count)| {
@@ -318,8 +326,8 @@ fn record(name: &'static str, labels: Vec<Label>, durations: Vec<(f64, u64)>) {
     }
 }
 
-/// Thins the values if there are more than `most` in all, in the same proportions. Each value that occurs at all stays
-/// at least once.
+/// If there are more than `most` values in total, thins them out and keeps their proportions. Each value that occurs is
+/// kept at least once.
 fn thinned(counts: Vec<(f64, u64)>, most: u64) -> impl Iterator<Item = (f64, usize)> {
     let all: u64 = counts.iter().map(|(_, count)| count).sum();
     counts.into_iter().map(move |(value, count)| {

@@ -2,32 +2,32 @@
 //!
 //! | | made by | its text |
 //! |---|---|---|
-//! | [`Snapshot`] | [`Executor::dump`](crate::Executor::dump) | the kernel's `wq_dump`: scopes and pods, pools, which queue leads where, rescuers, limits |
+//! | [`Snapshot`] | [`Executor::dump`](crate::Executor::dump) | the kernel's `wq_dump`: scopes and pods, pools, which queue leads to which pools, rescuers, limits |
 //! | [`BusyReport`] | [`Snapshot::busy`] | the kernel's `show_all_workqueues`: items that run, with their age and description |
 //! | [`MonitorReport`] | [`Monitor::sample`], of [`Executor::monitor`](crate::Executor::monitor) | the kernel's `wq_monitor`: a row of counters for each queue |
 //!
-//! All of them are plain values. No thread is stopped while they are made: pools and queues are read one after the
-//! other, each under its own lock for a moment.
+//! All of them are plain values. Making them stops no thread. Pools and queues are read one after the other, and the
+//! lock of each is held only briefly.
 //!
-//! CPU sets are written as lists, `0-3,8`, where the kernel's tools have hexadecimal masks. Tables cut names to their
-//! last 24 characters; all other texts have the whole names.
+//! CPU sets are written as lists (`0-3,8`), whereas the kernel's tools write hexadecimal masks. Tables cut names to
+//! their last 24 characters; all other texts contain the whole names.
 //!
 //! # JSON
 //!
-//! With the feature `serde`, [`Snapshot`] and [`MonitorReport`] serialise and deserialise, in any format of serde's. In
-//! JSON:
+//! With the feature `serde`, [`Snapshot`] and [`MonitorReport`] serialise and deserialise in any format that serde
+//! supports. In JSON:
 //!
 //! * Each struct is an object whose keys are the names of its fields.
-//! * A duration is an integer in nanoseconds, and its key ends in `_ns`: `cpu_time_ns`, `age_ns`, `stalled_for_ns`. So
-//!   is the time of a sample, since the beginning of 1970: `time_ns`.
+//! * A duration is an integer in nanoseconds, and its key ends in `_ns`: `cpu_time_ns`, `age_ns`, `stalled_for_ns`. The
+//!   time of a sample, `time_ns`, is the duration since the beginning of 1970.
 //! * A [`CpuSet`](crate::CpuSet) is a string: `"0-3,8"`.
-//! * An enum is a string, as its `Display` writes it: kinds of queues are `managed`, `percpu`, `unbound`, `ordered` and
+//! * An enum is a string, as its `Display` writes it. Kinds of queues are `managed`, `percpu`, `unbound`, `ordered` and
 //!   `bh`, scopes `cpu` to `system`, states of workers `idle` to `exiting`, detection `off`, `sampling` or `switches`.
 //! * A [`Histogram`] is `{"total_ns": …, "max_ns": …, "buckets": [[from, to, count], …]}`. A bucket counts the
 //!   durations of at least `from` and less than `to` nanoseconds. Empty buckets are left out; the shortest durations
 //!   come first.
 //! * Counts are integers. The CPU quota is the only number with a fraction.
-//! * A value that does not exist is `null`, and its key is present.
+//! * A value that does not exist is `null`; its key is still present.
 //!
 //! ```json
 //! {
@@ -43,8 +43,8 @@
 //! }
 //! ```
 //!
-//! `format` is raised when a key, or its meaning, changes, but not when keys are added. So readers should ignore keys
-//! that they do not know, as these types do.
+//! The number `format` increases when a key or its meaning changes, but not when keys are added. So a reader should
+//! ignore unknown keys, as these types do when they deserialise.
 
 mod busy;
 mod dump;

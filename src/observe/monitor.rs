@@ -11,10 +11,10 @@ use super::snapshot::{QueueKind, Snapshot};
 use super::take;
 use super::text::{NAME, Name};
 
-/// Takes samples of the counters of an executor's queues: less than a [`Snapshot`], and cheaper.
+/// Takes samples of the counters of an executor's queues. A sample contains less than a [`Snapshot`], and is cheaper.
 ///
-/// Made by [`Executor::monitor`](crate::Executor::monitor). It does not keep the executor alive; after the executor's
-/// end, samples are empty.
+/// [`Executor::monitor`](crate::Executor::monitor) makes a monitor. The monitor does not keep the executor alive; after
+/// the executor's end, its samples are empty.
 ///
 /// # Examples
 ///
@@ -43,31 +43,31 @@ pub struct Monitor {
     shows: Box<Shows>,
 }
 
-/// Returns whether a queue of this name is shown.
+/// A function that returns whether the monitor shows a queue with this name.
 type Shows = dyn Fn(&str) -> bool + Send + Sync;
 
 /// The counters of queues at one moment.
 ///
-/// Its `Display` is a header and a row for each queue, as the kernel's `wq_monitor` prints them. A `-` stands where a
-/// number does not apply to a queue.
+/// Its `Display` writes a header and a row for each queue, as the kernel's `wq_monitor` prints them. A `-` means that a
+/// number does not apply to the queue.
 ///
 /// | column | |
 /// |---|---|
 /// | total | runs that have begun |
 /// | infl | runs that have not ended |
 /// | CPUtime | seconds of CPU time |
-/// | CPUhog | runs that kept the CPU for too long; of per-CPU queues |
-/// | CMW/RPR | workers that were woken because another one blocked; of plain unbound and ordered queues, workers that were moved back to their pod |
-/// | mayday, rescued | calls for the rescuer, and items that it ran; of queues that have one |
+/// | CPUhog | runs that kept the CPU for too long; only for per-CPU and bh queues |
+/// | CMW/RPR | for plain unbound and ordered queues, workers that were moved back to their pod; for other queues, workers that were woken because an item blocked |
+/// | mayday, rescued | calls for the rescuer, and items that the rescuer took; only for queues that have a rescuer |
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct MonitorReport {
-    /// As [`Snapshot::format`].
+    /// The version of the format, as in [`Snapshot::format`].
     pub format: u32,
     /// The process id.
     pub pid: u32,
-    /// When the sample was taken, since the beginning of 1970.
+    /// The time at which the sample was taken, since the beginning of 1970.
     #[cfg_attr(feature = "serde", serde(rename = "time_ns", with = "crate::policy::nanos"))]
     pub time: Duration,
     /// The rows of the queues, in the order in which the queues were made.
@@ -79,7 +79,7 @@ pub struct MonitorReport {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct MonitorRow {
-    /// As [`QueueSnapshot::number`](super::QueueSnapshot::number).
+    /// The queue's number, as in [`QueueSnapshot::number`](super::QueueSnapshot::number).
     pub number: u64,
     /// The queue's name.
     pub name: String,
@@ -102,12 +102,13 @@ impl Monitor {
         self.filter(move |name| names.iter().any(|shown| shown == name))
     }
 
-    /// Shows only queues for whose names `shows` returns true. It is called with no lock held.
+    /// Shows only queues for whose names `shows` returns true. The monitor calls `shows` with no lock held.
     pub fn filter(self, shows: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self { shows: Box::new(shows), ..self }
     }
 
-    /// Takes a sample of the counters. Costs O(queues × CPUs); no thread is stopped. Empty in a forked process.
+    /// Takes a sample of the counters. This costs O(queues × CPUs), and stops no thread. In a forked process, the
+    /// sample is empty.
     #[must_use]
     pub fn sample(&self) -> MonitorReport {
         let Some(executor) = self.executor.upgrade() else { return MonitorReport::new(Vec::new()) };

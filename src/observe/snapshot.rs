@@ -10,11 +10,12 @@ use crate::policy::detection::Detection;
 use crate::policy::histogram::Latency;
 use crate::policy::pods::AffinityScope;
 
-/// An executor at one moment: its pods, pools, workers and queues, and what the system denied it.
+/// The state of an executor: its pods, pools, workers and queues, and the permissions that the system denied it.
 ///
-/// Made by [`Executor::dump`](crate::Executor::dump). Pools and queues are read one after the other, each under its own
-/// lock for a moment, and no thread is stopped. So each pool and queue is consistent in itself, but they are not all of
-/// the same moment. Its `Display` has the format of the kernel's `wq_dump`; [`busy`](Self::busy) reports what runs now.
+/// [`Executor::dump`](crate::Executor::dump) takes a snapshot. It reads pools and queues one after the other, holds the
+/// lock of each only briefly, and stops no thread. So each pool and each queue is consistent in itself, but they were
+/// read at different times. The snapshot's `Display` has the format of the kernel's `wq_dump`; [`busy`](Self::busy)
+/// reports the items that run.
 ///
 /// # Examples
 ///
@@ -35,94 +36,98 @@ use crate::policy::pods::AffinityScope;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The version of the format: [`Snapshot::FORMAT`]. It is raised when a name or a meaning changes, but not when
-    /// names are added.
+    /// The version of the format: [`Snapshot::FORMAT`]. It increases when the name or the meaning of a field changes,
+    /// but not when fields are added.
     pub format: u32,
     /// The process id.
     pub pid: u32,
-    /// The prefix of the names of its threads.
+    /// The prefix of the names of the executor's threads.
     pub prefix: String,
-    /// When the snapshot was taken, since the beginning of 1970.
+    /// The time at which the snapshot was taken, since the beginning of 1970.
     #[cfg_attr(feature = "serde", serde(rename = "time_ns", with = "crate::policy::nanos"))]
     pub time: Duration,
-    /// The executor belongs to the process that this one was forked from. Nothing of it exists here, and the other
-    /// fields are empty.
+    /// Whether the executor belongs to the process that this one was forked from. If so, none of the executor's threads
+    /// exists in this process, and the lists of scopes, pools and queues are empty.
     pub forked: bool,
-    /// Worker threads that exist or are being made. The manager's thread and rescuers are not among them.
+    /// The number of worker threads that exist or are being made. The manager's thread and rescuers are not among them.
     pub threads: usize,
-    /// The maximum of worker threads: [`ExecutorBuilder::max_threads`](crate::ExecutorBuilder::max_threads). `None` if
-    /// there is no limit.
+    /// The maximum number of worker threads: [`ExecutorBuilder::max_threads`](crate::ExecutorBuilder::max_threads).
+    /// `None` if there is no limit.
     pub max_threads: Option<usize>,
-    /// Work has had to wait for a thread because that maximum was reached.
+    /// Whether work has had to wait for a thread because `max_threads` was reached.
     #[cfg_attr(feature = "serde", serde(default))]
     pub thread_limit_reached: bool,
-    /// On this system, the crate binds no thread to CPUs and sets no nice level. The system chooses the CPUs of
-    /// workers, and their level is that of the thread that made the executor. True on all systems but Linux.
+    /// Whether the crate binds no threads to CPUs and sets no nice levels on this system. If so, the system chooses the
+    /// CPUs of workers, and workers have the nice level of the thread that made the executor. True on all systems other
+    /// than Linux.
     pub portable: bool,
-    /// Workers run at another nice level than they should, because the process lacks the privilege: at the level of the
-    /// manager, which made them. That is the executor's normal level. If the manager was denied that as well, it is the
-    /// level of the thread that started the manager: the one that made the executor, unless its attempt failed.
+    /// Whether workers run at another nice level than they should, because the process lacks the privilege. Such
+    /// workers have the level of the manager, which made them. This is the executor's normal level. If the system
+    /// denied the manager that level as well, it is the level of the thread that started the manager: the thread that
+    /// made the executor, unless the attempt of that thread failed.
     pub nice_denied: bool,
-    /// Workers could not be bound to their CPUs.
+    /// Whether workers could not be bound to their CPUs.
     pub affinity_denied: bool,
-    /// The executor's CPUs that the process may not use at present: they went offline, or a cpuset or an affinity mask
-    /// excludes them. Their items run elsewhere. Noticed within a second while the executor has work.
+    /// The executor's CPUs that the process may not use at present, because they went offline, or a cpuset or an
+    /// affinity mask excludes them. Their items run elsewhere. While the executor has work, it notices a change within
+    /// a second.
     #[doc(alias = "workqueue_offline_cpu")]
     pub lost_cpus: CpuSet,
-    /// How many CPUs the cgroups of the process let it keep busy; `None` if they set no quota. The targets of managed
-    /// pools are lower then. Noticed within a second while the executor has work.
+    /// The number of CPUs that the cgroups of the process let it keep busy; `None` if they set no quota. A quota lowers
+    /// the targets of managed pools. While the executor has work, it notices a change within a second.
     #[doc(alias = "cpu.max")]
     #[doc(alias = "cfs_quota_us")]
     pub cpu_quota: Option<f64>,
-    /// The method in force that detects blocking without a guard, never [`Detection::Auto`].
+    /// The method in force for detecting blocks without a guard; never [`Detection::Auto`].
     pub detection: Detection,
-    /// Why that method is not the one that [`ExecutorBuilder::detection`](crate::ExecutorBuilder::detection) asked for,
-    /// or not the best for [`Detection::Auto`], or does not work as well as it should: the first thing that the system
-    /// has refused.
+    /// The reason why `detection` is not the method that
+    /// [`ExecutorBuilder::detection`](crate::ExecutorBuilder::detection) asked for, or not the best method for
+    /// [`Detection::Auto`], or does not work as well as it should. Only the first such reason is kept.
     pub detection_fallback: Option<String>,
-    /// How many stalls of pools the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported.
+    /// The number of pool stalls that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported.
     pub stalls: u64,
-    /// The executor's CPUs, by the numbers of its topology.
+    /// The executor's CPUs, as its topology numbers them.
     pub cpus: CpuSet,
     /// The CPUs that [unbound queues may use](crate::Executor::unbound_cpus).
     #[doc(alias = "wq_unbound_cpumask")]
     pub unbound_cpus: CpuSet,
-    /// How each scope divides the executor's CPUs, smallest pods first.
+    /// The division of the executor's CPUs by each scope. Scopes with smaller pods come first.
     pub scopes: Vec<ScopeSnapshot>,
-    /// The pools that have been made and not closed, pools that still finish their items, and pools to which a queue
-    /// leads. By [`id`](PoolSnapshot::id).
+    /// The open pools, the closed pools that still finish their items, and the pools to which a queue leads, sorted by
+    /// [`id`](PoolSnapshot::id).
     pub pools: Vec<PoolSnapshot>,
     /// The queues, in the order in which they were made.
     pub queues: Vec<QueueSnapshot>,
-    /// As [`Executor::hogs`](crate::Executor::hogs) returns them.
+    /// The types of items that kept the CPU for too long, as [`Executor::hogs`](crate::Executor::hogs) returns them.
     pub hogs: Vec<Offender>,
-    /// As [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) returns them.
+    /// The types of items that blocked without a guard, as
+    /// [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) returns them.
     pub undeclared_blockers: Vec<Offender>,
 }
 
-/// How a scope divides the executor's CPUs.
+/// The division of the executor's CPUs by a scope.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ScopeSnapshot {
     /// The scope; never [`AffinityScope::Default`].
     pub scope: AffinityScope,
-    /// Queues that name no scope have this one.
+    /// Whether this is the scope of queues that do not specify one.
     pub is_default: bool,
-    /// Its pods, by their lowest CPU. No two have a CPU in common.
+    /// The pods of the scope, sorted by their lowest CPU. No CPU belongs to two pods.
     #[doc(alias = "nr_pods")]
     pub pods: Vec<PodSnapshot>,
 }
 
-/// A pod: CPUs that stay together.
+/// A pod: a set of CPUs that an affinity scope keeps together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct PodSnapshot {
-    /// Its CPUs.
+    /// The CPUs of the pod.
     #[doc(alias = "pod_cpus")]
     pub cpus: CpuSet,
-    /// The NUMA node on which all of them are; `None` if they are on several.
+    /// The NUMA node of all CPUs of the pod; `None` if they belong to several nodes.
     #[doc(alias = "pod_node")]
     pub node: Option<usize>,
 }
@@ -132,46 +137,47 @@ pub struct PodSnapshot {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct PoolSnapshot {
-    /// Its number in this snapshot, and its index in [`Snapshot::pools`]. The pool may have another number in another
-    /// snapshot; its name stays the same.
+    /// The number of the pool in this snapshot, which is its index in [`Snapshot::pools`]. In another snapshot, the
+    /// pool can have another number, but its name stays the same.
     pub id: usize,
-    /// The name that its workers share, as in their thread names: `0`, `0H`, `bh0`, `u4`.
+    /// The pool's name, which is part of the thread names of its workers: `0`, `0H`, `bh0`, `u4`.
     pub name: String,
-    /// The CPUs that it serves.
+    /// The CPUs that the pool serves.
     pub cpus: CpuSet,
-    /// The CPUs that its workers are bound to at present, by the numbers of the operating system. They differ from
-    /// [`cpus`](Self::cpus) if some of those are lost, if the topology is synthetic, or if workers may leave their pod.
+    /// The CPUs that the pool's workers are bound to at present, as the operating system numbers them. They differ from
+    /// [`cpus`](Self::cpus) if some of the pool's CPUs are lost, if the topology is synthetic, or if workers may leave
+    /// their pod.
     pub binding: CpuSet,
-    /// It serves only items that were queued on its one CPU.
+    /// Whether the pool serves only items that were queued on its one CPU.
     pub per_cpu: bool,
-    /// It is the bh context of its CPU.
+    /// Whether the pool is the bh context of its CPU.
     pub bh: bool,
-    /// Its items and workers stay on its CPUs, while it has any.
+    /// Whether the pool's items and workers stay on its CPUs as long as the pool has a CPU.
     pub strict: bool,
-    /// The requested nice level of its workers. See [`nice_denied`](Snapshot::nice_denied) for the level where that was
-    /// denied.
+    /// The requested nice level of the pool's workers. If the system denied this level,
+    /// [`nice_denied`](Snapshot::nice_denied) describes the level that they have instead.
     pub nice: i32,
-    /// How many parts of queues lead to it, each for one CPU.
+    /// The number of [shards](ShardSnapshot) that lead to the pool.
     pub users: usize,
-    /// Workers that count as running. In an unmanaged pool, all workers that execute an item.
+    /// The number of workers that count as running. In an unmanaged pool, all workers that execute an item count.
     pub running: usize,
-    /// Workers that were woken, or are being made, and have not begun.
+    /// The number of workers that were woken, or are being made, and have not begun.
     pub waking: usize,
-    /// The number of runnable workers that it aims at. `None` if it is unmanaged.
+    /// The number of runnable workers that the pool aims at. `None` if the pool is unmanaged.
     pub target: Option<usize>,
-    /// Workers that exist. Rescuers are not among them.
+    /// The number of workers that exist. Rescuers are not among them.
     pub workers: usize,
-    /// Workers that are parked.
+    /// The number of workers that are parked.
     pub idle: usize,
-    /// Entries on the worklist, cancelled ones included.
+    /// The number of entries on the worklist, including cancelled entries.
     pub pending: usize,
-    /// The manager has been asked for a worker.
+    /// Whether the manager has been asked to make a worker.
     pub creating: bool,
-    /// For how long it has had work and started none, if the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has
-    /// reported that stall and it is not over.
+    /// For how long the pool has had work and started none. `None` unless the
+    /// [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported a stall that is not over.
     #[cfg_attr(feature = "serde", serde(rename = "stalled_for_ns", with = "crate::policy::nanos::option"))]
     pub stalled_for: Option<Duration>,
-    /// Its workers, and the rescuers that serve it now.
+    /// The pool's workers, and the rescuers that serve the pool now.
     pub crew: Vec<WorkerSnapshot>,
 }
 
@@ -180,17 +186,18 @@ pub struct PoolSnapshot {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct WorkerSnapshot {
-    /// The name of its thread.
+    /// The name of the worker's thread.
     pub thread: String,
-    /// The number of its thread, where the system has such numbers. `None` if the thread has ended.
+    /// The number of the thread, on systems that have such numbers. `None` if the thread has ended.
     pub thread_id: Option<u32>,
-    /// Its state.
+    /// The state of the worker.
     pub state: WorkerState,
-    /// How many items it has begun; for a rescuer, since it came to this pool.
+    /// The number of items that the worker has begun. For a rescuer, the count starts when it begins to serve this
+    /// pool.
     pub items: u64,
-    /// The item that it executes, if there is one.
+    /// The item that the worker executes, if there is one.
     pub item: Option<RunningItem>,
-    /// It is the rescuer of a queue, not a worker of the pool.
+    /// Whether this is the rescuer of a queue, not a worker of the pool.
     pub is_rescuer: bool,
 }
 
@@ -199,28 +206,28 @@ pub struct WorkerSnapshot {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum WorkerState {
-    /// It is parked.
+    /// The worker is parked.
     Idle,
-    /// It was woken, and has not begun.
+    /// The worker was woken, and has not begun.
     Waking,
-    /// It is between two items.
+    /// The worker is between two items.
     Between,
-    /// It runs an item, and counts as running.
+    /// The worker runs an item, and counts as running.
     Running,
-    /// Its item is inside of [`may_block`](crate::may_block), and counts as running.
+    /// The worker's item is inside [`may_block`](crate::may_block), and the worker counts as running.
     MayBlock,
-    /// Its item is inside of a [`blocking`](crate::blocking()) guard, or was in `may_block` for so long that it no
-    /// longer counts.
+    /// The worker's item is inside a [`blocking`](crate::blocking()) guard, or has been inside `may_block` for so long
+    /// that the worker no longer counts as running.
     Blocked,
-    /// Its item was seen blocking without a guard.
+    /// The worker's item was seen blocking without a guard.
     Asleep,
-    /// It runs an item that does not count as running: a CPU-intensive one, or one of a pool that counts none, or one
-    /// on a rescuer.
+    /// The worker runs an item without counting as running: the item is CPU-intensive, the pool does not count workers,
+    /// or the worker is a rescuer.
     Uncounted,
-    /// Its item was found to keep the CPU for too long.
+    /// The worker's item was found to keep the CPU for too long.
     #[doc(alias = "WORKER_CPU_INTENSIVE")]
     Hog,
-    /// It was told to end.
+    /// The worker was told to end.
     Exiting,
 }
 
@@ -229,16 +236,16 @@ pub enum WorkerState {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct RunningItem {
-    /// The name of the queue whose slot it holds. `None` if that queue has ended meanwhile.
+    /// The name of the queue whose slot the item holds. `None` if that queue has ended meanwhile.
     pub queue: Option<String>,
     /// The [number](QueueSnapshot::number) of that queue.
     pub queue_number: Option<u64>,
-    /// The type of its closure, as the compiler names it.
+    /// The type of the item's closure, as the compiler names it.
     pub item_type: String,
-    /// Its description, set by [`set_description`](crate::set_description).
+    /// The item's description, set by [`set_description`](crate::set_description).
     #[doc(alias = "set_worker_desc")]
     pub description: Option<String>,
-    /// For how long it has run. `None` if that is not known.
+    /// For how long the item has run. `None` if the time is not known.
     #[cfg_attr(feature = "serde", serde(rename = "age_ns", with = "crate::policy::nanos::option"))]
     pub age: Option<Duration>,
 }
@@ -248,77 +255,78 @@ pub struct RunningItem {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct QueueSnapshot {
-    /// Its number, which no other queue of the executor ever has. Names need not be unique.
+    /// The queue's number, which no other queue of the executor ever has. Names need not be unique.
     pub number: u64,
-    /// Its name.
+    /// The name of the queue.
     pub name: String,
-    /// The kind of queue.
+    /// The kind of the queue.
     pub kind: QueueKind,
-    /// It was built as [`high_priority`](crate::WorkQueueBuilder::high_priority).
+    /// Whether the queue was built as [`high_priority`](crate::WorkQueueBuilder::high_priority).
     #[doc(alias = "WQ_HIGHPRI")]
     pub high_priority: bool,
-    /// It was built as [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive).
+    /// Whether the queue was built as [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive).
     #[doc(alias = "WQ_CPU_INTENSIVE")]
     pub cpu_intensive: bool,
-    /// It was built as [`freezable`](crate::WorkQueueBuilder::freezable).
+    /// Whether the queue was built as [`freezable`](crate::WorkQueueBuilder::freezable).
     #[doc(alias = "WQ_FREEZABLE")]
     pub freezable: bool,
-    /// It may be changed through the control socket.
+    /// Whether clients may change the queue through the control socket.
     #[doc(alias = "WQ_SYSFS")]
     pub control: bool,
-    /// It is frozen at the moment: none of its items starts.
+    /// Whether the queue is frozen at the moment. None of the items of a frozen queue starts.
     pub frozen: bool,
-    /// It is being drained or destroyed, or its executor is being shut down: it accepts only submissions by its own
-    /// items.
+    /// Whether the queue refuses submissions from outside, because it is being drained or destroyed, or its executor is
+    /// being shut down. Its own items may still submit to it.
     #[doc(alias = "__WQ_DRAINING")]
     pub draining: bool,
-    /// How many of its items may be active when it is not frozen, for each CPU or as a whole. `None` for bh queues,
-    /// which have no limit.
+    /// The number of items that may be active while the queue is not frozen, for each CPU or for the queue as a whole.
+    /// `None` for bh queues, which have no limit.
     pub max_active: Option<usize>,
-    /// The limit is for the queue as a whole, not for each CPU.
+    /// Whether `max_active` limits the queue as a whole, not each CPU.
     pub limited_as_a_whole: bool,
-    /// How many items may wait; beyond that it refuses submissions. `None` if no limit was set.
+    /// The number of items that may wait before the queue refuses submissions. `None` if no limit was set.
     pub max_pending: Option<usize>,
     /// The attributes in effect; `None` for per-CPU and bh queues, which have none.
     pub attrs: Option<EffectiveAttrs>,
-    /// Items that wait or run.
+    /// The number of items that wait or run.
     pub len: usize,
-    /// Items that have a slot: they run, or are about to start.
+    /// The number of items that have a slot. These items run, or are about to start.
     #[doc(alias = "nr_active")]
     pub active: usize,
-    /// Items that wait for a slot, because [`max_active`](Self::max_active) items are active.
+    /// The number of items that wait for a slot, because [`max_active`](Self::max_active) items are active.
     #[doc(alias = "inactive_works")]
     pub inactive: usize,
-    /// The counters of its items.
+    /// The counters of the queue's items.
     pub counters: Counters,
-    /// How long its items have waited and run, if that is measured.
+    /// How long the queue's items have waited and run, if the queue measures these durations.
     pub latency: Option<Latency>,
-    /// Its parts on the CPUs on which something was queued so far, by CPU.
+    /// The queue's shards, one for each CPU on which an item was queued so far, sorted by CPU.
     #[doc(alias = "pool_workqueue")]
     pub shards: Vec<ShardSnapshot>,
-    /// Its rescuer, if it has one.
+    /// The queue's rescuer, if it has one.
     #[doc(alias = "WQ_MEM_RECLAIM")]
     pub rescuer: Option<RescuerSnapshot>,
-    /// The pool of an unbound queue for items that belong to no pod of it, by [`PoolSnapshot::id`]. `None` if the queue
-    /// has none, or has not needed it.
+    /// The [`id`](PoolSnapshot::id) of the pool for items that belong to none of the queue's pods, or of the pool of
+    /// its only pod. `None` if the queue is not unbound, has no such pool, or has not needed it.
     #[doc(alias = "dfl_pwq")]
     pub default_pool: Option<usize>,
 }
 
-/// A queue's part on one CPU.
+/// A shard: a queue's part on one CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ShardSnapshot {
-    /// The CPU on which its items were queued.
+    /// The CPU on which the shard's items were queued.
     pub cpu: usize,
-    /// The pool to which they go, by [`PoolSnapshot::id`].
+    /// The [`id`](PoolSnapshot::id) of the pool that the shard leads to.
     pub pool: usize,
-    /// Items that have a slot of this CPU. `None` if the queue is limited as a whole: then slots belong to no CPU.
+    /// The number of items that have a slot of this CPU. `None` if the queue is limited as a whole, because then slots
+    /// belong to no CPU.
     pub active: Option<usize>,
-    /// Items that wait for a slot of this CPU. `None` if the queue is limited as a whole.
+    /// The number of items that wait for a slot of this CPU. `None` if the queue is limited as a whole.
     pub inactive: Option<usize>,
-    /// The counters of its items.
+    /// The counters of the shard's items.
     pub counters: Counters,
 }
 
@@ -327,11 +335,13 @@ pub struct ShardSnapshot {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct RescuerSnapshot {
-    /// The name of its thread.
+    /// The name of the rescuer's thread.
     pub thread: String,
-    /// The number of its thread, where the system has such numbers. `None` before it begins and after it has ended.
+    /// The number of the rescuer's thread, on systems that have such numbers. `None` before the thread begins and after
+    /// it has ended.
     pub thread_id: Option<u32>,
-    /// The CPUs that it may run on at present: those of the pool that it served last. Empty if they are not known.
+    /// The CPUs that the rescuer may run on at present, which are the CPUs of the pool that it served last. Empty if
+    /// these CPUs are not known.
     #[doc(alias = "rescuer_cpus")]
     pub cpus: CpuSet,
 }
@@ -341,26 +351,28 @@ pub struct RescuerSnapshot {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum QueueKind {
-    /// By [`WorkQueue::new`](crate::WorkQueue::new): unbound, and no more runnable items than CPUs.
+    /// A queue made by [`WorkQueue::new`](crate::WorkQueue::new). It is unbound, and keeps no more items runnable than
+    /// there are CPUs.
     Managed,
-    /// By [`WorkQueue::per_cpu`](crate::WorkQueue::per_cpu).
+    /// A queue made by [`WorkQueue::per_cpu`](crate::WorkQueue::per_cpu).
     #[cfg_attr(feature = "serde", serde(rename = "percpu"))]
     PerCpu,
-    /// By [`WorkQueue::unbound`](crate::WorkQueue::unbound), and power-efficient queues where they are unbound.
+    /// A queue made by [`WorkQueue::unbound`](crate::WorkQueue::unbound), or a power-efficient queue in an executor
+    /// that makes such queues unbound.
     #[doc(alias = "WQ_UNBOUND")]
     Unbound,
-    /// By [`WorkQueue::ordered`](crate::WorkQueue::ordered).
+    /// A queue made by [`WorkQueue::ordered`](crate::WorkQueue::ordered).
     Ordered,
-    /// By [`WorkQueue::bh`](crate::WorkQueue::bh).
+    /// A queue made by [`WorkQueue::bh`](crate::WorkQueue::bh).
     #[doc(alias = "WQ_BH")]
     Bh,
 }
 
 impl Snapshot {
-    /// The version of the format of this release: 1.
+    /// The version of the format in this release: 1.
     pub const FORMAT: u32 = 1;
 
-    /// Returns the first queue of this name.
+    /// Returns the first queue with this name.
     #[must_use]
     pub fn queue(&self, name: &str) -> Option<&QueueSnapshot> {
         self.queues.iter().find(|queue| queue.name == name)

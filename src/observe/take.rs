@@ -1,4 +1,4 @@
-//! Takes a snapshot: reads one pool and one queue after the other, each under its own lock for a moment.
+//! Takes a snapshot. It reads the pools and queues one after the other, and holds the lock of each only briefly.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process;
@@ -43,7 +43,7 @@ impl Snapshot {
         let pools = Pools::of(&executor.upkeep, &queues);
         let ids = pools.ids();
         snapshot.pools = pools.snapshots();
-        // The process is not a forked one, since there are defaults.
+        // The process is not a forked one, because `defaults` returned a value.
         snapshot.queues = queues.iter().map(|seen| queue_snapshot(seen, &ids)).collect();
         snapshot
     }
@@ -60,7 +60,7 @@ impl Snapshot {
     fn without_pools(upkeep: &Upkeep) -> Self {
         let core = &*upkeep.core;
         let forked = core.origin.is_forked();
-        // In a forked process locks may be held for ever.
+        // In a forked process, locks may stay held for ever, so nothing is read under a lock.
         let here = (!forked).then_some(upkeep);
         let environment = here.map(|upkeep| upkeep.core.environment.present().cpus);
         Self {
@@ -91,7 +91,7 @@ impl Snapshot {
     }
 }
 
-/// The present time, since the beginning of 1970.
+/// Returns the present time, since the beginning of 1970.
 pub(super) fn since_epoch() -> Duration {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
@@ -111,7 +111,7 @@ fn scopes(topology: &Topology, cpus: &CpuSet, default: AffinityScope) -> Vec<Sco
     AffinityScope::ALL.into_iter().map(of).collect()
 }
 
-/// The node on which all of these CPUs are, if there is one.
+/// Returns the node to which all CPUs of the pod belong. Returns `None` if they belong to several nodes.
 fn node_of(topology: &Topology, pod: &CpuSet) -> Option<usize> {
     let mut nodes = topology.cpus().iter().filter(|cpu| pod.contains(cpu.id)).map(|cpu| cpu.node);
     let first = nodes.next()?;
@@ -120,12 +120,12 @@ fn node_of(topology: &Topology, pod: &CpuSet) -> Option<usize> {
 
 // Pools. ----------------------------------------------------------------------------------------------------------
 
-/// The pools of a snapshot, in its order.
+/// The pools of a snapshot, in the order of their ids.
 struct Pools {
     pools: BTreeMap<PoolKey, (Arc<Pool>, Uses)>,
 }
 
-/// The order of the kernel's pool numbers: pools of CPUs, then bh contexts, then pools of pods.
+/// A key that sorts pools as the kernel numbers them: pools of CPUs, then bh contexts, then pools of pods.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum PoolKey {
     PerCpu { slot: usize, high: bool },
@@ -133,7 +133,7 @@ enum PoolKey {
     Unbound { id: usize },
 }
 
-/// How many parts of queues lead to a pool.
+/// The number of shards that lead to a pool, and the number of those shards whose queues are strict.
 #[derive(Clone, Copy, Default)]
 struct Uses {
     shards: usize,
@@ -141,7 +141,7 @@ struct Uses {
 }
 
 impl Pools {
-    /// The pools that are in use, and the pools to which these queues lead.
+    /// Returns the pools that are in use, and the pools to which these queues lead.
     fn of(upkeep: &Upkeep, queues: &[Seen<'_>]) -> Self {
         let mut pools = BTreeMap::new();
         for pool in upkeep.pools.all().into_iter().filter(|pool| pool.is_in_use()) {
@@ -202,7 +202,7 @@ fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot 
         idle: counts.idle,
         pending: counts.pending,
         creating: counts.creating,
-        // The worker that takes the last entry ends the stall, before the manager notices.
+        // The worker that takes the last entry ends the stall, and the manager may notice this only later.
         stalled_for: counts.stalled_since.filter(|_| counts.pending > 0).map(|since| now.since(since)),
         crew: own.chain(guests).collect(),
     }
@@ -249,7 +249,7 @@ impl From<Phase> for WorkerState {
 
 // Queues. ---------------------------------------------------------------------------------------------------------
 
-/// The counters of a queue. Not for a forked process.
+/// Returns the counters of a queue. Must not be called in a forked process.
 pub(super) fn row(queue: &Queue) -> MonitorRow {
     MonitorRow {
         number: queue.number(),
@@ -260,11 +260,11 @@ pub(super) fn row(queue: &Queue) -> MonitorRow {
     }
 }
 
-/// A queue, and the pools of its items at one moment.
+/// A queue, and the pools of its shards at the time of the snapshot.
 struct Seen<'q> {
     queue: &'q Queue,
     view: QueueView,
-    /// The queue's part on the CPU of each slot, and its pool.
+    /// The shards of the queue, each with its slot and its pool.
     parts: Vec<(usize, &'q Shard, Arc<Pool>)>,
 }
 
@@ -284,7 +284,7 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
         Some(shard_snapshot(cpu(*slot), id(pool)?, shard, shard.counters()))
     };
     let shards: Vec<ShardSnapshot> = parts.iter().filter_map(shard).collect();
-    // Each word is read once, so that sums agree.
+    // Each limiter's word is read only once, so that the sums agree with their parts.
     let (active, inactive) = match queue.shared_limiter().map(|limiter| limiter.cell.load()) {
         Some(word) => (word.active() as usize, word.waiting() as usize),
         None => (

@@ -1,20 +1,20 @@
-//! Helpers of the texts: names that are cut, and lists that are folded.
+//! Helpers that format texts: they cut long names, and fold long lists.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::snapshot::{RunningItem, WorkerSnapshot};
 
-/// The width of names (the kernel's `WQ_NAME_LEN` of these tools).
+/// The width of names in tables, as `WQ_NAME_LEN` in the kernel's tools.
 pub(super) const NAME: usize = 24;
 
-/// Lists are folded before this column.
+/// The column before which a list continues on the next line.
 const WIDTH: usize = 100;
 
-/// The last characters of a name, which tell more than the first, padded to the width of names.
+/// The last [`NAME`] characters of a name, padded to that width. They tell more than the first characters.
 pub(super) struct Name<'a>(pub(super) &'a str);
 
-/// The name of a worker's thread, with its number if it has one: `cmwq/0:1[4711]`.
+/// The name of a worker's thread, with the thread's number if it has one: `cmwq/0:1[4711]`.
 pub(super) struct Thread<'a>(pub(super) &'a WorkerSnapshot);
 
 /// An item: its type, its description, and its age.
@@ -26,7 +26,7 @@ pub(super) struct For(pub(super) Duration);
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let skipped = self.0.chars().count().saturating_sub(NAME);
-        // A name must not break the table, nor exceed its column.
+        // A name must neither break the table nor exceed its column.
         let shown = |c: char| if c.is_control() { '\u{FFFD}' } else { c };
         let shown: String = self.0.chars().skip(skipped).map(shown).collect();
         write!(f, "{shown:NAME$}")
@@ -58,13 +58,13 @@ impl fmt::Display for Item<'_> {
 
 impl fmt::Display for For {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Nanoseconds are of no interest here, let alone fractions of them.
+        // Nanoseconds are of no interest here, so a duration below a microsecond is shown as zero.
         let rounded = if self.0 < Duration::from_micros(1) { Duration::ZERO } else { self.0 };
         write!(f, "{rounded:.1?}")
     }
 }
 
-/// Writes `label` and the entries after it, in as many lines as they need. Later lines begin under the first entry.
+/// Writes `label` and then the entries, on as many lines as they need. Each later line begins below the first entry.
 pub(super) fn list(
     f: &mut fmt::Formatter<'_>,
     label: &str,
@@ -85,7 +85,7 @@ pub(super) fn list(
     writeln!(f)
 }
 
-/// A heading, underlined.
+/// Writes an underlined heading.
 pub(super) fn heading(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     writeln!(f, "{text}\n{}", "=".repeat(text.chars().count()))
 }

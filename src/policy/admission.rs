@@ -1,29 +1,28 @@
 //! The slots of a limiter: at most `max` items of a queue are active, and the others wait in order.
 //!
-//! An item is *active* from the moment it is given a slot until it is done: it lies on a pool's worklist, or
-//! it runs. Before that, it is *coming* (counted, on its way to the waiting list) and then *listed*. One word
-//! counts all three. So admitting an item, handing a slot over and freeing it are one atomic step each, and a
-//! flush learns in one step how many items are in flight.
+//! An item is *active* from the moment it gets a slot until it is done. An active item lies on a pool's worklist, or it
+//! runs. An item that must wait for a slot is first *coming* (it is counted, and on its way to the waiting list) and
+//! then *listed*. One word counts the active, the coming and the listed items. So a thread admits an item, hands over a
+//! slot or frees a slot in one atomic step. A flush learns in one step how many items are in flight.
 //!
-//! The issuer counts an item before it puts it on the list, so a flush that begins meanwhile finds it. A slot
-//! is handed over to listed items only, so the list is not empty when a thread takes the item for it. If a
-//! slot becomes free while items are only coming, the first of them takes it when it is listed.
+//! The issuer counts an item before it puts the item on the list, so a flush that begins meanwhile finds the item. A
+//! slot is handed over only to listed items, so the list is not empty when a thread takes an item from it. If a slot
+//! becomes free while items are coming but none is listed, the first item that is listed takes the slot.
 //!
-//! The counts do not say which item is which. A slot that is handed to a listed item goes to the first item
-//! on the list. That item may have been pushed by an issuer that has not counted it as listed yet. The items
-//! that remain on the list are then counted as coming. So a new item stays behind coming items as well as
-//! behind listed ones.
+//! The counts do not identify items. A slot that is handed over goes to the first item on the list. The issuer of that
+//! item may not have counted the item as listed yet. In that case, an item that remains on the list is counted as
+//! coming. So a new item waits behind coming items as well as behind listed items.
 //!
-//! The limit may change at any time. Active items finish after it is lowered. After it is raised there are
-//! free slots beside listed items, until the thread that raised it has started these one by one
-//! ([`Admission::start_listed`]). New items wait behind them meanwhile.
+//! The limit can change at any time. After it is lowered, all active items still finish. After it is raised, there are
+//! free slots although items are listed, until the thread that raised the limit has started these items one by one
+//! ([`Admission::start_listed`]). Meanwhile, new items wait behind the listed items.
 //!
-//! A limiter has an *intake*, which closes when its queue ends. The intake is part of the word, so after it changes
-//! no item is admitted by the old rule.
+//! The *intake* of a limiter says which items are admitted. It is shut when the queue ends. The intake is part of the
+//! word, so no item is admitted by the old rule after the intake has changed.
 //!
-//! While a flush counts the items in flight, the limiter is *flushing*: an item takes a ticket before it is
-//! counted, and an item that is listed, or leaves, learns in the same step that it may have been counted. See
-//! [`policy::flush`](super::flush).
+//! While a flush waits for the items in flight that it has counted, the limiter is *flushing*. Meanwhile, a new item
+//! takes a ticket before it is counted. An item that is listed or leaves learns in the same step that the flush may
+//! have counted it. See [`policy::flush`](super::flush).
 
 #![forbid(unsafe_code)]
 
@@ -37,14 +36,14 @@ pub(crate) use self::many::{AdmitMany, Admitted, Arrived};
 /// The highest `max_active` (the kernel's documented WQ_MAX_ACTIVE).
 pub(crate) const MAX_ACTIVE_LIMIT: usize = 512;
 
-/// `max_active` if the user sets none.
+/// The `max_active` of a queue whose user sets no limit.
 pub(crate) const MAX_ACTIVE_DEFAULT: usize = 256;
 
-/// The limit of a limiter that admits every item at once. The items keep their order on the worklist.
+/// The limit of a limiter that gives every item a slot immediately. The items keep their order on the worklist.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
 
-/// How many items that a flush holds back may be counted as coming in their limiter, as all other items on their way to
-/// the list are. Further ones are not counted: otherwise issuers would find the limiter full.
+/// The maximum number of items that a limiter counts as coming while flushes hold them back. Items that are held back
+/// beyond this number are not counted as coming, because otherwise issuers would find the limiter full.
 pub(crate) const HELD_AS_COMING: u64 = COMING_MASK / 8;
 
 const COUNT: u32 = 10;
@@ -54,26 +53,26 @@ const MAX: u32 = COUNT;
 const CLOSED: u64 = 1 << 20;
 const COMING: u32 = 21;
 const COMING_MASK: u64 = (1 << 12) - 1;
-/// This bit and the intake lie between the counts of coming and listed items. So one comparison tells that
-/// nothing holds a new item back.
+/// This bit and the intake lie between the counts of coming and listed items. So one comparison tells whether anything
+/// holds a new item back.
 const FLUSHING: u64 = 1 << 33;
 const INTAKE: u32 = 34;
 const INTAKE_MASK: u64 = (1 << 2) - 1;
 const LISTED: u32 = 36;
 const LISTED_MASK: u64 = (1 << 28) - 1;
 
-/// The slots of one limiter, and the number of items that wait for one.
+/// The slots of one limiter, and the number of items that wait for a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Admission(u64);
 
-/// Which items are admitted.
+/// Which items a limiter admits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Intake {
-    /// All.
+    /// All items are admitted.
     Open,
-    /// Items that continue work in flight: [`Admission::admit_chained`].
+    /// Only items that continue work in flight are admitted: see [`Admission::admit_chained`].
     Draining,
-    /// None.
+    /// No item is admitted.
     Shut,
 }
 
@@ -83,45 +82,45 @@ pub(crate) enum Intake {
 pub(crate) enum Admit {
     /// The item has a slot: put it on the pool's worklist.
     Start,
-    /// Put it on the waiting list, then call [`Admission::list`].
+    /// The item has no slot: put it on the waiting list, then call [`Admission::list`].
     Wait,
     /// The limiter is flushing: take a ticket, and repeat the call through [`Admission::beside_flush`]. The word
     /// is unchanged.
     Flushing,
-    /// More items wait, or are on their way to the list, than the word can count. The word is unchanged. An
-    /// issuer that asks [`Admission::is_full`] first gets this answer only if two thousand other threads have
-    /// asked at the same time.
+    /// The word cannot count another waiting or coming item. The word is unchanged. An issuer that calls
+    /// [`Admission::is_full`] first gets this answer only if two thousand other threads have called it at the same
+    /// time.
     Full,
-    /// The intake does not admit it. The word is unchanged.
+    /// The intake does not admit the item. The word is unchanged.
     Refused,
 }
 
 /// Why an item was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAdmitted {
-    /// The intake does not admit it.
+    /// The intake does not admit the item.
     Intake,
     /// See [`Admit::Full`].
     Full,
 }
 
-/// What happens to a slot.
+/// What becomes of a slot, and what the caller does.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
-    /// It belongs to the first item of the waiting list: start that one.
+    /// The slot belongs to the first item on the waiting list: the caller starts that item.
     Handed,
-    /// Nothing is to be done.
+    /// The caller does nothing.
     Free,
-    /// It was the last slot in use of a closed limiter: tell the limiter's owner.
+    /// The limiter is closed, and no item is in flight any more: the caller tells the limiter's owner.
     Last,
 }
 
-/// What a flush finds in a limiter when it begins.
+/// The items that a flush finds in a limiter when the flush begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) in_flight: u64,
-    /// How many of these are coming.
+    /// How many of the items in flight are coming.
     pub(crate) coming: u64,
 }
 
@@ -135,7 +134,7 @@ impl Sum for Found {
 }
 
 impl Admission {
-    /// A limiter with `max` slots, all free; with 0 every item waits.
+    /// Returns a limiter with `max` slots, all free. If `max` is 0, every item waits.
     pub(crate) fn new(max: usize) -> Self {
         Self(max_field(max))
     }
@@ -148,12 +147,12 @@ impl Admission {
         self.0 >> MAX & COUNT_MASK
     }
 
-    /// Items that are counted and on their way to the list.
+    /// Returns the number of items that are counted and on their way to the list.
     pub(crate) const fn coming(self) -> u64 {
         self.0 >> COMING & COMING_MASK
     }
 
-    /// Items on the list that have no slot.
+    /// Returns the number of items on the list that have no slot.
     pub(crate) const fn listed(self) -> u64 {
         self.0 >> LISTED & LISTED_MASK
     }
@@ -162,23 +161,23 @@ impl Admission {
         self.0 & CLOSED != 0
     }
 
-    /// Returns whether a flush counts the items that were in flight when it set the bit.
+    /// Returns whether a flush waits for the items that were in flight when it set the bit.
     pub(crate) const fn is_flushing(self) -> bool {
         self.0 & FLUSHING != 0
     }
 
-    /// Returns whether every item is admitted at once. Then the list stays empty, and `listed` counts the
-    /// items that do not fit the count of active ones.
+    /// Returns whether every item gets a slot immediately. In such a limiter, the list stays empty, and `listed` counts
+    /// the active items that the `active` field has no room for.
     const fn has_no_limit(self) -> bool {
         self.max() == COUNT_MASK
     }
 
-    /// Items that wait for a slot.
+    /// Returns the number of items that wait for a slot.
     pub(crate) const fn waiting(self) -> u64 {
         if self.has_no_limit() { 0 } else { self.coming() + self.listed() }
     }
 
-    /// Items that were admitted and are not done.
+    /// Returns the number of items that were admitted and are not done.
     pub(crate) const fn in_flight(self) -> u64 {
         self.active() + self.coming() + self.listed()
     }
@@ -191,17 +190,17 @@ impl Admission {
         }
     }
 
-    /// Returns whether so many items wait that the queue should refuse more: half of what the word can count,
-    /// a hundred million.
+    /// Returns whether the queue should refuse more items, because either the listed items or the coming items have
+    /// reached half of what the word can count. For listed items, that is more than a hundred million.
     pub(crate) const fn is_full(self) -> bool {
         self.listed() >= LISTED_MASK / 2 || self.coming() >= COMING_MASK / 2
     }
 
-    /// Admits an item. It never overtakes one that is on the list.
+    /// Admits an item. The item never overtakes an item on the list.
     #[inline]
     pub(crate) const fn admit(self) -> (Self, Admit) {
         debug_assert!(!self.is_closed(), "an item was queued to a queue without handles");
-        // No item is coming or listed, no flush counts, and the intake is open.
+        // No item is coming or listed, no flush is under way, and the intake is open.
         if self.0 >> COMING == 0 && self.active() < self.max() {
             (self.plus(ACTIVE), Admit::Start)
         } else if self.0 >> INTAKE & INTAKE_MASK != 0 {
@@ -213,7 +212,7 @@ impl Admission {
         }
     }
 
-    /// Admits an item that continues work in flight: only a shut intake refuses it.
+    /// Admits an item that continues work in flight. Only a shut intake refuses such an item.
     pub(crate) const fn admit_chained(self) -> (Self, Admit) {
         match self.intake() {
             Intake::Shut => (self, Admit::Refused),
@@ -242,7 +241,7 @@ impl Admission {
         }
     }
 
-    /// Changes the limit. After raising it, the caller calls [`start_listed`](Self::start_listed) until no
+    /// Changes the limit. After the caller has raised the limit, it calls [`start_listed`](Self::start_listed) until no
     /// slot is handed out.
     pub(crate) fn with_max(self, max: usize) -> Self {
         Self(self.0 & !(COUNT_MASK << MAX) | max_field(max))
@@ -252,8 +251,8 @@ impl Admission {
         Self(self.0 & !(INTAKE_MASK << INTAKE) | (intake as u64) << INTAKE)
     }
 
-    /// Takes a free slot after the limit was raised. `Handed`: give it to the list's first item, and call
-    /// again.
+    /// Takes a free slot after the limit was raised. On `Handed`, the caller gives the slot to the list's first item
+    /// and calls again.
     pub(crate) const fn start_listed(self) -> (Self, Slot) {
         if self.listed() > 0 && !self.has_no_limit() && self.active() < self.max() && !self.is_shut() {
             (self.minus(LISTED).plus(ACTIVE), Slot::Handed)
@@ -262,8 +261,8 @@ impl Admission {
         }
     }
 
-    /// Takes an item off the list after the intake was shut. `Handed`: take the list's first item, which counts
-    /// as active now whatever the limit is, and complete it without a run.
+    /// Counts a listed item as active after the intake was shut, whatever the limit is. On `Handed`, the caller takes
+    /// the list's first item and completes it without a run.
     pub(crate) const fn recall(self) -> (Self, Slot) {
         debug_assert!(self.is_shut());
         if self.listed() > 0 && self.active() < COUNT_MASK && !self.has_no_limit() {
@@ -277,9 +276,9 @@ impl Admission {
         matches!(self.intake(), Intake::Shut)
     }
 
-    /// Counts a coming item as listed, after it was put on the list. `Handed`: a slot is free, give it to the
-    /// list's first item. The answer is the same if the intake was shut meanwhile: then the thread that empties
-    /// the list may have finished, and no other thread takes that item.
+    /// Counts a coming item as listed, after it was put on the list. On `Handed`, a slot is free, and the caller gives
+    /// the slot to the list's first item. The answer is also `Handed` if the intake was shut meanwhile. The thread that
+    /// empties the list may then have finished, so that only the caller takes the item.
     pub(crate) const fn list(self) -> (Self, Slot) {
         let arrived = self.minus(COMING);
         if arrived.active() < arrived.max() || self.is_shut() && arrived.active() < COUNT_MASK {
@@ -289,19 +288,20 @@ impl Admission {
         }
     }
 
-    /// Lists an item that is no longer counted as coming.
+    /// Counts an item as listed that was no longer counted as coming.
     pub(crate) const fn list_uncounted(self) -> (Self, Slot) {
         self.plus(COMING).list()
     }
 
-    /// Takes the count of a coming item back: it will not be listed.
+    /// Takes a coming item out of the count. Afterwards, the item is not listed, except through
+    /// [`list_uncounted`](Self::list_uncounted).
     pub(crate) const fn withdraw(self) -> Self {
         debug_assert!(self.coming() > 0);
         self.minus(COMING)
     }
 
-    /// Completes an active item: its slot goes to the first item on the list, or is freed. While the intake is shut
-    /// no further item starts.
+    /// Completes an active item. The item's slot goes to the first item on the list, or is freed. While the intake is
+    /// shut, no further item starts.
     pub(crate) const fn complete(self) -> (Self, Slot) {
         if self.listed() > 0 && self.has_no_limit() {
             return self.minus(LISTED).freed();
@@ -318,20 +318,20 @@ impl Admission {
         (self, if last { Slot::Last } else { Slot::Free })
     }
 
-    /// Begins a flush. Returns the items that it finds in flight.
+    /// Begins a flush. Returns how many items the flush finds in flight.
     pub(crate) fn begin_flush(self) -> (Self, Found) {
         debug_assert!(!self.is_flushing());
         (Self(self.0 | FLUSHING), Found { in_flight: self.in_flight(), coming: self.coming() })
     }
 
-    /// Ends the flush: all items that it counted are done, and new items need no ticket.
+    /// Ends the flush, because all items that it counted are done. From now on, new items need no ticket.
     pub(crate) fn end_flush(self) -> (Self, ()) {
         debug_assert!(self.is_flushing());
         (Self(self.0 & !FLUSHING), ())
     }
 
-    /// Closes the limiter when the last handle is dropped. No item comes after it. Returns `Last` if none is in
-    /// flight.
+    /// Closes the limiter when the queue's last handle is dropped. No item arrives after that. Returns `Last` if no
+    /// item is in flight.
     pub(crate) const fn close(self) -> (Self, Slot) {
         let slot = if self.in_flight() == 0 { Slot::Last } else { Slot::Free };
         (Self(self.0 | CLOSED), slot)

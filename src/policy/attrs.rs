@@ -1,5 +1,5 @@
-//! Where the items of an unbound queue run: the attributes that the user sets, and those that pools are made
-//! from.
+//! Where the items of an unbound queue run: the attributes that the user sets, and the attributes from which pools are
+//! made.
 
 #![forbid(unsafe_code)]
 
@@ -8,8 +8,8 @@ use super::pods::AffinityScope;
 
 /// Where the items of an unbound queue run, and how urgently.
 ///
-/// A queue is [built](crate::WorkQueueBuilder::attrs) with attributes, and can be given
-/// [others](crate::WorkQueue::apply_attrs) at any time.
+/// A queue is [built](crate::WorkQueueBuilder::attrs) with attributes. They can be
+/// [replaced](crate::WorkQueue::apply_attrs) at any time.
 ///
 /// # Examples
 ///
@@ -34,21 +34,22 @@ pub struct Attrs {
 }
 
 impl Attrs {
-    /// The defaults: the executor's nice level, [CPUs](crate::Executor::set_unbound_cpus) and
-    /// [scope](crate::Executor::set_default_scope). When these change, they change for the queue too.
+    /// Returns the defaults, which are the executor's nice level, [CPUs](crate::Executor::set_unbound_cpus) and
+    /// [scope](crate::Executor::set_default_scope). When the executor's CPUs or scope change, they change for the queue
+    /// too.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the nice level, −20 to 19.
+    /// Sets the nice level, from −20 to 19.
     pub fn nice(mut self, level: i32) -> Self {
         self.nice = Some(level);
         self
     }
 
-    /// Sets the CPUs that items may run on, a subset of the executor's. Items use those of them that the
-    /// executor [allows](crate::Executor::set_unbound_cpus). If it allows none of them, items use all CPUs
-    /// that it allows.
+    /// Sets the CPUs that items may run on, which must be CPUs of the executor. Of these CPUs, items use only those
+    /// that the executor [allows](crate::Executor::set_unbound_cpus). If the executor allows none of them, items use
+    /// all CPUs that it allows.
     #[doc(alias = "cpumask")]
     pub fn cpus(mut self, cpus: CpuSet) -> Self {
         self.cpus = Some(cpus);
@@ -62,11 +63,11 @@ impl Attrs {
         self
     }
 
-    /// Keeps items in the pod of their issuer, even if CPUs of other pods have nothing to do. Default: false.
+    /// Keeps items in the pod of their issuer, even if CPUs of other pods are idle. The default is false.
     ///
-    /// If a pod loses all of its CPUs, the remaining CPUs serve it. When the process loses a CPU, the system
-    /// may move workers out of their pod. Their items may run elsewhere for up to 400 ms, until the executor
-    /// notices.
+    /// If a pod loses all of its CPUs, the remaining CPUs serve it. When the process loses a CPU, the system may move
+    /// workers out of their pod. The items of these workers can then run elsewhere for up to 400 ms, until the executor
+    /// notices the move.
     #[doc(alias = "affinity_strict")]
     pub fn strict(mut self, yes: bool) -> Self {
         self.strict = yes;
@@ -85,7 +86,7 @@ impl Attrs {
         self.scope == AffinityScope::Default
     }
 
-    /// The same attributes, but with the executor's nice level.
+    /// Returns the same attributes, but with the executor's nice level.
     #[cfg_attr(
         not(all(unix, feature = "control")),
         allow(dead_code, reason = "asked for over the control socket")
@@ -94,7 +95,7 @@ impl Attrs {
         Self { nice: None, ..self }
     }
 
-    /// The same attributes, but with all CPUs that the executor allows.
+    /// Returns the same attributes, but with all CPUs that the executor allows.
     #[cfg_attr(
         not(all(unix, feature = "control")),
         allow(dead_code, reason = "asked for over the control socket")
@@ -109,8 +110,8 @@ impl Attrs {
         level.map(AttrsFault::Nice).or_else(|| fault_of(self.cpus.as_ref()?, known).map(AttrsFault::Cpus))
     }
 
-    /// Returns the attributes of the queue's pools. `nice` is the queue's level, for attributes that set
-    /// none. The attributes have no fault.
+    /// Returns the attributes of the queue's pools. `nice` is the queue's nice level, which applies if the attributes
+    /// set none. The attributes must have no [`fault`](Self::fault).
     pub(crate) fn resolve(&self, managed: bool, nice: i32, defaults: &AttrDefaults) -> PoolAttrs {
         let allowed = self.cpus.as_ref().map(|cpus| cpus.intersection(&defaults.cpus));
         PoolAttrs {
@@ -123,12 +124,12 @@ impl Attrs {
     }
 }
 
-/// The executor's values for what a queue's attributes leave open.
+/// The executor's values for the settings that a queue's attributes leave open.
 #[derive(Clone, Debug)]
 pub(crate) struct AttrDefaults {
-    /// Never [`AffinityScope::Default`].
+    /// The scope, which is never [`AffinityScope::Default`].
     pub(crate) scope: AffinityScope,
-    /// The CPUs of all unbound queues, not empty.
+    /// The CPUs that unbound queues may use; never empty.
     pub(crate) cpus: CpuSet,
 }
 
@@ -143,11 +144,11 @@ pub(crate) enum AttrsFault {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CpusFault {
     Empty,
-    /// The executor does not use this one.
+    /// The executor does not use this CPU.
     Unknown(usize),
 }
 
-/// Returns what is wrong with a set of CPUs that has to be a subset of the `known` ones.
+/// Returns what is wrong with a set of CPUs that must be a subset of the `known` CPUs.
 pub(crate) fn fault_of(cpus: &CpuSet, known: &CpuSet) -> Option<CpusFault> {
     if cpus.is_empty() {
         return Some(CpusFault::Empty);
@@ -155,32 +156,32 @@ pub(crate) fn fault_of(cpus: &CpuSet, known: &CpuSet) -> Option<CpusFault> {
     cpus.iter().find(|cpu| !known.contains(*cpu)).map(CpusFault::Unknown)
 }
 
-/// All that decides on an unbound queue's pools. Queues share their pools if they agree in it.
+/// Everything that determines the pools of an unbound queue. Queues with equal values share their pools.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct PoolAttrs {
-    /// At most as many items are runnable as a pod has CPUs.
+    /// Whether a pod keeps no more items runnable than it has CPUs.
     pub(crate) managed: bool,
     pub(crate) scope: AffinityScope,
-    /// Items stay in their pod.
+    /// Whether items stay in their pod.
     pub(crate) strict: bool,
     pub(crate) nice: i32,
-    /// The CPUs that items may run on, by the numbers of the topology; not empty.
+    /// The CPUs that items may run on, numbered as in the topology; never empty.
     pub(crate) cpus: CpuSet,
 }
 
 /// What moves between the pods of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Moves {
-    /// Nothing: each item starts, and stays, in its pod.
+    /// Nothing moves: each item starts in its pod, and stays there.
     Nothing,
-    /// Items that their own pod cannot take, before they start.
+    /// Items move before they start, if their own pod cannot take them.
     Items,
-    /// Threads, to wherever the system puts them.
+    /// Threads move to wherever the system puts them.
     Threads,
 }
 
 impl PoolAttrs {
-    /// Returns what moves between this many pods.
+    /// Returns what moves between the pods of a class with this many pods.
     pub(crate) fn moves(&self, pods: usize) -> Moves {
         match (self.strict || pods < 2, self.managed) {
             (true, _) => Moves::Nothing,
@@ -190,22 +191,22 @@ impl PoolAttrs {
     }
 }
 
-/// The attributes that a queue has at the moment: those that were [set](Attrs), and the executor's for the
-/// rest.
+/// The attributes that are in force for a queue: the attributes that were [set](Attrs), and the executor's values for
+/// all others.
 ///
-/// Returned by [`WorkQueue::attrs`](crate::WorkQueue::attrs).
+/// [`WorkQueue::attrs`](crate::WorkQueue::attrs) returns these attributes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct EffectiveAttrs {
-    /// The nice level of the workers. They run at another level if the process lacks the privilege: see
+    /// The nice level of the workers. If the process lacks the privilege for it, the workers run at another level: see
     /// [`nice_denied`](crate::observe::Snapshot::nice_denied).
     pub nice: i32,
     /// The CPUs that items may run on.
     pub cpus: CpuSet,
-    /// How near to their issuer items run. Never [`AffinityScope::Default`].
+    /// How near to their issuer items run. This is never [`AffinityScope::Default`].
     pub scope: AffinityScope,
-    /// Whether items stay in the pod of their issuer, even if CPUs of other pods have nothing to do.
+    /// Whether items stay in the pod of their issuer, even if CPUs of other pods are idle.
     pub strict: bool,
 }
 

@@ -1,18 +1,20 @@
-//! Which workers of a watched pool do not use the CPU that they count for, or use it for too long. Remembers what
-//! was seen of the workers from look to look.
+//! Finds the workers of a watched pool that count as running but do not use a CPU, and the workers that use it for too
+//! long. Remembers from one check to the next what it has seen of each worker.
 //!
-//! A worker that counts as running keeps others from starting. If it sleeps without a guard, they wait for
-//! nothing. So it is taken out of the count, and put back when it is seen to run again. A worker that runs on
-//! without a pause keeps the CPU of its pool for itself. It is taken out too, for the rest of its item. Preemption
-//! is no sleep.
+//! A worker that counts as running keeps other workers from starting. If it sleeps without a guard, the others wait in
+//! vain. So the detector takes the sleeping worker out of the count, and puts it back when the worker is seen to run
+//! again. A worker that runs without a pause keeps the CPU of its pool to itself. The detector takes such a worker out
+//! of the count as well, for the rest of its item. A preempted worker does not count as asleep.
 //!
-//! Facts about threads cost system calls, so a look asks [`Facts`] only for those that make a difference. A finding
-//! is about a *word* that was read before the facts. It is carried out only if the word is still the same.
+//! Facts about threads cost system calls, so a check asks [`Facts`] only for the facts that make a difference. A
+//! finding is about the *word* of a worker, which was read before the facts. The finding is carried out only if the
+//! word is still the same.
 //!
-//! Known limits. Each look reads the clock of each worker that was found asleep, by one system call. A worker that
-//! sleeps briefly again and again is found and put back again and again; the pace bounds how many are out at once.
-//! A worker that was found asleep may run again after its pool's watch has ended. It is put back when the pool is
-//! next watched, or at the end of its item. Until then the pool may run one worker more.
+//! Known limits. Each check reads the clock of each worker that was found asleep, which costs one system call per
+//! worker. A worker that sleeps briefly again and again is taken out and put back again and again. The pace limits how
+//! many workers are out at the same time. A worker that was found asleep may run again after the watch of its pool has
+//! ended. Such a worker is put back when the pool is next watched, or at the end of the worker's item. Until then, the
+//! pool may run one worker too many.
 
 #![forbid(unsafe_code)]
 
@@ -23,34 +25,36 @@ use super::pace::{Pace, Why};
 use super::time::Time;
 use super::worker::{Finding, Phase, WorkerState};
 
-/// A worker that says that it may block is taken to block after this time.
+/// A worker that has been in a `may_block` guard for this long is treated as blocked.
 pub(crate) const MAY_BLOCK: Duration = Duration::from_millis(1);
 
-/// Where the system does not tell whether a thread sleeps, a thread that has used no CPU time for this long does.
+/// If the system does not tell whether a thread sleeps, a thread that has used no CPU time for this long is treated as
+/// asleep.
 pub(crate) const STILL: Duration = Duration::from_millis(3);
 
-/// The facts that the system tells about the thread of a worker; `None` if it does not tell.
+/// The facts that the system reports about a worker's thread. Each method returns `None` if the system does not report
+/// the fact.
 pub(crate) trait Facts {
-    /// Returns whether the thread sleeps. Waiting for a CPU is no sleep.
+    /// Returns whether the thread sleeps. A thread that waits for a CPU does not sleep.
     fn sleeps(&mut self, worker: WorkerId) -> Option<bool>;
     /// Returns how much CPU time the thread has used.
     fn cpu_time(&mut self, worker: WorkerId) -> Option<Duration>;
-    /// Returns how often the thread has slept.
+    /// Returns how many times the thread has slept.
     fn sleeps_so_far(&mut self, worker: WorkerId) -> Option<u64>;
 }
 
-/// What a look searches for in a pool.
+/// What a check of a pool searches for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Criteria {
-    /// Workers that sleep without a guard.
+    /// Whether the check searches for workers that sleep without a guard.
     pub(crate) sleepers: bool,
-    /// Workers that use this much CPU time without a break.
+    /// The CPU time that a hog has used without a break. `None` if the check does not search for hogs.
     pub(crate) hogs: Option<Duration>,
     /// How many CPUs the pool keeps busy.
     pub(crate) cpus: usize,
 }
 
-/// A finding about a worker, to be carried out if its word is still `seen`.
+/// A finding about a worker. It is carried out only if the worker's word is still `seen`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) worker: WorkerId,
@@ -58,19 +62,19 @@ pub(crate) struct Found {
     pub(crate) finding: Finding,
 }
 
-/// The result of a look at the workers.
+/// The result of a check of the workers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
     pub(crate) found: Vec<Found>,
-    /// The pool's pace after the look.
+    /// The pool's pace after the check.
     pub(crate) pace: Pace,
-    /// When the next finding is possible, if that is before the period ends.
+    /// The earliest time at which a further finding is possible. `None` if this check foresees no further finding.
     pub(crate) next: Option<Time>,
-    /// Whether a worker has begun an item since the last look, has come, or has gone.
+    /// Whether a worker has begun an item, joined the pool or left the pool since the last check.
     pub(crate) progress: bool,
 }
 
-/// The workers of a pool as of the last look, by number.
+/// The workers of a pool as of the last check, sorted by number.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Suspects {
     sightings: Vec<Sighting>,
@@ -80,30 +84,30 @@ pub(crate) struct Suspects {
 struct Sighting {
     worker: WorkerId,
     word: WorkerState,
-    /// Since when the worker has had this word.
+    /// The time of the first check that saw this word.
     since: Time,
-    /// Since when the worker has had the same item, or none.
+    /// The time of the first check after the worker began its latest item.
     began: Time,
-    /// The clock of the present stretch, running or asleep.
+    /// The worker's clock in its present stretch of running or sleeping.
     clock: Option<Clock>,
 }
 
-/// The CPU time of a worker.
+/// The readings of a worker's CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Clock {
-    /// The time at the first look in this stretch, or when the thread was last known to have slept.
+    /// The CPU time at the first check of this stretch, or at the last check that showed that the thread had slept.
     base: Duration,
-    /// How often it had slept by then, from the second look on.
+    /// How many times the thread had slept. The number is read once for each value of `base`, and is `None` until then.
     sleeps: Option<u64>,
-    /// The time at the last look.
+    /// The CPU time at the last check.
     last: Duration,
-    /// Since when the time is the same.
+    /// The time since which the CPU time has been the same.
     still_since: Time,
 }
 
 impl Suspects {
-    /// Looks at the workers of a pool and their words. `workers` is sorted by number. `pace` is the pool's, from
-    /// earlier watches too.
+    /// Checks the workers of a pool. `workers` holds the workers and their words, sorted by number. `pace` is the
+    /// pool's pace, which earlier watches have influenced too.
     pub(crate) fn look(
         &mut self,
         workers: &[(WorkerId, WorkerState)],
@@ -130,21 +134,21 @@ impl Suspects {
         Findings { pace: look.pace, ..look.findings }
     }
 
-    /// Returns since when, at the latest, each worker has been at its present item, or idle.
+    /// Returns for each worker the time of the first check after it began its latest item.
     pub(crate) fn began(&self) -> Vec<(WorkerId, Time)> {
         self.sightings.iter().map(|known| (known.worker, known.began)).collect()
     }
 }
 
-/// One look.
+/// The state of one check.
 struct Look {
     findings: Findings,
     pace: Pace,
     criteria: Criteria,
     now: Time,
-    /// How many workers are out because they sleep.
+    /// How many workers are out of the count because they sleep.
     asleep: usize,
-    /// How many workers are out because they are hogs.
+    /// How many workers are out of the count because they are hogs.
     hogs: usize,
 }
 
@@ -175,7 +179,7 @@ impl Look {
         let still_since = clock.filter(|_| sleeps.is_none()).map(|clock| clock.still_since);
         let sleeps = sleeps.unwrap_or(still_since.is_some_and(|since| self.now.since(since) >= STILL));
         if sleeps {
-            // The thread's CPU time is counted anew once it runs.
+            // The CPU time that the thread uses once it runs again is counted from here.
             sighting.clock = clock.map(Clock::rebased);
             return self.sleeper(sighting);
         }
@@ -199,7 +203,7 @@ impl Look {
         self.find(sighting, Finding::Asleep);
     }
 
-    /// Looks for a hog: a worker that runs, and whose clock was read before.
+    /// Checks whether a worker is a hog. The worker runs, and an earlier check has read its clock.
     fn hog(&mut self, sighting: &mut Sighting, threshold: Duration, facts: &mut impl Facts) {
         let Some(clock) = &mut sighting.clock else { return };
         let used = clock.last.saturating_sub(clock.base);
@@ -211,7 +215,7 @@ impl Look {
         }
         let sleeps = facts.sleeps_so_far(sighting.worker);
         if sleeps.zip(clock.sleeps).is_some_and(|(now, before)| now != before) {
-            // The thread has slept between two looks.
+            // The thread has slept between two checks.
             (clock.base, clock.sleeps) = (clock.last, sleeps);
             return;
         }
@@ -228,11 +232,11 @@ impl Look {
         let cpu_time = facts.cpu_time(sighting.worker);
         let before = sighting.clock.map(|clock| clock.last);
         if cpu_time.is_some() && cpu_time == before {
-            return; // It has used no CPU time, so it still sleeps.
+            return; // The thread has used no CPU time, so it still sleeps.
         }
         let clock = cpu_time.map(|time| Clock::read(sighting.clock, time, self.now));
-        // A worker that is found asleep gets another word than in its last stretch. So this is the first reading of
-        // its clock.
+        // A worker that is found asleep gets a new word, and so its next sighting begins without a clock. So without an
+        // earlier reading, this is the first reading since then, and it does not show whether the thread has run.
         let has_run = before.is_some();
         sighting.clock = clock;
         if !facts.sleeps(sighting.worker).unwrap_or(!has_run) {
@@ -256,7 +260,7 @@ impl Clock {
         match before {
             Some(clock) if clock.last == time => clock,
             Some(clock) if clock.last < time => Self { last: time, still_since: now, ..clock },
-            // The earlier reading was of another thread, whose worker had the same number and the same word.
+            // The earlier reading was taken from another thread, whose worker had the same number and the same word.
             _ => Self { base: time, sleeps: None, last: time, still_since: now },
         }
     }

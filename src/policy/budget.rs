@@ -1,9 +1,9 @@
-//! The time that a bh context works before it yields the CPU to other threads.
+//! How long a bh context works before it yields the CPU to other threads.
 //!
-//! A *run* begins with a batch: the items that are pending. When they are done, the items that came meanwhile
-//! are the next batch, and beginning it is a *restart*. After a limit of time or of restarts the run ends,
-//! and the context yields its CPU once before it begins the next run. So items that keep coming, or keep
-//! queueing themselves, delay other threads no longer than that.
+//! A *run* begins with a batch, which consists of the pending items. When these items are done, the items that have
+//! arrived meanwhile are the next batch. Beginning that batch is a *restart*. A run ends when it reaches its limit of
+//! time or of restarts. Then the context yields its CPU once before it begins the next run. So even if new items keep
+//! arriving, or items keep queueing themselves, they delay other threads only until the run ends.
 
 #![forbid(unsafe_code)]
 
@@ -11,18 +11,18 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// The duration of a run.
+/// The time limit of a run.
 const TIME: Duration = Duration::from_millis(2);
 
-/// How often a run restarts with the items that came meanwhile.
+/// How many times a run may restart with the items that have arrived meanwhile.
 const RESTARTS: u32 = 10;
 
-/// The remainder of a run.
+/// What is left of a run's limits, and of its present batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Budget {
     until: Time,
     restarts: u32,
-    /// Items of the present batch that have not ended.
+    /// The number of items of the present batch that have not ended.
     batch: usize,
 }
 
@@ -46,7 +46,7 @@ impl Budget {
     pub(crate) fn item_ended(self, now: Time, pending: usize) -> AfterItem {
         let rest = Self { batch: self.batch.saturating_sub(1), ..self };
         if pending == 0 {
-            // The context is done. The next item begins a batch of its own.
+            // No item is left. The next item begins a new batch.
             return AfterItem::GoOn(Self { batch: 0, ..rest });
         }
         if now >= self.until {
@@ -68,8 +68,8 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
-    /// Ends an item every `step` microseconds while `pending` tells the number of items. Returns the item
-    /// that led to a yield.
+    /// Ends an item every `step` microseconds. `pending` returns how many items are pending at each end. Returns the
+    /// number of the item whose end led to a yield.
     fn items_until_yield(step: u64, first: usize, mut pending: impl FnMut(usize) -> usize) -> Option<usize> {
         let mut budget = Budget::begin(at(0), first);
         for item in 1..=10_000 {
@@ -81,7 +81,8 @@ mod tests {
         None
     }
 
-    /// spec: Q1.5 (bh: a budget per run): a backlog is one batch, up to 2 ms, however many items it has.
+    /// spec: Q1.5 (bh: a budget per run): a backlog is one batch, however many items it has, and its run ends after 2
+    /// ms.
     #[test]
     fn a_run_ends_after_two_milliseconds() {
         assert_eq!(items_until_yield(1, 5000, |ended| 5000 - ended), Some(2000));
@@ -90,12 +91,12 @@ mod tests {
         assert_eq!(items_until_yield(1, 1500, |ended| 1500usize.saturating_sub(ended)), None);
     }
 
-    /// spec: Q1.5 (bh: a budget per run): an item that queues itself is a batch of one, again and again.
+    /// spec: Q1.5 (bh: a budget per run): an item that queues itself is a batch of one item each time.
     #[test]
     fn a_run_starts_over_ten_times() {
         assert_eq!(items_until_yield(1, 1, |_| 1), Some(11));
         assert_eq!(items_until_yield(1, 3, |_| 3), Some(33), "three that queue themselves");
-        assert_eq!(items_until_yield(1, 0, |_| 1), Some(11), "the count at the start is a mere hint");
+        assert_eq!(items_until_yield(1, 0, |_| 1), Some(11), "the count at the start is only a hint");
     }
 
     /// spec: Q1.5: no item is pending.

@@ -6,14 +6,15 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 use std::time::Duration;
 
-/// Counts of what happened to the items of a queue, or of its part on one CPU, since it was made.
+/// Counts of what happened to the items of a queue, or of the queue's part on one CPU, since that queue or part was
+/// made.
 ///
-/// From [`WorkQueue::counters`](crate::WorkQueue::counters). The counts only grow. While items run, each
-/// count is read at its own moment, and [`in_flight`](Self::in_flight) never falls below zero. The counts are
-/// exact once no item is pending or running, for example after a [flush](crate::WorkQueue::flush) while no
-/// thread queues:
+/// [`WorkQueue::counters`](crate::WorkQueue::counters) returns these counts. They only grow. While items run, the
+/// counts are read at slightly different times, but [`in_flight`](Self::in_flight) never falls below zero. The counts
+/// are exact once no item is pending or running, for example after a [flush](crate::WorkQueue::flush) while no thread
+/// queues items. Then:
 ///
-/// > accepted submissions = `started` + `cancelled` + those that a [shutdown](crate::Executor::shutdown) gave up
+/// > accepted submissions = `started` + `cancelled` + submissions that a [shutdown](crate::Executor::shutdown) gave up
 ///
 /// # Examples
 ///
@@ -38,10 +39,10 @@ pub struct Counters {
     /// Items whose function has returned, or panicked.
     #[doc(alias = "PWQ_STAT_COMPLETED")]
     pub completed: u64,
-    /// The CPU time of its items, and of the workers' own work between them. It is read from time to time,
-    /// not for each item. Where a worker alternates between queues whose items take a few microseconds, the
-    /// time is divided between them by samples, and is right on average. Zero where the system does not tell
-    /// the CPU time of threads: everywhere but on Linux.
+    /// The CPU time of the items, and of the workers' own work between items. The CPU time is read from time to time,
+    /// not for each item. If a worker alternates between queues whose items take a few microseconds, its CPU time is
+    /// divided between the queues by samples, and is right on average. This is zero on every system but Linux, because
+    /// other systems do not report the CPU time of threads.
     #[doc(alias = "PWQ_STAT_CPU_TIME")]
     #[cfg_attr(feature = "serde", serde(rename = "cpu_time_ns", with = "super::nanos"))]
     pub cpu_time: Duration,
@@ -49,21 +50,21 @@ pub struct Counters {
     /// [threshold](crate::ExecutorBuilder::hog_threshold).
     #[doc(alias = "PWQ_STAT_CPU_INTENSIVE")]
     pub cpu_hogs: u64,
-    /// Workers that were woken or requested because an item of this queue blocked and stopped counting as
-    /// running.
+    /// Workers that were woken or requested because an item of this queue blocked, so that its worker no longer counted
+    /// as running.
     #[doc(alias = "PWQ_STAT_CM_WAKEUP")]
     pub concurrency_wakeups: u64,
-    /// Items that began on a CPU of another pod, on a worker of their own pod. Only plain
-    /// [`unbound`](crate::WorkQueue::unbound) queues that are not strict let the system move workers.
+    /// Items that began on a CPU of another pod, although a worker of their own pod runs them. This happens only in
+    /// plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict, because only these let the system move
+    /// workers.
     pub away: u64,
-    /// Items that began on a CPU of another pod, on a worker there, because their own pod could not take
-    /// them.
+    /// Items that began in another pod, on a worker of that pod, because their own pod could not take them.
     pub stolen: u64,
-    /// Items whose worker was first brought back to its pod when it was woken, because the system had moved
-    /// it elsewhere. Only on plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict.
+    /// Items whose worker was brought back to its pod before they began, because the system had moved the worker
+    /// elsewhere. This happens only in plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict.
     #[doc(alias = "PWQ_STAT_REPATRIATED")]
     pub repatriated: u64,
-    /// How often a pool that could not get a worker called the queue's
+    /// How many times a pool that could not get a worker called the queue's
     /// [rescuer](crate::WorkQueueBuilder::rescuer).
     #[doc(alias = "PWQ_STAT_MAYDAY")]
     pub maydays: u64,
@@ -72,22 +73,22 @@ pub struct Counters {
     pub rescued: u64,
     /// Items that panicked.
     pub panicked: u64,
-    /// Submissions that were cancelled or, by [`mod_delayed`](crate::WorkQueue::mod_delayed), replaced before
-    /// they began. Each is counted when the queue reaches its place, or when the item's next submission takes
+    /// Submissions that were cancelled, or that [`mod_delayed`](crate::WorkQueue::mod_delayed) replaced, before they
+    /// began. Such a submission is counted when the queue reaches its place, or when the item's next submission takes
     /// that place. An armed timer counts as a submission only when it fires.
     pub cancelled: u64,
-    /// How often the executor found an item to block without a [guard](crate#guards).
+    /// How many times the executor found that an item blocked without a [guard](crate#guards).
     pub undeclared_blocks: u64,
 }
 
 impl Counters {
-    /// Items that have begun and not returned.
+    /// Returns the number of items that have begun and not returned.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.started.saturating_sub(self.completed)
     }
 
-    /// Items that began in the pod of the CPU that they were queued on.
+    /// Returns the number of items that began in the pod of the CPU that they were queued on.
     #[must_use]
     pub fn home(&self) -> u64 {
         self.started.saturating_sub(self.away + self.stolen)

@@ -1,4 +1,4 @@
-//! A set of CPU numbers, written and read as the kernel's CPU lists.
+//! A set of CPU numbers, which is written and read in the format of the kernel's CPU lists.
 
 #![forbid(unsafe_code)]
 
@@ -11,8 +11,8 @@ const WORD_BITS: usize = u64::BITS as usize;
 
 /// A set of CPU numbers.
 ///
-/// The numbers are those of the operating system, so they may have gaps. A set is written as the kernel
-/// writes CPU lists, with ranges: `0-3,8`.
+/// The numbers are those of the operating system, so they may have gaps. A set is written in the format of the kernel's
+/// CPU lists, with ranges: `0-3,8`.
 ///
 /// # Examples
 ///
@@ -36,7 +36,7 @@ pub struct CpuSet {
 impl CpuSet {
     /// One more than the highest CPU number that a set can hold.
     ///
-    /// The bound keeps a mistyped number from claiming gigabytes; no system comes near it.
+    /// Because of this bound, a mistyped number cannot claim gigabytes of memory. No system has nearly as many CPUs.
     ///
     /// # Examples
     ///
@@ -47,7 +47,7 @@ impl CpuSet {
     /// ```
     pub const LIMIT: usize = 1 << 16;
 
-    /// An empty set.
+    /// Returns an empty set.
     ///
     /// # Examples
     ///
@@ -58,7 +58,7 @@ impl CpuSet {
         Self { words: Vec::new() }
     }
 
-    /// The set of one CPU.
+    /// Returns a set that contains only `cpu`.
     ///
     /// # Panics
     ///
@@ -174,7 +174,7 @@ impl CpuSet {
             let mut rest = word;
             iter::from_fn(move || {
                 let lowest = rest.trailing_zeros() as usize;
-                // Clears the lowest bit that is set; of zero, nothing.
+                // Clears the lowest bit that is set. Zero stays zero.
                 rest &= rest.wrapping_sub(1);
                 (lowest < WORD_BITS).then_some(index * WORD_BITS + lowest)
             })
@@ -303,7 +303,7 @@ impl FromStr for CpuSet {
     type Err = ParseCpuSetError;
 
     /// Reads a kernel CPU list. White space around the list and around its entries is ignored, so the text of a file
-    /// can be given as it is. A list without entries is the empty set.
+    /// can be parsed without trimming. A list without entries is the empty set.
     fn from_str(list: &str) -> Result<Self, ParseCpuSetError> {
         let mut cpus = Self::new();
         if list.trim().is_empty() {
@@ -322,7 +322,8 @@ impl FromStr for CpuSet {
 }
 
 fn parse_cpu(entry: &str, digits: &str) -> Result<usize, ParseCpuSetError> {
-    // `parse` alone would accept a sign, and would report a number of thirty digits as no number.
+    // `parse` alone would accept a plus sign, and its error would not distinguish a number of thirty digits from other
+    // text.
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ParseCpuSetError::NotANumber { entry: entry.to_owned() });
     }
@@ -332,7 +333,7 @@ fn parse_cpu(entry: &str, digits: &str) -> Result<usize, ParseCpuSetError> {
     }
 }
 
-/// Why a text is not a CPU list. Every variant carries the entry that was wrong.
+/// Why a text is not a CPU list. Each variant carries the invalid entry.
 ///
 /// # Examples
 ///

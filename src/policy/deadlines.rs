@@ -1,4 +1,4 @@
-//! A queue of deadlines: the soonest first, equal ones in the order in which they were set.
+//! A queue of deadlines. The soonest deadline is first, and equal deadlines are in the order in which they were set.
 
 #![forbid(unsafe_code)]
 
@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 
 use super::time::Time;
 
-/// Deadlines, and the thing that is due at each. Setting, cancelling and taking cost O(log n).
+/// Deadlines, and the thing that is due at each deadline. Setting, cancelling or taking a deadline costs O(log n).
 #[derive(Debug)]
 pub(crate) struct Deadlines<T> {
     queue: BTreeMap<Deadline, T>,
     set: u64,
 }
 
-/// A deadline that was set. It is the key to cancel it.
+/// A deadline that was set. This value is the key for cancelling the deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Deadline {
     at: Time,
@@ -55,7 +55,7 @@ impl<T> Deadlines<T> {
         deadline
     }
 
-    /// Takes the first thing that is due at `now`.
+    /// Takes the first thing, if it is due at `now`.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<(Deadline, T)> {
         let first = self.queue.first_entry()?;
         if first.key().at <= now { Some(first.remove_entry()) } else { None }
@@ -66,7 +66,7 @@ impl<T> Deadlines<T> {
         self.queue.get(&deadline)
     }
 
-    /// Takes the thing that was set for this deadline, unless it was taken before.
+    /// Cancels this deadline. Returns the thing that was set for it, unless that thing was taken before.
     pub(crate) fn cancel(&mut self, deadline: Deadline) -> Option<T> {
         self.queue.remove(&deadline)
     }
@@ -83,7 +83,7 @@ impl<T> Deadlines<T> {
         self.queue.first_key_value().is_some_and(|(first, _)| *first == deadline)
     }
 
-    /// Returns when the next thing is due; `None` if there is nothing to wait for.
+    /// Returns the time at which the next thing is due, or `None` if there is nothing to wait for.
     pub(crate) fn next(&self) -> Option<Time> {
         Some(self.queue.first_key_value()?.0.at).filter(|at| *at != Time::NEVER)
     }
@@ -102,12 +102,12 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How many deadlines the thread has compared.
+        /// How many times the thread has compared two deadlines.
         pub(super) static COMPARISONS: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Returns how many comparisons each of these costs on average beside `armed` deadlines: to set a deadline, to
-    /// cancel it, to find the next one, and to take it.
+    /// Returns how many comparisons each of four calls costs on average while `armed` deadlines are set. The calls set
+    /// a deadline, cancel it, find the next deadline, and take that deadline.
     fn costs_beside(armed: u64) -> [f64; 4] {
         const CALLS: u64 = 1000;
         // Multiples of an odd number look random.

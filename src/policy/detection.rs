@@ -6,11 +6,12 @@ use std::fmt;
 
 /// How an executor notices that an item blocks outside of any [guard](crate#guards).
 ///
-/// The executor watches only pools with pending work and no free place; an idle executor watches none.
-/// Guards, [`may_block`](crate::may_block) and the [watchdog](crate::ExecutorBuilder::watchdog_threshold)
-/// work in each of these modes. [`Snapshot::detection`](crate::observe::Snapshot::detection) is the mode in
-/// force, and [`detection_fallback`](crate::observe::Snapshot::detection_fallback) says why it differs from
-/// the requested one.
+/// The executor watches only pools that have pending work and no free place for another worker. An idle executor
+/// watches no pool. Guards, [`may_block`](crate::may_block) and the
+/// [watchdog](crate::ExecutorBuilder::watchdog_threshold) work in each of these modes.
+/// [`Snapshot::detection`](crate::observe::Snapshot::detection) is the mode in force, and
+/// [`detection_fallback`](crate::observe::Snapshot::detection_fallback) says why this mode differs from the requested
+/// mode.
 ///
 /// # Examples
 ///
@@ -30,17 +31,17 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Detection {
-    /// The executor does not watch threads. It learns of blocks from guards alone, and takes no item for a
-    /// [hog](crate::ExecutorBuilder::hog_threshold). While a managed or per-CPU queue has pending work and no
-    /// free place, the manager still wakes up every 3 ms or more often, for [`may_block`](crate::may_block).
+    /// The executor does not watch threads. It learns of blocks only from guards, and treats no item as a
+    /// [hog](crate::ExecutorBuilder::hog_threshold). While a managed or per-CPU queue has pending work and no free
+    /// place, the manager still wakes up at least every 3 ms, because of [`may_block`](crate::may_block).
     Off,
-    /// The executor samples the states of threads every 0.25 to 3 ms, so it notices a block within
-    /// milliseconds. Linux only; elsewhere the mode is [`Off`](Self::Off). Where `/proc` cannot be read, a
-    /// thread whose CPU time stands still for 3 ms is taken for a sleeping one.
+    /// The executor samples the states of threads every 0.25 to 3 ms, so it notices a block within milliseconds. This
+    /// mode exists only on Linux; elsewhere the mode is [`Off`](Self::Off). If `/proc` cannot be read, a thread whose
+    /// CPU time does not change for 3 ms is treated as asleep.
     Sampling,
-    /// The system's scheduler reports each switch of a watched thread, so the executor notices a block in a
-    /// fraction of a millisecond. Linux only, and only where `perf_event_open` is permitted; elsewhere the
-    /// mode is [`Sampling`](Self::Sampling).
+    /// The system's scheduler reports each context switch of a watched thread, so the executor notices a block within a
+    /// fraction of a millisecond. This mode exists only on Linux, and only if `perf_event_open` is permitted; otherwise
+    /// the mode is [`Sampling`](Self::Sampling).
     #[doc(alias = "perf_event_paranoid")]
     Switches,
     /// The best of these modes that is permitted.
@@ -49,8 +50,8 @@ pub enum Detection {
 }
 
 impl Detection {
-    /// Returns the mode in force, as far as it is known without asking the system whether it permits switch
-    /// events.
+    /// Returns the mode that is in force if the system does not permit switch events. `portable` says whether the
+    /// system does not report the states of threads at all.
     pub(crate) fn without_switches(self, portable: bool) -> Self {
         match self {
             Self::Off => Self::Off,

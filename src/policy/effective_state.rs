@@ -1,19 +1,20 @@
-//! The effective state of a queue: what its users and its executor have asked of it, and the limit and intake that
-//! follow.
+//! The effective state of a queue: the requests of its users and of its executor, and the limit and intake that follow
+//! from these requests.
 //!
-//! One plain struct per queue, under a lock. Limiters only hold what follows from it. A thread that makes a limiter
-//! later, or takes one of several requests back, finds the others here.
+//! Each queue has one plain struct of requests, under a lock. Limiters hold only the limit and the intake that follow
+//! from it. A thread that makes a limiter later finds the requests in this struct. A thread that withdraws one of
+//! several requests finds the other requests there.
 
 #![forbid(unsafe_code)]
 
 use super::admission::Intake;
 
-/// What the users asked of a queue.
+/// The settings that users have requested for a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestedSettings {
     /// The limit while nothing holds the queue back.
     pub(crate) max_active: usize,
-    /// How many drains of it are under way.
+    /// How many drains of the queue are under way.
     pub(crate) drains: usize,
     pub(crate) end: End,
 }
@@ -22,9 +23,9 @@ pub(crate) struct RequestedSettings {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     No,
-    /// It was asked for, and cannot be taken back.
+    /// The destruction was requested. The request cannot be withdrawn.
     Begun,
-    /// The queue was found empty since.
+    /// The queue was found empty after the request.
     Done,
 }
 
@@ -39,11 +40,11 @@ pub(crate) enum Stage {
     Shut,
 }
 
-/// All that decides on a queue's limit and intake.
+/// Everything that determines a queue's limit and intake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EffectiveState {
     pub(crate) requested: RequestedSettings,
-    /// The queue is freezable, and its executor is frozen.
+    /// Whether the queue is freezable and its executor is frozen.
     pub(crate) frozen: bool,
     pub(crate) stage: Stage,
 }
@@ -62,9 +63,9 @@ pub(crate) enum Caller {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    /// Accepted as any other.
+    /// The submission is accepted without conditions.
     Freely,
-    /// Accepted because it continues work in flight.
+    /// The submission is accepted because it continues work in flight.
     Chained,
     Draining,
     Destroyed,
@@ -78,12 +79,13 @@ impl RequestedSettings {
 }
 
 impl EffectiveState {
-    /// Returns the limit of each of its limiters. A frozen queue starts no item.
+    /// Returns the limit of each of the queue's limiters. The limit is zero if the queue is frozen, so that no item
+    /// starts.
     pub(crate) const fn max(self) -> usize {
         if self.frozen { 0 } else { self.requested.max_active }
     }
 
-    /// Returns the intake of each of its limiters.
+    /// Returns the intake of each of the queue's limiters.
     pub(crate) fn intake(self) -> Intake {
         let answers = [Caller::Outsider, Caller::OwnItem].map(|caller| self.answer(caller));
         match answers {
@@ -93,7 +95,7 @@ impl EffectiveState {
         }
     }
 
-    /// Returns the answer to a submission of this caller.
+    /// Returns the answer to a submission by this caller.
     pub(crate) fn answer(self, caller: Caller) -> Answer {
         let RequestedSettings { drains, end, .. } = self.requested;
         let own = caller == Caller::OwnItem;

@@ -1,13 +1,12 @@
-//! The part of the machine that the process may use, each pool's share of it, and when the manager looks at
-//! it again.
+//! The part of the machine that the process may use, each pool's share of it, and when the manager checks it again.
 //!
-//! Cpusets, `sched_setaffinity` and hotplug change a process's CPUs, and a cgroup its quota, at any time and
-//! without notice. So the manager looks: periodically while workers work, at once when a worker begins after
-//! a break, and never while all workers rest.
+//! Cpusets, `sched_setaffinity` and hotplug can change a process's CPUs at any time and without notice. A cgroup can
+//! change its quota in the same way. So the manager checks both. It does so periodically while workers work,
+//! immediately when a worker begins after a break, and never while all workers rest.
 //!
-//! A worker that blocks under a guard rests, if its pool counts running workers. The manager cannot tell
-//! other blocked workers from working ones: an item that blocks without a guard, in a plain unbound pool or
-//! on a rescuer's thread keeps these looks going, 2.5 per second.
+//! A worker that blocks under a guard counts as resting if its pool counts running workers. The manager cannot
+//! distinguish other blocked workers from working ones. So it checks 2.5 times per second while an item blocks without
+//! a guard, in a plain unbound pool or on a rescuer's thread.
 
 #![forbid(unsafe_code)]
 
@@ -18,23 +17,24 @@ use super::cpu_set::CpuSet;
 use super::quota::Quota;
 use super::time::Time;
 
-/// The time between two looks. It lets the manager notice a change within a second.
+/// The time between two checks. It is short enough for the manager to notice a change within a second.
 pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(400);
 
 /// A CPU of the executor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
-    /// Its number in the topology.
+    /// The CPU's number in the topology.
     pub(crate) cpu: usize,
-    /// The real CPU that serves it.
+    /// The real CPU that serves this CPU.
     pub(crate) real: usize,
 }
 
-/// What an executor may use of the machine, as of the last look.
+/// The part of the machine that an executor may use, as of the last check.
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
     slots: Arc<[Slot]>,
-    /// CPUs that the user gave the executor although the process may not use them. They are never taken away.
+    /// The CPUs that the user gave to the executor although the process may not use them. The executor never loses
+    /// these CPUs.
     exempt: CpuSet,
     /// The real CPUs that the process may use; never empty.
     allowed: CpuSet,
@@ -44,14 +44,15 @@ pub(crate) struct Environment {
 /// A pool's share of the environment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Share {
-    /// The real CPUs that its workers are bound to.
+    /// The real CPUs that the pool's workers are bound to.
     pub(crate) binding: CpuSet,
     /// How many workers the pool keeps runnable, if it is managed.
     pub(crate) target: usize,
 }
 
 impl Environment {
-    /// `slots` is not empty. `allowed` is `None` if the system does not tell.
+    /// Returns the environment of a new executor. `slots` is not empty. `allowed` is `None` if the system does not tell
+    /// which CPUs the process may use.
     pub(crate) fn new(slots: &[Slot], allowed: Option<CpuSet>, quota: Option<Quota>) -> Self {
         let real: CpuSet = slots.iter().map(|slot| slot.real).collect();
         let allowed = allowed.filter(|allowed| !allowed.is_empty()).unwrap_or_else(|| real.clone());
@@ -59,7 +60,7 @@ impl Environment {
         Self { slots: slots.into(), exempt, allowed, quota }
     }
 
-    /// Returns the environment after another look; `None` if it has not changed.
+    /// Returns the environment after another check, or `None` if the environment has not changed.
     pub(crate) fn seen(&self, allowed: Option<CpuSet>, quota: Option<Quota>) -> Option<Self> {
         let allowed = allowed.filter(|allowed| !allowed.is_empty()).unwrap_or_else(|| self.allowed.clone());
         let same = allowed == self.allowed && quota == self.quota;
@@ -68,9 +69,9 @@ impl Environment {
 
     /// Returns the share of a pool that serves these CPUs of the topology.
     ///
-    /// These are the pool's own CPUs that remain. If none remains, the pool gets those that remain to the
-    /// executor. If the executor has none either, it was moved as a whole, and all pools run on the CPUs that
-    /// the process has now.
+    /// The share consists of the pool's own CPUs that remain. If none of them remains, the pool gets all CPUs that
+    /// remain to the executor. If none remains to the executor either, the executor was moved as a whole, and all pools
+    /// run on the CPUs that the process may use now.
     pub(crate) fn share(&self, cpus: &CpuSet) -> Share {
         let left = || self.slots.iter().filter(|slot| self.is_left(**slot));
         let own = || left().filter(|slot| cpus.contains(slot.cpu));
@@ -93,7 +94,7 @@ impl Environment {
         self.share(&self.slots.iter().map(|slot| slot.cpu).collect()).binding
     }
 
-    /// Returns the executor's CPUs that the process may not use, by the numbers of the topology.
+    /// Returns the executor's CPUs that the process may no longer use, numbered as in the topology.
     pub(crate) fn lost(&self) -> CpuSet {
         self.slots.iter().filter(|slot| !self.is_left(**slot)).map(|slot| slot.cpu).collect()
     }
@@ -115,30 +116,30 @@ impl Environment {
     }
 }
 
-/// When the manager looks.
+/// When the manager checks the environment.
 #[derive(Debug)]
 pub(crate) struct Vigil {
     last: Time,
     next: Option<Time>,
-    /// A worker has begun since the last look. Then the next look takes place even if no worker works by
-    /// then: otherwise workers that work in short bursts would never cause one.
+    /// Whether the next check takes place even if no worker works at that time. This is set when a worker begins after
+    /// a break, because workers that work in short bursts would otherwise never cause a check.
     owed: bool,
 }
 
 impl Vigil {
-    /// The executor is new, and has just looked.
+    /// Returns the state of a new executor, which has just checked its environment.
     pub(crate) fn new(now: Time) -> Self {
         Self { last: now, next: None, owed: false }
     }
 
-    /// Tells that a worker works while no look is scheduled. The next look is at once, but at least a period
-    /// after the last.
+    /// Notes that a worker works. If no check is scheduled, the manager checks immediately, but not before a period has
+    /// passed since the last check.
     pub(crate) fn active(&mut self, now: Time) {
         self.next.get_or_insert((self.last + LOOK_PERIOD).max(now));
         self.owed = true;
     }
 
-    /// Returns when the manager looks next; `None` while no worker works.
+    /// Returns the time of the manager's next check, or `None` while no worker works.
     pub(crate) fn next(&self) -> Option<Time> {
         self.next
     }
@@ -147,20 +148,20 @@ impl Vigil {
         self.next.is_some_and(|at| at <= now)
     }
 
-    /// Returns whether the manager looks at the deadline even if no worker works then.
+    /// Returns whether the manager checks at the next deadline even if no worker works then.
     pub(crate) fn is_owed(&self) -> bool {
         self.owed
     }
 
-    /// Notes that the manager looks now, and sets the next deadline.
+    /// Notes that the manager checks now, and sets the next deadline.
     pub(crate) fn looked(&mut self, now: Time) {
         self.owed = false;
         self.last = now;
         self.next = Some(now + LOOK_PERIOD);
     }
 
-    /// Ends the looks: the deadline has come, no look is owed, and no worker works. The next worker that
-    /// begins calls [`active`](Self::active).
+    /// Ends the checks, because the deadline has passed, no check is owed, and no worker works. When the next worker
+    /// begins, the manager calls [`active`](Self::active).
     pub(crate) fn rest(&mut self) {
         self.next = None;
     }
@@ -187,7 +188,7 @@ mod tests {
         before.seen(Some(cpus(allowed)), quota).unwrap_or(before)
     }
 
-    /// spec: A5.3, C5.3: a pod keeps the CPUs that remain to it. A pod without any is served by the others.
+    /// spec: A5.3, C5.3: a pod keeps the CPUs that remain to it. If a pod has none left, the other pods' CPUs serve it.
     #[test]
     fn each_pool_gets_its_remaining_cpus() {
         let table = [
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(again.share(&cpus("0-3")), Share { binding: cpus("0-1"), target: 4 });
     }
 
-    /// The user has named these CPUs.
+    /// The user gave these CPUs to the executor.
     #[test]
     fn cpus_that_the_process_never_had_are_not_lost() {
         let environment = Environment::new(&slots(2, 2), Some(cpus("0")), None);
@@ -275,11 +276,11 @@ mod tests {
         assert_eq!(vigil.next(), Some(at(805)), "the last look is not long ago");
         vigil.rest();
         vigil.active(at(9000));
-        assert!(vigil.is_due(at(9000)), "after a long break, at once");
+        assert!(vigil.is_due(at(9000)), "after a long break, immediately");
     }
 
-    /// spec: A5.1 (noticed within 1 s): the manager looks once per period at least, in whatever bursts
-    /// workers work.
+    /// spec: A5.1 (noticed within 1 s): the manager checks at least once per period, however short the bursts are in
+    /// which workers work.
     #[test]
     fn no_change_is_older_than_a_period_while_workers_work() {
         for (work, pause) in [(1, 7), (5, 300), (100, 350), (399, 1), (3, 1000)] {

@@ -1,19 +1,19 @@
-//! Which items a flush waits for: exactly those that were queued before it.
+//! Decides which items a flush waits for. These are exactly the items that were queued before the flush.
 //!
 //! Flushes are numbered in the order in which they begin. An item that is queued while a flush waits takes a *ticket*:
 //! the number of the last flush that had begun by then. A flush waits for each item whose ticket is below its own
-//! number, so each flush has its own answer, however many overlap.
+//! number, so each flush has its own answer, however many flushes overlap.
 //!
-//! While no flush waits, items take no ticket, since that costs a lock. The first flush that finds such items begins a
-//! *count* of them. They were all queued before it, so this flush and each one that begins during the count wait for
-//! all of them. Until the count is over, every new item takes a ticket; so an item without one is counted if, and only
-//! if, it was there when the count began.
+//! While no flush waits, items take no ticket, because taking a ticket costs a lock. The first flush that finds items
+//! without a ticket begins a *count* of them. These items were all queued before the count. So this flush, and each
+//! flush that begins during the count, waits for all of them. Until the count is over, every new item takes a ticket.
+//! So an item without a ticket is counted if, and only if, it was in flight when the count began.
 //!
-//! New items go on to take tickets while an item that was queued before the last flush is still on its way to a waiting
-//! list. No later item may be listed before that item: see [`arrivals`].
+//! New items continue to take tickets while an item that was queued before the last flush is still on its way to a
+//! waiting list. No later item may be listed before that item (see [`arrivals`]).
 //!
-//! The queue keeps this struct under a lock. The count itself is an atomic beside it, see
-//! [`protocol::flush`](crate::protocol::flush).
+//! The queue keeps [`Flushes`] under a lock. The count itself is an atomic beside that lock (see
+//! [`protocol::flush`](crate::protocol::flush)).
 
 #![forbid(unsafe_code)]
 
@@ -24,20 +24,21 @@ use std::collections::BTreeMap;
 use self::arrivals::Arrivals;
 use super::admission::Admitted;
 
-/// The last flush that had begun when the item was queued.
+/// The number of the last flush that had begun when the item was queued.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Ticket(u64);
 
 /// The flushes of one queue, and the items with tickets.
 #[derive(Clone, Debug)]
 pub(crate) struct Flushes<E> {
-    /// Flushes are numbered from 1; this is the last one.
+    /// The number of the last flush that has begun. The first flush has the number 1.
     begun: u64,
-    /// The flush that began the count of items without a ticket, until that is over.
+    /// The number of the flush that began the present count of items without a ticket, or `None` if no count is under
+    /// way.
     counting: Option<u64>,
-    /// New items take a ticket. So the limiters are flushing.
+    /// Whether new items take a ticket. While they do, the limiters are flushing.
     gives_tickets: bool,
-    /// How many items with this ticket are in flight; none of these numbers is 0.
+    /// The number of items in flight for each ticket. A ticket without items in flight is removed.
     tickets: BTreeMap<Ticket, u64>,
     arrivals: Arrivals<E>,
 }
@@ -48,10 +49,10 @@ impl<E> Flushes<E> {
         Self { begun: 0, counting: None, gives_tickets: false, tickets: BTreeMap::new(), arrivals }
     }
 
-    /// Begins a flush. Returns its number. `finds_more`: items in flight have no ticket and are not counted. Then the
-    /// caller counts them.
+    /// Begins a flush and returns its number. `finds_more` says that some items in flight have no ticket and are not
+    /// counted yet. In that case, the caller counts these items.
     ///
-    /// Two flushes between which no item was queued share a number.
+    /// Two flushes share a number if no item was queued between them.
     pub(crate) fn begin(&mut self, finds_more: bool) -> u64 {
         debug_assert!(
             !finds_more || !self.gives_tickets,
@@ -67,24 +68,24 @@ impl<E> Flushes<E> {
         self.begun
     }
 
-    /// Returns whether new items take a ticket. While they do, no item comes without one.
+    /// Returns whether new items take a ticket. While they do, no item is queued without a ticket.
     pub(crate) fn gives_tickets(&self) -> bool {
         self.gives_tickets
     }
 
-    /// Returns whether an item with a ticket is on its way to a waiting list. If so, even if new items take no ticket
-    /// at the moment, the next flush finds that item, and new items are to take tickets again.
+    /// Returns whether an item with a ticket is on its way to a waiting list. If so, the next flush must begin a count
+    /// even if it finds no items without a ticket, so that new items take tickets again.
     pub(crate) fn has_coming(&self) -> bool {
         self.arrivals.with_ticket() > 0
     }
 
-    /// Notes that the flush that has just begun found this many items coming, items with tickets included.
+    /// Notes how many items the flush that has just begun found coming. `items` includes items with tickets.
     pub(crate) fn found_coming(&mut self, items: u64) {
         debug_assert!(self.is_counting());
         self.arrivals.come(None, items - self.arrivals.with_ticket());
     }
 
-    /// Ends the count: all items without a ticket that were in flight when it began are done.
+    /// Ends the count, because all items without a ticket that were in flight when the count began are done.
     pub(crate) fn counted(&mut self) {
         debug_assert!(self.is_counting());
         self.counting = None;
@@ -94,7 +95,7 @@ impl<E> Flushes<E> {
         self.counting.is_some()
     }
 
-    /// Gives a ticket to items that are queued, at least one. `None`: they need no ticket.
+    /// Gives a ticket to one or more items that are being queued. Returns `None` if they need no ticket.
     pub(crate) fn come(&mut self, items: Admitted) -> Option<Ticket> {
         if !self.gives_tickets {
             return None;
@@ -105,28 +106,29 @@ impl<E> Flushes<E> {
         Some(ticket)
     }
 
-    /// Notes that this many items are not coming any more: they are on the list, or were withdrawn. They had this
-    /// ticket, or a flush found them.
+    /// Notes that the given number of items are no longer coming, because they are on the list or were withdrawn. The
+    /// items had this `ticket`; `None` means that a flush found the items without a ticket.
     pub(crate) fn strike(&mut self, ticket: Option<Ticket>, items: u64) {
         self.arrivals.strike(ticket, items);
     }
 
-    /// Takes an item that has to wait for a slot from its issuer.
+    /// Takes over, from its issuer, an item that has to wait for a slot.
     pub(crate) fn bring(&mut self, ticket: Ticket, item: E) {
         self.arrivals.bring(ticket, item);
     }
 
-    /// Returns whether there are items that were brought and may be listed.
+    /// Returns whether an item that was brought may be listed now.
     pub(crate) fn has_arrivals(&self) -> bool {
         self.arrivals.has_listable()
     }
 
-    /// Takes the next of the items that were brought and may be listed.
+    /// Takes the next item that was brought and may be listed now.
     pub(crate) fn next_arrival(&mut self) -> Option<E> {
         self.arrivals.next()
     }
 
-    /// Returns whether items need no ticket from now on. The caller asks after each step.
+    /// Stops giving tickets if new items no longer need any, and returns whether this call stopped it. The caller
+    /// checks this after each step.
     pub(crate) fn needs_no_more_tickets(&mut self) -> bool {
         let waits = self.arrivals.has_before(self.begun) || self.arrivals.has_listable();
         let ends = self.gives_tickets && !self.is_counting() && !waits;
@@ -134,7 +136,7 @@ impl<E> Flushes<E> {
         ends
     }
 
-    /// Gives the ticket of one item back: the item is done, or was not admitted after all.
+    /// Gives back the ticket of one item, because the item is done or was not admitted after all.
     pub(crate) fn complete(&mut self, ticket: Ticket) {
         let items = self.tickets.get_mut(&ticket).expect("each ticket is counted when it is taken");
         *items -= 1;
@@ -143,7 +145,8 @@ impl<E> Flushes<E> {
         }
     }
 
-    /// Returns the number of items in flight that have a ticket. O(number of overlapping flushes).
+    /// Returns the number of items in flight that have a ticket. The cost is proportional to the number of overlapping
+    /// flushes.
     pub(crate) fn with_ticket(&self) -> u64 {
         self.tickets.values().sum()
     }
@@ -155,7 +158,8 @@ impl<E> Flushes<E> {
         before_count.min(first_ticket)
     }
 
-    /// Returns whether the flush of this number waits for an item in flight that has this ticket, or none.
+    /// Returns whether the flush with this number waits for an item in flight. `ticket` is the item's ticket, if the
+    /// item has one.
     pub(crate) fn waits_for(&self, number: u64, ticket: Option<Ticket>) -> bool {
         match ticket {
             Some(ticket) => ticket.0 < number,
@@ -177,7 +181,7 @@ mod tests {
         assert!(flushes.needs_no_more_tickets());
     }
 
-    /// spec: F1.5: each of three flushes that overlap ends with the last item that was queued before it.
+    /// spec: F1.5: each of three overlapping flushes ends when the last item that was queued before that flush is done.
     #[test]
     fn each_flush_has_its_own_end() {
         let mut flushes = Flushes::<()>::new();
@@ -209,10 +213,11 @@ mod tests {
         count_ends(&mut flushes);
         assert_eq!(flushes.begin(false), 2, "nothing is in flight");
         assert_eq!(flushes.over(), 2);
-        assert_eq!(flushes.begin(true), 3, "an item came without a ticket");
+        assert_eq!(flushes.begin(true), 3, "an item was queued without a ticket");
     }
 
-    /// spec: F1.5: every flush of a count waits for the counted items, and none for items with its own ticket.
+    /// spec: F1.5: every flush that begins during a count waits for the counted items, and no flush waits for items
+    /// whose ticket is the flush's own number.
     #[test]
     fn which_items_a_flush_waits_for() {
         let mut flushes = Flushes::<()>::new();
@@ -222,12 +227,12 @@ mod tests {
         assert!(flushes.waits_for(first, None) && flushes.waits_for(second, None));
         assert!(!flushes.waits_for(first, ticket) && flushes.waits_for(second, ticket));
         count_ends(&mut flushes);
-        assert!(!flushes.waits_for(second, None), "it was queued after the count");
+        assert!(!flushes.waits_for(second, None), "the item was queued after the count");
         assert!(flushes.waits_for(second, ticket));
         let third = flushes.begin(true);
         assert!(!flushes.waits_for(second, None) && flushes.waits_for(third, None));
     }
-    /// spec: F1.6: tickets are given until an item that the last flush found is on its list, and no longer.
+    /// spec: F1.6: tickets are given only until the item that the last flush found is on its list.
     #[test]
     fn tickets_are_given_until_earlier_items_have_arrived() {
         let mut flushes = Flushes::new();
@@ -244,10 +249,10 @@ mod tests {
         let between = flushes.come(waiting).unwrap();
         flushes.begin(false);
         flushes.counted();
-        assert!(!flushes.needs_no_more_tickets(), "the last flush waits for it");
+        assert!(!flushes.needs_no_more_tickets(), "the last flush waits for the item in between");
         flushes.come(waiting);
         flushes.strike(Some(between), 1);
-        assert!(flushes.needs_no_more_tickets(), "no flush waits for the other one");
+        assert!(flushes.needs_no_more_tickets(), "no flush waits for the later item");
         flushes.begin(true);
         flushes.found_coming(2);
         flushes.strike(None, 1);

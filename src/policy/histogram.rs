@@ -1,7 +1,8 @@
-//! A histogram of durations, with buckets that grow with their values.
+//! A histogram of durations. The longer the durations in a bucket are, the wider the bucket is.
 //!
-//! There are sixteen buckets for each power of two, so the middle of a bucket is at most a thirtieth off. Below 32
-//! ns every nanosecond has its own bucket. Durations above 18 minutes are all in the last one.
+//! There are sixteen buckets for each power of two, so the middle of a bucket differs from each duration in the bucket
+//! by at most a thirtieth. Below 32 ns, every nanosecond has its own bucket. The last bucket also contains all
+//! durations above 18 minutes.
 
 #![forbid(unsafe_code)]
 
@@ -9,9 +10,10 @@ use std::iter::Sum;
 use std::ops::{AddAssign, Range};
 use std::time::Duration;
 
-/// The number of buckets of each power of two, as a power of two.
+/// The binary logarithm of the number of buckets for each power of two.
 const GROUP: u32 = 4;
-/// Longer durations count as this one: 2^40 ns are 18 minutes.
+/// The binary logarithm of the longest duration with a bucket of its own, in nanoseconds: 2^40 ns are 18 minutes.
+/// Longer durations go into the last bucket.
 const LONGEST: u32 = 40;
 /// The number of buckets.
 pub(crate) const BUCKETS: usize = ((LONGEST - GROUP + 1) as usize) << GROUP;
@@ -29,7 +31,7 @@ pub(crate) const fn bucket_of(nanos: u64) -> usize {
     ((shift as usize) << GROUP) + (nanos >> shift) as usize
 }
 
-/// Returns the durations in a bucket, in nanoseconds.
+/// Returns the range of the durations in a bucket, in nanoseconds.
 const fn range_of(bucket: usize) -> Range<u64> {
     if bucket < 1 << GROUP {
         return bucket as u64..bucket as u64 + 1;
@@ -39,7 +41,8 @@ const fn range_of(bucket: usize) -> Range<u64> {
     first..first + (1 << shift)
 }
 
-/// How often each duration was measured, from samples: see [`WorkQueue::latency`](crate::WorkQueue::latency).
+/// The number of times that each duration was measured. Short items are sampled (see
+/// [`WorkQueue::latency`](crate::WorkQueue::latency)).
 ///
 /// # Examples
 ///
@@ -74,44 +77,44 @@ pub struct Histogram {
 
 /// How long the items of a queue waited and ran.
 ///
-/// From [`WorkQueue::latency`](crate::WorkQueue::latency).
+/// [`WorkQueue::latency`](crate::WorkQueue::latency) returns this.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Latency {
-    /// From the submission until a worker began the item.
+    /// The time from the submission until a worker began the item.
     pub queue_to_start: Histogram,
-    /// From the beginning until the item returned.
+    /// The time from when a worker began the item until the item returned.
     pub run: Histogram,
 }
 
 impl Histogram {
-    /// Makes a histogram of the count of each bucket, the sum of all durations, and the longest.
+    /// Makes a histogram from the count of each bucket, the sum of all durations, and the longest duration.
     pub(crate) fn new(counts: impl Iterator<Item = u64>, total: u64, max: u64) -> Self {
         let buckets = counts.enumerate().filter(|(_, count)| *count > 0);
         Self { buckets: buckets.map(|(bucket, count)| (bucket as u16, count)).collect(), total, max }
     }
 
-    /// Returns the number of items. Each timed item also stands for the items that were left out of the sample.
+    /// Returns the number of items. A timed item counts several times if it stands for items that the sample left out.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum()
     }
 
-    /// Returns whether no item was timed so far.
+    /// Returns whether no item has been timed so far.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buckets.is_empty()
     }
 
-    /// Returns the duration that this part of the items, from 0 to 1, did not exceed: at most 3.2 % off. Zero if no
-    /// item was timed.
+    /// Returns the duration that the given fraction of the items did not exceed, with an error of at most 3.2 %.
+    /// Returns zero if no item was timed.
     ///
-    /// A `part` outside of 0 to 1 counts as the nearer of the two.
+    /// `part` is the fraction, from 0 to 1. A lower value counts as 0, and a higher value as 1.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Duration {
         let count = self.count();
-        // This also covers a `part` that is not a number.
+        // If `part` is not a number, the rank is 1.
         let rank = ((part * count as f64).ceil() as u64).clamp(1, count.max(1));
         let mut seen = 0;
         let found = self.buckets.iter().find(|(_, count)| {
@@ -129,13 +132,14 @@ impl Histogram {
         Duration::from_nanos(nanos)
     }
 
-    /// Returns the longest duration that was measured, exactly. Items outside of the sample may have taken longer.
+    /// Returns the longest duration that was measured. This value is exact, but items outside the sample may have taken
+    /// longer.
     #[must_use]
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }
 
-    /// Returns the mean, or zero if no item was timed.
+    /// Returns the mean duration, or zero if no item was timed.
     #[must_use]
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.total.checked_div(self.count()).unwrap_or(0))
@@ -147,8 +151,9 @@ impl Histogram {
         Duration::from_nanos(self.total)
     }
 
-    /// Returns the durations of each bucket with the number of items, the shortest first. Items that took longer
-    /// than 18 minutes are in the last bucket, whose end then means nothing.
+    /// Returns the range of durations and the number of items of each bucket that is not empty, the shortest durations
+    /// first. Items that took longer than 18 minutes are in the last bucket, and the end of its range then has no
+    /// meaning.
     pub fn buckets(&self) -> impl Iterator<Item = (Range<Duration>, u64)> + '_ {
         self.buckets.iter().map(|(bucket, count)| {
             let range = range_of(usize::from(*bucket));
@@ -238,13 +243,13 @@ mod tests {
     }
 
     proptest! {
-        /// spec: O1.9 (p50, p99, p99.9, max): against a sorted list.
+        /// spec: O1.9 (p50, p99, p99.9, max): the quantiles agree with a sorted list.
         #[test]
         fn quantiles_are_a_few_per_cent_off_at_most(
             mut nanos in prop::collection::vec((0_u32..40, any::<u64>()), 1..300),
             part in 0.0..=1.0,
         ) {
-            // All magnitudes alike.
+            // All magnitudes are equally likely.
             let mut nanos: Vec<u64> = nanos.drain(..).map(|(bits, any)| any & ((1 << bits) - 1)).collect();
             let histogram = of(&nanos);
             nanos.sort_unstable();

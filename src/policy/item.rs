@@ -2,37 +2,39 @@
 //!
 //! | part | meaning |
 //! |---|---|
-//! | pending | it will run: an entry for it lies on the lists of `home`, or is kept (`met`), or a timer is armed |
+//! | pending | the item will run: its entry lies on the lists of `home` or is kept (`met`), or its timer is armed |
 //! | running | a worker executes its function |
-//! | met | its next entry was popped while it ran; the item's slow-path state keeps that entry for the runner |
-//! | listed | an entry lies on the lists of `home`; if the item is not pending, that entry is cancelled |
+//! | met | a worker popped the item's next entry while the item ran; the slow-path state keeps the entry for the runner |
+//! | listed | an entry lies on the lists of `home`; if the item is armed or not pending, that entry is cancelled |
 //! | stale | other cancelled entries lie on lists; the slow-path state names their shards |
-//! | armed | it is pending by a timer, which the slow-path state names; no entry on a list is pending |
-//! | disabled | it cannot be queued; the slow-path state counts how often it was disabled |
-//! | waited | a thread waits for the pending submission, or for the run; the slow-path state names the thread |
-//! | home | the shard to which it was queued last |
-//! | handles | the number of handles; an armed timer has one |
+//! | armed | the item is pending by a timer, which the slow-path state names, and not by an entry |
+//! | disabled | the item cannot be queued; the slow-path state counts the disable calls that no enable call has undone |
+//! | waited | a thread waits for the pending submission, or for the run; the slow-path state holds the thread's signal |
+//! | home | the shard to which the item was queued last |
+//! | handles | the number of handles; an armed timer holds one |
 //!
-//! The item is *over* when it has no handle and is neither pending, running nor on any list. The thread whose
-//! transition brings it there frees it. An item that is over stays so.
+//! The item is *over* when it has no handle and is neither pending nor running, and has no entry on any list. The
+//! thread whose transition makes the item over frees the item. An item that is over stays over.
 //!
-//! One worker at a time executes an item. A worker that pops an entry of a running item leaves the entry with the
-//! item. When the run ends, the runner puts that entry back at the front of the entry's pool. The item then runs
-//! there, in the slot that the entry holds.
+//! At most one worker at a time executes an item. A worker that pops an entry of a running item leaves the entry in the
+//! item's slow-path state. When the run ends, the runner puts that entry back at the front of the entry's pool. The
+//! item then runs there, in the slot that the entry holds.
 //!
-//! Lists cannot be searched, so a cancelled item leaves its entry behind. A submission to the same shard revives
-//! that entry; a submission to another shard notes the old entry in the slow-path state. There are two exceptions. In
-//! an ordered queue, a revived entry would overtake the items that were queued meanwhile. And a flush that waits for
-//! the old entry would wait for a later submission. In both cases the old entry is noted too, and the item gets a
-//! new one at the end.
+//! Lists cannot be searched, so a cancelled item leaves its entry behind. A submission to the same shard revives that
+//! entry. A submission to another shard notes the old entry in the slow-path state. In two cases, a submission to the
+//! same shard does not revive the old entry either. In an ordered queue, a revived entry would overtake the items that
+//! were queued meanwhile. While a flush waits for the old entry, a revived entry would make the flush wait for a later
+//! submission. In both cases, the old entry is noted too, and the item gets a new entry at the end of the list.
 //!
-//! For each shard, the entries on its lists number `(home is this shard and listed) + (how often the slow-path state
-//! names this shard)`. In an ordered queue, the last of these entries is the one at home. In other queues it is the one
-//! with its ticket (see [`Known`]), since entries may be popped in another order than pushed. Of several entries
-//! with one ticket, any may be taken for it: each flush waits for all of them, or for none.
+//! The number of the item's entries on the lists of a shard is `(home is this shard and listed) + (number of times that
+//! the slow-path state names this shard)`. If home is this shard and the item is listed, one of these entries is the
+//! entry *at home*. In an ordered queue, the entry at home is the last of them. In other queues, entries may be popped
+//! in another order than they were pushed, so the entry at home is recognised by its ticket (see [`Known`]). If several
+//! entries have this ticket, any of them may be taken for the entry at home, because each flush waits for all of these
+//! entries or for none of them.
 //!
-//! The slow-path state has a lock, which only the rare paths take: transitions that answer `Slow` on the fast path, and
-//! all `_slowly` transitions, which are made under the lock.
+//! The slow-path state has a lock, which a thread takes only if a transition on the fast path answers `Slow`, or for an
+//! operation that has no fast path. All `_slowly` transitions are made under this lock.
 
 #![forbid(unsafe_code)]
 
@@ -56,13 +58,13 @@ const HANDLES: u32 = 34;
 /// The bits that keep an item without handles alive.
 const ALIVE: u64 = PENDING | RUNNING | MET | LISTED | STALE | ARMED;
 
-/// The id of a shard, unique among the shards that exist. While an item has an entry on the shard's lists, the
-/// entry keeps the shard. The id is not used otherwise.
+/// The id of a shard, unique among the shards that exist. An item uses the id only while an entry of the item lies on
+/// the shard's lists, and this entry keeps the shard in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ShardId(u64);
 
 impl ShardId {
-    /// 26 bits: as many shards take more than 100 GiB.
+    /// The highest id. It has 26 bits, and that many shards would take more than 100 GiB.
     pub(crate) const MAX: u64 = (1 << (HANDLES - HOME)) - 1;
 
     pub(crate) const fn new(id: u64) -> Self {
@@ -79,20 +81,22 @@ impl ShardId {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Target {
     pub(crate) shard: ShardId,
-    /// Whether entries of its queue begin in the order in which they were pushed.
+    /// Whether the entries of the shard's queue begin in the order in which they were pushed.
     pub(crate) ordered: bool,
-    /// Whether a cancelled entry that lies there is used again. It is not in an ordered queue, nor while a flush of
-    /// the queue waits.
+    /// Whether a submission uses a cancelled entry on the shard's lists again. It does not in an ordered queue, nor
+    /// while a flush of the queue waits.
     pub(crate) revives: bool,
 }
 
-/// What the slow-path state tells about an item's entries on the lists of one shard.
+/// The facts that the slow-path state knows about an item's entries on the lists of one shard.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Known {
-    /// The slow-path state names the shard: a cancelled entry lies there, besides the one at home if there is one.
+    /// Whether the slow-path state names the shard. If so, a cancelled entry lies on the shard's lists, besides the
+    /// entry at home if there is one.
     pub(crate) named: bool,
-    /// The entry in question, popped or to be pushed, has the ticket of the one at home. False if the slow-path state
-    /// does not know that ticket, names no shard, or the entries are in order.
+    /// Whether the entry in question, which was popped or is to be pushed, has the same ticket as the entry at home.
+    /// This is false if the slow-path state does not know the ticket of the entry at home or names no shard, or if the
+    /// entries are in order.
     pub(crate) alike: bool,
 }
 
@@ -117,12 +121,12 @@ impl ItemState {
         self.0 & DISABLED != 0
     }
 
-    /// Returns whether a submission makes it pending by a new entry.
+    /// Returns whether a submission makes the item pending by a new entry without the slow-path state.
     pub(crate) const fn is_idle(self) -> bool {
         self.0 & (PENDING | LISTED | STALE | DISABLED) == 0
     }
 
-    /// Returns whether an entry of it lies on a list.
+    /// Returns whether an entry of the item lies on a list.
     pub(crate) const fn has_entry(self) -> bool {
         self.0 & (LISTED | STALE) != 0
     }
@@ -139,7 +143,8 @@ impl ItemState {
         self.0 & STALE != 0
     }
 
-    /// Returns whether it is pending by an entry. An armed item is not, but may have a cancelled entry on a list.
+    /// Returns whether the item is pending by an entry. An armed item is pending by a timer instead, but may have a
+    /// cancelled entry on a list.
     pub(crate) const fn is_pending_on_list(self) -> bool {
         self.is_pending() && !self.is_armed()
     }
@@ -148,7 +153,7 @@ impl ItemState {
         self.is_listed() && self.home().0 == shard.0
     }
 
-    /// The shard to which it was queued last.
+    /// Returns the shard to which the item was queued last.
     pub(crate) const fn home(self) -> ShardId {
         ShardId((self.0 & HOME_MASK) >> HOME)
     }
@@ -157,24 +162,24 @@ impl ItemState {
         Self(self.0 & !HOME_MASK | home.0 << HOME)
     }
 
-    /// A new item, with one handle.
+    /// Returns the state of a new item, which has one handle.
     pub(crate) const fn new() -> Self {
         Self(Self::HANDLE.0)
     }
 
-    /// What one handle adds to the word.
+    /// The value that one handle adds to the word.
     pub(crate) const HANDLE: Self = Self(1 << HANDLES);
 
     pub(crate) const fn handles(self) -> u64 {
         self.0 >> HANDLES
     }
 
-    /// Returns whether the item is to be freed: it has no handle, and nothing refers to it.
+    /// Returns whether the item is to be freed, because it has no handle and nothing else refers to it.
     pub(crate) const fn is_over(self) -> bool {
         self.handles() == 0 && self.0 & ALIVE == 0
     }
 
-    /// Counts a cloned handle. `None` if there are a billion already.
+    /// Counts a cloned handle. Returns `None` if there are a billion handles already.
     pub(crate) const fn add_handle(self) -> Option<Self> {
         match self.0.checked_add(Self::HANDLE.0) {
             Some(next) => Some(Self(next)),
@@ -203,7 +208,8 @@ impl ItemState {
         }
     }
 
-    /// Queues the item where there is no room for an entry. `Push` and `Slow` leave the word unchanged.
+    /// Queues the item if that needs no new entry, because the queue has no room for one. If the answer is `Push` or
+    /// `Slow`, the word stays unchanged.
     pub(crate) fn queue_without_entry(self, target: Target) -> (Self, Queue) {
         match self.queue(target) {
             (_, answer @ (Queue::Push | Queue::Slow)) => (self, answer),
@@ -211,10 +217,10 @@ impl ItemState {
         }
     }
 
-    /// Queues the item, holding the slow-path state's lock. `known` is about the target's shard and the entry that
-    /// would be pushed. The caller then updates the slow-path state. After `Revived`, it strikes the shard out, unless
-    /// the word before [listed](Self::is_listed_at) its entry there. If [`leaves`](Self::leaves) holds for the word
-    /// before, it notes that word's home.
+    /// Queues the item. The caller holds the slow-path state's lock. `known` describes the target's shard and the entry
+    /// that would be pushed. Afterwards, the caller updates the slow-path state. If [`leaves`](Self::leaves) is true of
+    /// the old word, the caller notes the home of the old word. If the answer is `Revived`, the caller removes one
+    /// mention of the shard, unless the old word [listed](Self::is_listed_at) the item there.
     pub(crate) fn queue_slowly(self, target: Target, known: Known) -> (Self, Queue) {
         match self.queue(target) {
             (_, Queue::Slow) if self.is_listed_at(target.shard) && known.alike => {
@@ -249,21 +255,21 @@ impl ItemState {
         }
     }
 
-    /// Like [`begin`](Self::begin), holding the slow-path state's lock. `known` is about this shard and this entry.
-    /// After `Meet`, the worker puts the entry into the slow-path state.
+    /// Like [`begin`](Self::begin), but the caller holds the slow-path state's lock. `known` describes this shard and
+    /// this entry. After `Meet`, the worker puts the entry into the slow-path state.
     pub(crate) fn begin_slowly(self, shard: ShardId, known: Known) -> (Self, Begin) {
         if self.is_named(shard, known) { (self, Begin::Strike) } else { self.begin_at_home(shard) }
     }
 
-    /// Returns whether the entry is one that the slow-path state names, and not the one at home.
+    /// Returns whether the entry is one for which the slow-path state names the shard, and not the entry at home.
     fn is_named(self, shard: ShardId, known: Known) -> bool {
         known.named && !(known.alike && self.is_listed_at(shard))
     }
 
     fn begin_at_home(self, shard: ShardId) -> (Self, Begin) {
         if !self.is_listed_at(shard) {
-            // The entry is not the one at home, so the slow-path state names it. The fast path has not looked there
-            // yet. `begin_slowly` has, and does not get here.
+            // The entry is not the entry at home, so the slow-path state names its shard. The fast path has not checked
+            // that. `begin_slowly` has checked that, and so does not get here.
             (self, Begin::Slow)
         } else if !self.is_pending_on_list() {
             (Self(self.0 & !LISTED), Begin::Stale)
@@ -274,8 +280,8 @@ impl ItemState {
         }
     }
 
-    /// Drops an entry that was popped from a list of `shard`, instead of running it. `Stale` is as in
-    /// [`begin_slowly`](Self::begin_slowly). `Run`: the item was pending, and is no longer.
+    /// Drops an entry that was popped from a list of `shard`, instead of running it. `Run` means that the item was
+    /// pending by this entry, and no longer is. The other answers are as in [`begin_slowly`](Self::begin_slowly).
     pub(crate) fn abandon_slowly(self, shard: ShardId, known: Known) -> (Self, Begin) {
         if self.is_named(shard, known) {
             (self, Begin::Strike)
@@ -291,18 +297,19 @@ impl ItemState {
         }
     }
 
-    /// Notes that the slow-path state names no shard any more.
+    /// Notes that the slow-path state no longer names a shard.
     pub(crate) const fn nothing_stale(self) -> Self {
         Self(self.0 & !STALE)
     }
 
-    /// Ends the run: the function returned, or panicked.
+    /// Ends the run, because the function has returned or panicked.
     pub(crate) const fn end(self) -> (Self, End) {
         debug_assert!(self.is_running());
         if self.0 & (MET | WAITED) != 0 { (self, End::Slow) } else { (Self(self.0 & !RUNNING), End::Idle) }
     }
 
-    /// Like [`end`](Self::end), holding the slow-path state's lock. The caller wakes the threads that wait for the run.
+    /// Like [`end`](Self::end), but the caller holds the slow-path state's lock. The caller then wakes the threads that
+    /// wait for the run.
     pub(crate) const fn end_slowly(self) -> (Self, End) {
         if self.is_met() {
             (Self(self.0 & !(RUNNING | MET) | LISTED), End::PutBack)
@@ -322,26 +329,28 @@ impl ItemState {
         }
     }
 
-    /// Like [`cancel`](Self::cancel), holding the slow-path state's lock. Returns whether the item was pending. If so,
-    /// the caller removes from the slow-path state what belongs to that submission: a kept entry, a timer, and the
-    /// threads that wait for it.
+    /// Like [`cancel`](Self::cancel), but the caller holds the slow-path state's lock. Returns whether the item was
+    /// pending. If so, the caller removes everything that belongs to that submission from the slow-path state: a kept
+    /// entry, a timer, and the signal for the threads that wait.
     pub(crate) const fn cancel_slowly(self) -> (Self, bool) {
         (Self(self.0 & !(PENDING | MET | ARMED)), self.is_pending())
     }
 
-    /// Cancels the pending submission, and refuses others until the item is enabled. Returns whether the item was
-    /// pending.
+    /// Cancels the pending submission, and refuses further submissions until the item is enabled. Returns whether the
+    /// item was pending.
     pub(crate) const fn disable_slowly(self) -> (Self, bool) {
         let (next, was_pending) = self.cancel_slowly();
         (Self(next.0 | DISABLED), was_pending)
     }
 
-    /// Lets the item be queued again. The caller does so once it was enabled as often as it was disabled.
+    /// Allows the item to be queued again. The caller calls this when the item has been enabled as many times as it was
+    /// disabled.
     pub(crate) const fn enable_slowly(self) -> Self {
         Self(self.0 & !DISABLED)
     }
 
-    /// Makes the item pending by a timer. `again`: if it is pending already, replaces that submission.
+    /// Makes the item pending by a timer. If the item is pending already, `again` says whether the timer replaces the
+    /// pending submission.
     pub(crate) const fn arm_slowly(self, again: bool) -> (Self, Arm) {
         if self.is_disabled() {
             (self, Arm::Refused)
@@ -353,9 +362,10 @@ impl ItemState {
         }
     }
 
-    /// Returns what arming a timer takes of the target's bound. `named`: the slow-path state names the shard. `now`:
-    /// the timer is due at once. `again` is as in [`arm_slowly`](Self::arm_slowly). So where entries are not
-    /// revived, an item leaves no more of them than the bound, plus one of a timer that fires later.
+    /// Returns how much room arming a timer needs within the bound of the target's queue (`max_pending`). `named` says
+    /// that the slow-path state names the target's shard. `now` says that the timer is due immediately. `again` is as
+    /// in [`arm_slowly`](Self::arm_slowly). Where entries are not revived, the answers limit the entries that an item
+    /// leaves on lists. There are at most as many as the bound, plus the entry of one timer that fires later.
     pub(crate) fn room_to_arm(self, target: Target, named: bool, now: bool, again: bool) -> Room {
         let lies_there = self.is_listed_at(target.shard) || named;
         match (now && again, target.revives) {
@@ -367,14 +377,15 @@ impl ItemState {
         }
     }
 
-    /// Queues an armed item when its timer is due: like [`queue_slowly`](Self::queue_slowly) for an item that
-    /// is not pending, in one step.
+    /// Disarms an armed item whose timer is due, and queues the item as [`queue_slowly`](Self::queue_slowly) does, all
+    /// in one step.
     pub(crate) fn fire_slowly(self, target: Target, known: Known) -> (Self, Queue) {
         debug_assert!(self.is_armed());
         self.disarmed().queue_slowly(target, known)
     }
 
-    /// The word to ask [`leaves`](Self::leaves) about when its timer fires.
+    /// Returns the word without the timer. When the timer fires, the caller calls [`leaves`](Self::leaves) on this
+    /// word.
     pub(crate) const fn disarmed(self) -> Self {
         Self(self.0 & !(PENDING | ARMED))
     }
@@ -390,7 +401,7 @@ impl ItemState {
         if self.is_running() { (Self(self.0 | WAITED), Instance::Running) } else { (self, Instance::None) }
     }
 
-    /// Notes that the slow-path state names no waiting thread any more.
+    /// Notes that no thread waits for the item any more, so the slow-path state holds no signal.
     pub(crate) const fn nobody_waits(self) -> Self {
         Self(self.0 & !WAITED)
     }

@@ -1,20 +1,20 @@
-//! In which order a thread takes locks, so that no threads wait for each other's locks for ever.
+//! Decides the order in which a thread takes locks, so that threads never wait for each other's locks for ever.
 
 #![forbid(unsafe_code)]
 
-/// The place of a lock in the order. A thread that holds a lock takes only locks of higher ranks. The letters are those
-/// of the legend in `engine`.
+/// The place of a lock in the order. A thread that holds a lock takes only locks of higher ranks. The letters are the
+/// lock letters that the documentation of `engine` explains.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
     /// `W`: the register of waits, which debug builds keep.
     Waits,
     /// `M`: the shards, requested settings and attributes of a queue.
     Making,
-    /// `R`: what a plugged route holds back.
+    /// `R`: the plug of a route, which holds entries back.
     Route,
     /// `P`: the pools and classes of an executor.
     Pools,
-    /// `C`: the pools of a class, and who uses it.
+    /// `C`: the pools of a class, and the number of its users.
     Class,
     /// `S`: the state of a pool.
     Pool,
@@ -22,7 +22,7 @@ pub(crate) enum Rank {
     Flushes,
     /// `L`: the slow-path state of a reusable item.
     SlowState,
-    /// All others: inside of them, a thread takes no lock.
+    /// All other locks. A thread that holds one of these locks takes no other lock.
     Last,
 }
 

@@ -1,54 +1,55 @@
-//! When a worker reads its clocks, and which queue is charged for the CPU time that it has used.
+//! Decides when a worker reads its clocks, and which queue is charged for the CPU time that the worker has used.
 //!
-//! A reading of the thread's CPU clock costs as much as several short items; a reading of the coarse clock costs a
-//! tenth of an item. So a worker groups items into *windows*, and reads the CPU clock at the end of each window. A
-//! window has as many items as use a tenth of a millisecond, judged by the last window, or one item if they are
-//! longer.
+//! A reading of the thread's CPU clock costs as much as several short items, and a reading of the coarse clock costs a
+//! tenth of a short item. So a worker groups items into *windows*, and reads the CPU clock at the end of each window. A
+//! window has as many items as use a tenth of a millisecond together, judged by the last window. If items are longer
+//! than that, a window has one item.
 //!
-//! A window also ends when the coarse clock has ticked. The worker looks at the coarse clock at every sixteenth
-//! item, and at each item that follows one of another queue. So an item that is longer than a tick shares its
-//! window only with earlier items. A window also ends with an item that was interrupted, since an item that slept
-//! may have taken long without any CPU time. The next item then has a window of its own.
+//! A window also ends when the coarse clock has ticked. The worker reads the coarse clock after sixteen items at the
+//! latest, and before each item that follows an item of another queue. So an item that is longer than a tick can share
+//! its window only with earlier items. An interrupted item also ends its window, because an item that slept may have
+//! taken long without using CPU time. The next item then has a window of its own.
 //!
-//! Most windows have items of one queue. If a window has items of several queues, its whole time goes to the queue
-//! whose item a tick met last, as in the kernel, if that queue has an item in the window. So each queue gets its share
-//! on average. A window that a tick ends goes to the queue of the item that the tick met. No tick meets an interrupted
-//! item. It is charged for the time of its window if the items before it cannot have used that much.
+//! Most windows have items of one queue. If a window has items of several queues, its whole CPU time is charged to one
+//! queue, as in the kernel. This is the queue whose item a tick met last, if that queue has an item in the window. So
+//! on average, each queue is charged for its share. If a tick ends the window, the queue of the item that the tick met
+//! is charged. No tick meets an interrupted item. The queue of an interrupted item is charged if the earlier items of
+//! the window cannot have used that much time.
 
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
-/// The CPU time of a window. Its reading costs one per cent of that or so.
+/// The CPU time that a window should use. Reading the clock costs about one per cent of that.
 const WINDOW: Duration = Duration::from_micros(100);
-/// The most items in a window.
+/// The greatest number of items in a window.
 const MOST_ITEMS: u32 = 1024;
-/// How many short items pass between two looks at the coarse clock.
+/// The greatest number of items between two readings of the coarse clock.
 const STRIDE: u32 = 16;
-/// A duration that is too short to be told apart.
+/// A duration that is too short to tell which item has used it.
 const LITTLE: Duration = Duration::from_micros(5);
-/// Time that is not yet charged belongs to the present item if it is at least this long, even if other items came
-/// earlier in the window: they use less.
+/// If the time that is not charged yet is at least this long, it belongs to the present item. Items that came earlier
+/// in the window use less time than this.
 const SURELY_OWN: Duration = Duration::from_millis(10);
 
 /// The state of a worker's window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Metering {
-    /// Items in this window.
+    /// The number of items so far in this window.
     items: u32,
-    /// Items until the next look at the coarse clock.
+    /// The number of items until the next reading of the coarse clock.
     left: u32,
-    /// How many items this window may have.
+    /// The number of items after which this window is full.
     span: u32,
 }
 
 impl Metering {
-    /// The window of a worker that has run no item.
+    /// Returns the window of a worker that has not run any item.
     pub(crate) const fn new() -> Self {
         Self { items: 0, left: 1, span: 1 }
     }
 
-    /// Notes that an item has ended. Returns whether the worker looks at the coarse clock.
+    /// Notes that an item has ended. Returns whether the worker now reads the coarse clock.
     #[inline]
     pub(crate) fn item_ended(&mut self) -> bool {
         self.items += 1;
@@ -56,7 +57,7 @@ impl Metering {
         self.left == 0
     }
 
-    /// Notes a look at the coarse clock. Returns whether the window has all of its items.
+    /// Notes that the worker has read the coarse clock. Returns whether the window is full.
     pub(crate) fn looked(&mut self) -> bool {
         self.left = self.span.saturating_sub(self.items).clamp(1, STRIDE);
         self.items >= self.span
@@ -66,8 +67,9 @@ impl Metering {
         self.items == 0
     }
 
-    /// Returns whether `used`, the time of a window that ends with an interrupted item, is charged to that item. It
-    /// is, if the items before it would otherwise have been more than twice as long as those of the last window.
+    /// Returns whether the interrupted item that ends this window is charged for `used`, the CPU time of the window.
+    /// This is the case if the earlier items would otherwise have been more than twice as long as the items of the last
+    /// window.
     pub(crate) fn is_of_the_interrupted(self, used: Duration) -> bool {
         let before = self.items.saturating_sub(1);
         used >= LITTLE + 2 * WINDOW * before / self.span
@@ -77,20 +79,20 @@ impl Metering {
     pub(crate) fn ended(&mut self, used: Duration) {
         let items = self.items.max(1);
         let each = (used.as_nanos() / u128::from(items)).max(1);
-        // The span grows slowly: one short window does not mean that short items keep coming.
+        // The span grows slowly, because one window of short items does not mean that the next items are short too.
         let most = u128::from(self.span.saturating_mul(2).min(MOST_ITEMS));
         let span = (WINDOW.as_nanos() / each).clamp(1, most) as u32;
         *self = Self { items: 0, left: span.min(STRIDE), span };
     }
 }
 
-/// Returns how much of the time that a worker has used since its last reading surely belongs to its present item.
-/// `is_first`: the window began with that item.
+/// Returns how much of `used` surely belongs to a worker's present item. `used` is the CPU time that the worker has
+/// used since the last reading of its clock. `is_first` says that the window began with the present item.
 pub(crate) fn surely_own(used: Duration, is_first: bool) -> Duration {
     if is_first || used >= SURELY_OWN { used } else { Duration::ZERO }
 }
 
-/// Returns CPU time in nanoseconds, which fit into 64 bits.
+/// Returns a CPU time in nanoseconds, which always fits into 64 bits.
 pub(crate) fn as_nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -99,8 +101,8 @@ pub(crate) fn as_nanos(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// Returns how many items a window has, and how often the worker looks at the coarse clock, after many items of
-    /// this length.
+    /// Returns how many items a window has, and how many times the worker reads the coarse clock in it, after many
+    /// items of this length.
     fn settled(item: Duration) -> (u32, u32) {
         let mut metering = Metering::new();
         let (mut items, mut looks) = (0, 0);

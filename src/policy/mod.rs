@@ -1,8 +1,8 @@
-//! Policy decides: pure functions of `Copy` words and plain structs.
+//! The policy layer makes decisions, by pure functions of `Copy` words and plain structs.
 //!
-//! No lock, atomic, thread, clock, I/O or `unsafe` in this folder; `now` is an argument. The protocol layer
-//! stores the words, the engine performs the actions that come back. Tables and properties call
-//! the functions with bare values.
+//! This folder contains no lock, atomic, thread, clock, I/O or `unsafe`. The present time is an argument, `now`. The
+//! protocol layer stores the words, and the engine performs the actions that the functions return. Table tests and
+//! property tests call the functions with bare values.
 
 pub(crate) mod admission;
 pub(crate) mod attrs;

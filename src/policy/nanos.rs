@@ -1,4 +1,4 @@
-//! How durations are written for programs: as an integer, in nanoseconds. The names of such fields end in `_ns`.
+//! Serialises durations as integers, in nanoseconds. The names of such fields end in `_ns`.
 
 #![forbid(unsafe_code)]
 
@@ -14,12 +14,12 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     u64::deserialize(deserializer).map(Duration::from_nanos)
 }
 
-/// 584 years are the longest.
+/// Returns the duration in nanoseconds. Durations longer than 584 years saturate.
 fn of(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The same for durations that may be absent.
+/// Serialises durations that may be absent, in the same way.
 pub(crate) mod option {
     use super::{Deserialize, Deserializer, Duration, Serializer, of};
 

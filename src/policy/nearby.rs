@@ -1,4 +1,4 @@
-//! Which of the executor's CPUs serves a CPU or a NUMA node that a caller names.
+//! Decides which of the executor's CPUs serve a CPU or a NUMA node that a caller names.
 
 #![forbid(unsafe_code)]
 
@@ -7,16 +7,17 @@ use std::collections::BTreeMap;
 use super::cpu_set::CpuSet;
 use super::topology::{Cpu, Topology};
 
-/// The slots near each CPU and each node of a machine. The slots number the executor's CPUs in ascending order.
+/// The slots near each CPU and each node of a machine. A slot is the number of one of the executor's CPUs, counted in
+/// ascending order.
 #[derive(Debug)]
 pub(crate) struct Nearby {
-    /// By CPU number; `None` where the machine has no such CPU.
+    /// The slot that serves each CPU, by CPU number, or `None` if the machine has no such CPU.
     by_cpu: Vec<Option<usize>>,
     by_node: BTreeMap<usize, Vec<usize>>,
 }
 
 impl Nearby {
-    /// `used` is the set of the executor's CPUs, at least one.
+    /// Finds the slots for a machine. `used` is the set of the executor's CPUs, and contains at least one CPU.
     pub(crate) fn derive(topology: &Topology, used: &CpuSet) -> Self {
         let slot_of: BTreeMap<usize, usize> = used.iter().zip(0..).collect();
         let known = topology.cpus().iter();
@@ -28,7 +29,7 @@ impl Nearby {
             nearby.by_cpu.push(nearest(*cpu, &served));
             nearby.by_node.entry(cpu.node).or_default().extend(slot_of.get(&cpu.id));
         }
-        // The topology does not tell what an offline CPU is near to.
+        // The topology does not tell which CPUs are near an offline CPU, so offline CPUs spread over all slots.
         for cpu in topology.offline().iter() {
             nearby.by_cpu.resize(nearby.by_cpu.len().max(cpu + 1), None);
             nearby.by_cpu[cpu] = cpu.checked_rem(served.len()).map(|turn| served[turn].1);
@@ -36,19 +37,21 @@ impl Nearby {
         nearby
     }
 
-    /// Returns the slot of the CPU itself if the executor uses it. If not, returns always the same one of the
-    /// nearest: items for one CPU keep their order, and items for different CPUs spread.
+    /// Returns the slot of the CPU itself if the executor uses this CPU. Otherwise returns one of the nearest slots,
+    /// always the same for a given CPU. So items for one CPU keep their order, and items for different CPUs spread.
     pub(crate) fn slot_of_cpu(&self, cpu: usize) -> Option<usize> {
         *self.by_cpu.get(cpu)?
     }
 
-    /// Returns the executor's CPUs of a node, perhaps none; `None` if the machine has no such node.
+    /// Returns the slots of the executor's CPUs on a node. There may be none of them. Returns `None` if the machine has
+    /// no such node.
     pub(crate) fn slots_of_node(&self, node: usize) -> Option<&[usize]> {
         self.by_node.get(&node).map(Vec::as_slice)
     }
 }
 
-/// Returns the slot for `cpu`: the nearest of its core, its cache, its node, or the machine.
+/// Returns the slot for `cpu`. This is the slot of `cpu` itself, or else a slot in the same core, cache or node, or in
+/// the machine, whichever is nearest.
 fn nearest(cpu: Cpu, served: &[(Cpu, usize)]) -> Option<usize> {
     let distances: [fn(Cpu, Cpu) -> bool; 5] = [
         |one, other| one.id == other.id,
@@ -73,19 +76,20 @@ mod tests {
         list.parse().unwrap()
     }
 
-    /// spec: W6.3 (an item for a CPU outside of the allowed set runs elsewhere): on a near CPU.
+    /// spec: W6.3 (an item for a CPU outside of the allowed set runs elsewhere): the item runs on a near CPU.
     #[test]
     fn the_nearest_used_cpu_serves_an_unused_one() {
-        // Two nodes of two caches of two cores of two threads; siblings are eight apart.
+        // Two nodes with two caches each, two cores per cache, and two threads per core. The numbers of siblings differ
+        // by eight.
         let topology = Topology::uniform(2, 2, 2, 2);
         let table = [
             // used, cpu, served by
             ("0-15", 5, 5),
             ("0-7", 13, 5),  // its sibling
             ("1,4-7", 0, 1), // its cache
-            ("2-7", 1, 3),   // its node: 2 and 3, in turn
+            ("2-7", 1, 3),   // its node: 2 and 3 alternately
             ("2-7", 8, 2),
-            ("4-7", 1, 5), // somewhere else: 4 to 7, in turn
+            ("4-7", 1, 5), // the other node: 4 to 7 one after the other
             ("4-7", 2, 6),
         ];
         for (used, cpu, by) in table {

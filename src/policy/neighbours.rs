@@ -1,4 +1,4 @@
-//! Which pod helps which: the nearest first.
+//! Decides which other pods a pod helps, the nearest pods first.
 
 #![forbid(unsafe_code)]
 
@@ -9,14 +9,14 @@ use super::topology::Topology;
 
 const WORD: usize = u64::BITS as usize;
 
-/// For each pod of a class, the others by how near they are.
+/// The other pods in the class of each pod, in tiers by how near they are.
 #[derive(Debug)]
 pub(crate) struct Neighbours {
     words: usize,
     of: Vec<[Box<[u64]>; TIERS]>,
 }
 
-/// Those that share a cache with it, those that share a node, all others.
+/// The number of tiers: the pods that share a cache with a pod, the pods that share a node with it, and all other pods.
 const TIERS: usize = 3;
 
 impl Neighbours {
@@ -46,8 +46,8 @@ impl Neighbours {
         Self { words, of: groups.iter().enumerate().map(tiers).collect() }
     }
 
-    /// The nearest pod to `pod` of those whose bits are set. `word`: the bits of 64 pods each. Equally near ones are
-    /// looked through from `pod` on, so that not everybody goes to the same one.
+    /// Returns the pod nearest to `pod` among the pods whose bits are set. `word` returns the bits of 64 pods. The
+    /// search through equally near pods begins at `pod`, so that different pods do not all choose the same one.
     pub(crate) fn nearest(&self, pod: usize, word: impl Fn(usize) -> u64) -> Option<usize> {
         self.of[pod].iter().find_map(|tier| {
             (0..self.words).find_map(|step| {
@@ -66,7 +66,7 @@ fn add(sets: &mut BTreeMap<usize, Vec<u64>>, group: usize, pod: usize, words: us
     sets.entry(group).or_insert_with(|| vec![0; words])[pod / WORD] |= 1 << (pod % WORD);
 }
 
-/// What a pod is part of.
+/// The caches and nodes to which a pod's CPUs belong.
 struct Groups {
     caches: BTreeSet<usize>,
     nodes: BTreeSet<usize>,
@@ -89,7 +89,8 @@ impl Groups {
     }
 }
 
-/// The pod for items of a CPU that is in none: one of the nearest, a different one for different CPUs.
+/// Returns the pod for items of a CPU that belongs to no pod. This is one of the nearest pods, chosen by the CPU's
+/// number so that CPUs spread over these pods.
 pub(crate) fn nearest_pod(topology: &Topology, pods: &[CpuSet], cpu: usize) -> usize {
     let own = Groups::of(topology, &CpuSet::single(cpu));
     let tiers: Vec<_> = pods.iter().map(|pod| own.tier(&Groups::of(topology, pod))).collect();
@@ -109,7 +110,7 @@ mod tests {
         Pods::derive(topology, scope, &all).pods().to_vec()
     }
 
-    /// All others of `pod`, in the order in which they are asked.
+    /// Returns all pods other than `pod`, in the order in which `pod` asks them.
     fn order(neighbours: &Neighbours, pod: usize, pods: usize) -> Vec<usize> {
         let mut left = vec![u64::MAX; pods.div_ceil(WORD)];
         std::iter::from_fn(|| {
@@ -123,7 +124,7 @@ mod tests {
     /// spec: A3.4 (nearest first)
     #[test]
     fn a_cpu_asks_its_cache_first_and_then_its_node() {
-        // Two nodes of two caches of two CPUs each.
+        // Two nodes with two caches each, and two CPUs per cache.
         let topology = Topology::uniform(2, 2, 2, 1);
         let neighbours = Neighbours::derive(&topology, &pods(&topology, AffinityScope::Cpu));
         assert_eq!(order(&neighbours, 0, 8), [1, 2, 3, 4, 5, 6, 7]);
@@ -138,9 +139,9 @@ mod tests {
         let topology = Topology::uniform(2, 2, 2, 1);
         let few: Vec<CpuSet> = ["0", "2", "3", "6"].map(|list| list.parse().unwrap()).to_vec();
         let home = |cpu| nearest_pod(&topology, &few, cpu);
-        assert_eq!([1, 7, 4].map(home), [0, 3, 3], "of the same cache, of the same node");
+        assert_eq!([1, 7, 4].map(home), [0, 3, 3], "a pod of the same cache, otherwise of the same node");
         let far: Vec<CpuSet> = ["0", "2"].map(|list| list.parse().unwrap()).to_vec();
-        assert_eq!([4, 5, 6, 7].map(|cpu| nearest_pod(&topology, &far, cpu)), [0, 1, 0, 1], "in turn");
+        assert_eq!([4, 5, 6, 7].map(|cpu| nearest_pod(&topology, &far, cpu)), [0, 1, 0, 1], "alternately");
     }
 
     proptest! {

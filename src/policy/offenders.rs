@@ -1,12 +1,12 @@
-//! Which offences are reported: ever fewer, as the kernel does for CPU hogs.
+//! Decides which offences are reported. Reports become ever rarer, like the kernel's reports of CPU hogs.
 
 #![forbid(unsafe_code)]
 
-/// An item type is reported from this many offences on.
+/// The number of the first offence of an item type that is reported.
 pub(crate) const TOLD_FROM: u64 = 4;
 
-/// Returns whether the offence number `count` of an item type is reported: the 4th, 5th, 7th, 11th, 19th, 35th, and
-/// so on.
+/// Returns whether the offence number `count` of an item type is reported. The reported offences are the 4th, 5th, 7th,
+/// 11th, 19th, 35th, and so on.
 pub(crate) const fn is_told(count: u64) -> bool {
     count >= TOLD_FROM && (count - (TOLD_FROM - 1)).is_power_of_two()
 }

@@ -1,9 +1,9 @@
-//! The state of a one-shot item: a closure that runs once, and the result that its handle waits for.
+//! The state of a one-shot item. Such an item is a closure that runs once, and the result that its handle waits for.
 //!
-//! Two parties own the cell: its *entry* on a list, and the *handle*. One bit each tells that they are there; the
-//! party that clears the second bit frees the cell. The thread that moves the state away from queued owns the
-//! closure: the worker that begins it, or the handle that cancels it. The handle owns the result, or the worker if
-//! the handle is gone.
+//! Two parties own the cell: its *entry* on a list, and the *handle*. Each party has a bit in the word, which is set
+//! while the party exists. The party that clears the last of the two bits frees the cell. The closure belongs to the
+//! thread that ends the queued state. This is the worker that begins the item, or the thread that cancels the item
+//! through the handle. The result belongs to the handle, or to the worker if the handle is gone.
 
 #![forbid(unsafe_code)]
 
@@ -16,41 +16,41 @@ const DONE: u64 = 1 << 3;
 const CANCELLED: u64 = 1 << 4;
 const WAITER: u64 = 1 << 5;
 
-/// The state word of a one-shot.
+/// The state word of a one-shot item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OneShotState(u64);
 
-/// What a worker does with the entry it popped.
+/// What a worker does with an entry that it has popped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Take {
     /// Run the closure.
     Run,
-    /// It was cancelled, and the handle still uses the cell: leave it alone.
+    /// The item was cancelled, and the handle still uses the cell. Leave the cell alone.
     Leave,
-    /// It was cancelled, and the handle is gone: free the cell.
+    /// The item was cancelled, and the handle is gone. Free the cell.
     Free,
 }
 
-/// What a worker does after the closure ended and its result was stored.
+/// What a worker does after the closure has ended and its result is stored.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finish {
     /// The handle has the result now.
     Leave,
-    /// The handle waits for it: wake it.
+    /// A thread waits for the result through the handle. Wake that thread.
     Wake,
-    /// The handle is gone: drop the result and free the cell.
+    /// The handle is gone. Drop the result, and free the cell.
     Free,
 }
 
 impl OneShotState {
-    /// Queued, with a handle.
+    /// Returns the state of a queued item with a handle.
     pub(crate) const fn new() -> Self {
         Self(ENTRY | HANDLE)
     }
 
-    /// Queued, without a handle.
+    /// Returns the state of a queued item without a handle.
     pub(crate) const fn detached() -> Self {
         Self(ENTRY)
     }
@@ -64,7 +64,7 @@ impl OneShotState {
         self.0 & (DONE | CANCELLED) != 0
     }
 
-    /// Returns whether a worker executes it.
+    /// Returns whether a worker executes the item.
     pub(crate) const fn has_begun(self) -> bool {
         self.0 & RUNNING != 0
     }
@@ -82,12 +82,12 @@ impl OneShotState {
         (left, if left.0 & HANDLE != 0 { Take::Leave } else { Take::Free })
     }
 
-    /// Finishes the item: the closure ended, and its result is stored in the cell.
+    /// Finishes the item, because the closure has ended and its result is stored in the cell.
     pub(crate) const fn finish(self) -> (Self, Finish) {
         self.finish_as(DONE)
     }
 
-    /// Finishes the item as cancelled: the closure was dropped instead of run.
+    /// Finishes the item as cancelled, because the closure was dropped instead of run.
     pub(crate) const fn abandon(self) -> (Self, Finish) {
         self.finish_as(CANCELLED)
     }
@@ -104,7 +104,8 @@ impl OneShotState {
         (done, finish)
     }
 
-    /// Cancels the item for the handle. Returns true if the closure had not begun; it belongs to the handle then.
+    /// Cancels the item for the handle. Returns true if the closure had not begun. The closure then belongs to the
+    /// handle.
     pub(crate) const fn cancel(self) -> (Self, bool) {
         if self.0 & (RUNNING | DONE | CANCELLED) != 0 {
             (self, false)
@@ -113,7 +114,8 @@ impl OneShotState {
         }
     }
 
-    /// Notes that the handle is about to sleep. Returns false if the item has finished.
+    /// Notes that a thread is about to sleep until the handle's item has finished. Returns false if the item has
+    /// finished.
     pub(crate) const fn wait(self) -> (Self, bool) {
         if self.is_finished() { (self, false) } else { (Self(self.0 | WAITER), true) }
     }
@@ -123,7 +125,7 @@ impl OneShotState {
         (Self(self.0 & !WAITER), !self.is_finished())
     }
 
-    /// Removes the handle. Returns true if it was the last owner, which frees the cell.
+    /// Removes the handle. Returns true if the handle was the last owner. The caller then frees the cell.
     pub(crate) const fn detach(self) -> (Self, bool) {
         (Self(self.0 & !HANDLE), self.0 & ENTRY == 0)
     }
@@ -155,7 +157,7 @@ impl fmt::Debug for OneShotState {
 mod tests {
     use super::*;
 
-    /// spec: W1.4: every order of the two owners' last steps frees the cell exactly once.
+    /// spec: W1.4: the cell is freed exactly once, in whatever order the two owners take their last steps.
     #[test]
     fn the_last_owner_frees_the_cell() {
         let queued = OneShotState::new();

@@ -1,10 +1,10 @@
-//! How fast a pool may grow because of what the detector finds.
+//! Limits how fast a pool grows when the detector finds workers that sleep or use their CPUs for long.
 //!
-//! The pool replaces each worker that the detector takes out of the count. A few at once are the purpose of
-//! detection; a crowd is not: blocked threads cost memory, and spinning ones take CPU time from each other. So as
-//! many workers as the pool has CPUs are taken out at once. Each further one is taken out after a gap that grows
-//! with the number that is out already. The gaps of hogs are longer, since further threads do not help there.
-//! Declared blocks (guards) are not paced.
+//! The pool replaces each worker that the detector takes *out* of the count of running workers. Detection is meant to
+//! replace a few workers at a time, but not a crowd. Blocked threads cost memory, and spinning threads take CPU time
+//! from each other. So the detector takes as many workers out immediately as the pool has CPUs. It takes each further
+//! worker out after a gap, which grows with the number of workers that are out already. The gaps are longer for hogs,
+//! because further threads do not help against hogs. Declared blocks (guards) are not paced.
 
 #![forbid(unsafe_code)]
 
@@ -12,19 +12,19 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// A gap that grows by a fraction of itself for each worker that is out already.
+/// A gap that grows by a constant factor for each worker that is out beyond the number of CPUs.
 struct Gap {
     first: Duration,
-    /// The factor from one gap to the next, in eighths.
+    /// The factor from one gap to the next longer one, in eighths.
     growth: u32,
     longest: Duration,
 }
 
-/// At forty blocked workers beyond the CPUs, the gap is a second and a half.
+/// If forty sleepers more than the pool has CPUs are out, the gap is a second and a half.
 const OF_SLEEPERS: Gap =
     Gap { first: Duration::from_micros(200), growth: 10, longest: Duration::from_secs(10) };
 
-/// At ten hogs beyond the CPUs, the gap is a bit more than half a second.
+/// If ten hogs more than the pool has CPUs are out, the gap is a bit more than half a second.
 const OF_HOGS: Gap = Gap { first: Duration::from_millis(10), growth: 12, longest: Duration::from_secs(60) };
 
 impl Gap {
@@ -40,14 +40,14 @@ impl Gap {
     }
 }
 
-/// Why a worker is taken out of the count.
+/// The reason for which the detector takes a worker out of the count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
     Asleep,
     Hog,
 }
 
-/// When a worker was last taken out, for each reason.
+/// The time at which a worker was last taken out, for each reason.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     sleeper: Option<Time>,
@@ -55,10 +55,11 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// No worker was taken out so far.
+    /// The pace of a pool from which no worker was taken out yet.
     pub(crate) const NEW: Self = Self { sleeper: None, hog: None };
 
-    /// Returns when the next worker may be taken out, if `out` workers of a pool of `cpus` CPUs are out already.
+    /// Returns the earliest time at which the detector takes out the next worker for the reason `why`. `out` workers
+    /// are out for this reason already, and the pool has `cpus` CPUs.
     pub(crate) fn next(&self, why: Why, out: usize, cpus: usize) -> Time {
         let (last, gap) = match why {
             Why::Asleep => (self.sleeper, OF_SLEEPERS),
@@ -83,7 +84,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Returns how many workers are out after this time, if there is always another one to take out.
+    /// Returns how many workers are out after this time if there is always another worker to take out.
     fn out_after(why: Why, cpus: usize, time: Duration) -> usize {
         let (mut pace, mut out, mut now) = (Pace::default(), 0, Time::default() + Duration::from_secs(1));
         let end = now + time;

@@ -10,15 +10,15 @@ use std::str::FromStr;
 use super::cpu_set::CpuSet;
 use super::topology::{Cpu, Topology};
 
-/// The cores of a cache are divided into shards of about this many: from one and a half times as many on, there are
-/// two.
+/// The approximate number of cores in a shard. A cache has at least two shards if it has at least one and a half times
+/// this number of cores.
 const CORES_PER_SHARD: usize = 8;
 
 /// How near an item of an unbound queue stays to the CPU that queued it.
 ///
-/// A scope divides the CPUs of the machine into pods. Each pod has its own workers, and an item goes to the pod of
-/// the CPU that queued it. Small pods keep data warm. An item that a pod cannot take goes to the nearest pod that
-/// can, unless the queue is [strict](crate::Attrs::strict).
+/// A scope divides the CPUs of the machine into pods. Each pod has its own workers, and an item goes to the pod of the
+/// CPU that queued it. Small pods keep data warm. If a pod cannot take an item, the item goes to the nearest pod that
+/// can take it, unless the queue is [strict](crate::Attrs::strict).
 ///
 /// # Examples
 ///
@@ -40,12 +40,12 @@ pub enum AffinityScope {
     /// The SMT siblings of a core are a pod.
     #[doc(alias = "WQ_AFFN_SMT")]
     Smt,
-    /// CPUs that share a last-level cache are a pod: the best choice for most work.
+    /// CPUs that share a last-level cache are a pod. This is the best choice for most work.
     #[doc(alias = "WQ_AFFN_CACHE")]
     Cache,
-    /// As [`Cache`](Self::Cache), but a cache of many cores is divided evenly into pods of about eight, SMT
-    /// siblings together: 1–11 cores are one pod, 12–19 two, 20–27 three. For machines where one cache serves so
-    /// many CPUs that they contend for one pool.
+    /// Like [`Cache`](Self::Cache), but the cores of a large cache are divided evenly into pods of about eight cores:
+    /// 1–11 cores are one pod, 12–19 cores are two pods, and 20–27 cores are three. SMT siblings stay together. This
+    /// scope is for machines on which one cache serves so many CPUs that the CPUs would contend for one pool.
     #[doc(alias = "WQ_AFFN_CACHE_SHARD")]
     CacheShard,
     /// CPUs of one NUMA node are a pod.
@@ -54,19 +54,19 @@ pub enum AffinityScope {
     /// All CPUs are one pod.
     #[doc(alias = "WQ_AFFN_SYSTEM")]
     System,
-    /// The executor's default, even after it [changes](crate::Executor::set_default_scope): [`Cache`](Self::Cache)
-    /// unless the user set another.
+    /// The executor's default scope, also after that default [changes](crate::Executor::set_default_scope). The default
+    /// is [`Cache`](Self::Cache) unless the user sets another scope.
     #[default]
     #[doc(alias = "WQ_AFFN_DFL")]
     Default,
 }
 
 impl AffinityScope {
-    /// The scopes that divide the CPUs.
+    /// All scopes but [`Default`](Self::Default), which stands for one of them.
     pub(crate) const ALL: [Self; 6] =
         [Self::Cpu, Self::Smt, Self::Cache, Self::CacheShard, Self::Numa, Self::System];
 
-    /// The kernel's name.
+    /// Returns the kernel's name for the scope.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -89,14 +89,14 @@ impl fmt::Display for AffinityScope {
 impl FromStr for AffinityScope {
     type Err = ParseAffinityScopeError;
 
-    /// Reads the kernel's name of a scope. The name has to be complete, as one name begins with another.
+    /// Parses the kernel's name for a scope. The name must be complete, because `cache_shard` begins with `cache`.
     fn from_str(name: &str) -> Result<Self, ParseAffinityScopeError> {
         let found = Self::ALL.into_iter().chain([Self::Default]).find(|scope| scope.name() == name);
         found.ok_or_else(|| ParseAffinityScopeError { name: name.to_owned() })
     }
 }
 
-/// A text names no affinity scope.
+/// The error for a text that does not name an affinity scope.
 ///
 /// # Examples
 ///
@@ -125,7 +125,7 @@ impl Error for ParseAffinityScopeError {}
 
 /// The allowed CPUs of a machine, divided by a scope.
 ///
-/// Pods are numbered from 0 in the order of their lowest CPU; none is empty.
+/// Pods are numbered from 0 in the order of their lowest CPU. No pod is empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Pods {
     pods: Vec<CpuSet>,
@@ -134,14 +134,15 @@ pub(crate) struct Pods {
 }
 
 impl Pods {
-    /// Divides the CPUs of the machine first, and restricts the pods to `allowed` afterwards. So a CPU's companions
-    /// do not depend on which other CPUs are allowed. A CPU that the topology does not know belongs to no pod.
+    /// Divides the CPUs of the machine first, and restricts the pods to `allowed` afterwards. So whether two CPUs share
+    /// a pod does not depend on which other CPUs are allowed. A CPU that the topology does not know belongs to no pod.
     pub(crate) fn derive(topology: &Topology, scope: AffinityScope, allowed: &CpuSet) -> Self {
         let cpus = topology.cpus();
         let groups: Vec<usize> = match scope {
             AffinityScope::Cpu => cpus.iter().map(|cpu| cpu.id).collect(),
             AffinityScope::Smt => cpus.iter().map(|cpu| cpu.core).collect(),
-            // The executor's default was resolved before. This is the crate's.
+            // The caller has replaced `Default` by the executor's default scope. Here, `Default` means the crate's own
+            // default.
             AffinityScope::Cache | AffinityScope::Default => cpus.iter().map(|cpu| cpu.cache).collect(),
             AffinityScope::CacheShard => cache_shards(cpus),
             AffinityScope::Numa => cpus.iter().map(|cpu| cpu.node).collect(),
@@ -163,8 +164,8 @@ impl Pods {
         Self { pods, pod_of }
     }
 
-    /// Returns the pods restricted to `mask`. A CPU outside of the mask still belongs to its pod, as long as a CPU
-    /// of the pod remains.
+    /// Returns the pods restricted to `mask`. A CPU outside of `mask` still belongs to its pod if the mask leaves at
+    /// least one CPU of the pod.
     pub(crate) fn restricted(&self, mask: &CpuSet) -> Self {
         let mut left: Vec<(usize, CpuSet)> =
             (0..).zip(self.pods.iter().map(|pod| pod.intersection(mask))).collect();
@@ -187,9 +188,9 @@ impl Pods {
     }
 }
 
-/// Returns the shard of each CPU, numbered through all caches.
+/// Returns the shard of each CPU. The shards of all caches are numbered consecutively.
 fn cache_shards(cpus: &[Cpu]) -> Vec<usize> {
-    // The cores of each cache, in ascending order because CPUs are.
+    // Counts the cores of each cache, and ranks them. The ranks ascend with the CPU numbers, because `cpus` is sorted.
     let mut cores_of_cache: BTreeMap<usize, usize> = BTreeMap::new();
     let mut rank_in_cache: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for cpu in cpus {
@@ -220,8 +221,8 @@ const fn shards_of(cores: usize) -> usize {
     if rounded == 0 { 1 } else { rounded }
 }
 
-/// Returns the shard of the core at `rank` among `cores`. The division is even, and the first shards take the
-/// remainder.
+/// Returns the shard of the core with this `rank` in a cache of `cores` cores. The cores are divided evenly. If there
+/// is a remainder, each of the first shards has one core more.
 const fn shard_of_core(rank: usize, cores: usize) -> usize {
     let shards = shards_of(cores);
     let (size, larger) = (cores / shards, cores % shards);
@@ -235,7 +236,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The pods as CPU lists, checked against `pod_of`.
+    /// Checks the pods against `pod_of`, and returns the pods as CPU lists.
     fn pods_in(topology: &Topology, scope: AffinityScope, allowed: &CpuSet) -> Vec<String> {
         let pods = Pods::derive(topology, scope, allowed);
         for (id, pod) in pods.pods().iter().enumerate() {
@@ -248,7 +249,7 @@ mod tests {
         topology.cpus().iter().map(|cpu| cpu.id).collect()
     }
 
-    /// Each row is a scope and its pods, separated by blanks.
+    /// Checks the pods of each scope. A row is a scope and the expected pods, separated by blanks.
     fn check(topology: &Topology, allowed: &CpuSet, rows: [(AffinityScope, &str); 6]) {
         for (scope, expected) in rows {
             assert_eq!(pods_in(topology, scope, allowed).join(" "), expected, "scope {scope}");

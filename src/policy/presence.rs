@@ -1,21 +1,21 @@
-//! Whether the manager's thread exists, and which thread may make it.
+//! Decides whether a thread that needs the manager makes the manager's thread.
 //!
-//! At most one attempt is under way, however long it takes: two managers would each keep half of the deadlines.
-//! After a failed attempt, the next one begins a second after its end at the earliest.
+//! At most one attempt is under way at any time, however long it takes, because two managers would each keep only some
+//! of the deadlines. If an attempt fails, the next attempt begins at least a second after the failed attempt has ended.
 
 #![forbid(unsafe_code)]
 
 use super::manager::CREATION_COOLDOWN;
 use super::time::Time;
 
-/// The state of the manager's thread, under the lock of the manager's inbox.
+/// The state of the manager's thread, which the lock of the manager's inbox protects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Presence {
     /// A thread is making the manager.
     Starting,
-    /// The manager was made. It ends only with its executor.
+    /// The manager has been made. It ends only with its executor.
     There,
-    /// The manager could not be made. No attempt is made before this time.
+    /// The last attempt to make the manager has failed. No thread begins another attempt before the time `until`.
     Missing { until: Time },
 }
 
@@ -25,9 +25,9 @@ pub(crate) enum Presence {
 pub(crate) enum Attempt {
     /// Make the manager, and then call [`made`](Presence::made) or [`failed`](Presence::failed).
     Make,
-    /// Ask the manager, which is there.
+    /// Ask the manager, which exists.
     Ask,
-    /// Go on without a manager: there is none, and this thread makes none now.
+    /// Go on without a manager, because there is none, and this thread does not make one now.
     GoWithout,
 }
 
@@ -44,15 +44,16 @@ impl Presence {
         }
     }
 
-    /// Notes that the attempt has succeeded. The new thread notes this too, so that it never finds itself missing.
+    /// Notes that the attempt has succeeded. The manager's new thread calls this too, so that it never finds the
+    /// manager missing.
     pub(crate) fn made(&mut self) {
-        debug_assert!(!matches!(self, Self::Missing { .. }), "an attempt succeeded that no thread has begun");
+        debug_assert!(!matches!(self, Self::Missing { .. }), "an attempt succeeded that no thread had begun");
         *self = Self::There;
     }
 
-    /// Notes that the attempt has failed. `now` is the time of its end.
+    /// Notes that the attempt has failed. `now` is the time at which the attempt ended.
     pub(crate) fn failed(&mut self, now: Time) {
-        debug_assert_eq!(*self, Self::Starting, "one attempt at a time");
+        debug_assert_eq!(*self, Self::Starting, "an attempt failed that no thread had begun");
         *self = Self::Missing { until: now + CREATION_COOLDOWN };
     }
 
@@ -85,7 +86,7 @@ mod tests {
         assert_eq!(
             presence.needed(at(4_000_999)),
             Attempt::GoWithout,
-            "a second from the end of the last one"
+            "less than a second after the last attempt"
         );
         assert_eq!(presence.needed(at(4_001_000)), Attempt::Make);
         presence.made();

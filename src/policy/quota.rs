@@ -4,8 +4,8 @@
 
 use std::cmp::Ordering;
 
-/// How much CPU time a process may use per period, both in microseconds. Ordered by the number of CPUs that it
-/// amounts to.
+/// The CPU time that a process may use per period. Both values are in microseconds. Quotas are ordered by the number of
+/// CPUs to which they amount.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quota {
     micros: u64,
@@ -13,18 +13,18 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// `None` if either value is zero.
+    /// Makes a quota. Returns `None` if either value is zero.
     pub(crate) fn new(micros: u64, period: u64) -> Option<Self> {
         (micros > 0 && period > 0).then_some(Self { micros, period })
     }
 
-    /// Returns how many CPUs can be busy all the time.
+    /// Returns how many CPUs the quota lets be busy all the time.
     pub(crate) fn cpus(self) -> f64 {
         self.micros as f64 / self.period as f64
     }
 
-    /// Returns how many of a pod's `own` CPUs can be busy, if the quota is divided evenly among all `cpus`. Rounded
-    /// down, but at least one.
+    /// Returns how many of a pod's `own` CPUs can be busy if the quota is divided evenly among all `cpus` CPUs. The
+    /// result is rounded down, but is at least one.
     pub(crate) fn share(self, own: usize, cpus: usize) -> usize {
         let share = u128::from(self.micros) * own as u128 / (u128::from(self.period) * cpus.max(1) as u128);
         usize::try_from(share).unwrap_or(usize::MAX).min(own).max(1)

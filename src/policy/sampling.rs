@@ -1,12 +1,13 @@
-//! Which items are timed.
+//! Decides which items are timed.
 //!
-//! Timing an item reads the clock three times, which takes longer than a short item. So only some of the short
-//! items are timed, each for as many as its *weight*. They are drawn at random, so that no pattern of items is
-//! missed or favoured. The weight is fixed before the item is known, so that sums are right on average for any mix
-//! of items.
+//! Timing an item requires three readings of the clock, which take longer than a short item. So only some of the short
+//! items are timed, and each timed item stands for several items. This number is its *weight*. The timed items are
+//! drawn at random, so that no pattern of items is missed or favoured. The weight of an item is fixed before the item's
+//! run time is known, so sums are right on average for any mix of items.
 //!
-//! The rate follows from how long items run in the *mean*, since the cost is compared with that. A single long item
-//! at the end of a burst says nothing about the next burst.
+//! The rate follows from the *mean* run time of items, because the cost of timing is compared with this mean. The rate
+//! does not follow from the last item alone, because a single long item at the end of a burst says nothing about the
+//! next burst.
 
 #![forbid(unsafe_code)]
 
@@ -14,32 +15,32 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// Items that run for this long are all timed: that costs a few per cent of their time.
+/// If items run for this long in the mean, all of them are timed. This costs a few per cent of their run time.
 const LONG: Duration = Duration::from_micros(4);
-/// The mean goes back over about this many items.
+/// The approximate number of past items that count in the mean.
 const MEMORY: u64 = 256;
-/// The greatest weight, as a power of two.
+/// The binary logarithm of the greatest weight.
 const RAREST: u32 = 5;
 
-/// How often items are timed.
+/// The fraction of items that are timed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rate {
     Never,
-    /// One of `1 << n` items on average, with `n` at most [`RAREST`].
+    /// One of `1 << n` items is timed on average. `n` is at most [`RAREST`].
     OneOf(u32),
 }
 
 impl Rate {
-    /// Times each item.
+    /// The rate at which every item is timed.
     pub(crate) const ALWAYS: Self = Self::OneOf(0);
 
-    /// Returns the rate for items that run for this long in the mean.
+    /// Returns the rate for items with this mean run time.
     pub(crate) fn of(mean: Duration) -> Self {
         let times = LONG.as_nanos() / mean.as_nanos().max(1);
         Self::OneOf((times + 1).next_power_of_two().trailing_zeros().saturating_sub(1).min(RAREST))
     }
 
-    /// Returns whether an item is timed for which this number was drawn.
+    /// Returns whether an item is timed if this random number was drawn for it.
     #[inline]
     pub(crate) const fn draws(self, random: u32) -> bool {
         match self {
@@ -65,27 +66,27 @@ impl Rate {
     }
 }
 
-/// The mean run time in nanoseconds, before any item was timed.
+/// The assumed mean run time, in nanoseconds, before any item has been timed.
 pub(crate) const FIRST_MEAN: u64 = LONG.as_nanos() as u64;
 
-/// Returns the mean after one more item, which stands for `weight` items.
+/// Returns the mean run time after one more timed item, which stands for `weight` items.
 pub(crate) fn mean_after(mean: u64, run: Duration, weight: u64) -> u64 {
-    // At most an hour, so that the sum does not overflow.
+    // A run counts as an hour at most, so that the sum does not overflow.
     let run = run.min(Duration::from_secs(3600)).as_nanos() as u64;
     let weight = weight.min(MEMORY);
     (mean * (MEMORY - weight) + run * weight) / MEMORY
 }
 
-/// When a timed item was queued, and for how many items it stands.
+/// The time at which a timed item was queued, and the number of items for which it stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp {
     pub(crate) queued: Time,
-    /// The weight, as a power of two.
+    /// The binary logarithm of the weight.
     power: u32,
 }
 
 impl Stamp {
-    /// `None` if items are not timed at all.
+    /// Makes a stamp. Returns `None` if items are not timed at all.
     pub(crate) fn new(queued: Time, rate: Rate) -> Option<Self> {
         match rate {
             Rate::Never => None,
@@ -97,12 +98,12 @@ impl Stamp {
         1 << self.power
     }
 
-    /// Never 0. The three lowest bits hold the weight.
+    /// Returns the stamp as a word, which is never 0. The three lowest bits of the word hold the weight.
     pub(crate) const fn into_bits(self) -> u64 {
         self.queued.as_nanos() << 3 | (self.power as u64 + 1)
     }
 
-    /// `None` for 0: the item is not timed.
+    /// Returns the stamp in a word. Returns `None` for the word 0, which means that the item is not timed.
     #[inline]
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match bits & 0b111 {
@@ -137,7 +138,7 @@ mod tests {
         }
     }
 
-    /// A burst is queued at the rate that the last timed item of the burst before it has left.
+    /// A burst is queued at the rate that was set after the last timed item of the burst before.
     #[test]
     fn a_long_item_at_the_end_of_a_burst_leaves_the_rate_low() {
         let nanos = Duration::from_nanos;
@@ -165,8 +166,8 @@ mod tests {
         assert!(Rate::ALWAYS.draws(7) && !Rate::Never.draws(0));
     }
 
-    /// Times a queue of items of which `long_of_100` per cent are long, in runs or well mixed. Returns the
-    /// histogram.
+    /// Times a queue of items, of which `long_of_100` per cent are long, and returns the histogram. `run_length`
+    /// successive items are equally long.
     fn timed(long_of_100: u32, run_length: u32, items: u32, mut random: u64) -> Histogram {
         let mut draw = || {
             random ^= random << 13;
@@ -192,7 +193,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// spec: O1.10: the sample stands for all items, in any mix.
+        /// spec: O1.10: the sample represents all items, in any mix.
         #[test]
         fn sampling_favours_no_items(long in 5_u32..95, run_length in 1_u32..20, seed in 1_u64..) {
             let items = 200_000;

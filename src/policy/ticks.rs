@@ -1,4 +1,4 @@
-//! When a periodic item is due again.
+//! Decides when a periodic item is due again.
 
 #![forbid(unsafe_code)]
 
@@ -6,22 +6,23 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// The ticks of a periodic item: at fixed times, one period apart, however long its runs take.
+/// The ticks of a periodic item. They come at fixed times, one period apart, however long the item's runs take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ticks {
-    /// The tick that the next run is for.
+    /// The time of the tick for which the item runs next, or runs now.
     pub(crate) next: Time,
-    /// Ticks that passed while the item still ran, or had not begun.
+    /// The number of ticks that passed while the item still ran for an earlier tick, or had not begun that run yet.
     pub(crate) missed: u64,
 }
 
 impl Ticks {
-    /// The first tick comes after one period.
+    /// Returns the ticks of an item whose first tick comes one period after `now`.
     pub(crate) fn new(period: Duration, now: Time) -> Self {
         Self { next: now + period, missed: 0 }
     }
 
-    /// Ends a run: ticks that passed before `now` are missed, the next one counts. `period` is not zero.
+    /// Ends a run at the time `now`. The ticks after the run's own tick, up to `now`, are missed. The next run is for
+    /// the first tick after `now`. `period` is not zero.
     pub(crate) fn ran(self, period: Duration, now: Time) -> Self {
         let next = self.next + period;
         let late = now.since(next).as_nanos();

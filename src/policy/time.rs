@@ -1,18 +1,20 @@
-//! A point in time, handed to policy as an argument.
+//! A point in time, which callers pass to policy as an argument.
 
 #![forbid(unsafe_code)]
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// Nanoseconds since an origin that the caller chose: the start of the process, or of a made-up machine.
+/// The number of nanoseconds since an origin that the caller chooses, such as the start of the process or of a made-up
+/// machine.
 ///
-/// 64 bits last 584 years. Arithmetic saturates: a deadline further away than that is "never".
+/// 64 bits are enough for 584 years. Arithmetic saturates, so a deadline further away than that is
+/// [`NEVER`](Self::NEVER).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub(crate) struct Time(u64);
 
 impl Time {
-    /// Later than any other time.
+    /// The time that is later than any other time.
     pub(crate) const NEVER: Self = Self(u64::MAX);
 
     pub(crate) const fn from_nanos(nanos: u64) -> Self {
@@ -23,7 +25,7 @@ impl Time {
         self.0
     }
 
-    /// Returns how far `earlier` lies in the past; zero if it does not.
+    /// Returns the duration from `earlier` to `self`, or zero if `earlier` is the later time.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

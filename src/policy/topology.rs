@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 
 use super::cpu_set::CpuSet;
 
-/// One logical CPU. Two CPUs with equal group numbers share that part of the machine.
+/// One logical CPU. Two CPUs with the same `core`, `cache` or `node` number share that part of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cpu {
-    /// The operating system's number.
+    /// The operating system's number of the CPU.
     pub(crate) id: usize,
-    /// The core, whose CPUs are SMT siblings.
+    /// The number of the core. CPUs of the same core are SMT siblings.
     pub(crate) core: usize,
-    /// The last-level cache.
+    /// The number of the last-level cache.
     pub(crate) cache: usize,
-    /// The NUMA node, by the operating system's number.
+    /// The operating system's number of the NUMA node.
     pub(crate) node: usize,
 }
 
-/// All CPUs of a machine in ascending order. Group numbers are unique in the whole machine.
+/// All CPUs of a machine in ascending order. The numbers of cores, caches and nodes are unique in the whole machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Topology {
     cpus: Vec<Cpu>,
@@ -27,9 +27,9 @@ pub(crate) struct Topology {
 }
 
 impl Topology {
-    /// Sorts `cpus` and numbers their cores and caches from 0 in the order of their lowest CPU, so that two
-    /// descriptions of one machine are equal wherever their numbers came from. Of CPUs with one id, the first
-    /// counts.
+    /// Sorts `cpus`, and numbers their cores and caches from 0 in the order of their lowest CPU. So two descriptions of
+    /// one machine are equal, even if their numbers come from different sources. If several CPUs have the same id, only
+    /// the first is kept.
     pub(crate) fn new(mut cpus: Vec<Cpu>) -> Self {
         cpus.sort_by_key(|cpu| cpu.id);
         cpus.dedup_by_key(|cpu| cpu.id);
@@ -42,14 +42,14 @@ impl Topology {
         Self { cpus, offline: CpuSet::new() }
     }
 
-    /// Adds CPUs that the machine has besides. Nothing more is known about them while they are offline. CPUs of the
-    /// table are ignored.
+    /// Adds the machine's offline CPUs, of which only the numbers are known. Ignores those of `cpus` that are in the
+    /// table already.
     pub(crate) fn with_offline(self, cpus: &CpuSet) -> Self {
         let known: CpuSet = self.cpus.iter().map(|cpu| cpu.id).collect();
         Self { offline: cpus.iter().filter(|cpu| !known.contains(*cpu)).collect(), ..self }
     }
 
-    /// A machine of which only the CPUs are known: one node, one cache, no SMT.
+    /// Returns a machine of which only the CPU numbers are known. It has one node and one cache, and no SMT.
     pub(crate) fn flat(cpus: &CpuSet) -> Self {
         Self::new(cpus.iter().map(|id| Cpu { id, core: id, cache: 0, node: 0 }).collect())
     }
@@ -63,7 +63,7 @@ impl Topology {
     }
 }
 
-/// Returns the number of `group`. A new group gets the next one.
+/// Returns the number of `group`. A new group gets the next number.
 fn number(numbers: &mut BTreeMap<usize, usize>, group: usize) -> usize {
     let next = numbers.len();
     *numbers.entry(group).or_insert(next)
@@ -71,8 +71,8 @@ fn number(numbers: &mut BTreeMap<usize, usize>, group: usize) -> usize {
 
 #[cfg(test)]
 impl Topology {
-    /// A regular machine, numbered as x86 firmware does: the first thread of every core, then the second
-    /// ones.
+    /// Returns a regular machine. Its CPUs are numbered as x86 firmware numbers them: first the first thread of every
+    /// core, then the second thread of every core.
     pub(crate) fn uniform(
         nodes: usize,
         caches_per_node: usize,

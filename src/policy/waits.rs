@@ -1,15 +1,14 @@
-//! Which waits never end.
+//! Finds the waits that never end.
 //!
-//! A [`Picture`] holds the items that wait at one moment: what each of them needs, and the slots that it holds
-//! while it waits. An item is *stuck* if something that it needs can come about only after an item that is stuck.
-//! There are two such cases:
+//! A [`Picture`] shows the items that wait at one moment. For each item, it contains the things that the item needs,
+//! and the slots that the item holds while it waits. There are two cases in which an item is *stuck*:
 //!
-//! * It needs the end of an item that is stuck.
-//! * It needs a slot of a limiter, and items that are stuck hold all slots of the limiter.
+//! * The item needs the end of a stuck item.
+//! * The item needs a slot of a limiter, and stuck items hold all slots of that limiter.
 //!
-//! The answer is the largest set of waiters that is consistent with this. The algorithm begins with all waiters,
-//! and removes each one that nothing blocks, until all that remain are blocked. An item that runs, or waits with a
-//! timeout, is not in the picture. So it never blocks a waiter.
+//! The stuck items are the largest set of waiters that fits this definition. The algorithm begins with all waiters, and
+//! removes each waiter that is not blocked, until every remaining waiter is blocked. An item that runs without an open
+//! scope, or that waits with a timeout, is not in the picture. So such an item never blocks a waiter.
 
 #![forbid(unsafe_code)]
 
@@ -18,47 +17,49 @@ use std::collections::HashMap;
 /// The id of an item or of a limiter.
 pub(crate) type Id = usize;
 
-/// An item that does not end before the things for which it waits.
+/// An item that cannot end before all of its needs are met.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Waiter {
     pub(crate) item: Id,
-    /// The limiters of which it holds slots, once for each slot.
+    /// The limiters of which the item holds slots. A limiter is listed once for each slot.
     pub(crate) holds: Vec<Id>,
-    /// The things that it needs, all of them.
+    /// All the things that the item needs before it can end.
     pub(crate) needs: Vec<Need>,
 }
 
-/// What an item waits for.
+/// A thing that a waiter needs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Need {
     /// The end of an item that is being executed.
     End(Id),
-    /// A slot of this limiter, for an item that has none.
+    /// A slot of this limiter, for an awaited item that has no slot yet.
     Slot(Id),
 }
 
 /// The slots of a limiter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slots {
-    /// How many are in use.
+    /// The number of slots in use.
     pub(crate) active: u64,
-    /// How many there may be. A limiter with 0 is held back by a thread that may let it go.
+    /// The largest number of slots that can be in use. If this number is 0, another thread holds the limiter's items
+    /// back, and may release them later.
     pub(crate) max: u64,
 }
 
 impl Slots {
-    /// Returns whether the holders of `held` slots hold all slots of the limiter.
+    /// Returns whether a group of waiters, which holds `held` slots in total, holds all slots of the limiter.
     fn are_all_held(&self, held: usize) -> bool {
         self.max > 0 && self.active >= self.max && held as u64 == self.active
     }
 }
 
-/// A thing that waiters need.
+/// A thing that waiters need, and the waiters that block it.
 #[derive(Default)]
 struct Obstacle {
-    /// The waiters that need it, once for each time that they do.
+    /// The waiters that need this thing. A waiter is listed once for each time that it needs the thing.
     dependents: Vec<usize>,
-    /// How many stuck waiters block it. 0: it comes about.
+    /// The number of stuck waiters that block this thing. A waiter that holds several slots counts once for each slot.
+    /// The thing comes about when this number is 0.
     in_the_way: usize,
 }
 
@@ -76,7 +77,7 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// Returns for each waiter whether it is stuck. Takes time in proportion to the picture.
+    /// Returns for each waiter whether it is stuck. Takes time proportional to the size of the picture.
     pub(crate) fn stuck(&self) -> Vec<bool> {
         let mut obstacles = self.obstacles();
         let mut blocking: Vec<usize> = self
@@ -94,7 +95,7 @@ impl Picture {
                 let Some(obstacle) = obstacles.get_mut(&gives).filter(|obstacle| obstacle.blocks()) else {
                     continue;
                 };
-                // One slot is enough for the waiters that need one.
+                // One slot that becomes free is enough for all waiters that need a slot of this limiter.
                 obstacle.in_the_way =
                     if matches!(gives, Need::Slot(_)) { 0 } else { obstacle.in_the_way - 1 };
                 if obstacle.blocks() {
@@ -111,7 +112,7 @@ impl Picture {
         stuck
     }
 
-    /// Returns the things that are needed, as if all waiters were stuck.
+    /// Returns the things that waiters need, on the assumption that all waiters are stuck.
     fn obstacles(&self) -> HashMap<Need, Obstacle> {
         let mut obstacles: HashMap<Need, Obstacle> = HashMap::new();
         for (n, waiter) in self.waiters.iter().enumerate() {
@@ -138,8 +139,8 @@ impl Picture {
         obstacles
     }
 
-    /// Returns the waiters from a stuck one to the one that blocks it, and so on, until a waiter recurs. The last
-    /// one waits for one that was named before.
+    /// Follows a stuck waiter to a stuck waiter that blocks it, and so on, until a waiter recurs. Returns the waiters
+    /// on this path. The last waiter on the path is blocked by a waiter that is also on the path.
     pub(crate) fn chain(&self, from: usize, stuck: &[bool]) -> Vec<usize> {
         let mut chain = Vec::new();
         let mut next = Some(from);
@@ -180,10 +181,10 @@ mod tests {
     use super::Need::{End, Slot};
     use super::*;
 
-    /// Item, limiters of which it holds a slot, needs.
+    /// An item, the limiters of which the item holds slots, and the item's needs.
     type Row<'a> = (Id, &'a [Id], &'a [Need]);
 
-    /// Limiters: number, active, max.
+    /// Returns the stuck items. Each limiter is given by its number, its active slots and its limit.
     fn stuck(waiters: &[Row<'_>], limiters: &[(Id, u64, u64)]) -> Vec<Id> {
         let picture = Picture {
             waiters: waiters
@@ -214,17 +215,18 @@ mod tests {
         let wide = &[(91, 5, 256), (92, 5, 256)];
         let table: &[(&[Row<'_>], &[Id])] = &[
             (&[], &[]),
-            // An item that waits for a running one; an item that waits for nothing any more.
+            // An item waits for a running item. An item waits for another item that waits for nothing any more.
             (&[(1, one, &[End(2)])], &[]),
             (&[(1, one, &[]), (2, two, &[End(1)])], &[]),
-            // Items that wait for each other; for themselves; in a circle of three.
+            // Two items wait for each other, an item waits for itself, and three items wait in a circle.
             (&[(1, one, &[End(2)]), (2, two, &[End(1)])], &[1, 2]),
             (&[(1, one, &[End(1)])], &[1]),
             (&[(1, one, &[End(2)]), (2, one, &[End(3)]), (3, two, &[End(1)])], &[1, 2, 3]),
-            // An item that waits for a cycle is stuck; one that waits for a running item, through another, is not.
+            // An item that waits for a cycle is stuck. An item that waits, through another item, for a running item is
+            // not stuck.
             (&[(1, one, &[End(2)]), (2, two, &[End(3)]), (3, two, &[End(2)])], &[1, 2, 3]),
             (&[(1, one, &[End(2)]), (2, two, &[End(3)])], &[]),
-            // One stuck need is enough.
+            // An item is stuck if one of its needs is blocked, even if another need is not blocked.
             (&[(1, one, &[End(7), End(2)]), (2, two, &[End(1)])], &[1, 2]),
             // No waiter holds a slot of the needed limiter, and the limiter is unknown.
             (&[(1, one, &[Slot(99)])], &[]),
@@ -240,18 +242,20 @@ mod tests {
         let needs_slot: Row<'_> = (1, &[91], &[Slot(92)]);
         let holder: Row<'_> = (2, &[92], &[End(1)]);
         let another: Row<'_> = (3, &[92], &[End(2)]);
-        // The only slot is held by an item that waits for the first.
+        // An item that waits for the first item holds the only slot.
         assert_eq!(stuck(&[needs_slot, holder], &[(92, 1, 1)]), [1, 2]);
-        // There is another slot: a free one, or one of an item that may end.
+        // There is another slot, which is free or is held by an item that can end.
         assert!(stuck(&[needs_slot, holder], &[(92, 1, 2)]).is_empty());
         assert!(stuck(&[needs_slot, holder], &[(92, 2, 2)]).is_empty());
         assert_eq!(stuck(&[needs_slot, holder, another], &[(92, 2, 2)]), [1, 2, 3]);
-        // The limit was lowered meanwhile. The item that may end may hold the slot beyond the limit.
+        // The limit was lowered meanwhile. While an item that can end holds a slot, even a slot beyond the limit, no
+        // item counts as stuck.
         assert!(stuck(&[needs_slot, holder], &[(92, 2, 1)]).is_empty());
         assert_eq!(stuck(&[needs_slot, holder, another], &[(92, 2, 1)]), [1, 2, 3]);
-        // The limiter is held back for a time.
+        // Another thread holds the limiter's items back for a time.
         assert!(stuck(&[needs_slot, holder], &[(92, 1, 0)]).is_empty());
-        // An item's own slot, and a slot that it was given on another limiter while it ran.
+        // The item itself holds the only slot. This is its own slot, or a slot of another limiter that the item was
+        // given while it ran.
         assert_eq!(stuck(&[(1, &[91], &[Slot(91)])], &[(91, 1, 1)]), [1]);
         assert_eq!(stuck(&[(1, &[91, 92], &[Slot(92)])], &[(91, 1, 9), (92, 1, 1)]), [1]);
         assert_eq!(stuck(&[(1, &[91, 91], &[Slot(91)])], &[(91, 2, 2)]), [1]);

@@ -1,13 +1,14 @@
-//! What the manager does about a watched pool: one with pending work and no free place.
+//! How the manager watches a *saturated* pool, which has pending work but starts no further worker for it.
 //!
-//! The thread that finds a pool in this state, by a push or a look, begins the watch. The manager looks at the pool from
-//! time to time, and ends the watch after some quiet looks.
+//! The thread that finds the pool saturated, after a push or when it checks the worklist, asks the manager to watch the
+//! pool. The manager then checks the pool from time to time, and ends the watch when some checks in a row have found no
+//! pending work.
 //!
-//! * Pools that count running workers are looked at within milliseconds: a worker that counts may sleep, or keep a
-//!   CPU for itself. The first look is at once, and the next after a millisecond. Looks that find nothing become
-//!   rarer; a finding makes them frequent for a while.
-//! * In other pools no worker keeps another from starting, unless threads are missing. They are looked at rarely,
-//!   for the watchdog.
+//! * A pool that counts running workers is checked every few milliseconds, because a worker that counts might sleep, or
+//!   might keep a CPU for itself. The first check is immediate, and the second check follows after a millisecond.
+//!   Checks become rarer while they find nothing. A finding makes checks frequent for a while.
+//! * In a pool that does not count running workers, no worker keeps another worker from starting, unless no more
+//!   threads can be made. The manager checks such a pool rarely, for the watchdog.
 
 #![forbid(unsafe_code)]
 
@@ -20,108 +21,115 @@ use super::time::Time;
 use super::watchdog::Watchdog;
 use super::worker::WorkerState;
 
-/// The watch of a pool ends after this many quiet looks.
+/// The number of checks in a row without pending work after which the watch of a pool ends.
 const QUIET_LOOKS: u8 = 2;
 
-/// The time between the first look and the second.
+/// The time between the first check and the second.
 pub(crate) const PERIOD: Duration = Duration::from_millis(1);
-/// One block is often followed by others: after a finding, this many looks come soon after each other before they
-/// become rare again.
+/// The number of checks that follow a finding at short intervals, before checks become rare again. A block is often
+/// followed by other blocks.
 const ALERT_LOOKS: u8 = 8;
-/// The shortest and the longest time between two looks.
+/// The shortest time between two checks.
 pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
+/// The longest time between two checks of a pool that counts running workers.
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
 
-/// The same for pools that are looked at only for the watchdog.
+/// The time between the first check and the second, for a pool that does not count running workers.
 const WATCHDOG_PERIOD: Duration = Duration::from_millis(10);
+/// The longest time between two checks of a pool that does not count running workers.
 const WATCHDOG_LONGEST: Duration = Duration::from_secs(1);
 
-/// What the looks at all pools of an executor search for.
+/// What the manager searches for when it checks the pools of an executor.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
-    /// Workers that sleep without a guard.
+    /// Whether the manager searches for workers that sleep without a guard.
     pub(crate) sleepers: bool,
-    /// The system reports most of these sleeps.
+    /// Whether the system reports most of these sleeps to the manager.
     pub(crate) is_told: bool,
-    /// Workers that use this much CPU time.
+    /// The CPU time that makes a worker a hog, or `None` if the manager does not search for hogs.
     pub(crate) hogs: Option<Duration>,
-    /// Pools that start no item for this long.
+    /// The time after which a pool that has work, but starts no item, has stalled. `None` if there is no watchdog.
     pub(crate) watchdog: Option<Duration>,
-    /// Pools with work and no worker on it for this long: then the executor itself is at fault.
+    /// The time after which pending work without a worker shows that the executor itself is at fault. If this is
+    /// `None`, the manager does not search for such work.
     pub(crate) patience: Option<Duration>,
 }
 
-/// The state of a pool at a look, taken under the pool's mutex.
+/// The state of a pool at one check, read under the pool's mutex.
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
-    /// Items lie on the pool's worklist.
+    /// Whether the pool has pending work, on its worklist or its sideline.
     pub(crate) pending: bool,
-    /// A worker is on its way or being made.
+    /// Whether a worker is on its way, or was requested.
     pub(crate) help_coming: bool,
-    /// How many CPUs the pool keeps busy, if it counts running workers.
+    /// The number of CPUs that the pool keeps busy, or `None` if the pool does not count running workers.
     pub(crate) cpus: Option<usize>,
-    /// Whether it is the pool of one CPU. Looks search for hogs only there: in a pod, the other CPUs go on.
+    /// Whether the pool belongs to a single CPU. The manager searches for hogs only in such pools, because a hog takes
+    /// only one of a pod's CPUs.
     pub(crate) per_cpu: bool,
-    /// How fast findings may make the pool grow.
+    /// The pace that limits how fast findings make the pool grow.
     pub(crate) pace: Pace,
-    /// [`Outcome::stalled_since`] of the last look.
+    /// The [`Outcome::stalled_since`] of the last check.
     pub(crate) stalled_since: Option<Time>,
-    /// How many items of it siblings and rescuers have taken.
+    /// The number of the pool's items that siblings and rescuers have taken so far.
     pub(crate) given: u64,
-    /// Its workers, sorted by number. Their words are read before any facts about their threads.
+    /// The pool's workers and their words, sorted by the workers' numbers. The words are read before any facts about
+    /// the workers' threads.
     pub(crate) workers: Vec<(WorkerId, WorkerState)>,
 }
 
 impl Look {
-    /// Returns whether a worker is at work, or about to be.
+    /// Returns whether a worker of the pool works on items, or is about to.
     fn is_served(&self) -> bool {
         self.workers.iter().any(|(_, word)| word.phase().is_at_work(self.cpus.is_some()))
     }
 }
 
-/// What a look leads to.
+/// The result of a check.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// Findings, each to be carried out if its word is still the same.
+    /// The findings. Each finding is carried out only if the worker still has the word that the check has read.
     pub(crate) found: Vec<Found>,
-    /// The pool's pace after the look. It outlives the watch.
+    /// The pool's pace after the check. The pace is kept when the watch ends.
     pub(crate) pace: Pace,
-    /// Since when the pool has started no item, if that was reported; until it starts one.
+    /// The time since which the pool has started no item, if this stall was reported. Becomes `None` when the pool has
+    /// started an item or has no pending work.
     pub(crate) stalled_since: Option<Time>,
     pub(crate) verdict: Verdict,
-    /// If the pool has stalled: since when, at the latest, each worker has been at its item. Sorted by number.
+    /// If the pool has stalled, the latest possible time at which each worker began its present item or became idle.
+    /// Sorted by the workers' numbers.
     pub(crate) began: Vec<(WorkerId, Time)>,
 }
 
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The pool will be looked at again.
+    /// There is nothing to report, and the watch goes on.
     Watching,
-    /// Stop watching: clear the bit, then check the worklist once more.
+    /// The watch ends. The caller clears the watched bit, and then checks the worklist once more.
     Unwatch,
-    /// The pool has started no item for this long. Reported once.
+    /// The pool has started no item for this long. Each stall is reported once.
     Stalled(Duration),
-    /// Work has waited for this long without a worker: the executor itself is at fault.
+    /// Work has waited for this long without a worker, so the executor itself is at fault.
     Stuck(Duration),
 }
 
-/// What has been seen of a watched pool so far.
+/// What the manager remembers of a watched pool from check to check.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Watch {
     quiet_looks: u8,
-    /// Since when, without a break, there has been work without a worker.
+    /// The time since which every check has found work without a worker.
     stuck_since: Option<Time>,
-    /// The time between the last look and the next.
+    /// The longest time from the last check to the next.
     period: Duration,
-    /// How many looks still come soon after each other.
+    /// The number of checks that still follow at short intervals.
     alert: u8,
-    /// The system has reported a sleeping worker, which causes the next look.
+    /// Whether the system has reported a sleeping worker since the last check. Such a report causes the next check.
     told: bool,
     suspects: Suspects,
     watchdog: Watchdog,
-    /// [`Look::given`] at the last look.
+    /// The [`Look::given`] of the last check.
     given: u64,
 }
 
@@ -139,12 +147,12 @@ impl Watch {
         }
     }
 
-    /// Notes that the system reports a sleeping worker.
+    /// Notes that the system has reported a sleeping worker.
     pub(crate) fn tell(&mut self) {
         self.told = true;
     }
 
-    /// Looks at the pool. Returns the outcome, and when to look again.
+    /// Evaluates a check of the pool. Returns the outcome, and the time of the next check.
     pub(crate) fn look(
         &mut self,
         look: &Look,
@@ -153,7 +161,7 @@ impl Watch {
         now: Time,
     ) -> (Outcome, Time) {
         let findings = self.inspect(look, rules, facts, now);
-        // A reported sleep is no reason to look often. A sleep that should have been reported is.
+        // A sleep that the system has reported is no reason for frequent checks. Any other finding is a reason.
         let told = std::mem::take(&mut self.told) && rules.is_told;
         if !findings.found.is_empty() && !told {
             self.alert = ALERT_LOOKS;
@@ -201,12 +209,13 @@ impl Watch {
         let period = match self.period {
             _ if self.alert > 0 => SHORTEST,
             _ if !findings.found.is_empty() => PERIOD,
-            // The next look soon tells whether the pool stays quiet, and then the wake-ups end.
+            // If the next check finds no pending work either, the watch ends. So the next check comes soon.
             _ if !look.pending => first,
             Duration::ZERO => first,
             last => longest.min(last * 2),
         };
-        // Four looks within the patience, so a pool is reported only if it was seen stuck several times in a row.
+        // The pool is checked four times within the patience. So the pool is reported only if several checks in a row
+        // have found it stuck.
         rules.patience.map_or(period, |patience| period.min((patience / 4).max(SHORTEST)))
     }
 }
@@ -231,7 +240,7 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
-    /// All threads have the same facts.
+    /// Threads that all have the same facts.
     struct Threads {
         sleep: bool,
     }
@@ -291,8 +300,8 @@ mod tests {
         WorkerState::new(Phase::Between).begin_item(Phase::Running)
     }
 
-    /// Returns the times between the looks at a pool. Its one worker goes from item to item, and sleeps from the
-    /// sixth look to the seventh.
+    /// Returns the times between the checks of a pool, in microseconds. The pool's one worker has another item at each
+    /// check, and only the sixth check finds the worker asleep.
     fn looks(rules: Rules, cpus: Option<usize>) -> Vec<u64> {
         let mut watch = Watch::new(at(0));
         let (mut now, mut word, mut looks) = (at(0), running(), Vec::new());
@@ -339,8 +348,8 @@ mod tests {
         assert_eq!(looks[9], 1_000_000);
     }
 
-    /// spec: S1 (an idle executor makes no wake-ups): a watch ends soon after the pool is idle, whatever its
-    /// purpose.
+    /// spec: S1 (an idle executor makes no wake-ups): every watch ends soon after its pool becomes idle, even a watch
+    /// that serves only the watchdog.
     #[test]
     fn a_pool_that_becomes_quiet_is_soon_left_alone() {
         let rules = Rules { watchdog: Some(Duration::from_secs(30)), ..Rules::default() };
@@ -385,7 +394,7 @@ mod tests {
         let mut watch = Watch::new(at(0));
         let mut told = Vec::new();
         for millis in 0..100 {
-            // The pool's worker enters a guard, and leaves it.
+            // The pool's worker enters and leaves guards alternately.
             let word = if millis % 2 == 0 { running() } else { running().block().0 };
             let given = if millis < 50 { millis } else { 50 };
             let look = Look { given, workers: vec![(3, word)], ..STUCK };

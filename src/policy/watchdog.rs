@@ -1,4 +1,4 @@
-//! Finds pools that have work and have started none of it for long.
+//! Finds pools that have pending work but have started no item for a long time.
 
 #![forbid(unsafe_code)]
 
@@ -9,9 +9,10 @@ use super::time::Time;
 /// The watchdog of one watched pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Watchdog {
-    /// When the pool last started an item, or had none to start.
+    /// The last time at which a check found that the pool had started an item, or had no pending work. At first, this
+    /// is the start of the watch.
     since: Time,
-    /// This stall was reported.
+    /// Whether the present stall was reported.
     told: bool,
 }
 
@@ -20,8 +21,9 @@ impl Watchdog {
         Self { since: now, told: false }
     }
 
-    /// Notes a look at the pool. `pending`: it has work. `progress`: it has started an item since the last look.
-    /// Returns how long it has stood still if that is to be reported, once for each stall.
+    /// Notes the result of a check. `pending` says whether the pool has work, and `progress` says whether the pool has
+    /// started an item since the last check. If a stall is to be reported now, returns how long the stall has lasted.
+    /// Each stall is reported once.
     pub(crate) fn looked(
         &mut self,
         pending: bool,
@@ -38,12 +40,12 @@ impl Watchdog {
         tells.then_some(stalled_for)
     }
 
-    /// Returns since when the pool has started no item, if that was reported.
+    /// Returns the time since which the pool has started no item, if this stall was reported.
     pub(crate) fn told_since(&self) -> Option<Time> {
         self.told.then_some(self.since)
     }
 
-    /// Returns when the stall is to be reported, unless it ends before.
+    /// Returns the time at which the present stall is to be reported, or `None` if it was reported already.
     pub(crate) fn next(&self, threshold: Duration) -> Option<Time> {
         (!self.told).then(|| self.since + threshold)
     }

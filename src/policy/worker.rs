@@ -1,19 +1,21 @@
 //! The state of a worker: its phase, and the sequence number of its item.
 //!
-//! Two parties move the word: the worker, through guards and the beginnings and ends of its items; and the
-//! detector, which looks at the thread from outside. The party that moves a worker out of the pool's count, or back
-//! into it, changes that count.
+//! Two parties change the word of a worker that is not idle. The worker changes the word when it begins or ends an
+//! item, and when it enters or leaves a guard. The detector inspects the worker's thread from outside, and changes the
+//! word when it records a finding. A party that takes the worker out of the pool's count, or puts the worker back, also
+//! changes that count.
 //!
-//! The worker raises the sequence with every item. The returns are raised with every stretch of an item that a
-//! guard or the detector ends. The detector reads the word *before* it looks at the thread, and changes it only if
-//! it is still the same. So the change never meets another stretch than the one that it looked at. (Returns wrap
-//! after 4096; a look takes microseconds.)
+//! The worker raises the sequence number with every item. The word also contains a count of *returns*, which rises when
+//! the item goes on after a guard, and when the detector finds that a sleeping thread runs again. The detector reads
+//! the word *before* it inspects the thread, and changes the word only if the word is still the same. So a finding
+//! never applies to another item, nor to a later stretch of the same item. (The count of returns wraps around after
+//! 4096 returns, but a check takes only microseconds.)
 //!
-//! | from | to | by |
+//! | from | to | changed by |
 //! |---|---|---|
-//! | idle | waking, exiting | the thread that took it off the idle stack |
+//! | idle | waking, exiting | the thread that took the worker off the idle stack |
 //! | waking | between, idle | the worker |
-//! | between | running, uncounted, idle | the worker |
+//! | between | running, uncounted, idle, exiting | the worker |
 //! | running | uncounted (a CPU-intensive item) | the worker |
 //! | running | blocked, may block | its guard |
 //! | asleep | blocked | its guard |
@@ -42,51 +44,56 @@ pub(crate) struct WorkerState(u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Phase {
-    /// On the idle stack, parked or about to park.
+    /// The worker is on the idle stack. It is parked, or is about to park.
     Idle = 0,
-    /// Taken off the idle stack with a reservation.
+    /// The worker has a reservation and has not begun. It was taken off the idle stack, or is new.
     Waking = 1,
-    /// Counted as running, with no item.
+    /// The worker counts as running, and has no item.
     Between = 2,
-    /// Counted as running, with an item.
+    /// The worker counts as running, and has an item.
     Running = 3,
-    /// Inside a `may_block` guard: still counted.
+    /// The worker is inside a `may_block` guard, and still counts as running.
     MayBlock = 4,
-    /// Inside a blocking guard: not counted.
+    /// The worker is inside a guard of either kind, and does not count as running.
     Blocked = 5,
-    /// Seen asleep outside of a guard: not counted.
+    /// The detector has found the worker asleep outside of all guards. The worker does not count as running.
     Asleep = 6,
-    /// Its item is declared to be CPU intensive, or its pool has no target: a block does not change the count.
+    /// A block does not change the pool's count, because the worker's item is declared CPU intensive, the pool manages
+    /// no concurrency, or the worker is a rescuer.
     Uncounted = 7,
-    /// Its item was found to be CPU intensive: not counted until it ends.
+    /// The detector has found the worker's item CPU intensive. The worker does not count as running until the item
+    /// ends.
     Hog = 8,
-    /// Told to leave.
+    /// The worker was told to leave, or gives its thread to another pool.
     Exiting = 9,
 }
 
-/// What the detector has found about a stretch of an item.
+/// A finding of the detector about the present stretch of a worker's item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Finding {
-    /// The thread sleeps outside of a guard: the worker stops counting.
+    /// The thread sleeps outside of all guards, so the worker no longer counts as running.
     Asleep,
-    /// The worker has been in a `may_block` guard for so long that it does block: it stops counting.
+    /// The worker has been inside a `may_block` guard for so long that the item is assumed to block. So the worker no
+    /// longer counts as running.
     Blocks,
-    /// The thread has used the CPU for so long that the item is CPU intensive: the worker stops counting.
+    /// The thread has used the CPU for so long that the item is CPU intensive. So the worker no longer counts as
+    /// running.
     Hog,
-    /// A thread that was seen asleep runs: the worker counts again.
+    /// A thread that was seen asleep runs again, so the worker counts as running again.
     Runs,
 }
 
 impl Phase {
-    /// Returns whether the worker counts as running, in a pool that counts.
+    /// Returns whether the worker counts as running, if its pool counts running workers.
     pub(crate) const fn is_counted(self) -> bool {
         matches!(self, Self::Between | Self::Running | Self::MayBlock)
     }
 
-    /// Returns whether the worker works on items, or is about to. `counts`: whether its pool counts running workers.
+    /// Returns whether the worker works on items, or is about to. `counts` says whether the worker's pool counts
+    /// running workers.
     pub(crate) const fn is_at_work(self, counts: bool) -> bool {
         match self {
-            // The worker is waking also between taking its reservation and beginning.
+            // A worker stays `Waking` after it has taken its reservation, until it begins.
             Self::Waking | Self::Between | Self::Running | Self::MayBlock => true,
             Self::Uncounted => !counts,
             Self::Idle | Self::Blocked | Self::Asleep | Self::Hog | Self::Exiting => false,
@@ -103,7 +110,7 @@ impl Phase {
 }
 
 impl Finding {
-    /// Returns whether the finding is that the item blocks.
+    /// Returns whether the detector has found that the item blocks.
     pub(crate) const fn blocks(self) -> bool {
         matches!(self, Self::Asleep | Self::Blocks)
     }
@@ -134,17 +141,17 @@ impl WorkerState {
         }
     }
 
-    /// Returns how many items the worker has begun.
+    /// Returns the number of items that the worker has begun.
     pub(crate) const fn sequence(self) -> u64 {
         self.0 >> SEQUENCE
     }
 
-    /// Returns whether the present item was seen to block, or the detector has found something about it.
+    /// Returns whether a guard or the detector has changed the word since the present item began.
     pub(crate) const fn was_interrupted(self) -> bool {
         self.0 & ALL_RETURNS != 0 || !matches!(self.phase(), Phase::Running | Phase::Uncounted)
     }
 
-    /// The same item in another phase.
+    /// Returns the word for the same item in another phase.
     pub(crate) const fn with_phase(self, phase: Phase) -> Self {
         Self(self.0 & !PHASE | phase as u64)
     }
@@ -154,17 +161,17 @@ impl WorkerState {
         Self((self.0 & !PHASE & !ALL_RETURNS).wrapping_add(1 << SEQUENCE) | phase as u64)
     }
 
-    /// Ends the item. Returns true if the worker did not count: it must come back.
+    /// Ends the item. Also returns whether the worker must come back into the count.
     pub(crate) const fn end_item(self) -> (Self, bool) {
         (self.with_phase(Phase::Between), self.phase().has_item() && !self.phase().is_counted())
     }
 
-    /// Declares the item CPU intensive. Returns true if the worker counted: it must leave the count.
+    /// Declares the item CPU intensive. Also returns whether the worker must leave the count.
     pub(crate) const fn uncount(self) -> (Self, bool) {
         (self.with_phase(Phase::Uncounted), self.phase().is_counted())
     }
 
-    /// Enters a blocking guard. Returns true if the worker counted: it must leave the count.
+    /// Enters a blocking guard. Also returns whether the worker must leave the count.
     pub(crate) const fn block(self) -> (Self, bool) {
         match self.phase() {
             Phase::Running | Phase::MayBlock => (self.with_phase(Phase::Blocked), true),
@@ -173,8 +180,8 @@ impl WorkerState {
         }
     }
 
-    /// Leaves a blocking guard. `outer`: the guard is inside of a `may_block` guard. Returns true if the worker
-    /// must come back.
+    /// Leaves a blocking guard. `outer` says whether the guard is inside a `may_block` guard. Also returns whether the
+    /// worker must come back into the count.
     pub(crate) const fn unblock(self, outer: bool) -> (Self, bool) {
         match self.phase() {
             Phase::Blocked if outer => (self.returned(Phase::MayBlock), true),
@@ -183,7 +190,8 @@ impl WorkerState {
         }
     }
 
-    /// Enters a `may_block` guard. A worker that was just found asleep counts again when it leaves the guard.
+    /// Enters a `may_block` guard. If the detector has just found the worker asleep, the worker counts as running again
+    /// when it leaves the guard.
     pub(crate) const fn enter_may_block(self) -> Self {
         match self.phase() {
             Phase::Running => self.with_phase(Phase::MayBlock),
@@ -192,8 +200,8 @@ impl WorkerState {
         }
     }
 
-    /// Leaves a `may_block` guard. Returns true if it took so long that the detector took the worker out of the
-    /// count: it must come back.
+    /// Leaves a `may_block` guard. Also returns whether the worker must come back into the count, because the detector
+    /// has taken it out.
     pub(crate) const fn leave_may_block(self) -> (Self, bool) {
         match self.phase() {
             Phase::MayBlock => (self.returned(Phase::Running), false),
@@ -202,7 +210,7 @@ impl WorkerState {
         }
     }
 
-    /// Returns the word after a finding about it; `None` if the finding does not apply to this phase.
+    /// Returns the word that records the finding, or `None` if the finding does not apply to the present phase.
     pub(crate) const fn found(self, finding: Finding) -> Option<Self> {
         match (self.phase(), finding) {
             (Phase::Running, Finding::Asleep) => Some(self.with_phase(Phase::Asleep)),
@@ -284,7 +292,7 @@ mod tests {
         assert_eq!((inside.phase(), comes_back), (Phase::MayBlock, true));
     }
 
-    /// Every way out of the count and back: the count ends as it began.
+    /// Takes each way out of the count and back into it. At the end of the item, the worker counts exactly once.
     ///
     /// spec: S1.7
     #[test]
@@ -328,7 +336,7 @@ mod tests {
         assert_eq!(reached.len(), 6, "{reached:?}");
     }
 
-    /// spec: S1 (a stale look never hits the next item, nor the next stretch of the same one)
+    /// spec: S1 (a stale finding never applies to the next item, nor to a later stretch of the same item)
     #[test]
     fn a_stale_word_never_equals_a_later_one() {
         let first = running();

@@ -1,13 +1,13 @@
-//! The system's name for a thread (its number), for as long as the thread works for the executor.
+//! The name by which the system knows a thread, as long as the thread works for the executor. The name is a number.
 //!
-//! Afterwards the system may give the name to another thread. This must not happen:
+//! After the thread has ended, the system may give the name to another thread. This must not happen:
 //!
 //! * manager: reads the name of a worker's thread;
 //! * worker: ends;
 //! * system: gives the name to a new thread of another part of the program;
-//! * manager: binds that thread to a CPU.
+//! * manager: binds that new thread to a CPU.
 //!
-//! So the manager uses the name under a lock, and the worker's thread takes the lock before it ends.
+//! So the manager uses the name under a lock, and the worker's thread takes the same lock before it ends.
 
 use crate::sys::sync::Mutex;
 
@@ -20,13 +20,13 @@ impl<T: Copy> AliveCell<T> {
         Self(Mutex::new(Some(name)))
     }
 
-    /// Calls `act` with the name, and returns its result. Returns `None` if the thread has left.
+    /// Calls `act` with the name, and returns the result of `act`. Returns `None` if the thread has left.
     pub(crate) fn with<R>(&self, act: impl FnOnce(T) -> R) -> Option<R> {
         let name = self.0.lock();
         (*name).map(act)
     }
 
-    /// Removes the name. The thread calls this for itself: after it returns, no other thread uses the name.
+    /// Removes the name. The named thread calls this before it ends. Afterwards no other thread uses the name.
     pub(crate) fn leave(&self) {
         *self.0.lock() = None;
     }

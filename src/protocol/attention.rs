@@ -1,11 +1,12 @@
-//! Whether the manager watches the workers, or rests until a worker becomes active.
+//! Whether the manager watches the process's CPUs, or rests until a worker becomes active.
 //!
-//! A worker that becomes active makes that visible (by its phase, or by its pool's count), fences, and reads this
-//! cell. A manager that goes to rest says so in this cell, fences, and reads the counts and phases. At least one of
-//! the two sees what the other wrote. The two fences forbid this:
+//! A worker that becomes active makes this visible, through its phase or its pool's count. It then fences, and reads
+//! this cell. A manager that begins to rest writes that to this cell, fences, and reads the counts and phases. At least
+//! one of the two threads sees what the other thread wrote. The two fences forbid this:
 //!
-//! * worker: counts as active; reads the cell: the manager watches;
-//! * manager: says that it rests; reads the counts: no worker is active. It rests, and the worker is not watched.
+//! * worker: becomes active; reads this cell, which says that the manager watches;
+//! * manager: writes that it rests; reads the counts and phases, and finds no active worker. So the manager rests
+//!   although a worker is active.
 
 use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
 
@@ -13,7 +14,8 @@ const RESTS: u64 = 0;
 const ASKED: u64 = 1;
 const WATCHES: u64 = 2;
 
-/// One of three: the manager rests; a worker has told it that it is active; it watches.
+/// One of three states: the manager rests, a worker has told the manager that the worker is active, or the manager
+/// watches.
 #[derive(Debug)]
 pub(crate) struct AttentionCell(AtomicU64);
 
@@ -24,11 +26,12 @@ impl AttentionCell {
 
     /// Tells the manager that the calling worker is active. Returns whether the caller must wake the manager.
     ///
-    /// The worker's phase says before that it is active, and the worker has done a read-modify-write since; or its
-    /// pool's count says so, which the worker has changed by a read-modify-write.
+    /// Before the call, the worker has made its activity visible. Either the worker's phase says that the worker is
+    /// active, and the worker has done a read-modify-write since then, or the worker has raised its pool's count with a
+    /// read-modify-write.
     #[inline]
     pub(crate) fn active(&self) -> bool {
-        fence_after_update(); // with `rest`; see the module
+        fence_after_update(); // pairs with `rest`; see the module
         self.0.load(Ordering::Relaxed) == RESTS && self.ask()
     }
 
@@ -37,7 +40,8 @@ impl AttentionCell {
         self.0.compare_exchange(RESTS, ASKED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Returns whether a worker has told the manager that it is active. The manager asks before it sleeps.
+    /// Returns whether a worker has told the manager that the worker is active. The manager calls this before it
+    /// sleeps.
     pub(crate) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Acquire) == ASKED
     }
@@ -47,10 +51,10 @@ impl AttentionCell {
         self.0.store(WATCHES, Ordering::Release);
     }
 
-    /// Notes that the manager rests. Then the manager reads the counts and phases again, and watches if a worker is
-    /// active.
+    /// Notes that the manager rests. The manager then reads the counts and phases again. If a worker is active, the
+    /// manager goes on watching.
     pub(crate) fn rest(&self) {
         self.0.store(RESTS, Ordering::Release);
-        fence(Ordering::SeqCst); // with `active`; see the module
+        fence(Ordering::SeqCst); // pairs with `active`; see the module
     }
 }

@@ -1,24 +1,24 @@
-//! The bell by which other threads wake the manager.
+//! The bell with which other threads wake the manager.
 //!
-//! A thread writes its request, and then rings. The manager looks at the requests, and then rests. This must not
-//! happen:
+//! A thread writes its request, and then rings. The manager checks for requests, and then rests. This must not happen:
 //!
-//! * manager: looks at the requests, and finds none;
-//! * issuer: writes a request; rings: the manager is awake, so the issuer does not wake it;
-//! * manager: says that it rests, and sleeps over the request.
+//! * manager: checks for requests, and finds none;
+//! * issuer: writes a request, and rings; the manager is awake, so the issuer does not wake it;
+//! * manager: notes that it rests, and sleeps although there is a request.
 //!
-//! So each step is a read-modify-write of one word. If the manager rests first, one ring ends the rest and wakes it.
-//! If the ring comes first, the manager finds it, and does not rest.
+//! So a ring, the beginning of a rest and the end of a rest are read-modify-writes of the same word. If the manager
+//! rests before the ring, the first ring ends the rest and wakes the manager. If the ring comes first, the manager
+//! finds the ring, and does not rest.
 //!
-//! `ring` releases and `awake` acquires:
+//! `ring` releases and `awake` acquires. So the manager sees the request:
 //!
 //! * issuer: writes a request, then rings;
-//! * manager: is awake, then reads the requests, and sees this one.
+//! * manager: is awake, then reads the requests, and sees this request.
 //!
-//! `rest` releases and `ring` acquires:
+//! `rest` releases and `ring` acquires. So the issuer knows how to wake the manager:
 //!
-//! * manager: writes how to wake it, then rests;
-//! * issuer: rings, finds it at rest, and sees how to wake it.
+//! * manager: writes how it can be woken, then rests;
+//! * issuer: rings, finds the manager at rest, and sees how the manager can be woken.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -26,7 +26,8 @@ const AWAKE: u64 = 0;
 const RESTS: u64 = 1;
 const RUNG: u64 = 2;
 
-/// One of three: the manager is awake; it sleeps, or is about to; a thread has rung since it last looked.
+/// One of three states: the manager is awake, the manager sleeps or is about to, or a thread has rung since the last
+/// [`awake`](Self::awake).
 #[derive(Debug)]
 pub(crate) struct BellCell(AtomicU64);
 
@@ -40,14 +41,14 @@ impl BellCell {
         self.0.swap(RUNG, Ordering::AcqRel) == RESTS
     }
 
-    /// Begins the manager's rest, unless a thread has rung. Returns whether the manager may sleep. It has written
-    /// before how to wake it.
+    /// Begins the manager's rest, unless a thread has rung. Returns whether the manager may sleep. Before the call, the
+    /// manager has written how it can be woken.
     pub(crate) fn rest(&self) -> bool {
         self.0.compare_exchange(AWAKE, RESTS, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends the manager's rest, and forgets the ring. The manager calls this when it has slept or was not allowed to,
-    /// and then looks at all requests.
+    /// Ends the manager's rest, and clears the ring. The manager calls this after its sleep, or if [`rest`](Self::rest)
+    /// did not permit the sleep, and then checks all requests.
     pub(crate) fn awake(&self) {
         self.0.swap(AWAKE, Ordering::Acquire);
     }

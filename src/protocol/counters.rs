@@ -1,7 +1,7 @@
-//! The numbers of what one worker has done for one shard, and the account in which a shard adds them up.
+//! The numbers that one thread counts for one shard, and the account in which the shard adds these numbers up.
 //!
-//! A cell has one owner, the thread that made it, and only the owner writes to it. So a change is a load and a store,
-//! and no read-modify-write.
+//! The thread that made a cell owns the cell, and only the owner writes to it. So the owner changes a cell with a load
+//! and a store instead of a read-modify-write.
 //!
 //! **In flight.** An item starts before it completes, and `completed` is stored with release. A reader loads
 //! `completed` first, with acquire, and `started` last. So the number of items in flight is never below zero. The
@@ -10,17 +10,17 @@
 //! * worker: stores `started` = 1, then `completed` = 1;
 //! * reader: loads `completed` = 1, then `started` = 0.
 //!
-//! **Opened and settled.** A shard's account lists the cells of its threads. A thread that does not need a cell any
-//! more settles it: under the account's lock it adds the cell's numbers to the account's own, and takes the cell off
-//! the list. Readers add up under the same lock. So they count each number once, and no sum ever falls. The owner has
-//! no item of the shard then, so the cell does not change any more.
+//! **Opened and settled.** The account of a shard lists the shard's open cells. A thread settles a cell that it no
+//! longer needs: under the account's lock, the thread adds the cell's numbers to the account's own numbers, and takes
+//! the cell off the list. Readers add up all numbers under the same lock. So a reader counts each number once, and no
+//! sum ever falls. When a cell is settled, its owner has no item of the shard, so the cell does not change any more.
 //!
-//! **After the shard.** Accounts and cells have reference counts. If a thread writes to a cell after the shard is
-//! gone, no thread reads it, and no harm is done.
+//! **After the shard.** Accounts and cells are reference-counted. If a thread writes to a cell after the shard was
+//! freed, no thread reads the cell, so the write does no harm.
 //!
-//! **CPU time.** The owner first publishes the reading of its clock, and then adds the time to the cell, with
-//! release. A reader first loads the cell, with acquire, and then adds the time since the published reading. The
-//! orderings forbid that it counts a time twice:
+//! **CPU time.** The owner first publishes the reading of its clock, and then adds the time to the cell, with release.
+//! A reader first loads the cell, with acquire, and then adds the time since the published reading. The orderings
+//! forbid this, in which the reader counts a time twice:
 //!
 //! * owner: publishes the reading 5 ms; adds 5 ms to the cell;
 //! * reader: loads the cell with the 5 ms, then the old reading, and adds the 5 ms once more.
@@ -35,7 +35,7 @@ use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 pub(crate) struct CounterCell {
     started: AtomicU64,
     completed: AtomicU64,
-    /// Nanoseconds.
+    /// The CPU time in nanoseconds.
     cpu_time: AtomicU64,
     away: AtomicU64,
     stolen: AtomicU64,
@@ -51,28 +51,29 @@ pub(crate) struct Counts {
     pub(crate) stolen: u64,
 }
 
-/// The numbers of all threads for one shard. `W` stands for the worker that owns a cell.
+/// The numbers of all threads for one shard. `W` identifies the worker that owns a cell.
 #[derive(Debug)]
 pub(crate) struct Account<W> {
-    /// It is boxed, because a thread may keep the rest of an account alive after the shard is gone.
+    /// The book is boxed, because a thread may hold a weak reference to the account after the shard was freed. This
+    /// reference keeps the memory of the account, but not that of the book.
     book: Mutex<Box<Book<W>>>,
 }
 
 #[derive(Debug)]
 struct Book<W> {
-    /// The sum of the cells that were settled.
+    /// The sum of the numbers of all settled cells.
     settled: Counts,
     open: Vec<(Arc<CounterCell>, W)>,
 }
 
-/// Where an item starts, compared with its pool.
+/// Where an item starts, in relation to its pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Start {
-    /// On a CPU of the pool's pod, by a worker of the pool.
+    /// A worker of the pool starts the item on a CPU of the pool's pod.
     Home,
-    /// On another CPU, by a worker of the pool: the system has moved the worker there.
+    /// A worker of the pool starts the item on another CPU, because the system has moved the worker there.
     Away,
-    /// By a worker of another pool.
+    /// A worker of another pool starts the item.
     Stolen,
 }
 
@@ -87,7 +88,7 @@ impl CounterCell {
         }
     }
 
-    /// Counts an item of the shard that begins. Called by the owner.
+    /// Counts an item of the shard that begins. Only the owner of the cell calls this.
     #[inline]
     pub(crate) fn start(&self, start: Start) {
         add(&self.started, 1, Ordering::Relaxed);
@@ -98,13 +99,13 @@ impl CounterCell {
         }
     }
 
-    /// Counts the end of the item. Called by the owner.
+    /// Counts the end of the item. Only the owner of the cell calls this.
     #[inline]
     pub(crate) fn complete(&self) {
         add(&self.completed, 1, Ordering::Release);
     }
 
-    /// Returns how many items the owner has begun. Called by the owner.
+    /// Returns the number of the shard's items that the owner has begun. Only the owner of the cell calls this.
     pub(crate) fn started(&self) -> u64 {
         self.started.load(Ordering::Relaxed)
     }
@@ -117,7 +118,7 @@ impl CounterCell {
             cpu_time: self.cpu_time.load(Ordering::Acquire),
             away: self.away.load(Ordering::Relaxed),
             stolen: self.stolen.load(Ordering::Relaxed),
-            // Last: so it is not less than `completed`.
+            // `started` is loaded last, so that it is not less than `completed`.
             started: self.started.load(Ordering::Relaxed),
         }
     }
@@ -128,13 +129,13 @@ impl<W> Account<W> {
         Self { book: Mutex::new(Box::new(Book { settled: Counts::default(), open: Vec::new() })) }
     }
 
-    /// Adds a cell to the account. Called by the owner of the cell.
+    /// Adds a cell to the account. Only the owner of the cell calls this.
     pub(crate) fn open(&self, cell: Arc<CounterCell>, worker: W) {
         self.book.lock().open.push((cell, worker));
     }
 
-    /// Settles a cell: its numbers stay in the account, and the cell counts no more. Called by the owner of the cell,
-    /// which has no item of the shard.
+    /// Settles a cell: adds the cell's numbers to the account, and takes the cell off the list. Only the owner of the
+    /// cell calls this, while it has no item of the shard.
     pub(crate) fn settle(&self, cell: &Arc<CounterCell>) {
         let mut book = self.book.lock();
         book.settled.add(cell.load());
@@ -148,8 +149,8 @@ impl<W> Account<W> {
         drop(settled);
     }
 
-    /// Returns the sum of all numbers. Calls `in_flight` with the worker of each cell in which more items have
-    /// started than completed.
+    /// Returns the sum of all numbers. Calls `in_flight` with the worker of each cell that counts more started items
+    /// than completed items.
     pub(crate) fn total(&self, mut in_flight: impl FnMut(&W)) -> Counts {
         let book = self.book.lock();
         let mut total = book.settled;
@@ -179,13 +180,14 @@ impl Counts {
     }
 }
 
-/// The last readings of a worker's clocks, for threads that ask about its present item. Times are in nanoseconds.
+/// The last readings of a worker's clocks, for threads that ask about the worker's present item. Times are in
+/// nanoseconds.
 #[derive(Debug)]
 pub(crate) struct ReadingCell {
-    /// The CPU time of the thread.
+    /// The CPU time that the thread had used at the last reading.
     cpu_time: AtomicU64,
     time: AtomicU64,
-    /// The sequence number of the item that came next.
+    /// The sequence number of the first item after the reading.
     before: AtomicU64,
 }
 
@@ -194,53 +196,55 @@ impl ReadingCell {
         Self { cpu_time: AtomicU64::new(0), time: AtomicU64::new(0), before: AtomicU64::new(0) }
     }
 
-    /// Sets the CPU time that the owner has used before its first item. Called by the owner.
+    /// Sets the CPU time that the owner has used before its first item. Only the owner calls this.
     pub(crate) fn begin(&self, cpu_time: u64) {
         self.cpu_time.store(cpu_time, Ordering::Relaxed);
     }
 
-    /// Charges CPU time to a cell: the time since the last reading. `cpu_time` is what the owner has used in all.
-    /// Called by the owner.
+    /// Charges the CPU time since the last reading to a cell. `cpu_time` is the total CPU time that the owner has used.
+    /// Only the owner calls this.
     pub(crate) fn charge(&self, cpu_time: u64, cell: &CounterCell) {
         let used = self.since(cpu_time);
         self.cpu_time.store(cpu_time, Ordering::Relaxed);
         add(&cell.cpu_time, used, Ordering::Release);
     }
 
-    /// Publishes a time that the owner has read before the item with this sequence number. Called by the owner.
+    /// Publishes a time that the owner has read before the item with this sequence number. Only the owner calls this.
     ///
-    /// The sequence number is stored first. So a reader that sees the time finds that number, or a later one.
+    /// The sequence number is stored first. So a reader that sees the time also sees this sequence number, or a later
+    /// one.
     pub(crate) fn publish(&self, time: Time, before: u64) {
         self.before.store(before, Ordering::Release);
         self.time.store(time.as_nanos(), Ordering::Release);
     }
 
-    /// Returns the part of `cpu_time` that the thread has used since the last reading. A caller that adds it to cells
-    /// has loaded the cells before it read the thread's clock.
+    /// Returns the part of `cpu_time` that the thread has used since the last reading. A caller that adds this time to
+    /// the numbers of cells loads the cells before it reads the thread's clock.
     pub(crate) fn since(&self, cpu_time: u64) -> u64 {
         cpu_time.saturating_sub(self.cpu_time.load(Ordering::Relaxed))
     }
 
-    /// Returns whether the item with this sequence number came next after the last reading. Asked before
-    /// [`since`](Self::since).
+    /// Returns whether the item with this sequence number is the first item after the last reading. Callers call this
+    /// before [`since`](Self::since).
     pub(crate) fn was_before(&self, item: u64) -> bool {
         self.before.load(Ordering::Acquire) == item
     }
 
-    /// Returns the last time that was published before the item with this sequence number, which the caller has seen
-    /// begun. Returns `None` if a time was published since, because then the item has ended. The owner publishes that
-    /// time before its word says that the item has ended. Without the check this could happen:
+    /// Returns the last time that was published before the item with this sequence number. The caller has seen that
+    /// this item has begun. Returns `None` if a later time was published, because then the item has ended. The owner
+    /// publishes the later time before its word says that the item has ended. Without the check of the sequence number,
+    /// this could happen:
     ///
-    /// * owner: ends the item, publishes the time;
-    /// * reader: reads that time; finds the item in the owner's word; takes an item of several seconds for one that
-    ///   has just begun.
+    /// * owner: ends the item, and publishes the time;
+    /// * reader: reads that time, and then finds the item in the owner's word. So an item that took several seconds
+    ///   seems to have just begun.
     pub(crate) fn time_before(&self, item: u64) -> Option<Time> {
         let time = Time::from_nanos(self.time.load(Ordering::Acquire));
         (self.before.load(Ordering::Relaxed) <= item).then_some(time)
     }
 }
 
-/// Adds where only the caller writes.
+/// Adds to a count that only the caller changes.
 #[inline]
 fn add(count: &AtomicU64, more: u64, ordering: Ordering) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(more), ordering);

@@ -1,15 +1,18 @@
-//! What a worker works on, for readers on other threads: the type of its item, and the number of the item's shard.
+//! The type of a worker's current item and the number of the item's shard, for readers on other threads.
 //!
-//! There is no lock and no read-modify-write. The owner stores both between two items, before its word says that the
-//! next item has begun. A reader loads the word, then both values, and then the word again. If the word still shows
-//! the same item, the values are that item's; otherwise the reader finds nothing.
+//! Neither the worker nor a reader uses a lock or a read-modify-write. The worker, which owns the cell, stores both
+//! values between two items, before its word says that the next item has begun. A reader loads the word, then both
+//! values, and then the word again. If the word still shows the same item, the values belong to that item. Otherwise
+//! the reader gets no values.
 //!
-//! The stores of the word and of the values release, and the loads acquire:
+//! The stores of the word and of the values release, and the loads acquire. So the values that a reader gets are not
+//! too old:
 //!
 //! * owner: stores the values of item 1; its word says that item 1 has begun;
 //! * reader: sees item 1 in the word, then reads the values of item 1, or later ones.
 //!
-//! The other direction. Without it the reader would take the values of item 2 for those of item 1:
+//! In the other direction, the values are not too new. Otherwise a reader could take the values of item 2 for those of
+//! item 1:
 //!
 //! * owner: its word says that item 1 has ended; it stores the values of item 2;
 //! * reader: reads the values of item 2, then the word, which does not show item 1 any more.
@@ -34,15 +37,15 @@ impl<T> CurrentItemCell<T> {
         Self { item_type: AtomicPtr::new(ptr::null_mut()), shard: AtomicU64::new(0) }
     }
 
-    /// Stores what the next item is. Called by the owner, between two items.
+    /// Stores the type and the shard of the next item. The owner calls this between two items.
     #[inline]
     pub(crate) fn publish(&self, item_type: *const T, shard: ShardId) {
         self.item_type.store(item_type.cast_mut(), Ordering::Release);
         self.shard.store(shard.index() as u64, Ordering::Release);
     }
 
-    /// Returns what the worker worked on when its word was `seen`. Returns `None` if it had no item then, or has
-    /// another one by now.
+    /// Returns the type and the shard of the item that the worker had when its word was `seen`. Returns `None` if the
+    /// worker had no item then, or no longer has that item.
     pub(crate) fn of(&self, word: &WorkerCell, seen: WorkerState) -> Option<(*const T, ShardId)> {
         let item_type = self.item_type.load(Ordering::Acquire).cast_const();
         let shard = ShardId::new(self.shard.load(Ordering::Acquire));
@@ -52,14 +55,14 @@ impl<T> CurrentItemCell<T> {
     }
 
     /// Calls `find` with the number of the shard that the worker worked for when its word was `seen`. `find` looks up
-    /// the queue with a shard of that number, keeps it in place, and then asks its second argument whether the worker
-    /// still has the item.
+    /// the shard with that number, and keeps the shard's queue in memory. `find` then calls its second argument, which
+    /// returns whether the worker still has the item.
     ///
-    /// An item keeps its shard in place. So while the worker has the item, no other shard has the number. Without the
-    /// second question this could happen:
+    /// An item keeps its shard in memory. So while the worker has the item, no other shard has the same number. If
+    /// `find` did not ask again, this could happen:
     ///
     /// * reader: reads the number of the shard;
-    /// * worker: ends the item, which was the last one of its queue. The queue is freed, and a shard of another queue
+    /// * worker: ends the item, which was the last item of its queue. The queue is freed, and a shard of another queue
     ///   gets the number;
     /// * reader: finds that other queue.
     pub(crate) fn with_shard<R>(

@@ -1,26 +1,25 @@
 //! Finds out whether a queue with several limiters is empty.
 //!
-//! A drain reads the limiters one after the other. That alone could miss an item:
+//! A drain reads the limiters one after the other. If it did only that, it could miss an item:
 //!
-//! * drain: reads the first limiter: it is empty;
+//! * drain: reads the first limiter, which is empty;
 //! * item in the second limiter: puts another item into the first limiter, and completes;
-//! * drain: reads the second limiter: it is empty. So the drain misses the item in the first limiter.
+//! * drain: reads the second limiter, which is empty. So the drain misses the item in the first limiter.
 //!
-//! Before that, the drain sets the intakes so that only the queue's own items may add items. [`ChainedCount`] counts
-//! what they add, and the drain reads that count before and after the limiters. An item that adds another one raises
-//! the count *after* the admission, and *before* it gives up its own slot:
+//! Therefore a drain first sets the intakes so that only the queue's own items can add items. A [`ChainedCount`] counts
+//! the added items, and the drain reads this count before and after the limiters. An item that adds another item raises
+//! the count *after* the other item is admitted, and *before* it gives up its own slot:
 //!
-//! * If the first reading of the count includes an admission, the drain finds the added item in its limiter, unless
-//!   that has completed. For this, `admit` releases the count and `load` acquires it.
-//! * If the first reading does not include the admission, and the drain finds all limiters empty, then the item that
-//!   added the other one has given up its slot. It had raised the count before. So the second reading of the count is
-//!   higher.
+//! * If the first reading of the count includes the added item, the drain finds this item in its limiter, unless the
+//!   item has completed by then. For this, `admit` releases the count and `load` acquires it.
+//! * If the first reading does not include the added item, and the drain finds all limiters empty, then the adding item
+//!   has given up its slot, and has raised the count before that. So the second reading is higher than the first.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::limiter::LimiterCell;
 
-/// The number of items that items of a queue have added while the intake was not open to other issuers.
+/// The number of items that a queue's own items have added while the intake was not open to other issuers.
 #[derive(Debug)]
 pub(crate) struct ChainedCount(AtomicU64);
 
@@ -29,7 +28,7 @@ impl ChainedCount {
         Self(AtomicU64::new(0))
     }
 
-    /// Admits an item by `admit` for the calling item, and counts it if it was admitted.
+    /// Calls `admit`, which admits an item on behalf of the calling item. Counts the item if it was admitted.
     #[cold]
     pub(crate) fn admit<A, E>(&self, admit: impl FnOnce() -> Result<A, E>) -> Result<A, E> {
         let admitted = admit()?;
@@ -42,8 +41,8 @@ impl ChainedCount {
     }
 }
 
-/// Returns whether there was a moment at which no item was in flight in these limiters. If so, the caller sees what all
-/// items did. `chained` returns the sum of the counts of their queues.
+/// Returns whether there certainly was a moment at which no item was in flight in any of these limiters. If so, the
+/// caller sees the effects of all items. `chained` returns the sum of the [`ChainedCount`]s of the limiters' queues.
 pub(crate) fn were_empty<'a>(
     chained: impl Fn() -> u64,
     mut limiters: impl Iterator<Item = &'a LimiterCell>,

@@ -1,23 +1,28 @@
-//! Who takes whose items: the meeting of pools that have too much and pools that have room.
+//! How items move from pools that have too much work to pools that have room.
 //!
-//! The pools of a class hold two sets of bits, [`PodBits`]: who has *excess*, and who has *room*. Whoever makes one of
-//! the two true fences, sets the bit, and looks through the other set:
+//! The pools of a class share two sets of bits, [`PodBits`]. One set shows which pools have *excess*, and the other set
+//! shows which pools have *room*. After a thread has given a pool excess or room, it fences, sets the pool's bit, and
+//! searches the other set:
 //!
-//! * **Offer.** A push, or whoever gave something up in a full pool, looks for a sibling with room, and reserves a worker
-//!   there, on an errand to this pool.
-//! * **Seek.** Whoever lowers the count of a pool, so that there is room, looks for a sibling with excess, and reserves a
-//!   worker of its own pool, on an errand to that one.
+//! * **Offer.** A thread that has pushed to a full pool, or has withdrawn a worker or a helper from such a pool,
+//!   searches for a sibling with room. The thread reserves a worker of that sibling, on an errand to the full pool.
+//! * **Seek.** A thread that has lowered the count of a pool, so that the pool has room, searches for a sibling with
+//!   excess. The thread reserves a worker of its own pool, on an errand to that sibling.
 //!
-//! A reservation on an errand counts in the pool that it goes to as a *helper*, until the worker has come and taken its
-//! first item, from wherever, or does not come. So an item is offered to one worker, not to all that have room. Whoever
-//! takes a helper out of the count fences, and offers what is left: others may have relied on it.
+//! A worker that is reserved on an errand counts as a *helper* of the pool to which it is sent. The helper counts until
+//! it has taken its first item, from any pool, or until it is certain that it takes none. So an item is offered to one
+//! worker, and not to the workers of all pools with room. A thread that takes a helper out of the count fences, and
+//! offers the items that are left, because other threads may have relied on the helper.
+//!
+//! In each of the following pairs, each side fences after each of its writes. So at least one of the two sides reads
+//! what the other side wrote:
 //!
 //! | pair | one side | other side |
 //! |---|---|---|
-//! | offer, room | push or stall; fence; read the room bits | lower the count; fence, set the bit, fence; read the excess bits and lists |
-//! | clear of a room bit | clear; fence; read the word | lower the word; fence; read the bit |
-//! | clear of an excess bit | clear; fence; read list, word and helpers | change one of them; fence; read the bit |
-//! | helper | count out; fence; read the list | push; fence; read the helpers |
+//! | offer and seek | push or stall; read room bits | lower the count; set the room bit; read excess bits and lists |
+//! | clear of a room bit | clear the bit; read the word | lower the word; read the bit |
+//! | clear of an excess bit | clear the bit; read list, word and helpers | change one of them; read the bit |
+//! | end of a helper | lower the helpers; read the list | push; read the helpers |
 
 use std::ops::Deref;
 
@@ -36,7 +41,8 @@ pub(crate) struct Exchange {
     excess: PodBits,
 }
 
-/// Workers of siblings that were woken for the items of a pool and have not come yet.
+/// The number of a pool's helpers. These are workers of siblings that were woken for the pool's items and have not
+/// taken an item yet.
 #[derive(Debug)]
 pub(crate) struct Helpers(AtomicU64);
 
@@ -44,15 +50,16 @@ pub(crate) struct Helpers(AtomicU64);
 pub(crate) trait Member {
     fn running(&self) -> &RunningCell;
     fn helpers(&self) -> &Helpers;
-    /// How many items lie here that may go elsewhere. May miss what nothing orders before the call.
+    /// Returns the number of items of this pool that siblings may take. The result can miss a change that is not
+    /// ordered before the call.
     fn movable(&self) -> u64;
 
-    /// Is there work for one more helper?
+    /// Returns whether there is work for one more helper.
     fn has_excess(&self) -> bool {
         self.running().load().has_excess(self.movable(), self.helpers().count())
     }
 
-    /// Is there something to take for somebody who has come already?
+    /// Returns whether there is an item to take for a sibling's worker that has already arrived.
     fn has_excess_for_thief(&self) -> bool {
         self.running().load().has_excess(self.movable(), 0)
     }
@@ -71,21 +78,22 @@ impl Helpers {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A helper has come, or will not come. The caller owes an [`offer`](Exchange::offer).
+    /// Takes a helper out of the count, because the helper has arrived or will not arrive. The caller then calls
+    /// [`offer`](Exchange::offer).
     pub(crate) fn came(&self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
-        fence_after_update(); // with the fence of `RunningCell::pushed`
+        fence_after_update(); // pairs with the fence in `RunningCell::pushed`
     }
 }
 
 impl Exchange {
-    /// At first everybody has room.
+    /// Makes an exchange in which every pool has room and no pool has excess.
     pub(crate) fn new(neighbours: Neighbours, pods: usize) -> Self {
         Self { neighbours, room: PodBits::new(pods, true), excess: PodBits::new(pods, false) }
     }
 
-    /// The caller has pushed to the pool of this pod, or given something up, and fenced: if it has too much, reserves a
-    /// worker of the nearest sibling that has room.
+    /// If the pool of this pod has excess, reserves a worker of the nearest sibling that has room. Before the call, the
+    /// caller has pushed to the pool of this pod, or withdrawn a worker or a helper from it, and has fenced.
     #[inline]
     pub(crate) fn offer<P: Member, H: Deref<Target = P>>(
         &self,
@@ -94,7 +102,8 @@ impl Exchange {
         pool: impl Fn(PodId) -> Option<H>,
     ) -> Option<(H, Reserved)> {
         loop {
-            // Once more after each attempt: the helper that was counted for it may have made a sibling clear the bit.
+            // This is repeated after each attempt, because a sibling that relied on the helper of that attempt may have
+            // cleared the bit.
             self.excess.set(pod as usize);
             let other = self.nearest(pod, &self.room)?;
             if !own.has_excess() {
@@ -108,14 +117,15 @@ impl Exchange {
                 self.no_room(other, &*sibling);
                 own.helpers().came();
             } else {
-                // The class has ended, and with it whatever lay here.
+                // The class has ended, so none of its pools has items any more.
                 self.room.clear(other as usize);
             }
         }
     }
 
-    /// The caller has lowered the count of its pool, and fenced: if there is room, says so; if a sibling has too much,
-    /// reserves a worker for that: of its own pool, or, if that has been filled meanwhile, of the pool that comes with it.
+    /// Sets the room bit of the caller's pool if that pool has room. If a sibling has excess, also reserves a worker on
+    /// an errand to that sibling. The worker belongs to the caller's pool or, if that pool was filled meanwhile, to the
+    /// pool that is returned. Before the call, the caller has lowered the count of its pool, and has fenced.
     #[inline]
     pub(crate) fn seek<P: Member, H: Deref<Target = P>>(
         &self,
@@ -142,7 +152,7 @@ impl Exchange {
         None
     }
 
-    /// The nearest sibling from which a worker of this pod may take an item now.
+    /// Returns the nearest sibling from which a worker of this pod may take an item now.
     #[inline]
     pub(crate) fn source<P: Member, H: Deref<Target = P>>(
         &self,

@@ -1,43 +1,47 @@
-//! The cell of a queue's [`Flushes`], and the count of the items without a ticket.
+//! The cell of a queue's [`Flushes`], and the count of the items that have no ticket.
 //!
-//! **The lock.** Everything about tickets happens under one lock: a flush begins; an item takes its ticket and is
-//! admitted; an item with a ticket is listed, or gives its slot up; a count ends. So these steps need no other order.
+//! **The lock.** All steps that concern tickets happen under one lock. In these steps, a flush begins, an item takes
+//! its ticket and is admitted, an item with a ticket is listed or gives up its slot, or a count ends. So these steps
+//! need no other ordering.
 //!
-//! **The count.** Items without a ticket come and go without the lock. A flush that counts them turns each limiter to
-//! *flushing*, and learns in the same step how many items are in flight there. So each item is admitted before that
-//! step, and counted, or after it, and takes a ticket. An item without a ticket that gives its slot up learns in the
-//! same step whether its limiter is flushing. If so, it was counted, and it [reports](Unreported::report) afterwards.
-//! In two steps this could happen:
+//! **The count.** Items without a ticket are admitted and completed without the lock. A flush that counts them turns
+//! each limiter to *flushing*, and learns in the same step how many items are in flight in the limiter. So an item that
+//! is admitted before that step is counted, and an item that is admitted after it takes a ticket. When an item without
+//! a ticket gives up its slot, it learns in the same step whether its limiter is flushing. If so, the item was counted,
+//! and it [reports](Unreported::report) afterwards. If these were two separate steps, this could happen:
 //!
-//! * worker: reads the limiter: it is not flushing;
-//! * flusher: turns the limiter, and counts the item;
-//! * worker: gives the slot up, and does not report. So the count never ends.
+//! * worker: reads the limiter, which is not flushing;
+//! * flusher: turns the limiter to flushing, and counts the item;
+//! * worker: gives up the item's slot, and does not report. So the count never ends.
 //!
-//! Reports may come before the numbers of all limiters are added, and make the count negative. So the count is zero
-//! again if, and only if, every counted item has reported. The thread that brings it to zero ends the count.
+//! Some items may report before the flush has added the numbers of all limiters. These reports make the count negative.
+//! So the count is zero again if, and only if, every counted item has reported. The thread that brings the count to
+//! zero ends it.
 //!
-//! **Arrivals.** The step that turns a limiter to flushing also returns how many items are coming there. These items
-//! must be listed before later ones. So an issuer brings a later item to this cell. The cell holds that item, and
-//! lists it when the earlier ones are listed. While an item is held, its limiter counts an item as coming. So no item
-//! gets a slot there ahead of the held one. An item without a ticket is listed without the lock, and learns in that
-//! step that its limiter is flushing. Then the flush has found it coming, and its issuer [says](FlushCell::arrived)
-//! that it has arrived. Its run, and the count, may be over by then. So the limiters stay flushing until the last such
-//! item has arrived.
+//! **Arrivals.** The step that turns a limiter to flushing also returns how many items are coming to the limiter's
+//! list. These items must be listed before later items. So an issuer passes each later item to this cell if the item
+//! has to wait for a slot. The cell holds that item, and lists it when the earlier items are listed. While the cell
+//! holds items of a limiter, the limiter counts at least one item as coming. So no other item gets a slot of the
+//! limiter ahead of a held item. An item without a ticket is listed without the lock. In the same step, its issuer
+//! learns whether the limiter is flushing. If so, the flush has found the item coming, and the issuer
+//! [notes](FlushCell::arrived) that the item has arrived. By then, the item's run and even the count may be over. So
+//! the limiters stay flushing until the last such item has arrived.
 //!
 //! **Former places.** A cancelled item has an entry in flight, for which flushes may wait. If a later submission used
 //! that entry, those flushes would wait for the later submission. So an entry is used again only under the lock, and
-//! only if [no flush waits](FlushCell::with_awaited).
+//! only if [no thread waits for a flush](FlushCell::with_awaited).
 //!
-//! **Lifetime.** An item that has given its slot up does not keep its queue in place. A count does. The flush takes a
-//! reference to the queue for it before it turns the first limiter, and the thread that ends the count gives it up.
-//! The count does not end before every counted item has reported. So an item may use the queue until it has reported.
+//! **Lifetime.** An item that has given up its slot does not keep its queue in memory, but a count does. Before the
+//! flush turns the first limiter to flushing, it takes a reference to the queue for the count. The thread that ends the
+//! count gives up this reference. The count does not end before every counted item has reported. So a counted item may
+//! use the queue until it has reported.
 //!
-//! **Order.** Reports release, and the thread that ends the count acquires them. A limiter is read with acquire. All
-//! other steps are under the lock, and a [`Signal`] wakes the flushing thread:
+//! **Order.** A report releases, and the thread that ends the count acquires all reports. A limiter is read with
+//! acquire. All other steps are under the lock, and a [`Signal`] wakes the flushing thread:
 //!
 //! * worker: runs the item, then reports;
 //! * last worker: reports, ends the count, and sets the signal;
-//! * flusher: sees the signal, then what all counted items did.
+//! * flusher: sees the signal, and then the effects of all counted items.
 
 use std::collections::VecDeque;
 
@@ -59,9 +63,9 @@ pub(crate) struct FlushCell<E> {
 
 /// The number of counted items that have not reported. It is zero between two counts.
 ///
-/// It is a type of its own, and one word, because the queue may be freed before the call that reports returns. A
-/// reference to a struct with padding promises that its bytes stay until the call returns. A reference to an atomic
-/// promises no such thing.
+/// This is a separate type that consists of one atomic word, because the queue may be freed before a call of
+/// [`report`](Self::report) returns. A reference to a struct with padding promises that the struct's bytes stay in
+/// memory until the call returns. A reference to an atomic makes no such promise.
 #[repr(transparent)]
 #[derive(Debug)]
 pub(crate) struct Unreported(AtomicI64);
@@ -69,31 +73,34 @@ pub(crate) struct Unreported(AtomicI64);
 #[derive(Debug)]
 struct State<E> {
     flushes: Flushes<E>,
-    /// The flushes that threads wait for, in the order of their numbers.
+    /// The flushes for which threads wait, in the order of their numbers.
     awaited: VecDeque<Flush>,
 }
 
-/// A flush that has begun. Threads that share its number share the signal.
+/// A flush that has begun. Flushes with the same number share one signal.
 #[derive(Clone, Debug)]
 pub(crate) struct Flush {
     number: u64,
     over: Arc<Signal>,
 }
 
-/// How many items are listed under the lock before the caller starts those that have a slot. While the intake is shut
-/// each listed item gets a slot, and a limiter can count only so many active items.
+/// The maximum number of items that are listed under the lock before the caller starts those that have a slot. The
+/// number is limited because each listed item gets a slot while the intake is shut, and a limiter can count only a
+/// limited number of active items.
 const LISTED_AT_ONCE: usize = 64;
 
-/// What the caller does after a step under the lock. It keeps the queue in place until it has done that.
+/// The work that a step under the lock leaves to the caller. The caller keeps the queue in memory until this work is
+/// done.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Rest<E> {
     over: Vec<Flush>,
-    /// Items that were on a list and have a slot now: the caller starts them.
+    /// Items that were on a list and now have a slot. The caller starts these items.
     pub(crate) started: Vec<E>,
-    /// More items can be listed. The caller starts those above, and then calls [`FlushCell::list_more`].
+    /// Whether more items can be listed. If so, the caller starts the items in `started`, and then calls
+    /// [`FlushCell::list_more`].
     pub(crate) lists_more: bool,
-    /// A count is over: the caller gives up the reference to the queue that belongs to the count.
+    /// Whether a count is over. If so, the caller gives up the count's reference to the queue.
     pub(crate) ends_count: bool,
 }
 
@@ -103,8 +110,8 @@ impl<E> FlushCell<E> {
         Self { unreported: Unreported(AtomicI64::new(0)), state: Mutex::ranked(Rank::Flushes, state) }
     }
 
-    /// Begins a flush. Returns `None` if it is over at once. Calls `reference` before a count begins, which takes
-    /// the count's reference to the queue.
+    /// Begins a flush. Returns `None` in place of the flush if the flush is over immediately. If a count begins, first
+    /// calls `reference`, which takes the count's reference to the queue.
     pub(crate) fn begin<'g>(
         &self,
         limiters: impl Iterator<Item = &'g LimiterCell> + Clone,
@@ -112,8 +119,9 @@ impl<E> FlushCell<E> {
     ) -> (Option<Flush>, Rest<E>) {
         let mut state = self.state.lock();
         let with_ticket = state.flushes.with_ticket();
-        // Each limiter has at least its items with tickets, whose number changes only under the lock. So if the sums
-        // are equal, each limiter had no other item when it was read.
+        // Each limiter has at least as many items in flight as it has items with tickets. The number of items with
+        // tickets changes only under the lock. So if the sums are equal, no limiter had an item without a ticket when
+        // it was read.
         let finds_more = || limiters.clone().map(LimiterCell::in_flight).sum::<u64>() > with_ticket;
         let finds_more = !state.flushes.gives_tickets() && (state.flushes.has_coming() || finds_more());
         let number = state.flushes.begin(finds_more);
@@ -123,7 +131,8 @@ impl<E> FlushCell<E> {
             let found: Found = limiters.clone().map(LimiterCell::begin_flush).sum();
             state.flushes.found_coming(found.coming);
             let counted = (found.in_flight - with_ticket) as i64;
-            // Acquire: the flusher sees what the items did before they reported, with release.
+            // This acquires what the reports release. So the flusher sees everything that the items did before they
+            // reported.
             if self.unreported.0.fetch_add(counted, Ordering::AcqRel) + counted == 0 {
                 state.end_count(limiters, &mut rest);
             }
@@ -132,14 +141,14 @@ impl<E> FlushCell<E> {
         (flush, rest)
     }
 
-    /// Calls `act`, and tells it whether a thread waits for a flush. No flush begins meanwhile.
+    /// Calls `act`, and passes it whether a thread waits for a flush. No flush begins during the call.
     #[cold]
     pub(crate) fn with_awaited<R>(&self, act: impl FnOnce(bool) -> R) -> R {
         let state = self.state.lock();
         act(!state.awaited.is_empty())
     }
 
-    /// Adds a limiter to the queue by `publish`. The limiter has not been used before.
+    /// Calls `publish`, which adds a limiter to the queue. The limiter has not been used before.
     pub(crate) fn add_limiter(&self, limiter: Option<&LimiterCell>, publish: impl FnOnce()) {
         let state = self.state.lock();
         if state.flushes.gives_tickets() {
@@ -149,8 +158,8 @@ impl<E> FlushCell<E> {
         publish();
     }
 
-    /// Admits items by `admit` to a limiter that was seen flushing, and gives them a ticket. `came` returns the items
-    /// that were admitted.
+    /// Calls `admit`, which admits items to a limiter that was seen flushing. Gives these items a ticket if new items
+    /// still take tickets. `came` gets the number of admitted items from the result of `admit`.
     #[cold]
     pub(crate) fn admit<A>(
         &self,
@@ -163,9 +172,9 @@ impl<E> FlushCell<E> {
         (admitted, ticket)
     }
 
-    /// Takes an item with this ticket from its issuer, which its limiter told to wait, and lists the items that may be
-    /// listed. `list` puts an item on its limiter's list, which keeps the order, calls [`LimiterCell::list_held`], and
-    /// returns the item to start, if any.
+    /// Takes an item with this ticket from its issuer, after the item's limiter has answered that the item waits. Then
+    /// lists the items that may now be listed. `list` puts an item at the end of its limiter's list, calls
+    /// [`LimiterCell::list_held`], and returns the item that the caller starts, if any.
     #[cold]
     pub(crate) fn bring<'g>(
         &self,
@@ -180,8 +189,9 @@ impl<E> FlushCell<E> {
         state.proceed(limiters, list)
     }
 
-    /// Notes that `items` items without a ticket have arrived, which were coming when a flush began, as their limiter
-    /// has told. They are on their list, or were withdrawn. `list` as in [`bring`](Self::bring).
+    /// Notes that this many items without a ticket have arrived, which means that they are on their list or were
+    /// withdrawn. Their limiter has told the caller that a flush had found them coming. `list` does the same as in
+    /// [`bring`](Self::bring).
     #[cold]
     pub(crate) fn arrived<'g>(
         &self,
@@ -194,7 +204,8 @@ impl<E> FlushCell<E> {
         state.proceed(limiters, list)
     }
 
-    /// Lists more items, after a step said that there are some. `list` as in [`bring`](Self::bring).
+    /// Lists more items, after a step that returned [`lists_more`](Rest::lists_more). `list` does the same as in
+    /// [`bring`](Self::bring).
     #[cold]
     pub(crate) fn list_more<'g>(
         &self,
@@ -204,8 +215,8 @@ impl<E> FlushCell<E> {
         self.state.lock().proceed(limiters, list)
     }
 
-    /// Takes back an item with a ticket that was told to wait. `leave` takes it out of its limiter; `list` as in
-    /// [`bring`](Self::bring).
+    /// Withdraws an item with this ticket, which was admitted without a slot. `leave` takes the item out of its
+    /// limiter. `list` does the same as in [`bring`](Self::bring).
     #[cold]
     pub(crate) fn withdraw<'g, A>(
         &self,
@@ -223,7 +234,8 @@ impl<E> FlushCell<E> {
         (left, rest)
     }
 
-    /// Completes an item with a ticket, which is done or gives its slot up unused. `leave` takes it out of its limiter.
+    /// Completes an item with a ticket, because the item is done or gives up its slot unused. `leave` takes the item
+    /// out of its limiter.
     #[cold]
     pub(crate) fn complete<A>(&self, ticket: Ticket, leave: impl FnOnce() -> A) -> (A, Rest<E>) {
         let mut rest = Rest::new();
@@ -234,7 +246,7 @@ impl<E> FlushCell<E> {
         (left, rest)
     }
 
-    /// Ends the count. Called by the thread whose [`report`](Unreported::report) said so.
+    /// Ends the count. The thread whose call of [`report`](Unreported::report) returned true calls this.
     pub(crate) fn end_count<'g>(&self, limiters: impl Iterator<Item = &'g LimiterCell>) -> Rest<E> {
         let mut rest = Rest::new();
         self.state.lock().end_count(limiters, &mut rest);
@@ -246,13 +258,15 @@ impl<E> FlushCell<E> {
     pub(crate) fn abandon(&self, flush: Flush) {
         let mut state = self.state.lock();
         let number = flush.number;
-        // Under the lock, so that of several threads that give up, the last one finds that it is the last.
+        // The flush is dropped under the lock. So if several threads give up, the last of them finds that no other
+        // thread shares the signal.
         drop(flush);
         let is_shared = |other: &Flush| Arc::strong_count(&other.over) > 1;
         state.awaited.retain(|other| other.number != number || is_shared(other));
     }
 
-    /// Returns whether this flush waits for an item in flight that has this ticket, or none.
+    /// Returns whether this flush waits for an item in flight that has this ticket, or has no ticket if `ticket` is
+    /// `None`.
     pub(crate) fn waits_for(&self, flush: &Flush, ticket: Option<Ticket>) -> bool {
         let state = self.state.lock();
         state.flushes.over() < flush.number && state.flushes.waits_for(flush.number, ticket)
@@ -260,11 +274,11 @@ impl<E> FlushCell<E> {
 }
 
 impl Unreported {
-    /// Reports that an item without a ticket has left its limiter, which is flushing. Returns whether the caller is to
-    /// end the count.
+    /// Reports that an item without a ticket has left its limiter, which is flushing. Returns whether the caller must
+    /// [end the count](FlushCell::end_count).
     ///
-    /// The queue stays in place until the item has reported. After that, a caller that is not told to end the count
-    /// must not rely on the count to use the queue.
+    /// The count keeps the queue in memory until the item has reported. After that, only a caller that must end the
+    /// count can still rely on the count to keep the queue in memory.
     #[must_use]
     pub(crate) fn report(&self) -> bool {
         self.0.fetch_sub(1, Ordering::AcqRel) == 1
@@ -290,7 +304,7 @@ impl<E> State<E> {
         self.find_over(rest);
     }
 
-    /// Lists the items behind some that are not coming any more.
+    /// Lists held items for which all earlier items have arrived, up to [`LISTED_AT_ONCE`] items.
     fn proceed<'g>(
         &mut self,
         limiters: impl Iterator<Item = &'g LimiterCell>,
@@ -337,7 +351,7 @@ impl<E> Rest<E> {
         Self { over: Vec::new(), started: Vec::new(), ends_count: false, lists_more: false }
     }
 
-    /// Wakes the threads whose flushes are over. The caller has no lock.
+    /// Wakes the threads whose flushes are over. The caller holds no lock.
     pub(crate) fn wake(self) {
         self.over.iter().for_each(|flush| flush.over.set());
     }

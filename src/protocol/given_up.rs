@@ -1,15 +1,17 @@
-//! Counts what is left of a queue whose executor was shut down before the queue had finished.
+//! Counts the items that are left in a queue when its executor is shut down before the queue has finished its work.
 //!
-//! The thread that shuts down gives up the items that wait. The thread that brings an item later gives up that item.
-//! A thread counts an item as given up *before* the item leaves its limiter, and the shutdown reads the limiters
-//! *before* that count. So it reports every item. The other order would miss one:
+//! The thread that shuts the executor down gives up the waiting items. If a thread brings an item to a pool later, that
+//! thread gives up the item. Each thread counts an item as given up *before* the item leaves its limiter, and the
+//! shutdown reads the limiters *before* the count. So the shutdown reports every item. In the other order, it could
+//! miss an item:
 //!
-//! * shutdown: reads the count: none is given up;
-//! * issuer: gives its item up: raises the count, then the item leaves its limiter;
-//! * shutdown: reads the limiter: it is empty.
+//! * shutdown: reads the count, which is zero;
+//! * issuer: raises the count for its item, and then takes the item out of its limiter;
+//! * shutdown: reads the limiter, which is empty.
 //!
-//! The item's leaving releases, and the reading of the limiter acquires. So a shutdown that finds the limiter without
-//! the item sees the count with it. An item that leaves between the two readings is reported twice.
+//! Taking an item out of its limiter releases, and reading the limiter acquires. So a shutdown that does not find the
+//! item in the limiter any more sees a count that includes the item. An item that leaves between the two readings is
+//! reported twice.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -19,7 +21,7 @@ use super::limiter::LimiterCell;
 #[derive(Debug)]
 pub(crate) struct GivenUpCount(AtomicU64);
 
-/// What is left of a queue after a shutdown.
+/// The numbers of items that are left in a queue after a shutdown.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Remaining {
@@ -33,13 +35,13 @@ impl GivenUpCount {
         Self(AtomicU64::new(0))
     }
 
-    /// Counts an item that is given up. The caller then takes it out of its limiter, and this releases the count.
+    /// Counts an item that is given up. The caller then takes the item out of its limiter, which releases the count.
     #[cold]
     pub(crate) fn raise(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns what is left in these limiters, which are all limiters of the queue.
+    /// Returns the numbers of items that are left. `limiters` are all limiters of the queue.
     #[cold]
     pub(crate) fn beside<'a>(&self, limiters: impl Iterator<Item = &'a LimiterCell>) -> Remaining {
         let in_flight = limiters.map(LimiterCell::len).sum();

@@ -1,21 +1,24 @@
-//! Bundles of things that one thread puts and another one takes.
+//! Bundles of objects that one thread puts into a cache, and another thread takes out.
 //!
-//! No thread waits here. Threads only try the lock, and do without a bundle if they do not get it. So a child process
-//! goes on after a fork even if a thread of its parent held the lock. The lock also orders the two threads: the
-//! thread that takes a bundle sees what the other one did with the bundle before.
+//! No thread waits here. A thread only tries to take the lock, and does without a bundle if another thread holds the
+//! lock. So after a fork, the child process can go on even if a thread of its parent held the lock. The lock also
+//! orders the two threads. So the thread that takes a bundle sees everything that the other thread did with the bundle
+//! before.
 //!
-//! The number of bundles can be read without the lock. That number is a hint while another thread puts or takes, and
-//! exact otherwise, because it is changed under the lock. If it were not:
+//! The number of bundles can be read without the lock. The number is only a hint while another thread puts or takes a
+//! bundle, but exact otherwise, because it is changed under the lock. If it were changed after the lock is released,
+//! this could happen:
 //!
-//! * first thread: takes the last bundle, releases the lock;
-//! * second thread: puts a bundle, shows that there is one;
-//! * first thread: shows that there is none. So no thread takes that bundle until another one is put.
+//! * first thread: takes the last bundle, and releases the lock;
+//! * second thread: puts a bundle, and shows that there is one bundle;
+//! * first thread: shows that there is no bundle. So no thread takes the second thread's bundle until another bundle is
+//!   put.
 
 use crossbeam_utils::CachePadded;
 
 use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 
-/// See the module. `B` is a bundle.
+/// See the module. `B` is the type of a bundle.
 #[derive(Debug)]
 pub(crate) struct GlobalCache<B> {
     bundles: CachePadded<Mutex<Vec<B>>>,
@@ -25,19 +28,19 @@ pub(crate) struct GlobalCache<B> {
 
 impl<B> GlobalCache<B> {
     /// Makes an empty global cache from its empty parts. So a static global cache can be made at compile time, and a
-    /// model can make its parts at run time.
+    /// model can make the parts at run time.
     pub(crate) const fn of(bundles: Mutex<Vec<B>>, len: AtomicU64) -> Self {
         Self { bundles: CachePadded::new(bundles), len }
     }
 
-    /// Returns the number of bundles, which is a hint.
+    /// Returns the number of bundles. The number is only a hint.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed) as usize
     }
 
-    /// Takes the bundle that was put last. Returns `None` if there is none, or another thread has the lock.
+    /// Takes the bundle that was put last. Returns `None` if there is no bundle, or if another thread holds the lock.
     pub(crate) fn take(&self) -> Option<B> {
-        // The common case of an issuer that is faster than its workers: it finds no bundle each time.
+        // An issuer that is faster than its workers commonly finds no bundle.
         if self.len() == 0 {
             return None;
         }
@@ -47,7 +50,8 @@ impl<B> GlobalCache<B> {
         bundle
     }
 
-    /// Puts a bundle. Returns it if there are `limit` bundles already, or another thread has the lock.
+    /// Puts a bundle. Returns the bundle as the error if there are `limit` bundles already, or if another thread holds
+    /// the lock.
     pub(crate) fn put(&self, bundle: B, limit: usize) -> Result<(), B> {
         match self.bundles.try_lock() {
             Some(mut bundles) if bundles.len() < limit => {
@@ -59,7 +63,7 @@ impl<B> GlobalCache<B> {
         }
     }
 
-    /// Runs `act` while no other thread can take or put.
+    /// Calls `act` while no other thread can take or put a bundle.
     #[cfg(all(test, not(cmwq_loom)))]
     pub(crate) fn occupied<R>(&self, act: impl FnOnce() -> R) -> R {
         let _there = self.bundles.lock();

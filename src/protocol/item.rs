@@ -1,27 +1,27 @@
-//! The cell of a reusable item's state, and its slow-path state.
+//! The cell of a reusable item: its state word and its slow-path state.
 //!
-//! **Order.** Every submission, also one that coalesces, is a read-modify-write that releases. The beginning of the
-//! run is one that acquires, and it comes later in the order of the word's changes. So the run sees everything that
-//! was written before a submission that it answers:
+//! **Order.** Every submission is a read-modify-write that releases, even if the submission coalesces. The beginning of
+//! a run is a read-modify-write that acquires, and it comes later in the order of the word's changes. So the run sees
+//! everything that an issuer wrote before a submission that this run serves:
 //!
 //! * issuer: writes; submits the item, which is pending already, so the submission coalesces;
 //! * worker: begins the run, then sees what the issuer wrote.
 //!
-//! If the coalescing submission were only a load, nothing would order these two. The end of a run releases, and the
-//! next beginning acquires. So a run sees what earlier runs did.
+//! If the coalescing submission were only a load, nothing would order the issuer's writes before the run. The end of a
+//! run releases, and the beginning of the next run acquires. So a run sees what earlier runs did.
 //!
 //! The slow-path state's lock orders the rare paths among themselves. Rare and common paths compete by compare-and-swap
 //! on the word. A path that loses applies its transition again to the new word.
 //!
-//! **Timers.** An armed item is pending, and its slow-path state names the timer. A timer that fires, and a thread that
-//! cancels it, both take the slow-path state's lock. The first of them removes the timer's name. The other one finds
-//! another name or none, and does nothing. So a submission is neither lost nor run twice, whether or not the timer is
-//! still on the list of timers.
+//! **Timers.** An armed item is pending, and its slow-path state names the timer. The thread that fires a timer and a
+//! thread that cancels it both take the slow-path state's lock. The first of these threads removes the timer's name.
+//! The other thread finds a different name or no name, and does nothing. So a submission is neither lost nor run twice,
+//! whether or not the timer is still on the list of timers.
 //!
-//! **Waiting.** A thread that waits for a submission leaves a [`Signal`] in the slow-path state. The signal goes with
-//! the submission. It moves from pending to running when the run begins. It is set when the run ends or the submission
-//! is cancelled. While a signal is there, the *waited* bit sends all of these to the slow-path state. So the common
-//! paths do not look for waiting threads.
+//! **Waiting.** A thread that waits for a submission leaves a [`Signal`] in the slow-path state. The signal belongs to
+//! the submission: it moves from `pending` to `running` when the run begins, and is set when the run ends or the
+//! submission is cancelled. While the slow-path state has a signal, the word's *waited* bit makes the beginning and the
+//! end of a run, and a cancel, take the slow path. So the common paths do not check for waiting threads.
 
 mod answers;
 
@@ -35,8 +35,8 @@ use crate::sys::sync::{Arc, AtomicU64, Mutex, Ordering};
 
 use super::signal::Signal;
 
-/// The state of an item, and its slow-path state, which says more about it. Entries are `E`, and timers are named by
-/// `T`.
+/// The state of an item: a word, and a slow-path state with the details of rare cases. `E` is the type of entries, and
+/// `T` the type of timer names.
 #[derive(Debug)]
 pub(crate) struct ItemCell<E, T> {
     state: AtomicU64,                   // A
@@ -45,21 +45,22 @@ pub(crate) struct ItemCell<E, T> {
 
 #[derive(Debug)]
 struct SlowState<E, T> {
-    /// Shards on whose lists a cancelled entry lies, besides the entry that the word tells of. A shard is named once
-    /// for each such entry.
+    /// The shards on whose lists cancelled entries lie, not counting the entry that the word records. A shard is named
+    /// once for each of these entries.
     stale: Vec<ShardId>,
-    /// `Some`: the ticket, if any, of the entry that the word tells of. `None`: the ticket is not known, or the
-    /// entries are in order. It is known if the entry was pushed while `stale` named shards, or is pushed now.
+    /// The ticket, if any, of the entry that the word records. The outer `None` means that the ticket is not known, or
+    /// that the entries are in order. The ticket is known only if `stale` named a shard when the entry was pushed,
+    /// counting a shard that this push added.
     home: Option<Option<Ticket>>,
-    /// The entry that a worker popped while the item ran.
+    /// The next entry of the item, if a worker popped this entry while the item ran.
     kept: Option<E>,
-    /// The timer that the item is armed by.
+    /// The timer that has armed the item.
     timer: Option<T>,
-    /// How often the item was disabled and not enabled.
+    /// The number of times that the item was disabled and has not been enabled since.
     disabled: u32,
-    /// Is set when the pending submission has run or was cancelled.
+    /// The signal that is set when the pending submission has run or was cancelled.
     pending: Option<Arc<Signal>>,
-    /// Is set when the present run ends.
+    /// The signal that is set when the present run ends.
     running: Option<Arc<Signal>>,
 }
 
@@ -84,7 +85,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         ItemState::from_bits(self.state.load(Ordering::Acquire))
     }
 
-    /// Submits the item. `ticket`: the ticket of the entry that the caller pushes if it is told to.
+    /// Submits the item. `ticket` is the ticket of the entry that the caller pushes if the answer is [`Queued::Push`].
     #[inline]
     pub(crate) fn queue(&self, target: Target, ticket: Option<Ticket>) -> Queued {
         match self.update(|state| state.queue(target)) {
@@ -103,8 +104,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         self.queue_slowly(&mut slow_state, target, ticket, |state| state, ItemState::queue_slowly)
     }
 
-    /// Submits the item if that needs no new entry: the item is pending, or a cancelled entry of it is used again.
-    /// Returns `None` if it needs one.
+    /// Submits the item if the submission needs no new entry, because the item is already pending or can use a
+    /// cancelled entry again. Returns `None` if the submission needs a new entry.
     pub(crate) fn queue_without_entry(&self, target: Target) -> Option<Queued> {
         match self.update(|state| state.queue_without_entry(target)) {
             Queue::Coalesced => Some(Queued::Coalesced),
@@ -114,8 +115,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Submits the item by `transition`. `before` turns a word into the one to ask which entry is revived or left
-    /// behind.
+    /// Submits the item with `transition`. `before` converts the old word into the word that says which entry is
+    /// revived or left behind.
     #[cold]
     fn queue_slowly(
         &self,
@@ -142,7 +143,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
             Queue::Refused => Queued::Refused,
             Queue::Revived if was_home => Queued::Revived,
             Queue::Revived => {
-                // It is any of the entries that the slow-path state names there, since no flush waits.
+                // Any entry that the slow-path state names in this shard may be the revived one, since no flush waits.
                 slow_state.home = None;
                 self.strike_out(slow_state, target.shard);
                 Queued::Revived
@@ -150,9 +151,9 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Makes the item pending by a timer. Calls `set`, which puts the timer on the list of timers, only if the item
-    /// becomes armed. `again`: if the item is pending already, replaces that submission. Returns what is left of the
-    /// replaced submission, for the caller.
+    /// Arms the item with a timer, which makes the item pending. Calls `set`, which puts the timer on the list of
+    /// timers, only if the item becomes armed. If `again` is true, replaces a submission that is pending already. Also
+    /// returns the remains of the replaced submission, which the caller cleans up.
     pub(crate) fn arm(&self, again: bool, set: impl FnOnce() -> T) -> (Arm, TakenBack<E, T>) {
         let mut slow_state = self.slow_state.lock();
         let arm = self.update(|state| state.arm_slowly(again));
@@ -168,15 +169,16 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Returns what arming takes of the bound of the target's queue. A hint: the answer may change at any moment.
+    /// Returns how much of the bound of the target's queue it takes to arm the item. The answer is only a hint, because
+    /// it may change at any moment.
     pub(crate) fn room_to_arm(&self, target: Target, now: bool, again: bool) -> Room {
         let state = self.load();
         let named = state.is_stale() && self.slow_state.lock().stale.contains(&target.shard);
         state.room_to_arm(target, named, now, again)
     }
 
-    /// Submits the item, because the timer is due. `ticket`: as for [`queue`](Self::queue). Returns `None` if the
-    /// item is not armed by this timer any more.
+    /// Submits the item, because the timer is due. `ticket` is as in [`queue`](Self::queue). Returns `None` if this
+    /// timer no longer arms the item.
     pub(crate) fn fire(&self, timer: &T, target: Target, ticket: Option<Ticket>) -> Option<Queued> {
         let mut slow_state = self.slow_state.lock();
         slow_state.timer.take_if(|meant| meant == timer)?;
@@ -184,7 +186,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         Some(self.queue_slowly(&mut slow_state, target, ticket, before, transition))
     }
 
-    /// Returns the timer that the item is armed by.
+    /// Returns the timer that has armed the item, if the item is armed.
     pub(crate) fn timer(&self) -> Option<T>
     where
         T: Clone,
@@ -192,7 +194,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         self.slow_state.lock().timer.clone()
     }
 
-    /// Begins a run for an entry that a worker popped from a list of `shard`, if the entry is the pending one.
+    /// Begins a run for an entry that a worker popped from a list of `shard`, if the item is pending with this entry.
     #[inline]
     pub(crate) fn begin(&self, shard: ShardId, entry: E) -> Popped<E> {
         let (begin, over) = self.update(|state| {
@@ -207,7 +209,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Repeats the transition under the lock, because the word may have changed since.
+    /// Repeats the transition under the lock, because the word may have changed before the lock was taken.
     #[cold]
     fn begin_slowly(&self, shard: ShardId, entry: E) -> Popped<E> {
         self.add_handle();
@@ -237,9 +239,9 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Drops an entry with this ticket, popped from a list of `shard`, instead of running it. Returns whether the
-    /// item was pending by this entry, and whether the item is over: then the caller frees it. Otherwise the item may
-    /// be freed at any moment.
+    /// Drops an entry instead of running it. The entry has this ticket, and was popped from a list of `shard`. Returns
+    /// whether the item was pending with this entry, and whether the item is over. If the item is over, the caller
+    /// frees it. Otherwise the item may be freed at any moment.
     #[cold]
     pub(crate) fn abandon(&self, shard: ShardId, ticket: Option<Ticket>) -> (bool, bool) {
         self.add_handle();
@@ -294,18 +296,18 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Adds a handle. A thread without a handle also takes one before it uses the slow-path state. Its transition under
-    /// the lock may be the item's last one, and the lock is part of the item.
+    /// Adds a handle. A thread without a handle also takes one before it uses the slow-path state. Otherwise its
+    /// transition under the lock could be the item's last one, after which the item is freed together with the lock.
     pub(crate) fn add_handle(&self) {
         self.update(|state| match state.add_handle() {
             Some(next) => (next, ()),
-            // As for a reference count of the standard library: with so many handles the program is broken.
+            // A program with so many handles is broken. The standard library's reference counts abort it, too.
             None => std::process::abort(),
         });
     }
 
-    /// Drops a handle. Returns whether the item is over: then the caller frees it. Otherwise the item may be freed at
-    /// any moment.
+    /// Drops a handle. Returns whether the item is over. If it is, the caller frees it. Otherwise the item may be freed
+    /// at any moment.
     #[must_use]
     pub(crate) fn drop_handle(&self) -> bool {
         self.update(|state| {
@@ -314,7 +316,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         })
     }
 
-    /// Cancels the pending submission. The caller has a handle, here and below.
+    /// Cancels the pending submission. The caller has a handle, also in `disarm`, `disable`, `enable` and
+    /// `last_submission`.
     pub(crate) fn cancel(&self) -> TakenBack<E, T> {
         let done = |was_pending| TakenBack { was_pending, kept: None, timer: None };
         match self.update(ItemState::cancel) {
@@ -331,8 +334,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Cancels the submission of a timer that is given up instead of fired. Returns false if the item is not armed by
-    /// this timer any more.
+    /// Cancels the submission of a timer that is given up instead of fired. Returns false if this timer no longer arms
+    /// the item.
     pub(crate) fn disarm(&self, timer: &T) -> bool {
         let mut slow_state = self.slow_state.lock();
         if slow_state.timer.as_ref() != Some(timer) {
@@ -345,8 +348,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         taken.was_pending
     }
 
-    /// Cancels the pending submission, and refuses others until [`enable`](Self::enable). If `wait` asks for it, also
-    /// returns the signal of the run that has begun, if any.
+    /// Cancels the pending submission, and refuses others until [`enable`](Self::enable). If `wait` is true and a run
+    /// has begun, also returns the signal of that run.
     pub(crate) fn disable(&self, wait: bool) -> (TakenBack<E, T>, Option<Arc<Signal>>) {
         let mut slow_state = self.slow_state.lock();
         slow_state.disabled =
@@ -359,7 +362,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         (taken, run)
     }
 
-    /// Takes back one [`disable`](Self::disable). Returns whether it was the last one.
+    /// Undoes one call of [`disable`](Self::disable). Returns whether no other such call is in effect any more.
     pub(crate) fn enable(&self) -> Result<bool, NotDisabled> {
         let mut slow_state = self.slow_state.lock();
         slow_state.disabled = slow_state.disabled.checked_sub(1).ok_or(NotDisabled)?;
@@ -374,7 +377,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         self.wait_for(&mut self.slow_state.lock(), ItemState::wait_slowly)
     }
 
-    /// Calls `look` with the entry that was popped while the item runs, if any.
+    /// Calls `look` with the entry that a worker popped while the item runs, if there is one. The run keeps the item in
+    /// memory.
     pub(crate) fn with_kept<R>(&self, look: impl FnOnce(&E) -> R) -> Option<R> {
         self.slow_state.lock().kept.as_ref().map(look)
     }
@@ -392,7 +396,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         Some(Arc::clone(signal.get_or_insert_with(|| Arc::new(Signal::new()))))
     }
 
-    /// Takes from the slow-path state what belongs to the submission that is not pending any more, and the signal of
+    /// Removes a submission that is no longer pending from the slow-path state. Returns its remains, and the signal of
     /// the threads that wait for it.
     fn take_back(
         &self,
@@ -431,13 +435,13 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
 }
 
 impl<E, T> SlowState<E, T> {
-    /// Returns what the slow-path state knows about this shard, and about an entry with this ticket.
+    /// Returns the knowledge of the slow-path state about this shard, and about an entry with this ticket.
     fn known(&self, shard: ShardId, ticket: Option<Ticket>) -> Known {
         Known { named: self.stale.contains(&shard), alike: self.home == Some(ticket) }
     }
 }
 
-/// Wakes the waiting threads. Called after the slow-path state was unlocked, because waking is a system call.
+/// Wakes the waiting threads. The caller unlocks the slow-path state before the call, because waking is a system call.
 fn tell(waiting: Option<Arc<Signal>>) {
     if let Some(signal) = waiting {
         signal.set();

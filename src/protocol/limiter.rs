@@ -1,14 +1,14 @@
 //! The cell of a limiter's [`Admission`] word, which says when a waiting item starts, and which thread starts it.
 //!
-//! All counts are in one word, so every transition is one read-modify-write. Between two of them no slot is lost. The
-//! waiting list is another location. An item is pushed there before it is counted as listed, with release. A thread
-//! pops an item only after it has taken a listed one out of the count, with acquire. So a thread that was given a
-//! slot finds an item:
+//! All counts are in one word. So every transition is one read-modify-write, and no slot is lost between two
+//! transitions. The waiting list is a separate location. An issuer pushes an item to the list, and then counts the item
+//! as listed, with release. A thread takes a listed item out of the count, with acquire, and then pops an item. So a
+//! thread that was given a slot finds an item on the list:
 //!
 //! * issuer: pushes the item to the list, then counts it as listed;
 //! * worker: takes a listed item out of the count, then pops: the list is not empty.
 //!
-//! An item that gives its slot up learns in the same step whether a flush has counted it: see
+//! When an item gives up its slot, the same step tells whether a flush has counted the item: see
 //! [`protocol::flush`](super::flush).
 
 use crate::policy::admission::{
@@ -16,51 +16,53 @@ use crate::policy::admission::{
 };
 use crate::sys::sync::{AtomicU64, Ordering};
 
-/// The answer to an item that comes.
+/// The answer to an item that asks for admission.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Came {
-    /// It has a slot.
+    /// The item has a slot.
     Started,
     /// The caller puts the item on the waiting list, and then calls [`LimiterCell::list`].
     Waits,
-    /// The item was not admitted yet, because the limiter is flushing: [`LimiterCell::admit_beside_flush`] admits it.
+    /// The item was not admitted yet, because the limiter is flushing. The caller repeats the attempt with
+    /// [`LimiterCell::admit_beside_flush`].
     Flushing,
     /// The item was not admitted.
     Not(NotAdmitted),
 }
 
-/// What the caller does after it has put an item on the waiting list.
+/// The answer to the caller that has put an item on the waiting list.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Listed {
-    /// The caller starts the list's first item.
+    /// Whether the caller starts the list's first item.
     pub(crate) handed: bool,
-    /// Whether the limiter is flushing. If so, and if the item has no ticket, a flush has found it coming. Then its
-    /// issuer says that it [has arrived](super::flush::FlushCell::arrived).
+    /// Whether the limiter is flushing. If the limiter is flushing and the item has no ticket, a flush has found the
+    /// item coming. Then the item's issuer tells the flush that the item [has
+    /// arrived](super::flush::FlushCell::arrived).
     pub(crate) was_counted: bool,
 }
 
-/// What the caller does after an item has left its limiter.
+/// The answer to the caller whose item has left its limiter.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Left {
     pub(crate) slot: Slot,
-    /// Whether the limiter is flushing. If so, and if the item has no ticket, a flush has counted it. Then the item
-    /// [reports](super::flush::Unreported::report).
+    /// Whether the limiter is flushing. If the limiter is flushing and the item has no ticket, a flush has counted the
+    /// item. Then the caller [reports](super::flush::Unreported::report) the item.
     pub(crate) was_counted: bool,
 }
 
-/// The slots of a queue: of the whole queue, or of one of its shards.
+/// The slots of a whole queue, or of one shard of a queue.
 #[derive(Debug)]
 pub(crate) struct LimiterCell {
     word: AtomicU64,
-    /// The number of items that the queue's flushes hold back. It changes under the lock of the flushes.
+    /// The number of items that the queue's flushes hold back. This number changes only under the lock of the flushes.
     held: AtomicU64,
 }
 
 impl Came {
-    /// Returns the item that was admitted, if it was.
+    /// Returns the admission of this one item, or `None` if the item was not admitted.
     pub(crate) fn admitted(self) -> Option<Admitted> {
         match self {
             Self::Started => Some(Admitted::one(true)),
@@ -75,19 +77,19 @@ impl LimiterCell {
         Self { word: AtomicU64::new(word.into_bits()), held: AtomicU64::new(0) }
     }
 
-    /// Returns the word. It may be out of date when it is used.
+    /// Returns the word, which may be out of date when the caller uses it.
     pub(crate) fn load(&self) -> Admission {
         Admission::from_bits(self.word.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of items that were accepted and are not done, with those that are held back and not counted
-    /// in the word. A hint.
+    /// Returns the number of items that were accepted and are not done. This number includes items that are held back
+    /// and not counted in the word, and is only a hint.
     pub(crate) fn len(&self) -> u64 {
         let uncounted = self.held.load(Ordering::Relaxed).saturating_sub(HELD_AS_COMING);
         self.in_flight() + uncounted
     }
 
-    /// Returns whether no item is in flight. If so, the caller sees what all items did.
+    /// Returns whether no item is in flight. If none is, the caller sees what all items did.
     pub(crate) fn is_empty(&self) -> bool {
         self.in_flight() == 0
     }
@@ -98,7 +100,8 @@ impl LimiterCell {
         self.load().is_full()
     }
 
-    /// Returns the number of items that were accepted and are not done. The caller sees what all other items did.
+    /// Returns the number of items that the word counts as accepted and not done. The caller sees what all other
+    /// accepted items did.
     pub(crate) fn in_flight(&self) -> u64 {
         Admission::from_bits(self.word.load(Ordering::Acquire)).in_flight()
     }
@@ -134,8 +137,9 @@ impl LimiterCell {
         }
     }
 
-    /// Admits `items` items, at least one, or only the first of them. Those that get a slot come first. The caller
-    /// puts the others on the waiting list, and then calls [`list_many`](Self::list_many).
+    /// Admits the first of `items` items (at least one), or all of them. The first of the admitted items get the free
+    /// slots. The caller puts the other admitted items on the waiting list, and then calls
+    /// [`list_many`](Self::list_many).
     pub(crate) fn admit_many(&self, items: usize) -> AdmitMany {
         self.update(|word| word.admit_many(items))
     }
@@ -146,27 +150,27 @@ impl LimiterCell {
         self.update(|word| word.beside_flush(|word| word.admit_many(items)))
     }
 
-    /// Sets the limit of active items, and the intake. A caller that raises the limit then calls
-    /// [`start_listed`](Self::start_listed) until that returns false.
+    /// Sets the limit of active items, and the intake. After a caller has raised the limit, it calls
+    /// [`start_listed`](Self::start_listed) until `start_listed` returns false.
     pub(crate) fn set(&self, max: usize, intake: Intake) {
         self.update(|word| (word.with_max(max).with_intake(intake), ()));
     }
 
-    /// Takes a free slot for a listed item. Returns true if there is one: the caller starts the list's first item,
-    /// and calls again.
+    /// Takes a free slot for a listed item, if there are a free slot and a listed item. Returns whether it took a slot.
+    /// If it did, the caller starts the list's first item, and calls this function again.
     #[must_use]
     pub(crate) fn start_listed(&self) -> bool {
         self.update(Admission::start_listed) == Slot::Handed
     }
 
-    /// Takes an item off the list after the intake was shut. Returns true if there is one: the caller completes the
-    /// list's first item without a run, and calls again.
+    /// Takes an item off the list after the intake was shut. Returns true if the list had an item. Then the caller pops
+    /// the list's first item, completes it without a run, and calls this function again.
     #[must_use]
     pub(crate) fn recall(&self) -> bool {
         self.update(Admission::recall) == Slot::Handed
     }
 
-    /// Counts the caller's item as listed. It is on the list now.
+    /// Counts the caller's item as listed. The caller has put the item on the list before.
     #[inline]
     pub(crate) fn list(&self) -> Listed {
         self.update(|word| {
@@ -175,8 +179,8 @@ impl LimiterCell {
         })
     }
 
-    /// Counts `items` of the caller's items as listed, at least one. They are on the list now. Also returns
-    /// [`was_counted`](Listed::was_counted) for those that have arrived.
+    /// Counts the caller's `items` items (at least one) as listed. The caller has put them on the list before. Returns
+    /// how many of them have arrived, and [`was_counted`](Listed::was_counted) for these.
     pub(crate) fn list_many(&self, items: usize) -> (Arrived, bool) {
         self.update(|word| {
             let (next, arrived) = word.list_many(items);
@@ -186,8 +190,8 @@ impl LimiterCell {
 
     /// Completes an item.
     ///
-    /// After `Free` and `Last` the caller has nothing that keeps the limiter in place any more, unless the item was
-    /// counted. After `Last` the limiter stays until the caller has told its owner.
+    /// After `Free` or `Last`, the caller's item no longer keeps the limiter in memory, unless a flush has counted the
+    /// item. After `Last`, the limiter stays in memory until the caller has told the limiter's owner.
     #[inline]
     pub(crate) fn complete(&self) -> Left {
         self.update(|word| {
@@ -196,7 +200,8 @@ impl LimiterCell {
         })
     }
 
-    /// Takes back an item that [`admit`](Self::admit) told to wait. The caller has a handle of the queue.
+    /// Withdraws an item for which [`admit`](Self::admit) has returned [`Came::Waits`]. The caller holds a handle to
+    /// the queue.
     #[cold]
     pub(crate) fn withdraw(&self) -> Left {
         self.update(|word| {
@@ -205,22 +210,22 @@ impl LimiterCell {
         })
     }
 
-    /// Begins a flush. Returns how many items are in flight. Called under the lock of the queue's flushes.
+    /// Begins a flush. Returns the number of items in flight. The caller holds the lock of the queue's flushes.
     pub(crate) fn begin_flush(&self) -> Found {
         self.update(Admission::begin_flush)
     }
 
-    /// Ends the flush: all counted items are done, and new items need no ticket. Called under the lock of the queue's
-    /// flushes.
+    /// Ends the flush, because all counted items are done. New items need no ticket any more. The caller holds the lock
+    /// of the queue's flushes.
     pub(crate) fn end_flush(&self) {
         self.update(Admission::end_flush);
     }
 
-    /// Holds back an item that is coming, until [`list_held`](Self::list_held). Called under the lock of the queue's
-    /// flushes.
+    /// Holds back an item that is coming, until [`list_held`](Self::list_held) lists it. The caller holds the lock of
+    /// the queue's flushes.
     ///
-    /// While items are held, at least one of them is counted as coming. So no item overtakes it, and the limiter is not
-    /// empty.
+    /// While items are held, at least one of them is counted as coming. So no other item overtakes a held item, and the
+    /// limiter is not empty.
     #[cold]
     pub(crate) fn hold(&self) {
         if self.held.fetch_add(1, Ordering::Relaxed) >= HELD_AS_COMING {
@@ -228,8 +233,8 @@ impl LimiterCell {
         }
     }
 
-    /// Counts an item as listed that was held back, and is on the list now. Returns whether the caller starts the
-    /// list's first item. Called under the lock of the queue's flushes.
+    /// Counts a held item as listed. The caller has put the item on the list before, and holds the lock of the queue's
+    /// flushes. Returns whether the caller starts the list's first item.
     #[cold]
     #[must_use]
     pub(crate) fn list_held(&self) -> bool {
@@ -237,7 +242,8 @@ impl LimiterCell {
         self.update(if is_uncounted { Admission::list_uncounted } else { Admission::list }) == Slot::Handed
     }
 
-    /// Closes the limiter: no item comes any more. Returns whether no item is in flight either.
+    /// Closes the limiter. The caller knows that no further item asks for admission. Returns whether no item is in
+    /// flight.
     #[must_use]
     pub(crate) fn close(&self) -> bool {
         self.update(Admission::close) == Slot::Last
@@ -253,7 +259,7 @@ impl LimiterCell {
 mod tests {
     use super::*;
 
-    /// spec: Q3.4 (full): a limiter refuses an item at once if it cannot count it, and waits for no other item.
+    /// spec: Q3.4 (full): a limiter immediately refuses an item that it cannot count. It does not wait for other items.
     #[test]
     fn a_limiter_refuses_an_item_that_it_cannot_count() {
         let limiter = LimiterCell::new(Admission::new(1));
@@ -265,7 +271,8 @@ mod tests {
         assert_eq!(limiter.load(), word);
     }
 
-    /// spec: Q3.4 (full): any number of held items does not fill the limiter, and each of them is listed in the end.
+    /// spec: Q3.4 (full): held items never fill the limiter, however many they are, and each of them is listed in the
+    /// end.
     #[test]
     fn held_items_do_not_fill_a_limiter() {
         let limiter = LimiterCell::new(Admission::new(2));

@@ -1,9 +1,9 @@
-//! The protocol layer stores the words that policy defines: each cell holds one, and adds the orderings and the retry
-//! loop.
+//! The protocol layer stores the words that policy defines. Each cell holds a word, and adds the orderings and the
+//! retry loop.
 //!
-//! It makes no decisions. The header of each cell says what threads see of each other: which access pairs with which,
-//! and which interleaving a weaker ordering would allow. The loom models in `models` are the proof. `tests/mutants/`
-//! holds changes that must each turn a model red.
+//! The layer makes no decisions. The header of each cell says which access pairs with which, and which interleaving a
+//! weaker ordering would allow. The loom models in `models` prove these claims. Each patch in `tests/mutants/` breaks
+//! the code so that a loom model, or a run of the engine, must fail.
 
 pub(crate) mod alive;
 pub(crate) mod attention;
@@ -36,8 +36,8 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 /// Applies a transition of policy to a stored word, and returns its answer.
 ///
-/// It is one read-modify-write even if the word stays the same. So such an answer, too, has its place in the order of
-/// the word's changes.
+/// This is one read-modify-write, even if the transition leaves the word unchanged. So every answer has its place in
+/// the order of the word's changes.
 #[inline]
 fn update<W: Copy, A>(
     word: &AtomicU64,

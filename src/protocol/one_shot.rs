@@ -3,20 +3,20 @@
 //! Every transition is a read-modify-write that acquires and releases:
 //!
 //! * first owner: uses the closure, the result or the cell, then makes its last transition;
-//! * second owner: makes a transition after that, then takes the closure or the result, or frees the cell. It sees
-//!   all that the first owner did.
+//! * second owner: makes a later transition, then takes the closure or the result, or frees the cell. It sees
+//!   everything that the first owner did.
 //!
-//! A detached cell has one owner left, the worker, which needs no read-modify-write. Its `load` acquires, and pairs
-//! with the release of the handle's last step:
+//! The only owner of a detached cell is the worker, which needs no read-modify-write. The worker's `load` acquires, and
+//! pairs with the release of the handle's last step:
 //!
 //! * handle: uses the cell, then `detach`;
-//! * worker: `load` finds the cell detached; it frees the cell after the handle's last use.
+//! * worker: sees in `load` that the cell is detached; frees the cell, after the handle's last use.
 
 use crate::policy::one_shot::{Finish, OneShotState, Take};
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 
-/// Says which of the two owners has the closure, the result and the cell itself.
+/// The word that says which of the two owners has the closure, the result and the cell itself.
 #[derive(Debug)]
 pub(crate) struct OneShotCell(AtomicU64);
 
@@ -41,20 +41,21 @@ impl OneShotCell {
         self.update(OneShotState::take)
     }
 
-    /// Finishes the item, whose result is stored. After `Finish::Leave` and `Finish::Wake` the cell may be freed.
+    /// Finishes the item. The caller has stored the item's result before. After `Finish::Leave` or `Finish::Wake`, the
+    /// handle may free the cell at any moment.
     #[inline]
     pub(crate) fn finish(&self) -> Finish {
         self.update(OneShotState::finish)
     }
 
-    /// Finishes the item as cancelled: its closure was taken, and dropped instead of run. Otherwise as
-    /// [`finish`](Self::finish).
+    /// Finishes the item as cancelled. The caller has taken the closure, and dropped it instead of running it. Otherwise
+    /// this is like [`finish`](Self::finish).
     pub(crate) fn abandon(&self) -> Finish {
         self.update(OneShotState::abandon)
     }
 
-    /// Returns the key that the handle sleeps on. It is the cell's address, and [`wake`](Self::wake) may use it after
-    /// the cell was freed.
+    /// Returns the key on which the handle's thread sleeps. The key is the cell's address. [`wake`](Self::wake) may use
+    /// the key even after the cell was freed.
     pub(crate) fn key(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
@@ -73,7 +74,7 @@ impl OneShotCell {
         self.update(OneShotState::detach)
     }
 
-    /// Sleeps until the item has ended. Returns false if the time ran out first.
+    /// Sleeps until the item has ended, or until the deadline `until`. Returns false if the deadline came first.
     pub(crate) fn wait(&self, until: Until) -> bool {
         while self.update(OneShotState::wait) {
             if !wait::sleep(self.key(), || !self.load().is_finished(), until) {

@@ -1,18 +1,19 @@
-//! One bit for each pod of a class. There are two sets: pods that have room, and pods that have excess items.
+//! A set of pods, with one bit for each pod of a class. A class has two such sets: the pods that have room, and the pods
+//! that have excess items.
 //!
-//! A bit is a hint, but no bit stays wrong for long. Two handshakes see to that:
+//! A bit is a hint, but no bit stays wrong for long. Two handshakes ensure this:
 //!
 //! * **Offer against room.** A thread of a pod sets the pod's bit in one set, fences, and reads the other set.
-//!   Without the fences each of two threads could miss the other one's bit:
+//!   Without the fences, two threads could each miss the other thread's bit:
 //!   * issuer: sets the excess bit of its pod; reads the room bits: none is set;
 //!   * worker: sets the room bit of its pod; reads the excess bits: none is set.
-//! * **Set against clear.** A thread that finds a bit wrong clears it, fences, and checks again, to set it if it is
-//!   right by now. A thread that makes the bit right fences, and then reads the bit, to set it if it is clear.
-//!   Without the fences the bit could stay clear:
-//!   * clearing thread: clears the bit; checks the pool: the bit would be wrong;
+//! * **Set against clear.** A thread that finds a bit set wrongly clears the bit, fences, and checks the pool again. If
+//!   the bit should be set by now, the thread sets it. Another thread changes the pool so that the bit should be set,
+//!   fences, and reads the bit. If the bit is clear, that thread sets it. Without the fences, the bit could stay clear:
+//!   * clearing thread: clears the bit; checks the pool: the bit should be clear;
 //!   * other thread: changes the pool; reads the bit: it is set, so this thread does not set it.
 //!
-//! Commonly a bit is right already, and setting it costs one load.
+//! Usually the bit is set already, so a call of `set` costs one load.
 
 use crossbeam_utils::CachePadded;
 
@@ -20,7 +21,7 @@ use crate::sys::sync::{AtomicU64, Ordering, fence};
 
 const WORD: usize = u64::BITS as usize;
 
-/// See the module.
+/// A set of pods: see the module.
 #[derive(Debug)]
 pub(crate) struct PodBits(CachePadded<Box<[AtomicU64]>>);
 
@@ -31,26 +32,26 @@ impl PodBits {
         Self(CachePadded::new(words.collect()))
     }
 
-    /// Returns the bits of 64 pods.
+    /// Returns the bits of the 64 pods from number `64 * at` on.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> u64 {
         self.0[at].load(Ordering::Relaxed)
     }
 
-    /// Sets the bit of a pod. The caller has fenced since it made the bit right.
+    /// Sets the bit of a pod. The caller has changed the pool so that the bit should be set, and has fenced since then.
     #[inline]
     pub(crate) fn set(&self, pod: usize) {
         let (word, bit) = (&self.0[pod / WORD], 1 << (pod % WORD));
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::AcqRel);
-            fence(Ordering::SeqCst); // with this same fence of a thread that sets a bit of the other set
+            fence(Ordering::SeqCst); // pairs with this fence in a thread that sets a bit of the other set
         }
     }
 
-    /// Clears the bit of a pod. The caller then checks again whether the bit is to be set.
+    /// Clears the bit of a pod. The caller then checks again whether the bit should be set.
     pub(crate) fn clear(&self, pod: usize) {
         let (word, bit) = (&self.0[pod / WORD], 1_u64 << (pod % WORD));
         word.fetch_and(!bit, Ordering::AcqRel);
-        fence(Ordering::SeqCst); // with the fence before the call of `set`
+        fence(Ordering::SeqCst); // pairs with the fence before the call of `set`
     }
 }

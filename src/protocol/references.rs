@@ -1,15 +1,15 @@
-//! The count of references, which keep a queue in place. There is one reference for all its handles together, one for
-//! each closed limiter with an item in flight, one for each `QueueRef`, one for the count of a flush, and one for an
-//! item with a ticket while it leaves.
+//! The count of references to a queue, which keep the queue in memory. All handles together have one reference. There is
+//! also one for each closed limiter with an item in flight, one for each `QueueRef`, one for the count of a flush, and
+//! one for each item with a ticket while that item leaves its limiter.
 //!
-//! A thread that has a reference can take another one. A thread without a reference finds the queue in its register.
-//! The queue leaves the register, under the register's lock, before it is freed. So that thread may come too late, and
-//! then gets no reference.
+//! A thread that has a reference can take another one. A thread without a reference finds the queue in the executor's
+//! register. A queue leaves the register, under the register's lock, before it is freed. So the thread may find a queue
+//! that has no reference left. Then it gets no reference.
 //!
 //! Giving up a reference releases and acquires:
 //!
-//! * first owner: uses the queue, then gives its reference up;
-//! * last owner: gives its reference up, then frees the queue, after the first owner's last use.
+//! * first owner: uses the queue, then gives up its reference;
+//! * last owner: gives up its reference, then frees the queue, after the first owner's last use.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -18,24 +18,25 @@ use crate::sys::sync::{AtomicU64, Ordering};
 pub(crate) struct ReferenceCount(AtomicU64);
 
 impl ReferenceCount {
-    /// Makes a count of one reference.
+    /// Makes the count of a new queue, which has one reference.
     pub(crate) fn new() -> Self {
         Self(AtomicU64::new(1))
     }
 
-    /// Adds references. The caller has one already.
+    /// Adds this many references. The caller already keeps the queue in memory with a reference or an entry.
     pub(crate) fn add(&self, references: usize) {
         self.0.fetch_add(references as u64, Ordering::Relaxed);
     }
 
-    /// Takes a reference for a caller that has none. Returns false if no reference is left: the queue is being freed.
+    /// Takes a reference for a caller that has none. Returns false if no reference is left, because the queue is being
+    /// freed.
     pub(crate) fn try_ref(&self) -> bool {
         let count = |references: u64| (references > 0).then_some(references + 1);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
     }
 
-    /// Gives up a reference. Returns true if it was the last one: the caller frees the queue. Otherwise the queue may
-    /// be freed at any moment.
+    /// Gives up a reference. Returns true if this was the last reference. Then the caller frees the queue. Otherwise the
+    /// queue may be freed at any moment.
     #[must_use]
     pub(crate) fn release(&self) -> bool {
         let before = self.0.fetch_sub(1, Ordering::AcqRel);

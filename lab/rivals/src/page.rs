@@ -14,34 +14,36 @@ use crate::table;
 const READ: &str = "\
 ## How to read this
 
-Each measurement is a process of its own. In each round every rival runs once, in another order. A value is the median
-of all rounds; the number after ± is half of the width of their middle half. Rivals are set up as their documentation
-says, with their defaults. A pool whose size must be chosen has a thread for each CPU. Items work for an amount of CPU
-time of their thread, or for a fixed number of steps, and never until a time of the day. Rows are ranked by their first
-number, with the best one first. cmwq's rows are **bold**. The items of its *undeclared* rows enter no guards and set no
-flags.
+Each measurement runs in a process of its own. In each round, every rival runs once, and the order of the rivals changes
+from round to round. A value is the median of all rounds. The number after ± is half the width of the middle half of the
+rounds, in percent of the median. Rivals are set up as their documentation advises, with their default settings. A pool
+that needs a size has one thread per CPU. The work of an item is a fixed amount of its thread's CPU time, or a fixed
+number of steps, but never a span of wall-clock time. Rows are ranked by their first number, the best row first. cmwq's
+rows are **bold**. The items of cmwq's *undeclared* rows enter no guards and set no flags.
 
-*threads* is the most threads that the rival had, without those of the program itself. If there is a sleeper, it counts
-them every millisecond; otherwise they are counted at the end. *after 3 s* is the number after 3 s without work. *CPU
-time* is that of the process. So are the *switches* of context: voluntary, because a thread had to wait, and
-involuntary, because another thread took its CPU. *RSS* is the peak of the process's memory, libraries included. *memory
-grown* is the memory at the end without libraries, minus that from before the rival was made. The *sleeper* is an
-unrelated thread that sleeps a millisecond at a time; the value is how late it wakes up. There is none where a latency
-is measured, because it would keep the CPUs awake.
+*threads* is the largest number of threads that the rival had; the program's own threads are not counted. If the
+workload has a sleeper, the sleeper counts the threads every millisecond. Otherwise the program counts the threads once,
+at the end. *after 3 s* is the number of threads after 3 s without work. *CPU time* and the context switches are those
+of the process, without the sleeper. A switch is *voluntary* if the thread had to wait, and *involuntary* if another
+thread took its CPU. *RSS* is the peak of the process's memory, libraries included. *memory grown* is the growth of the
+memory without libraries, from before the rival was made until the end. The *sleeper* is an unrelated thread that sleeps
+for a millisecond at a time. The sleeper's columns show how late the sleeper wakes up. A sleeper would keep the CPUs
+awake, so the workloads `latency`, `roundtrip`, `dep` and `issuers` have no sleeper.
 
-Short work is repeated in its process for some tenths of a second. Rates are those of the median repetition, and CPU
-time per item is that of all repetitions. The program itself has 4 to 7 MB of *RSS*, more with hwloc, whichever rival
-runs in it. So `tenants` compares how much memory has *grown*.
+Short work is repeated in its process for a few tenths of a second. Each rate is that of the median repetition. The CPU
+time per item is the mean over all repetitions. The program itself takes 4 to 7 MB of *RSS*, whichever rival runs in it,
+and more with hwloc. So the workload `tenants` compares *memory grown* instead of *RSS*.
 
-An aim is *close* if it is missed by less than the difference between runs: it would be reached with the good end of
-cmwq's spread and the bad end of the other's. Unless the aim says otherwise, cmwq's row is the best of its queues
-without the *undeclared* ones, and the other row is the best of all rivals, each by this measure alone. Beside such a
-best row stands the value of the *default queue*, and how many times as good it is as the other row.
+An aim is *close* if it is missed, but would be reached with the good end of cmwq's spread and the bad end of the other
+row's spread. The column *cmwq* shows the best of cmwq's rows by the measure of the aim, the *undeclared* rows left out.
+Some aims are about one particular row instead of the best row. The column *best other* shows the best row of all rivals
+by the same measure. The column *default queue* shows the value of cmwq's default queue, and how many times as good that
+value is as *best other*.
 
-`channel` is a channel with threads behind it, which manages nothing: the least that a pool can do. `threads` starts a
-thread for each item; where items per second are measured, it runs a tenth of the items. `rayon-apart` is two pools, one
-of them for items that are urgent or take long. In the charts, cmwq's rows are blue, pools orange, `channel` and
-`threads` grey.
+The rival `channel` is a channel with threads behind it. It manages nothing, so it does the least that a pool can do.
+The rival `threads` starts a thread for each item. In `roundtrip`, and where items per second are measured, `threads`
+runs a tenth of the items. The rival `rayon-apart` consists of two pools, one of which runs items that are urgent or
+take long. In the charts, cmwq's rows are blue, pools are orange, and `channel` and `threads` are grey.
 ";
 
 /// Returns the text to print.

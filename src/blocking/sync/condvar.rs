@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::MutexGuard;
 use crate::blocking::guard::blocking;
 
-/// Tells whether a wait ended because its time was over.
+/// Tells whether a wait ended because its time limit was reached.
 ///
 /// # Examples
 ///
@@ -21,18 +21,18 @@ use crate::blocking::guard::blocking;
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Returns whether the wait ended because its time was over.
+    /// Returns whether the wait ended because its time limit was reached.
     #[must_use]
     pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
-/// A condition variable whose waits have a guard. Used with this module's [`Mutex`](super::Mutex).
+/// A condition variable for this module's [`Mutex`](super::Mutex), on which threads wait under a guard.
 ///
-/// Each wait is under a guard, from before the mutex is released until it is locked again; a wait costs far more than
-/// the 20 ns of its guard. Waits may end without a notification; [`wait_while`](Self::wait_while) checks its condition
-/// again, outside of the guard. A notification costs what parking_lot's costs.
+/// Each wait is under a guard from before the mutex is released until it is locked again. The guard costs about 20 ns,
+/// far less than the wait. A wait may end without a notification, so [`wait_while`](Self::wait_while) then checks its
+/// condition again, outside the guard. A notification costs the same as with parking_lot.
 ///
 /// # Examples
 ///
@@ -59,50 +59,51 @@ impl WaitTimeoutResult {
 pub struct Condvar(parking_lot::Condvar);
 
 impl Condvar {
-    /// Makes a condition variable without waiting threads.
+    /// Makes a condition variable on which no thread waits.
     #[must_use]
     #[inline]
     pub const fn new() -> Self {
         Self(parking_lot::Condvar::new())
     }
 
-    /// Wakes one waiting thread. Returns whether there was one.
+    /// Wakes one waiting thread. Returns whether a thread was waiting.
     #[doc(alias = "wake_up")]
     #[inline]
     pub fn notify_one(&self) -> bool {
         self.0.notify_one()
     }
 
-    /// Wakes all waiting threads. Returns how many there were.
+    /// Wakes all waiting threads. Returns their number.
     #[doc(alias = "wake_up_all")]
     #[inline]
     pub fn notify_all(&self) -> usize {
         self.0.notify_all()
     }
 
-    /// Releases the mutex, waits for a notification, and locks it again.
+    /// Releases the mutex, waits for a notification, and locks the mutex again.
     ///
     /// # Panics
     ///
-    /// If another thread waits on this with another mutex. The mutex is then unlocked by its guard, as usual.
+    /// Panics if another thread waits on this condition variable with another mutex. As usual, `guard` then unlocks its
+    /// mutex.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         self.locked(guard, |inner| self.0.wait(inner));
     }
 
-    /// As [`wait`](Self::wait), but waits for `timeout` at most. Returns whether it timed out.
+    /// Does the same as [`wait`](Self::wait), but waits for `timeout` at most. Returns whether it timed out.
     ///
     /// # Panics
     ///
-    /// As [`wait`](Self::wait).
+    /// Panics as [`wait`](Self::wait) does.
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
         self.locked(guard, |inner| WaitTimeoutResult(self.0.wait_for(inner, timeout).timed_out()))
     }
 
-    /// As [`wait`](Self::wait), but waits until `deadline` at most. Returns whether it timed out.
+    /// Does the same as [`wait`](Self::wait), but waits until `deadline` at most. Returns whether it timed out.
     ///
     /// # Panics
     ///
-    /// As [`wait`](Self::wait).
+    /// Panics as [`wait`](Self::wait) does.
     pub fn wait_until<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -111,11 +112,11 @@ impl Condvar {
         self.locked(guard, |inner| WaitTimeoutResult(self.0.wait_until(inner, deadline).timed_out()))
     }
 
-    /// Waits as long as `condition` holds. Does not wait if it does not hold now.
+    /// Waits as long as `condition` holds. Does not wait if `condition` does not hold at first.
     ///
     /// # Panics
     ///
-    /// As [`wait`](Self::wait), and if `condition` does.
+    /// Panics as [`wait`](Self::wait) does, and also if `condition` panics.
     pub fn wait_while<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -126,29 +127,29 @@ impl Condvar {
         }
     }
 
-    /// As [`wait_while`](Self::wait_while), but waits for `timeout` at most. Returns whether it timed out. The
-    /// condition may be false even then.
+    /// Does the same as [`wait_while`](Self::wait_while), but waits for `timeout` at most. Returns whether it timed
+    /// out. Even after a timeout, the condition may no longer hold.
     ///
     /// # Panics
     ///
-    /// As [`wait_while`](Self::wait_while).
-    #[allow(clippy::disallowed_methods, reason = "it is the clock that a caller's own deadline is read from")]
+    /// Panics as [`wait_while`](Self::wait_while) does.
+    #[allow(clippy::disallowed_methods, reason = "callers read their own deadlines from this clock")]
     pub fn wait_while_for<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
         condition: impl FnMut(&mut T) -> bool,
         timeout: Duration,
     ) -> WaitTimeoutResult {
-        // A deadline beyond the clock's range never comes.
+        // A deadline beyond the clock's range is never reached.
         self.wait_while_by(guard, condition, Instant::now().checked_add(timeout))
     }
 
-    /// As [`wait_while`](Self::wait_while), but waits until `deadline` at most. Returns whether it timed out. The
-    /// condition may be false even then.
+    /// Does the same as [`wait_while`](Self::wait_while), but waits until `deadline` at most. Returns whether it timed
+    /// out. Even after a timeout, the condition may no longer hold.
     ///
     /// # Panics
     ///
-    /// As [`wait_while`](Self::wait_while).
+    /// Panics as [`wait_while`](Self::wait_while) does.
     pub fn wait_while_until<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -174,13 +175,13 @@ impl Condvar {
         result
     }
 
-    /// Waits by parking_lot's condition variable, which needs a guard of its own mutex.
+    /// Calls `wait`, which waits on parking_lot's condition variable, with a guard of parking_lot's own mutex.
     fn locked<T: ?Sized, R>(
         &self,
         guard: &mut MutexGuard<'_, T>,
         wait: impl FnOnce(&mut parking_lot::MutexGuard<'_, ()>) -> R,
     ) -> R {
-        // SAFETY: we do not unlock the raw lock; `with_guard` leaves it as it was.
+        // SAFETY: this function does not unlock the raw lock, and `with_guard` leaves it locked.
         let raw = unsafe { MutexGuard::mutex(guard).raw() };
         // SAFETY: the exclusive borrow of `guard` shows that this thread holds the lock. parking_lot returns and
         // unwinds with the lock held.

@@ -1,18 +1,20 @@
 //! Waiting for a lock that another thread holds.
-#![allow(clippy::disallowed_methods, reason = "it is the clock that the lock's own deadline is read from")]
+#![allow(clippy::disallowed_methods, reason = "the lock reads its own deadline from this clock")]
 
 use std::time::{Duration, Instant};
 
 use crate::blocking::guard::{blocking, may_block};
 use crate::engine::worker::worker_thread;
 
-/// How long an item that waits for a lock keeps its place. The system adds slack to short sleeps, as a rule 50 µs. Most
-/// locks are held for less than that. If each wait let another item start, that item would soon want the same lock, and
-/// many threads would queue for it. The time is short enough not to delay the items behind one that waits for long.
+/// How long an item that waits for a lock keeps its place. The system adds slack to short sleeps, usually 50 µs. Most
+/// locks are held for a shorter time than this slack. If each wait let another item start, that item would soon want
+/// the same lock, and many threads would queue for the lock. This time is so short that an item that waits for long
+/// does not delay the items behind it.
 const MOMENT: Duration = Duration::from_micros(20);
 
-/// Takes a lock by `lock`, first for a moment as an item that may block, then under a guard. `lock` waits until the
-/// given moment at most, or without a limit, and returns whether it has the lock. Returns whether the lock was taken.
+/// Takes a lock by calling `lock`. On a worker, the first call of `lock` waits for [`MOMENT`] at most, as an item that
+/// may block. The next call of `lock` is under a guard. `lock` waits until the given time at most, or without a limit
+/// if it gets `None`, and returns whether it took the lock. Returns whether the lock was taken.
 #[cold]
 pub(super) fn wait(deadline: Option<Instant>, lock: impl Fn(Option<Instant>) -> bool) -> bool {
     if worker_thread::with_current(|worker| worker.is_some()) {
@@ -27,7 +29,7 @@ pub(super) fn wait(deadline: Option<Instant>, lock: impl Fn(Option<Instant>) -> 
     blocking(|| lock(deadline))
 }
 
-/// Returns when a wait of this length ends. `None` for a moment beyond the clock's range, which never comes.
+/// Returns the time at which a wait of this length ends, or `None` if that time is beyond the clock's range.
 pub(super) fn deadline(timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }
@@ -39,8 +41,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Calls [`wait`] in an item. Returns its result, and for each call of `lock` its argument and the state of the
-    /// worker.
+    /// Calls [`wait`] in an item. Returns the result of `wait`, and the argument and the worker's state at each call of
+    /// `lock`.
     fn asked(deadline: Option<Instant>, answers: bool) -> (bool, Vec<(Option<Instant>, String)>) {
         let executor = Executor::builder().build().unwrap();
         let queue = WorkQueue::new("waits").build_on(&executor).unwrap();
@@ -76,7 +78,7 @@ mod tests {
         assert!(matches!(&asked[..], [(Some(_), state)] if state.contains("MayBlock")), "{asked:?}");
     }
 
-    /// spec: C7: the lock is asked with the timeouts of the caller.
+    /// spec: C7: `lock` is called with the deadlines of the caller.
     #[test]
     fn deadlines_are_kept() {
         let (soon, late) = (Instant::now(), Instant::now() + LONG);

@@ -1,20 +1,20 @@
-//! `Mutex`, `RwLock` and `Condvar`: parking_lot's, with guards around their waits.
+//! parking_lot's `Mutex`, `RwLock` and `Condvar`, with guards around their waits.
 //!
-//! A free lock is taken as parking_lot takes it, and costs the same. Most locks that are held become free in a moment.
-//! So for the first 20 µs (about 70 µs, with the slack of the system's timers) an item waits as in
-//! [`may_block`](crate::may_block), and keeps its place. Otherwise a lock that many items want would start a crowd of
-//! threads. After that the item waits under a [guard](crate::BlockingGuard). There is no poisoning: a lock that was
-//! held during a panic is simply released.
+//! A thread takes a free lock as in parking_lot, at the same cost. Most locks that are held become free shortly after.
+//! So for the first 20 µs (about 70 µs with the slack of the system's timers), a waiting item keeps its place, as in
+//! [`may_block`](crate::may_block). Otherwise, a lock that many items want would start a crowd of threads. After these
+//! 20 µs, the item waits under a [guard](crate::BlockingGuard). There is no poisoning: if a thread panics while it
+//! holds a lock, the lock is simply released.
 //!
-//! The types are [`lock_api`]'s, over the raw locks [`RawMutex`] and [`RawRwLock`]. They have mapped guards, upgradable
-//! reads, fair unlocks and timeouts. With the feature `arc_lock` of `lock_api`, there are guards that keep their lock
+//! The types are [`lock_api`]'s, with the raw locks [`RawMutex`] and [`RawRwLock`]. The types have mapped guards,
+//! upgradable reads, fair unlocks and timeouts. The feature `arc_lock` of `lock_api` adds guards that keep their lock
 //! alive (`lock_api::ArcMutexGuard<RawMutex, T>`).
 //!
-//! An item that waits for a lock gives up its place, but the holder of the lock goes on only if it has a CPU. So hold a
-//! lock only while you touch the data, and not across other waits. If many items hold the same lock for 100 µs or more
-//! each, their waits outlast these 20 µs. Then each wait lets another item start that wants the lock, too, and only
-//! [`max_active`](crate::WorkQueueBuilder::max_active) and [`max_threads`](crate::ExecutorBuilder::max_threads) bound
-//! the number of threads.
+//! An item that waits for a lock gives up its place, but the holder of the lock makes progress only if it has a CPU. So
+//! hold a lock only while you touch the data, and not across other waits. If many items each hold the same lock for
+//! 100 µs or more, the waits for it outlast the 20 µs. Each wait then lets another item start, which wants the lock,
+//! too. Then only [`max_active`](crate::WorkQueueBuilder::max_active) and
+//! [`max_threads`](crate::ExecutorBuilder::max_threads) bound the number of threads.
 //!
 //! # Examples
 //!
@@ -69,7 +69,7 @@ pub use self::{
 
 /// A mutual exclusion lock whose waits have a guard. See [`lock_api::Mutex`] for its functions.
 ///
-/// A free lock costs what parking_lot's costs; only an item that has to wait enters a guard.
+/// A free lock costs the same as parking_lot's. Only an item that has to wait enters a guard.
 ///
 /// # Examples
 ///
@@ -91,16 +91,16 @@ pub use self::{
 #[doc(alias = "mutex_lock")]
 pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
 
-/// The lock of a [`Mutex`] is held while this exists.
+/// A guard that holds the lock of a [`Mutex`] while the guard exists.
 pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
 
-/// A [`MutexGuard`] of a part of the data: see [`lock_api::MutexGuard::map`].
+/// A [`MutexGuard`] for a part of the data. See [`lock_api::MutexGuard::map`].
 pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
 /// A lock with many readers or one writer, whose waits have a guard. See [`lock_api::RwLock`] for its functions.
 ///
-/// An uncontended lock costs what parking_lot's costs; only an item that has to wait enters a guard. A writer that
-/// waits keeps new readers out. So a thread that holds a read lock must not lock again, except by
+/// An uncontended lock costs the same as parking_lot's. Only an item that has to wait enters a guard. A waiting writer
+/// keeps new readers out. So a thread that holds a read lock must not lock it again, except with
 /// [`read_recursive`](lock_api::RwLock::read_recursive).
 ///
 /// # Examples
@@ -111,9 +111,9 @@ pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 ///
 /// static NAMES: RwLock<Vec<&str>> = RwLock::new(Vec::new());
 ///
-/// /// The number of this name, or a new one.
+/// /// Returns the number of this name. A new name gets the next number.
 /// fn number(name: &'static str) -> usize {
-///     let names = NAMES.upgradable_read(); // together with plain readers
+///     let names = NAMES.upgradable_read(); // plain readers may read meanwhile
 ///     if let Some(number) = names.iter().position(|known| *known == name) {
 ///         return number;
 ///     }
@@ -133,17 +133,17 @@ pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 #[doc(alias = "down_write")]
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
 
-/// A shared lock of a [`RwLock`] is held while this exists.
+/// A guard that holds a shared lock of a [`RwLock`] while the guard exists.
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
 
-/// The exclusive lock of a [`RwLock`] is held while this exists.
+/// A guard that holds the exclusive lock of a [`RwLock`] while the guard exists.
 pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 
-/// A shared lock of a [`RwLock`] that may become the exclusive one is held while this exists.
+/// A guard that holds a shared lock of a [`RwLock`], and can be upgraded to hold the exclusive lock.
 pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
 
-/// A [`RwLockReadGuard`] of a part of the data: see [`lock_api::RwLockReadGuard::map`].
+/// A [`RwLockReadGuard`] for a part of the data. See [`lock_api::RwLockReadGuard::map`].
 pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
 
-/// A [`RwLockWriteGuard`] of a part of the data: see [`lock_api::RwLockWriteGuard::map`].
+/// A [`RwLockWriteGuard`] for a part of the data. See [`lock_api::RwLockWriteGuard::map`].
 pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;

@@ -1,4 +1,4 @@
-//! [`RawMutex`]: parking_lot's, with a guard around its waits.
+//! [`RawMutex`]: parking_lot's raw mutex, with a guard around its waits.
 #![allow(unsafe_code, reason = "the traits of lock_api are unsafe to implement")]
 
 use std::mem::ManuallyDrop;
@@ -8,9 +8,9 @@ use lock_api::{RawMutex as _, RawMutexTimed as _};
 
 use super::contended;
 
-/// The raw lock of a [`Mutex`](super::Mutex): parking_lot's, with a guard around its waits.
+/// The raw lock of a [`Mutex`](super::Mutex): parking_lot's raw mutex, with a guard around its waits.
 ///
-/// For other lock types, by the traits of [`lock_api`].
+/// Use this raw lock to build other lock types with [`lock_api`].
 ///
 /// # Examples
 ///
@@ -20,24 +20,24 @@ use super::contended;
 /// let once: lock_api::Mutex<RawMutex, _> = lock_api::Mutex::new(Some("token"));
 /// assert_eq!(once.lock().take(), Some("token"));
 /// ```
-// It contains the whole mutex, not only its raw lock, because parking_lot's condition variable takes only a guard of
-// its own mutex.
+// This type contains the whole mutex of parking_lot, not only the raw lock, because parking_lot's condition variable
+// takes only a guard of parking_lot's own mutex.
 pub struct RawMutex(parking_lot::Mutex<()>);
 
 impl RawMutex {
     #[inline]
     fn raw(&self) -> &parking_lot::RawMutex {
-        // SAFETY: only the trait's functions unlock it, and their callers hold the lock. Meanwhile there is no guard of
-        // the inner mutex, except in `with_guard`, which says why that is sound.
+        // SAFETY: only the trait's functions unlock the raw lock, and their callers hold it. No guard of the inner
+        // mutex exists at the same time, except in `with_guard`, which says why that is sound.
         unsafe { self.0.raw() }
     }
 
-    /// Calls `f` with a guard of the inner mutex, which it leaves locked.
+    /// Calls `f` with a guard of the inner mutex. Leaves the mutex locked.
     ///
     /// # Safety
     ///
-    /// The calling thread holds the lock. Until this has returned or unwound, no other code uses its right to unlock.
-    /// The thread holds the lock then, too.
+    /// The calling thread holds the lock, and no other code uses its right to unlock until this function has returned
+    /// or unwound. When `f` returns or unwinds, the thread holds the lock.
     pub(super) unsafe fn with_guard<R>(
         &self,
         f: impl FnOnce(&mut parking_lot::MutexGuard<'_, ()>) -> R,
@@ -67,8 +67,9 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn lock(&self) {
-        // This is all that parking_lot's `lock` does before it sleeps: one compare-and-swap if the lock is free, else a
-        // few more attempts. `try_lock` would load first, which makes a free lock half as dear again.
+        // With a timeout of zero, this does all that parking_lot's `lock` does before it sleeps: one compare-and-swap
+        // if the lock is free, and otherwise a few more attempts. `try_lock` would load the word first, which makes a
+        // free lock cost half as much again.
         if !self.raw().try_lock_for(Duration::ZERO) {
             self.lock_contended(None);
         }
@@ -81,7 +82,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     #[inline]
     unsafe fn unlock(&self) {
         // SAFETY: the caller holds the lock.
@@ -94,11 +95,11 @@ unsafe impl lock_api::RawMutex for RawMutex {
     }
 }
 
-// SAFETY: as above. `bump` is the trait's own, made of these two.
+// SAFETY: as above. `bump` is the trait's default, which calls `unlock_fair` and `lock`.
 unsafe impl lock_api::RawMutexFair for RawMutex {
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     #[inline]
     unsafe fn unlock_fair(&self) {
         // SAFETY: the caller holds the lock.

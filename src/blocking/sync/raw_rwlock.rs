@@ -1,4 +1,4 @@
-//! [`RawRwLock`]: parking_lot's, with a guard around its waits.
+//! [`RawRwLock`]: parking_lot's raw lock, with a guard around its waits.
 #![allow(unsafe_code, reason = "the traits of lock_api are unsafe to implement")]
 
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use super::contended;
 use crate::blocking::guard::blocking;
 use crate::sys::sync::{Ordering, fence};
 
-/// The raw lock of a [`RwLock`](super::RwLock): parking_lot's, with a guard around its waits.
+/// The raw lock of a [`RwLock`](super::RwLock): parking_lot's raw lock, with a guard around its waits.
 ///
-/// For other lock types, by the traits of [`lock_api`].
+/// Use this raw lock to build other lock types with [`lock_api`].
 ///
 /// # Examples
 ///
@@ -67,7 +67,7 @@ impl RawRwLock {
         })
     }
 
-    /// Upgrades the lock if there are no readers.
+    /// Upgrades the lock if there are no other readers. Returns whether the lock was upgraded.
     ///
     /// # Safety
     ///
@@ -96,15 +96,15 @@ impl RawRwLock {
     }
 }
 
-/// Called after an attempt to upgrade. If parking_lot 0.12 has a deadline, or if its first attempt fails, it upgrades by a
-/// relaxed exchange. The fence makes up for that:
+/// Fences after a successful upgrade, and returns `success`. If there is a deadline, or if its first attempt fails,
+/// parking_lot 0.12 upgrades with a relaxed read-modify-write. The fence adds the acquire that such an upgrade lacks:
 ///
 /// ```text
 /// reader:  reads the value, and unlocks (release)
 /// writer:  upgrades (relaxed, fence), and writes the value
 /// ```
 ///
-/// Without the fence, the reader may see the write.
+/// Without the fence, the reader could read the value that the writer writes.
 #[inline]
 fn upgraded(success: bool) -> bool {
     if success {
@@ -134,7 +134,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     #[inline]
     unsafe fn unlock_shared(&self) {
         // SAFETY: the caller holds a shared lock.
@@ -155,7 +155,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     #[inline]
     unsafe fn unlock_exclusive(&self) {
         // SAFETY: the caller holds the exclusive lock.
@@ -173,11 +173,11 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 }
 
-// SAFETY: as above. The `bump`s are the trait's own, made of an unlock and a lock.
+// SAFETY: as above. The two `bump` functions are the trait's defaults, each of which unlocks and locks.
 unsafe impl lock_api::RawRwLockFair for RawRwLock {
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     #[inline]
     unsafe fn unlock_shared_fair(&self) {
         // SAFETY: the caller holds a shared lock.
@@ -186,7 +186,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
 
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     #[inline]
     unsafe fn unlock_exclusive_fair(&self) {
         // SAFETY: the caller holds the exclusive lock.
@@ -198,7 +198,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
 unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     #[inline]
     unsafe fn downgrade(&self) {
         // SAFETY: the caller holds the exclusive lock.
@@ -270,7 +270,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
 
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     #[inline]
     unsafe fn unlock_upgradable(&self) {
         // SAFETY: the caller holds the upgradable lock.
@@ -279,24 +279,24 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
 
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     #[inline]
     unsafe fn upgrade(&self) {
         if cfg!(cmwq_tsan) {
-            // ThreadSanitizer knows no fences. This upgrades by an acquiring exchange.
+            // ThreadSanitizer does not support fences. parking_lot's `upgrade` acquires without one.
             // SAFETY: the caller holds the upgradable lock.
             return blocking(|| unsafe { self.0.upgrade() });
         }
         // SAFETY: the caller holds the upgradable lock.
         if unsafe { !self.upgrade_at_once() } {
-            // SAFETY: the caller still does, since it was not upgraded.
+            // SAFETY: the caller still holds the upgradable lock, because the attempt failed.
             unsafe { self.upgrade_contended(None) };
         }
     }
 
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     #[inline]
     unsafe fn try_upgrade(&self) -> bool {
         // SAFETY: the caller holds the upgradable lock.
@@ -308,7 +308,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
 unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     #[inline]
     unsafe fn unlock_upgradable_fair(&self) {
         // SAFETY: the caller holds the upgradable lock.
@@ -320,7 +320,7 @@ unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
 unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     #[inline]
     unsafe fn downgrade_upgradable(&self) {
         // SAFETY: the caller holds the upgradable lock.
@@ -329,7 +329,7 @@ unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
 
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     #[inline]
     unsafe fn downgrade_to_upgradable(&self) {
         // SAFETY: the caller holds the exclusive lock.
@@ -349,7 +349,7 @@ unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
 
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     unsafe fn try_upgrade_for(&self, timeout: Duration) -> bool {
         // SAFETY: the caller holds the upgradable lock, and keeps it if the first attempt fails.
         unsafe { self.upgrade_at_once() || self.upgrade_contended(contended::deadline(timeout)) }
@@ -357,7 +357,7 @@ unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
 
     /// # Safety
     ///
-    /// As the trait says.
+    /// The trait states the conditions.
     unsafe fn try_upgrade_until(&self, deadline: Instant) -> bool {
         // SAFETY: the caller holds the upgradable lock, and keeps it if the first attempt fails.
         unsafe { self.upgrade_at_once() || self.upgrade_contended(Some(deadline)) }

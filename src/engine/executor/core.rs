@@ -1,4 +1,4 @@
-//! What the pools and threads of one executor share.
+//! The data that the pools and threads of one executor share.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ pub(crate) struct Core {
     pub(crate) manager: Arc<ManagerHandle>,  // K
     pub(crate) denials: Denials,             // A
     pub(crate) environment: LiveEnvironment, // A, K
-    /// Each thread owns a share until it is gone.
+    /// Each thread holds a reference to this until the thread is gone.
     pub(crate) threads: Arc<ExecutorThreads>, // A, K
 }
 
-/// What the system did not permit. Each denial is reported once, and shown in dumps.
+/// The settings of workers that the system has denied. Each denial is logged once, and shown in dumps.
 #[derive(Debug, Default)]
 pub(crate) struct Denials {
     nice: AtomicBool,
@@ -46,12 +46,12 @@ impl Core {
         }
     }
 
-    /// Returns whether there are rescuers. Without any, a pool in distress calls none.
+    /// Returns whether the executor has rescuers. If it has none, a pool in distress has no rescuer to call.
     pub(crate) fn has_rescuers(&self) -> bool {
         self.threads.load().rescuers() > 0
     }
 
-    /// Returns how many workers have not left or are being made.
+    /// Returns the number of workers that are being made or have not left.
     pub(crate) fn threads(&self) -> usize {
         self.threads.load().workers() as usize
     }

@@ -1,8 +1,9 @@
 //! The part of the machine that the process may use, as the manager has last seen it.
 //!
-//! A change takes effect in this order: the manager writes it down here, under a new number. Then each pool takes it
-//! over and binds its workers. If a pool is made meanwhile, either the manager finds it; or the pool is registered
-//! later, then asks once more, and finds the change. The number keeps an older change from replacing a newer one.
+//! A change takes effect in two steps. First the manager stores the change here under a new number. Then each pool
+//! takes the change over and binds its workers. A pool that is made meanwhile does not miss the change: either the
+//! manager finds the pool in the register, or the pool is registered later, reads the environment after that, and finds
+//! the change. The number keeps an older change from replacing a newer change.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use crate::sys::sync::Mutex;
 
 use crate::engine::manager::bell::Bell;
 
-/// The part of the machine that an executor may use, and how a worker that begins to work wakes the manager.
+/// The part of the machine that an executor may use, and the means by which a worker that begins to work wakes the
+/// manager.
 #[derive(Debug)]
 pub(crate) struct LiveEnvironment {
     pub(crate) attention: AttentionCell, // A
@@ -22,7 +24,7 @@ pub(crate) struct LiveEnvironment {
     present: Mutex<Present>,             // K
 }
 
-/// What the last look has seen.
+/// The environment as the manager has last seen it.
 #[derive(Clone, Debug)]
 pub(crate) struct Present {
     /// The number of changes so far.
@@ -41,20 +43,21 @@ impl LiveEnvironment {
         self.present.lock().clone()
     }
 
-    /// Writes down a change, under a new number.
+    /// Stores a change under a new number. Returns the change with that number.
     pub(crate) fn change(&self, cpus: Environment) -> Present {
         let mut present = self.present.lock();
         *present = Present { number: present.number + 1, cpus: Arc::new(cpus) };
         present.clone()
     }
 
-    /// Returns whether the process's CPUs have changed since the manager's last look.
+    /// Returns whether the process's CPUs have changed since the manager last checked them.
     pub(crate) fn is_behind(&self) -> bool {
         affinity::watched_cpus().is_some_and(|allowed| allowed != *self.present().cpus.allowed())
     }
 
-    /// Called by a worker that has begun to do something. Either its phase says so, and it has made a
-    /// read-modify-write since; or it has raised its pool's count. Costs one load, and never waits for a lock.
+    /// Wakes the manager if the manager rests. A worker calls this after it has become active. Before the call, either
+    /// the worker's phase says that it is active and the worker has then done a read-modify-write, or the worker has
+    /// raised its pool's count. Costs one load while the manager watches, and never waits for a lock.
     #[inline]
     pub(crate) fn active(&self) {
         if self.attention.active() {
@@ -62,7 +65,7 @@ impl LiveEnvironment {
         }
     }
 
-    /// The manager's bell.
+    /// Returns the manager's bell.
     pub(crate) fn bell(&self) -> &Arc<Bell> {
         &self.bell
     }

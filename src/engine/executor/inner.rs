@@ -1,4 +1,4 @@
-//! The pools of one executor, and how a queue's attributes become pools.
+//! The pools of one executor, and how a queue's attributes lead to its pools.
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,33 +21,36 @@ use super::core::Core;
 use super::placement::Placement;
 use super::upkeep::Upkeep;
 
-/// What the handles and the queues of an executor share. When it is dropped, the executor's threads end.
+/// The data that the handles and the queues of an executor share. When this data is dropped, the executor's threads
+/// end.
 #[derive(Debug)]
 pub(crate) struct ExecutorInner {
-    /// A copy of `core.origin`, which issuers reach without `core`.
+    /// A copy of `core.origin`, so that issuers need not access `core`.
     pub(crate) origin: Origin, // I
     pub(crate) core: Arc<Core>,      // I
     pub(crate) upkeep: Arc<Upkeep>,  // I
     pub(crate) placement: Placement, // I
-    /// The executor's CPUs, by the numbers of the topology.
+    /// The executor's CPUs, numbered as in the topology.
     pub(crate) cpus: CpuSet, // I
-    /// Attributes that may change at run time. The register of queues knows which queues must learn of a change.
+    /// The default attributes, which may change at run time. The thread that changes them finds the queues to update in
+    /// the register of queues.
     pub(crate) defaults: Mutex<AttrDefaults>, // K
     pub(crate) nice: NiceLevels,     // I
     pub(crate) power_efficient: bool, // I
-    /// Whether the items of a queue are timed if its builder does not say.
+    /// Whether the items of a queue are timed if the queue's builder does not specify it.
     pub(crate) times_items: bool, // I
     pub(crate) queues: Register,     // K
     pub(crate) topology: Topology,   // I
-    /// Which slots serve a CPU or node. Derived when first used.
+    /// The slots that serve each CPU and each node. Derived when first used.
     nearby: OnceLock<Nearby>, // A
-    /// Counts items that were queued for a node from elsewhere. They take turns among the node's CPUs.
+    /// The number of items that issuers outside a node have queued for that node. Such items are distributed over the
+    /// node's CPUs in rotation.
     pub(crate) turns: AtomicUsize, // A
-    /// By slot. A CPU's pools are made when first used.
+    /// The pools of each CPU, indexed by slot. Each pool is made when first used.
     per_cpu: Box<[CpuPools]>, // A
 }
 
-/// The pools of one CPU and its bh contexts: for each priority, normal and high, one of both.
+/// The pools and the bh contexts of one CPU: one of each for normal priority, and one of each for high priority.
 #[derive(Debug, Default)]
 struct CpuPools {
     pools: [OnceLock<Arc<Pool>>; 2],
@@ -88,9 +91,9 @@ impl ExecutorInner {
         }
     }
 
-    /// Returns the pool for items of this kind that are queued on the CPU of this slot. If the pool belongs to a
-    /// class, the caller calls [`attend`](Class::attend) on that. `known`: how the queue's attributes divide the
-    /// CPUs, as last found.
+    /// Returns the pool for items of a queue of this kind that are queued on this slot's CPU. If the pool belongs to a
+    /// class, the caller must call [`attend`](Class::attend) on the class. `known` caches how the queue's attributes
+    /// divide the CPUs.
     pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize, known: &mut Option<Division>) -> PoolChoice {
         match kind {
             QueueKind::PerCpu { high } => {
@@ -113,7 +116,8 @@ impl ExecutorInner {
 
     pub(crate) fn nearby(&self) -> Result<&Nearby, QueueError> {
         if self.origin.is_forked() {
-            // Another thread of the parent may have been deriving this, and in the child no thread completes that.
+            // At the fork, another thread of the parent may have been deriving the value. In the child no thread
+            // completes that, so the child must not wait for it.
             return Err(QueueError::Forked);
         }
         Ok(self.nearby.get_or_init(|| Nearby::derive(&self.topology, &self.cpus)))
@@ -146,10 +150,10 @@ impl ExecutorInner {
 }
 
 impl Drop for ExecutorInner {
-    /// Lets the threads end. There is no handle and no queue any more, and no item is in flight.
+    /// Lets the executor's threads end. No handle and no queue exists any more, and no item is in flight.
     fn drop(&mut self) {
         if self.origin.is_forked() {
-            // The threads are the parent's. In this process only memory is left, which the last handle frees.
+            // The threads belong to the parent process. In this process only memory is left, which is freed after this.
             return;
         }
         let pools = self.per_cpu.iter().flat_map(|of_cpu| of_cpu.pools.iter().chain(&of_cpu.bh));

@@ -1,8 +1,8 @@
 //! The slots of an executor, and the real CPUs behind them.
 //!
-//! The executor's CPUs are numbered by *slots*, 0 to n − 1. On the real machine a slot is a CPU. In a made-up
-//! topology, one real CPU may serve several slots: a worker of a slot queues on its own slot, and another thread
-//! queues on the first slot of the CPU on which it runs.
+//! The executor's CPUs are numbered by *slots*, 0 to n − 1. On the real machine a slot is a CPU. In a made-up topology,
+//! one real CPU may serve several slots. Then a worker of a per-CPU pool queues on the slot of its pool, and any other
+//! thread queues on the first slot of the real CPU on which it runs.
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::environment::Slot;
@@ -12,7 +12,7 @@ use crate::sys::sync::AtomicU64;
 #[derive(Debug)]
 pub(crate) struct Placement {
     pub(crate) slots: Box<[Slot]>,
-    /// Indexed by real CPU: the slot for issuers that run there.
+    /// The slot for issuers on each real CPU, indexed by the CPU.
     pub(crate) by_cpu: Box<[u32]>,
     pub(crate) mode: Mode,
 }
@@ -28,12 +28,13 @@ pub(crate) enum Mode {
 }
 
 impl Placement {
-    /// `slots` is not empty. `random`: the seed of random placement, if that is wanted.
+    /// Makes the placement for these slots. There is at least one slot. `random` is the seed of random placement, or
+    /// `None` if items are not placed at random.
     pub(crate) fn new(slots: Vec<Slot>, random: Option<u64>) -> Self {
         let highest = slots.iter().map(|slot| slot.real).max().unwrap_or(0);
         let slot_for = |cpu: usize| {
             let own = slots.iter().position(|slot| slot.real == cpu);
-            // For an issuer on a CPU that the executor does not use: the same slot each time.
+            // An issuer on a CPU that the executor does not use gets the same slot each time.
             own.unwrap_or(cpu % slots.len()) as u32
         };
         let by_cpu = (0..=highest).map(slot_for).collect();
@@ -53,12 +54,12 @@ impl Placement {
         self.slots[slot]
     }
 
-    /// The slot of this CPU of the topology.
+    /// Returns the slot of this CPU of the topology.
     pub(crate) fn slot_on(&self, cpu: usize) -> Option<usize> {
         self.slots.iter().position(|slot| slot.cpu == cpu)
     }
 
-    /// The real CPUs that serve these CPUs of the topology.
+    /// Returns the real CPUs that serve these CPUs of the topology.
     pub(crate) fn real(&self, cpus: &CpuSet) -> CpuSet {
         self.slots.iter().filter(|slot| cpus.contains(slot.cpu)).map(|slot| slot.real).collect()
     }

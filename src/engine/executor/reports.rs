@@ -1,4 +1,4 @@
-//! What hooks are told: of an item's panic, and of a pool that stalls.
+//! The reports that hooks receive: on an item's panic, and on a pool that stalls.
 
 use std::any::Any;
 use std::fmt;
@@ -21,10 +21,11 @@ pub struct PanicReport<'a> {
     pub payload: &'a (dyn Any + Send),
 }
 
-/// A pool that has had work for a while and has started none of it, and what its workers are doing instead.
+/// A report on a pool that has had work for a while but has started none of it. Shows what the pool's workers are doing
+/// instead.
 ///
 /// Passed to the [`stall_handler`](crate::ExecutorBuilder::stall_handler) when the pool has stalled for the
-/// [`watchdog_threshold`](crate::ExecutorBuilder::watchdog_threshold). Its `Display` is for people to read.
+/// [`watchdog_threshold`](crate::ExecutorBuilder::watchdog_threshold). The `Display` output is meant for people.
 ///
 /// # Examples
 ///
@@ -45,43 +46,43 @@ pub struct PanicReport<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StallReport<'a> {
-    /// The name that the pool's workers share, as in their thread names: `0`, `0H`, `bh0`, `u4`.
+    /// The pool's name, which is part of its workers' thread names: `0`, `0H`, `bh0`, `u4`.
     pub pool: &'a str,
-    /// The CPUs that it serves.
+    /// The CPUs that the pool serves.
     pub cpus: &'a CpuSet,
-    /// Entries on its worklist, cancelled ones included.
+    /// The number of entries on the pool's worklist, including cancelled entries.
     pub pending: usize,
-    /// How long, at least, it has started nothing.
+    /// The time for which the pool has started nothing, as a lower bound.
     pub stalled_for: Duration,
-    /// It waits for a worker that is being made, or cannot be made.
+    /// Whether the pool waits for a worker that is being made, or cannot be made.
     pub creating: bool,
-    /// There are as many threads as [`max_threads`](crate::ExecutorBuilder::max_threads) permits.
+    /// Whether the executor has as many threads as [`max_threads`](crate::ExecutorBuilder::max_threads) permits.
     pub at_thread_limit: bool,
     /// The workers that have an item.
     pub workers: Vec<StalledWorker>,
 }
 
-/// What one worker of a stalled pool is doing.
+/// A report on what one worker of a stalled pool is doing.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StalledWorker {
-    /// The name of its thread.
+    /// The name of the worker's thread.
     pub thread: String,
-    /// The type of its item's closure, as the compiler names it.
+    /// The type of the closure of the worker's item, as the compiler names it.
     pub item_type: &'static str,
     /// The name of the queue whose slot the item holds. `None` if the item has ended meanwhile.
     pub queue: Option<String>,
     /// The item's description of itself, from [`set_description`](crate::set_description).
     pub description: Option<String>,
-    /// How long, at least, it has been at this item.
+    /// The time for which the worker has been executing this item, as a lower bound.
     pub busy_for: Duration,
-    /// It is inside a [guard](crate#guards). Always false in the pools of plain unbound, ordered and bh queues, where
-    /// guards change nothing.
+    /// Whether the worker is inside a [guard](crate#guards). This is always false in the pools of plain unbound,
+    /// ordered and bh queues, where guards change nothing.
     pub in_guard: bool,
-    /// The state of its thread as Linux names it: `R` runs or is ready to run, `S` sleeps, `D` waits for a device.
-    /// `None` if the state cannot be read.
+    /// The state of the worker's thread, as the letter that Linux shows: `R` if the thread runs or is ready to run, `S`
+    /// if it sleeps, `D` if it waits for a device. `None` if the state cannot be read.
     pub state: Option<char>,
-    /// The kernel function in which its thread waits, if that can be read.
+    /// The kernel function in which the worker's thread waits. `None` if the function cannot be read.
     #[doc(alias = "wchan")]
     pub wait_channel: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What an executor's builder has set, and the user code that it was given.
+//! The settings that an executor's builder has made, and the user code that the builder was given.
 
 use std::time::Duration;
 use std::{fmt, io};
@@ -12,7 +12,7 @@ use crate::engine::user_code::{self, report};
 
 use super::reports::{PanicReport, StallReport};
 
-/// What an executor's builder has set. It never changes.
+/// The settings that an executor's builder has made. They never change.
 pub(crate) struct Settings {
     pub(crate) idle_limits: IdleLimits,
     pub(crate) max_threads: usize,
@@ -21,20 +21,20 @@ pub(crate) struct Settings {
     pub(crate) name_prefix: String,
     pub(crate) stack_size: Option<usize>,
     pub(crate) hooks: Hooks,
-    /// How long a pool must have work and no worker on it before the progress check reports that. `None` if there is
-    /// no such check.
+    /// The time for which a pool must have work but no worker on it before the progress check reports the pool. `None`
+    /// if there is no progress check.
     pub(crate) patience: Option<Duration>,
     /// The detection in force, never [`Detection::Auto`].
     pub(crate) detection: Detection,
     pub(crate) probe: Probe,
-    /// CPU time. `None` if hogs are not looked for.
+    /// The CPU time after which an item counts as a hog. `None` if the manager does not search for hogs.
     pub(crate) hog_threshold: Option<Duration>,
-    /// `None` if there is no watchdog.
+    /// The time after which the watchdog reports a pool that starts nothing. `None` if there is no watchdog.
     pub(crate) watchdog_threshold: Option<Duration>,
 }
 
 impl Settings {
-    /// Returns what the manager looks for.
+    /// Returns the rules by which the manager checks pools.
     pub(crate) fn rules(&self) -> Rules {
         let looks = self.detection != Detection::Off;
         Rules {
@@ -47,7 +47,7 @@ impl Settings {
     }
 }
 
-/// User code that is called at certain moments, with no lock held. A panic in it is contained.
+/// The user code that the executor calls on certain events, with no lock held. A panic in this code is contained.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub(crate) on_thread_start: Option<Box<dyn Fn() + Send + Sync>>,
@@ -57,16 +57,16 @@ pub(crate) struct Hooks {
     pub(crate) stall_handler: Option<Box<StallHandler>>,
 }
 
-/// Called with the name of the thread that is about to be made.
+/// A hook that is called with the name of a thread that is about to be made.
 pub(crate) type BeforeSpawn = dyn Fn(&str) -> io::Result<()> + Send + Sync;
-/// Called for each panic of an item.
+/// A hook that is called for each panic of an item.
 pub(crate) type PanicHandler = dyn Fn(&PanicReport<'_>) + Send + Sync;
-/// Called for each pool that stalls.
+/// A hook that is called for each pool that stalls.
 pub(crate) type StallHandler = dyn Fn(&StallReport<'_>) + Send + Sync;
 
 impl Drop for Hooks {
-    /// Destroys the hooks and what they own. The thread that drops the executor last does so; if that is a manager's,
-    /// another thread does.
+    /// Destroys the hooks and the values that they own. The thread that drops the settings does this, but a manager's
+    /// thread leaves it to the cleaner.
     fn drop(&mut self) {
         destroy_hook(self.on_thread_start.take());
         destroy_hook(self.on_thread_stop.take());
@@ -102,7 +102,7 @@ impl Hooks {
         }
     }
 
-    /// Asks the hook `before_spawn` whether a thread of this name may be made.
+    /// Asks the hook `before_spawn` whether a thread with this name may be made.
     pub(crate) fn may_spawn(&self, name: &str) -> io::Result<()> {
         let Some(hook) = &self.before_spawn else { return Ok(()) };
         let panicked = || Err(io::Error::other(user_code::HookPanicked));

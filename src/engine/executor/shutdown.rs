@@ -2,9 +2,9 @@
 //!
 //! The calling thread first shuts the intakes of all queues to outsiders, and waits while the accepted items run. Then
 //! it shuts the intakes to all submissions. If the time has run out by then, it *gives up* the items that have not
-//! begun: it empties waiting lists and worklists itself, since the workers may be stuck. An entry may still come to a
-//! pool afterwards: a worker puts it back, or its issuer was between its admission and its push. The thread that
-//! brings such an entry gives it up.
+//! begun: it empties waiting lists and worklists itself, because the workers may be stuck. An entry may still reach a
+//! pool afterwards, because a worker puts the entry back, or because its issuer was between admission and push. The
+//! thread that brings such an entry to the pool gives it up.
 
 use crate::policy::effective_state::Stage;
 use crate::sys::wait::Until;
@@ -21,36 +21,37 @@ use crate::engine::user_code;
 
 use super::inner::ExecutorInner;
 
-/// What a shutdown did not finish.
+/// The work that a shutdown did not finish.
 #[derive(Debug)]
 pub(crate) struct Remains {
     pub(crate) queues: Vec<QueueRemains>,
-    /// Threads that have not ended.
+    /// The number of threads that have not ended.
     pub(crate) threads: usize,
 }
 
-/// What a shutdown did not finish of one queue.
+/// The work of one queue that a shutdown did not finish.
 #[derive(Debug)]
 pub(crate) struct QueueRemains {
     pub(crate) name: String,
-    /// Items that were given up.
+    /// The number of items that were given up.
     pub(crate) dropped: usize,
     pub(crate) running: usize,
-    /// Timers that were given up.
+    /// The number of timers that were given up.
     pub(crate) timers: usize,
 }
 
 impl ExecutorInner {
-    /// Shuts the executor down. Returns what was not finished; only the first call returns anything.
+    /// Shuts the executor down. Returns the work that was not finished. Only the first call reports any such work.
     pub(crate) fn shutdown(&self, until: Until) -> Result<Remains, ShutdownError> {
         if self.origin.is_forked() {
             return Err(ShutdownError::Forked);
         }
-        // This waits for the end of all threads, so it would wait for the calling one.
+        // A shutdown waits until all threads of the executor have ended, so a caller on such a thread would wait for
+        // itself.
         if self.core.threads.has_current_thread() {
             return Err(ShutdownError::WouldDeadlock);
         }
-        // The caller may also be an item of another executor that is pending on one of these queues.
+        // The caller may also be an item that runs on another executor and is pending again on one of these queues.
         if self.queues.any(|queue| waits::check_queue(queue).is_err()) {
             return Err(ShutdownError::WouldDeadlock);
         }
@@ -60,9 +61,9 @@ impl ExecutorInner {
         let (mut queues, mut known) = self.queues.refs_after(0);
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers(&queues);
-        // The checks above have passed, so this fails only if the time runs out.
+        // The checks above have passed, so this wait fails only if the time runs out.
         while wait_until_empty(&queues, until).is_ok() {
-            // An item may have made a queue before it ended: a system queue, which it was the first to use.
+            // Before it ended, an item may have made a new queue: a system queue is made when it is first used.
             let before = known;
             known = self.ref_later(&mut queues, known);
             if known == before {
@@ -70,27 +71,28 @@ impl ExecutorInner {
             }
         }
         self.queues.advance(Stage::Shut);
-        // No queue enters any more, so these are all.
+        // No queue enters the register any more, so `queues` is complete after this.
         self.ref_later(&mut queues, known);
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers(&queues);
         self.give_up(&queues);
         queues.iter().for_each(|queue| queue.stop_rescuer());
         self.core.manager.stop();
-        // After the manager was stopped: a pool that is being made is among these, or the thread that makes it sees
-        // that the manager was stopped, and closes the pool.
+        // The pools are closed only after the manager was stopped. So an unbound pool that is being made is either
+        // among these pools, or the thread that makes the pool sees that the manager was stopped, and closes the pool.
         self.upkeep.pools.all().iter().for_each(|pool| pool.close());
         let threads = self.core.threads.wait(until);
         let queues = queues.iter().map(|queue| queue.remains()).filter(QueueRemains::is_something);
         Ok(Remains { queues: queues.collect(), threads })
     }
 
-    /// Returns whether its shutdown has begun.
+    /// Returns whether the shutdown of the executor has begun.
     pub(crate) fn is_shut_down(&self) -> bool {
         self.queues.condition().1 != Stage::Open
     }
 
-    /// Adds the queues that have entered since the one with the number `known`. Returns the number of the last one.
+    /// Adds the queues that have entered the register after the queue with the number `known`. Returns the highest
+    /// number so far.
     fn ref_later(&self, queues: &mut Vec<QueueRef>, known: u64) -> u64 {
         let (later, last) = self.queues.refs_after(known);
         queues.extend(later);
@@ -104,13 +106,13 @@ impl ExecutorInner {
         queues.iter().for_each(|queue| queue.cancel_held_timers());
     }
 
-    /// Gives up the items that have not begun, and markers. All submissions are refused by now.
+    /// Gives up the items that have not begun, and the markers. By now, all submissions are refused.
     #[cold]
     fn give_up(&self, queues: &[QueueRef]) {
-        // All pools are abandoned before any entry is given up: entries that a marker releases go to another pool.
-        // And pools come before waiting lists: while the intake is shut, an item that is listed late goes to a pool at
-        // once, and counts as active until it is given up there. There may be so many of them that the limiter can
-        // count none of the waiting items as active.
+        // All pools are abandoned before any entry is given up, because a marker releases entries to another pool. The
+        // pools are emptied before the waiting lists: while the intake is shut, an item that is listed late goes to a
+        // pool immediately, and counts as active until it is given up there. There may be so many such items that the
+        // limiter cannot count any waiting item as active.
         let pools = self.upkeep.pools.all();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);
@@ -124,7 +126,7 @@ impl ExecutorInner {
 }
 
 impl Queue {
-    /// Returns what was not finished, and sets the number of given-up timers to zero.
+    /// Returns the work that the queue did not finish, and sets its number of given-up timers to zero.
     fn remains(&self) -> QueueRemains {
         let left = self.given_up.beside(self.limiters().map(|limiter| &*limiter.cell));
         QueueRemains {
@@ -142,8 +144,8 @@ impl QueueRemains {
     }
 }
 
-/// Completes an entry without a run, and tells the item's owner. The caller keeps the entry's pool in memory. If the
-/// manager calls this, another thread does it later, since it may run the item's destructor.
+/// Completes an entry without a run, and tells the item's owner. The caller keeps the entry's pool in memory. This may
+/// run the item's destructor. So if the manager calls this, the cleaner completes the entry later.
 #[cold]
 pub(crate) fn give_up(entry: Entry) {
     user_code::destroy(|| give_up_here(entry));

@@ -1,19 +1,20 @@
-//! The threads of an executor, from before they are made until they are gone.
+//! The threads of an executor, which are counted from before they are made until they are gone.
 //!
 //! A thread ends in three steps:
 //!
-//! 1. Its own code ends, and it *leaves*: it takes no place under `max_threads` any more.
-//! 2. Its thread-local destructors run. They are user code, and may wait for items of the same executor.
-//! 3. It puts its handle on the list of threads that have *ended*, and counts as *gone*. If its handle does not exist
-//!    yet, the thread that makes it does both.
+//! 1. The thread's own code ends, and the thread *leaves*: it no longer takes a place under `max_threads`.
+//! 2. The thread's thread-local destructors run. These destructors are user code, and may wait for items of the same
+//!    executor.
+//! 3. The thread puts its handle on the list of threads that have *ended*, and counts as *gone*. If the handle does not
+//!    exist yet, the thread that is making this thread does both.
 //!
 //! A shutdown waits until all threads are gone, and joins the threads on the list. The third step comes after all
 //! user code as long as the system runs destructors in the order that `sys::thread` relies on. The join does not rely
 //! on that order: after a join, the thread runs no code at all.
 //!
-//! A thread that ends joins those threads on the list that run no code any more, without waiting. So the list stays
-//! short, and the stacks of culled threads are given back. When the executor goes, the threads that are left on the
-//! list are detached.
+//! A thread that ends joins each thread on the list that runs no code any more, but waits for no thread. So the list
+//! stays short, and the stacks of culled threads are freed. When the executor is dropped, the threads that are still on
+//! the list are detached.
 
 use std::cell::Cell;
 use std::sync::{Arc, Weak};
@@ -34,32 +35,33 @@ use crate::engine::manager::inbox::Request;
 use super::core::Core;
 
 thread_local! {
-    /// The executor that the calling thread belongs to. Only compared, never followed. The thread owns a share of the
-    /// executor's threads until all of its thread-local destructors have run, so no other executor has the same
-    /// address.
+    /// The address of the `ExecutorThreads` to which the calling thread belongs. It is only compared, never followed.
+    /// The thread holds a reference to these `ExecutorThreads` until all of its thread-local destructors have run. So
+    /// no other executor's `ExecutorThreads` can have the same address.
     static OWNER: Cell<*const ExecutorThreads> = const { Cell::new(ptr::null()) };
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ExecutorThreads {
-    /// On a cache line of its own, apart from fields that are written more often: each worker reads it between its
-    /// items.
+    /// The counts of threads. Each worker reads them between its items, so they have their own cache line, apart from
+    /// fields that are written more often.
     pub(crate) cell: CachePadded<ThreadsCell>, // A
-    /// Threads whose thread-local destructors have run, and that were not joined yet.
+    /// The threads whose thread-local destructors have run, but which were not joined yet.
     ended: Mutex<Vec<JoinHandle<()>>>, // K
-    /// The signal mask of threads that run user code, if the mask of the main thread cannot be read when they begin.
+    /// The signal mask for threads that run user code. Used if the mask of the main thread cannot be read when such a
+    /// thread begins.
     signals: SignalMask, // I
 }
 
-/// A thread that is counted: it is about to be made, or has not left.
+/// The place of one thread in the executor's counts, from before the thread is made until it leaves.
 #[derive(Debug)]
 pub(crate) struct Place {
     threads: Arc<ExecutorThreads>,
-    /// Weak, because a manager may outlive its executor. Empty for a cleaner.
+    /// This is weak because a manager may outlive its executor. It is empty for a cleaner.
     core: Weak<Core>,
     kind: Kind,
-    /// The thread exists.
+    /// Whether the thread exists.
     is_made: bool,
 }
 
@@ -72,25 +74,25 @@ impl ExecutorThreads {
         }
     }
 
-    /// Returns how many threads there are. A hint.
+    /// Returns the counts of threads. These counts may be out of date when they are used.
     pub(crate) fn load(&self) -> Threads {
         self.cell.load()
     }
 
-    /// Returns whether the calling thread belongs to this executor. True also in the thread's hooks and thread-local
-    /// destructors.
+    /// Returns whether the calling thread belongs to this executor. This is true also in the thread's hooks and
+    /// thread-local destructors.
     pub(crate) fn has_current_thread(&self) -> bool {
         ptr::eq(OWNER.get(), self)
     }
 
-    /// Waits until all threads have ended. Returns how many have not when the time runs out.
+    /// Waits until all threads have ended. Returns the number of threads that have not ended when the time runs out.
     pub(crate) fn wait(&self, until: Until) -> usize {
         let alive = self.cell.wait(until) as usize;
-        // Each thread is on the list before it is gone.
+        // Each thread is on the list before it counts as gone, so this misses no thread.
         alive + self.join_ended(until)
     }
 
-    /// Joins the threads on the list. Returns how many still run when the time is over.
+    /// Joins the threads on the list. Returns the number of threads that still run when the time runs out.
     fn join_ended(&self, until: Until) -> usize {
         let ended = std::mem::take(&mut *self.ended.lock());
         let left: Vec<_> = ended.into_iter().filter_map(|ended| thread::join(ended, until).err()).collect();
@@ -99,23 +101,23 @@ impl ExecutorThreads {
         count
     }
 
-    /// Counts a thread as gone, because its thread-local destructors have run. `own`: its handle.
+    /// Counts a thread as gone after its thread-local destructors have run. `own` is the thread's handle.
     fn gone(&self, own: JoinHandle<()>) {
         self.join_ended(Until::after(Duration::ZERO));
         self.ended.lock().push(own);
         self.cell.gone();
     }
 
-    /// Gives the calling thread, which runs user code, the signal mask that programs and threads should inherit from
-    /// it.
+    /// Sets the signal mask of the calling thread, which runs user code. Programs and threads that it starts inherit
+    /// this mask.
     fn take_on_signals(&self) {
         SignalMask::of_main_thread().unwrap_or(self.signals).take_on();
     }
 }
 
 impl Place {
-    /// Counts a worker that is about to be made. Returns `None` if there are as many as `max_threads` permits. Then
-    /// the manager is told when one leaves.
+    /// Counts a worker that is about to be made. Returns `None` if there are already as many workers as `max_threads`
+    /// permits. In that case the manager is told when a worker leaves.
     pub(crate) fn of_worker(core: &Arc<Core>) -> Option<Self> {
         let comes = core.threads.cell.worker_comes(core.settings.max_threads as u64);
         comes.then(|| Self::new(core, Kind::Worker))
@@ -133,8 +135,8 @@ impl Place {
         Self::new(core, Kind::Manager)
     }
 
-    /// Counts a cleaner that is about to be made. The executor may be gone, but the calling thread belongs to it and
-    /// has not ended.
+    /// Counts a cleaner that is about to be made. The executor may be gone already. The calling thread is one of its
+    /// threads, and has not ended.
     pub(crate) fn of_cleaner(threads: &Arc<ExecutorThreads>) -> Self {
         threads.cell.other_comes();
         Self { threads: Arc::clone(threads), core: Weak::new(), kind: Kind::Cleaner, is_made: false }
@@ -148,7 +150,8 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// If the thread cannot be made, or the hook forbids it. Then it does not count.
+    /// Returns an error if the thread cannot be made, or if the hook forbids it. In both cases the thread no longer
+    /// counts.
     pub(crate) fn spawn(
         self,
         core: &Core,
@@ -159,7 +162,7 @@ impl Place {
         self.start(name, core.settings.stack_size, body)
     }
 
-    /// Makes the thread without asking the hook. `stack_size` is for threads that run user code.
+    /// Makes the thread without asking the hook. `stack_size` applies only to threads that run user code.
     pub(crate) fn start(
         mut self,
         name: String,
@@ -209,7 +212,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     thread_local! {
-        /// Dropped with the thread's other thread-local values. The receiver notices that.
+        /// A sender that is dropped with the thread's other thread-local values. The receiver notices the drop.
         static SAYS: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
     }
 
@@ -224,7 +227,7 @@ mod tests {
             let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
             let (say, said) = channel();
             queue.spawn(move || SAYS.set(Some(say))).unwrap().join().unwrap();
-            // Its pool goes with the queue, and its workers with the pool.
+            // When the queue is dropped, its pool is closed, and the pool's workers end.
             drop(queue);
             assert!(said.recv_timeout(LONG).is_err_and(|error| error == RecvTimeoutError::Disconnected));
         }

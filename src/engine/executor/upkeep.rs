@@ -1,4 +1,4 @@
-//! What the manager of one executor looks after, over all pools.
+//! The data that the manager of one executor keeps about all pools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,22 +24,24 @@ pub(crate) struct Upkeep {
     pub(crate) timers: Arc<Timers>,   // K
     pub(crate) cleaner: Arc<Cleaner>, // K
     pub(crate) shortfall: Shortfall,  // K
-    /// Keeps the system ready to record switches.
+    /// Keeps the system ready to record context switches of threads.
     _ready: Option<Readiness>, // I
     pub(crate) offenders: Offenders,  // K
-    /// Called on the manager's thread when the progress check finds a pool that has work and no worker on it.
+    /// The function that the manager's thread calls when the progress check finds a pool that has work but no worker on
+    /// it.
     pub(crate) stuck: Stuck, // I
-    /// How many stalls the watchdog has reported.
+    /// The number of stalls that the watchdog has reported.
     pub(crate) stalls: AtomicU64, // A
-    /// Whether work had to wait because there were as many workers as `max_threads` permits. Reported once.
+    /// Whether work had to wait because there were as many workers as `max_threads` permits. This is logged once.
     limit_reached: AtomicBool, // A
 }
 
-/// Told for how long the pool has had work and no worker on it.
+/// A function that is called with the time for which the pool has had work but no worker on it.
 pub(crate) type Stuck = fn(&Upkeep, &Pool, Duration);
 
 impl Upkeep {
-    /// `first_unbound_id`: how many per-CPU pools are numbered before the unbound ones.
+    /// Makes the upkeep of an executor. `first_unbound_id` is the number of the first unbound pool, because the numbers
+    /// below it belong to per-CPU pools.
     pub(crate) fn new(
         core: Core,
         first_unbound_id: usize,
@@ -61,8 +63,8 @@ impl Upkeep {
         }
     }
 
-    /// Reports that work waits for a thread because there are as many workers as `max_threads` permits. Only the
-    /// first call does.
+    /// Notes that work waits for a thread because there are as many workers as `max_threads` permits. Only the first
+    /// call logs this.
     pub(crate) fn thread_limit_reached(&self) {
         if !self.limit_reached.swap(true, Ordering::Relaxed) {
             let (prefix, most) = (&self.core.settings.name_prefix, self.core.settings.max_threads);

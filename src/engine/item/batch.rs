@@ -1,7 +1,8 @@
-//! Batches: many items with one kick of their pool. One-shots are also admitted together.
+//! Batches: many items are queued with one kick of their pool. One-shots are also admitted together.
 //!
-//! A batch has one place, and so one shard. It has one pool, unless the shard's route is turned meanwhile. No user
-//! code runs between its first push and its kick. The kick wakes as many workers as the pool wants for its entries.
+//! A batch has one place, and so one shard. Its items go to one pool, unless the shard's route is turned meanwhile. No
+//! user code runs between the first push and the kick. The kick wakes as many workers as the pool wants for the pushed
+//! entries.
 #![allow(unsafe_code, reason = "cells that are not queued are taken apart again")]
 
 use std::marker::PhantomData;
@@ -22,36 +23,36 @@ use super::place::Place;
 use super::submit::enqueue;
 use super::work::WorkHandle;
 
-/// How many items are admitted and pushed before one kick. So a long batch begins to run while it is still being
-/// queued.
+/// The largest number of items that are admitted and pushed before a kick. So a long batch begins to run while it is
+/// still being queued.
 const AT_ONCE: usize = 256;
 
-/// A batch of closures of which one was refused.
+/// A batch of closures that ended early because a closure was refused.
 pub(crate) struct Cut<F, T> {
     pub(crate) error: QueueError,
     pub(crate) accepted: Vec<RawHandle<T>>,
-    /// The refused closure, and those behind it.
+    /// The refused closure and the closures behind it.
     pub(crate) rest: Vec<F>,
 }
 
-/// A batch of closures without handles, of which one was refused.
+/// A batch of closures without handles that ended early because a closure was refused.
 pub(crate) struct CutDetached<F> {
     pub(crate) error: QueueError,
     pub(crate) accepted: usize,
     pub(crate) rest: Vec<F>,
 }
 
-/// A batch of reusable items of which one was refused.
+/// A batch of reusable items that ended early because an item was refused.
 pub(crate) struct CutAt {
     pub(crate) error: QueueError,
     /// The index of the refused item.
     pub(crate) index: usize,
-    /// How many of the items before it became pending.
+    /// The number of items before the refused item that became pending.
     pub(crate) newly_pending: usize,
 }
 
 impl Queue {
-    /// Queues closures in their order, up to the first one that is refused.
+    /// Queues closures in their order, up to the first closure that is refused.
     pub(crate) fn spawn_batch<F, T>(&self, closures: Vec<F>) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -74,7 +75,7 @@ impl Queue {
             }
             if let Err((queued, error)) = self.push_run(place, &items) {
                 let refused = accepted.split_off(accepted.len() - (items.len() - queued));
-                // SAFETY: these were made above, in the same order, and were not queued.
+                // SAFETY: these items and handles were made above, in the same order, and the items were not queued.
                 let closure = |(item, handle)| unsafe { one_shot::unmake(item, handle) };
                 let mut rest: Vec<F> = items.drain(queued..).zip(refused).map(closure).collect();
                 rest.extend(closures);
@@ -84,8 +85,8 @@ impl Queue {
         Ok(accepted)
     }
 
-    /// Queues closures without handles in their order, up to the first one that is refused. The iterator is user
-    /// code: this takes as many closures from it as are pushed at once, and then pushes them.
+    /// Queues closures without handles in their order, up to the first closure that is refused. The iterator is user
+    /// code, so this first takes as many closures from the iterator as it pushes in one step, and then pushes them.
     pub(crate) fn spawn_batch_detached<F, T>(
         &self,
         closures: impl Iterator<Item = F>,
@@ -96,7 +97,7 @@ impl Queue {
     {
         let place = self.place_of_batch();
         let mut made = Made::<F, T>::new(closures.size_hint().0);
-        // Fused: the loop asks the iterator again after a part that was not full.
+        // The iterator is fused, because the loop asks it again after a part that was not full.
         let mut closures = closures.fuse();
         let mut accepted = 0;
         loop {
@@ -104,7 +105,8 @@ impl Queue {
             if made.items.is_empty() {
                 return Ok(());
             }
-            // Taken out of `made`, which takes its items apart on a panic: from here on they may be queued.
+            // `made` takes its items apart on a panic. From here on the items may be queued, so they are taken out of
+            // `made` first.
             let mut items = std::mem::take(&mut made.items);
             let answer = self.push_run(place, &items);
             let queued = answer.map_or_else(|(queued, _)| queued, |()| items.len());
@@ -119,13 +121,14 @@ impl Queue {
         }
     }
 
-    /// Queues one-shots that were made for this queue, in their order, up to the first one that is refused. The error
-    /// tells how many were queued before it, and why it was refused.
+    /// Queues one-shots that were made for this queue, in their order, up to the first one-shot that is refused. The
+    /// error contains the number of one-shots that were queued before, and the reason for the refusal.
     fn push_run(&self, place: Place, items: &[NonNull<Header>]) -> Result<(), (usize, QueueError)> {
         let mut queued = 0;
         while queued < items.len() {
             let shard = self.shard_of_batch(place).map_err(|error| (queued, error))?;
-            // One by one if traced: a subscriber, which is user code, is called between an admission and its push.
+            // Traced items are admitted one by one, because a subscriber, which is user code, is called between an
+            // admission and its push.
             let is_traced = trace::listens();
             let at_once = if is_traced { 1 } else { items.len() - queued };
             let pass = self.admit_many(shard.limiter(), at_once).map_err(|error| (queued, error))?;
@@ -141,7 +144,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns the shard for the next part of a batch. Each part asks again, since user code may fork the process.
+    /// Returns the shard for the next part of a batch. This is called again for each part, because user code may have
+    /// forked the process in between.
     fn shard_of_batch(&self, place: Place) -> Result<&Shard, QueueError> {
         if self.executor.origin.is_forked() {
             return Err(QueueError::Forked);
@@ -149,8 +153,8 @@ impl Queue {
         Ok(self.shard(self.executor.placement.slot_for(place)))
     }
 
-    /// Queues reusable items in their order, up to the first one that is refused. Returns how many of them became
-    /// pending.
+    /// Queues reusable items in their order, up to the first item that is refused. Returns the number of items that
+    /// became pending.
     pub(crate) fn queue_batch<'a>(
         &self,
         works: impl Iterator<Item = &'a WorkHandle>,
@@ -167,13 +171,15 @@ impl Queue {
         Ok(newly_pending)
     }
 
-    /// Returns the place near the issuer's CPU. Asked for once, since the system may move the issuer while it queues.
+    /// Returns the place near the issuer's CPU. A batch calls this only once, because the system may move the issuer to
+    /// another CPU while it queues items.
     fn place_of_batch(&self) -> Place {
         Place::Near(self.executor.placement.slot_for(Place::Here))
     }
 }
 
-/// Pushes the entries of items that were admitted to the shard's limiter: to the worklist, or to the waiting list.
+/// Pushes the entries of items that the shard's limiter has admitted. Entries with a slot go to the worklist, and the
+/// others go to the waiting list.
 fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
     let entry = |item: &NonNull<Header>| Entry::new(*item, shard, pass.ticket, false);
     let mut kick = Kick::default();
@@ -182,7 +188,8 @@ fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
         entry.stamp(&shard.timing);
         kick.push(shard, entry);
     }
-    // Before the others are listed, so that these come first even if the route was turned.
+    // The kick is given before the other entries are listed, so that the pushed entries come first even if the route
+    // was turned.
     drop(kick);
     if waiting.is_empty() {
         return;
@@ -224,7 +231,7 @@ impl<F, T> Made<F, T> {
 
 impl<F, T> Drop for Made<F, T> {
     fn drop(&mut self) {
-        // There are some only if the iterator has panicked: items that are being queued were taken out.
+        // Items are left only if the iterator has panicked, because items that are being queued were taken out.
         for item in self.items.drain(..) {
             // SAFETY: as in `take_apart`.
             drop(unsafe { one_shot::unmake_detached::<F, T>(item) });
@@ -232,9 +239,9 @@ impl<F, T> Drop for Made<F, T> {
     }
 }
 
-/// The kick for the pushed entries of a batch. Dropping this kicks the pool.
+/// The kick for the pushed entries of a batch. Dropping this value kicks the pool.
 ///
-/// The caller has a handle of the queue, which keeps the pool in memory.
+/// The caller holds a handle to the queue, which keeps the pool in memory.
 #[derive(Default)]
 struct Kick<'a> {
     /// The shard of the pushed entries, and the pool to which they were pushed.
@@ -247,18 +254,20 @@ impl<'a> Kick<'a> {
         if has_slot {
             self.push(shard, entry);
         } else {
-            // Kicks for the pushed entries first, so that they come first even if the route was turned.
+            // Kicks the pool for the pushed entries first, so that they come before this entry even if the route was
+            // turned.
             *self = Self::default();
             shard.put(entry, false);
         }
     }
 
     fn push(&mut self, shard: &'a Shard, entry: Entry) {
-        // No batch if traced: a subscriber, which is user code, is called between the entries.
+        // Traced entries are submitted one by one, because a subscriber, which is user code, is called between them.
         let open = if trace::listens() { None } else { shard.open_pool() };
         let Some(pool) = open.filter(|pool| self.to.is_none_or(|(_, known)| std::ptr::eq(known, *pool)))
         else {
-            // The pushed entries may have come late. The kick then plugs the route, and this entry waits behind them.
+            // The pushed entries may have reached their pool after the route left it. The kick then plugs the route,
+            // and this entry waits behind them.
             *self = Self::default();
             return shard.submit(entry);
         };

@@ -1,18 +1,19 @@
-//! Memory for the cells of one-shots, which is used again and again.
+//! Memory for the cells of one-shots, which is reused.
 //!
-//! An issuer makes a cell and a worker frees it, which is the slowest case for general allocators. So a *chunk* that
-//! becomes free goes into a *thread cache* of the thread that frees it. A full thread cache hands half of its chunks to
-//! the [global cache](crate::protocol::global_cache) of the process, and an empty one takes as many from there: one
-//! lock for 32 items. A thread that finds the global cache full or empty, or its lock taken, calls the allocator.
+//! An issuer makes a cell and a worker frees it, which is the slowest case for general allocators. So a free *chunk* of
+//! memory goes into a *thread cache* of the thread that frees it. A full thread cache hands half of its chunks to the
+//! [global cache](crate::protocol::global_cache) of the process, and an empty thread cache takes as many chunks from
+//! there. So one lock serves 32 items. A thread calls the allocator if it finds the global cache full or empty, or its
+//! lock taken.
 //!
 //! A chunk is only memory. It belongs to no queue and no executor, and its content is gone before it is given back. So
 //! any thread of the process may use it next. All chunks of a class have the same layout.
 //!
 //! The memory that is kept has a bound. A thread keeps at most [`THREAD_CACHE_LEN`] chunks of each class, or 126 KiB of
-//! all classes, and frees them when it ends. The global caches keep at most [`GLOBAL_CACHE_BYTES`] of each class, or
-//! 7 MiB. The thread caches themselves take 7 KiB for each thread.
+//! all classes together, and frees them when it ends. The global caches keep at most [`GLOBAL_CACHE_BYTES`] of each
+//! class, or 7 MiB of all classes together. The thread caches themselves take 7 KiB for each thread.
 //!
-//! `--cfg cmwq_uncached` leaves all of this out, so that a sanitizer notices the use of a cell that was freed.
+//! `--cfg cmwq_uncached` turns these caches off, so that a sanitizer notices the use of a freed cell.
 #![allow(unsafe_code, reason = "memory is taken from, and given back to, the allocator")]
 
 #[cfg(test)]
@@ -29,29 +30,30 @@ use crate::sys::sync::{AtomicU64, Mutex};
 
 const CACHED: bool = cfg!(not(any(cmwq_uncached, miri)));
 
-/// How many classes there are: for cells of up to 248 bytes, if a pointer has 8.
+/// The number of classes. They serve cells of up to 248 bytes, if a pointer has 8 bytes.
 const CLASSES: usize = 14;
 /// The alignment of `malloc`, in bytes. It is also the step between the sizes of two classes. So a cell takes no more
-/// memory in a chunk than by itself.
+/// memory in a chunk than in an allocation of its own.
 const ALIGN: usize = 2 * size_of::<usize>();
-/// The bytes that an allocator keeps in front of a chunk. The size of a chunk is a multiple of the step minus these.
+/// The number of bytes that an allocator keeps for itself in front of a chunk. The size of a chunk is a multiple of
+/// [`ALIGN`] minus this number.
 const ITS_OWN: usize = size_of::<usize>();
-/// The bytes that a chunk of the first class takes, including the allocator's own.
+/// The number of bytes that a chunk of the first class takes, including the allocator's own bytes.
 const FIRST: usize = 3 * ALIGN;
 
-/// How many chunks move between a thread cache and the global cache at once.
+/// The number of chunks that move between a thread cache and the global cache in one step.
 const CHAIN: usize = 32;
-/// How many chunks a thread cache holds. It is half full after a chain has moved. So at least [`CHAIN`] chunks come or
-/// go before the next chain moves.
+/// The largest number of chunks in a thread cache. The thread cache is half full after a chain has moved. So at least
+/// [`CHAIN`] chunks are put or taken before the next chain moves.
 const THREAD_CACHE_LEN: usize = 2 * CHAIN;
-/// The bytes of each class in the global cache: about as many as are in flight between a producer and a worker that
-/// take turns on a CPU.
+/// The largest number of bytes of each class in the global cache. About as many bytes are in flight between a producer
+/// and a worker that alternate on one CPU.
 const GLOBAL_CACHE_BYTES: usize = 512 << 10;
 
 /// Memory for a `C`, without content.
 pub(crate) struct Chunk<C>(NonNull<C>);
 
-/// A chunk of which the type is not known.
+/// A chunk whose type is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Bare(NonNull<u8>);
 
@@ -60,7 +62,7 @@ unsafe impl Send for Bare {}
 
 type Chain = [Bare; CHAIN];
 
-/// The free chunks of one class on one thread, in the order in which they were put there.
+/// The free chunks of one class on one thread, in the order in which they were put into the cache.
 struct ThreadCache {
     chunks: [Cell<Option<Bare>>; THREAD_CACHE_LEN],
     len: Cell<usize>,
@@ -79,10 +81,10 @@ thread_local! {
 }
 
 impl<C> Chunk<C> {
-    /// `None` if no class has room for a `C`.
+    /// The class for a `C`, or `None` if no class has room for a `C`.
     const CLASS: Option<usize> = class_of(Layout::new::<C>());
 
-    /// Finds memory for a `C`.
+    /// Returns memory for a `C`, which is a free chunk or is newly allocated.
     #[inline]
     pub(crate) fn find() -> Self {
         let chunk = match Self::CLASS {
@@ -124,7 +126,7 @@ impl<C> Drop for Chunk<C> {
     }
 }
 
-/// Returns the class that has room for this, if any.
+/// Returns the first class that has room for this layout, or `None` if there is no such class.
 const fn class_of(layout: Layout) -> Option<usize> {
     let class = (layout.size() + ITS_OWN).saturating_sub(FIRST).div_ceil(ALIGN);
     if CACHED && class < CLASSES && layout.align() <= ALIGN { Some(class) } else { None }
@@ -133,7 +135,7 @@ const fn class_of(layout: Layout) -> Option<usize> {
 const fn layout_of(class: usize) -> Layout {
     match Layout::from_size_align(FIRST + class * ALIGN - ITS_OWN, ALIGN) {
         Ok(layout) => layout,
-        Err(_) => panic!("a class is small, and its alignment a power of two"),
+        Err(_) => panic!("a class is small, and its alignment is a power of two"),
     }
 }
 
@@ -141,7 +143,7 @@ const fn empty_global_cache() -> GlobalCache {
     GlobalCache::of(Mutex::new(Vec::new()), AtomicU64::new(0))
 }
 
-/// Returns how many chains of a class the global cache keeps.
+/// Returns the largest number of chains of a class that the global cache keeps.
 const fn chains_of(class: usize) -> usize {
     GLOBAL_CACHE_BYTES / ((FIRST + class * ALIGN) * CHAIN)
 }
@@ -165,7 +167,7 @@ fn put(class: usize, chunk: Bare) {
 }
 
 fn allocate(layout: Layout) -> Bare {
-    // SAFETY: neither a class nor a cell has size 0: a cell has a header.
+    // SAFETY: the size is not 0, because no class has size 0, and every cell contains a header.
     let memory = unsafe { alloc::alloc(layout) };
     Bare(NonNull::new(memory).unwrap_or_else(|| alloc::handle_alloc_error(layout)))
 }
@@ -195,7 +197,8 @@ impl ThreadCache {
 
     #[inline]
     fn put(&self, chunk: Bare, class: usize, global_cache: &GlobalCache) {
-        // A loop: `hand_over` may call the allocator, and an allocator that uses queues itself may put chunks here.
+        // This is a loop because `hand_over` may call the allocator, and an allocator that uses queues itself may put
+        // chunks here.
         while self.len.get() == THREAD_CACHE_LEN {
             self.hand_over(class, global_cache);
         }
@@ -204,7 +207,7 @@ impl ThreadCache {
         self.len.set(len + 1);
     }
 
-    /// Fills half of an empty thread cache from the global cache, if that has a chain and its lock is free.
+    /// Fills half of an empty thread cache from the global cache, if the global cache has a chain and its lock is free.
     fn fetch(&self, global_cache: &GlobalCache) {
         if let Some(chain) = global_cache.take() {
             chain.into_iter().zip(&self.chunks).for_each(|(chunk, place)| place.set(Some(chunk)));
@@ -212,7 +215,7 @@ impl ThreadCache {
         }
     }
 
-    /// Empties half of a full thread cache: hands the oldest chunks to the global cache, or frees them.
+    /// Empties half of a full thread cache. Hands the oldest chunks to the global cache, or frees them.
     #[cold]
     fn hand_over(&self, class: usize, global_cache: &GlobalCache) {
         let oldest: Chain =

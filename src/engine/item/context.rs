@@ -1,4 +1,4 @@
-//! What the calling thread works for, as code inside an item can ask.
+//! The item and the queue for which the calling thread works. Code inside an item can ask for both.
 #![allow(unsafe_code, reason = "a worker knows what it works for by address")]
 
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use crate::engine::worker::worker_thread;
 
 use super::work::WorkHandle;
 
-/// Returns a handle of the reusable item whose function the caller is in.
+/// Returns a handle to the reusable item whose function the caller executes.
 pub(crate) fn current_work() -> Option<WorkHandle> {
     let current = current().filter(Current::is_reusable)?;
     let item = NonNull::new(current.item.cast_mut())?;
@@ -18,12 +18,12 @@ pub(crate) fn current_work() -> Option<WorkHandle> {
     Some(unsafe { WorkHandle::of_running(item) })
 }
 
-/// Returns a handle of the queue for whose item the caller works, if the queue still has one.
+/// Returns a handle to the queue of the item for which the caller works, if the queue still has a handle.
 pub(crate) fn current_queue() -> Option<Arc<QueueHandle>> {
     with_queue(Queue::handle)?
 }
 
-/// Returns the name of that queue, even if the queue has no handle.
+/// Returns the name of the queue of the item for which the caller works, even if the queue has no handle any more.
 pub(crate) fn current_queue_name() -> Option<String> {
     with_queue(|queue| queue.name().to_owned())
 }
@@ -48,7 +48,7 @@ pub(crate) fn current() -> Option<Current> {
 
 fn with_queue<R>(look: impl FnOnce(&Queue) -> R) -> Option<R> {
     let queue = current()?.queue;
-    // SAFETY: the entry keeps the queue alive until it is completed. This thread clears its worker's `current` before
-    // that, and after this call.
+    // SAFETY: the item's entry keeps the queue alive until the entry is completed. Before that, but after this call,
+    // this thread clears its worker's `current`.
     Some(look(unsafe { queue.as_ref() }?))
 }

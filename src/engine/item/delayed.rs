@@ -1,4 +1,4 @@
-//! Items that are queued later: how a timer is armed, and what becomes of its item when it fires.
+//! Items that are queued later: how a timer is armed, and what happens to the item when the timer fires.
 #![allow(unsafe_code, reason = "a refused closure is moved out of the cell that was made for it")]
 
 use std::sync::Arc;
@@ -25,7 +25,8 @@ use super::timers::{Later, Timer, TimerName, Unlisted};
 use super::work::WorkHandle;
 
 impl Queue {
-    /// Queues a closure after a delay. A refusal hands it back, even if the queue ends at this moment.
+    /// Queues a closure after a delay. If the submission is refused, returns the closure with the error, even if the
+    /// queue ends during this call.
     pub(crate) fn spawn_after<F, T>(
         handle: &Arc<QueueHandle>,
         place: Place,
@@ -53,7 +54,8 @@ impl Queue {
         let (name, wake) =
             TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot, bound: place.is_bound() });
         if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(slot, &name) {
-            // SAFETY: the cell was made above for this closure, and the timer that came back has the entry's side.
+            // SAFETY: the cell was made above for this closure, and the timer that was withdrawn owned the entry's
+            // side.
             return Err((error, unsafe { one_shot::unmake(item.list(), raw) }));
         }
         if wake {
@@ -63,9 +65,11 @@ impl Queue {
         Ok(raw)
     }
 
-    /// Takes a timer back that was armed too late, since its queue has ended. Returns it with the reason. A thread
-    /// that ends the queue shuts its intakes, and takes its timers off the map afterwards. So if the intake was open
-    /// after the timer was armed, that thread finds the timer. Otherwise one of the two threads takes it.
+    /// Withdraws a timer that was armed too late, because its queue has ended. Returns the timer with the reason.
+    ///
+    /// A thread that ends the queue first shuts the queue's intakes, and then takes the queue's timers off the map. So
+    /// if the intake is not yet shut after the timer was armed, that thread will find the timer. If the intake is
+    /// shut, either that thread or the caller takes the timer.
     pub(crate) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
         let limiter = self.shard(slot).limiter();
         if limiter.cell.load().intake() != Intake::Shut {
@@ -75,8 +79,9 @@ impl Queue {
         Some((error, name.take()?))
     }
 
-    /// Arms a timer that queues a reusable item after a delay. If the item is pending already, nothing changes; but
-    /// with `again`, the timer replaces the pending submission. The answer tells whether the item was pending.
+    /// Arms a timer that queues a reusable item after a delay. If the item is pending already, the timer replaces the
+    /// pending submission if `again` is set, and otherwise nothing changes. The answer tells whether the item was
+    /// pending.
     pub(crate) fn arm(
         handle: &Arc<QueueHandle>,
         place: Place,
@@ -108,15 +113,15 @@ impl Queue {
         if let Some((name, wake)) = armed {
             if let Some((error, timer)) = queue.armed_too_late(slot, &name) {
                 if matches!(arm, Arm::Armed { was_pending: true }) {
-                    // The submission that the timer replaced is gone, so this call cannot refuse. It gives the timer up
-                    // like the thread that ends the queue does with the timers that it finds.
+                    // The submission that the timer replaced is gone, so this call cannot return an error. It gives up
+                    // the timer, as the thread that ends the queue does with each timer that it finds.
                     queue.cancel_timer(&name, timer);
                 } else if timer.give_up(&name) {
                     return Err(error);
                 }
             } else if after.is_zero() {
-                // This thread fires the timer, unless another thread has cancelled it meanwhile, or fired it by a
-                // flush.
+                // This thread fires the timer, unless another thread has meanwhile cancelled the timer, or fired it to
+                // flush the item.
                 if let Some(timer) = name.take() {
                     timer.fire_into(&name, room);
                 }
@@ -130,8 +135,8 @@ impl Queue {
         }
     }
 
-    /// Checks that the queue has room for the item of a timer. Returns the item's place among the pending ones, if
-    /// the item takes that now. `now`: the timer is due at once; `again`: as in [`arm`](Self::arm).
+    /// Checks that the queue has room for the item of a timer. Returns the item's place among the pending items, if
+    /// the item takes a place now. `now` says that the timer is due immediately. `again` is as in [`arm`](Self::arm).
     fn room_to_arm(
         &self,
         shard: &Shard,
@@ -154,14 +159,14 @@ impl Queue {
     }
 
     /// Queues the item of a timer that is due. The item was accepted when the timer was armed, so `max_pending` does
-    /// not apply now. `kept`: the place that the item has taken already. The timer stays in `due` until its item
-    /// is about to be pushed, or is given up: a panic before that leaves it there.
+    /// not apply now. `kept` is the place that the item has taken already, if any. The timer stays in `due` until its
+    /// item is about to be pushed or is given up, so a panic before that leaves the timer in `due`.
     pub(crate) fn fired(&self, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
         let Some(slot) = due.as_ref().map(|timer| timer.slot) else { return };
         let shard = self.shard(slot);
         let Some(pass) = self.admit_fired(shard.limiter(), due, name) else { return };
         match kept {
-            // From here on the place is the item's.
+            // From here on, the place belongs to the item.
             Some(kept) => std::mem::forget(kept),
             None => self.comes_anyway(),
         }
@@ -176,8 +181,8 @@ impl Queue {
         let Some(Timer { what, bound, queue: _in_place, .. }) = due.take() else { return };
         let item = match what {
             Later::OneShot(item) => item.list(),
-            // The handle that is dropped here is not the last reference: the entry has one, and no worker has the
-            // entry yet. So the user's destructor runs on a worker, and not on this thread.
+            // The handle that is dropped here is not the last reference, because the entry has another one, and no
+            // worker has the entry yet. So the user's destructor runs later, on a worker, and not on this thread.
             Later::Work(work) if queued == Some(Queued::Push) => work.item(),
             // The timer was cancelled or replaced, or the item needs no new entry.
             Later::Work(work) => {
@@ -193,8 +198,8 @@ impl Queue {
     }
 }
 
-/// An item that was admitted and counts as pending. When this is dropped before the item [enters](Self::enters), both
-/// are undone.
+/// An item that was admitted and counts as pending. If this is dropped before the item [enters](Self::enters), the
+/// admission and the count are undone.
 #[must_use]
 struct Entering<'queue> {
     shard: &'queue Shard,
@@ -221,15 +226,15 @@ impl Timer {
         self.fire_into(name, None);
     }
 
-    /// Fires the timer in `due`, and takes it from there when its item is about to be pushed, or is given up. A
-    /// panic before that leaves it there.
+    /// Fires the timer in `due`. Takes the timer out of `due` when the timer's item is about to be pushed or is given
+    /// up, so a panic before that leaves the timer in `due`.
     pub(crate) fn fire_from(due: &mut Option<Self>, name: &TimerName) {
         if let Some(queue) = due.as_ref().map(|timer| Arc::clone(&timer.queue)) {
             queue.queue().fired(due, name, None);
         }
     }
 
-    /// Fires the timer. `kept`: the place that its item has taken among the queue's pending ones.
+    /// Fires the timer. `kept` is the place that the timer's item has taken among the queue's pending items, if any.
     pub(crate) fn fire_into(self, name: &TimerName, kept: Option<Kept<'_>>) {
         let queue = Arc::clone(&self.queue);
         queue.queue().fired(&mut Some(self), name, kept);

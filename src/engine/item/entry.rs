@@ -1,8 +1,9 @@
-//! What every item begins with, and the entries of lists: each is an item, and the shard to which it was queued.
+//! The header of every item, and the entries of lists. An entry names an item and the shard to which the item was
+//! queued.
 //!
 //! Lists hold items of all types, so an entry points at the item's [`Header`], which has the functions of its type.
-//! Pools are made of lists, workers serve pools, and shards lead to pools. So an entry knows its shard and its worker by
-//! their addresses only; `queue::shard` and `worker::worker_thread` give these their types.
+//! Pools are made of lists, workers serve pools, and shards lead to pools. So this file knows shards and workers only
+//! by their addresses. `queue::shard` and `worker::worker_thread` give these addresses their types.
 #![allow(unsafe_code, reason = "lists hold items of all types by a thin pointer")]
 
 use std::any::type_name;
@@ -21,10 +22,10 @@ use super::latency::{Begun, Timing};
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) operations: &'static ItemOperations,
-    /// The [`Stamp`](crate::policy::sampling::Stamp) of the item's last submission, if that is timed; 0 otherwise.
-    /// The issuer writes it before it pushes the entry, and the worker that pops the entry resets it. If an item is
-    /// queued again just as it begins, its run may find no stamp, or the new one: then one sample is missing, or
-    /// shows too short a wait.
+    /// The [`Stamp`](crate::policy::sampling::Stamp) of the item's last submission if that submission is timed, and 0
+    /// otherwise. The issuer writes the stamp before it pushes the entry, and the worker that executes the entry
+    /// resets the stamp to 0. If an item is queued again just as it begins, its run may find no stamp, or the stamp of
+    /// the new submission. Then one sample is missing, or shows too short a wait.
     stamp: AtomicU64,
 }
 
@@ -34,7 +35,7 @@ impl Header {
         Self { operations, stamp: AtomicU64::new(0) }
     }
 
-    /// Stamps an item that is being queued, if it is drawn to be timed.
+    /// Stamps an item that is being queued, if sampling selects the item.
     #[inline]
     pub(crate) fn stamp(&self, timing: &Timing) {
         self.stamp.store(timing.stamp(), Ordering::Relaxed);
@@ -45,14 +46,15 @@ impl Header {
 ///
 /// # Safety
 ///
-/// All functions: the item is of the type for which they were made.
+/// For each function, the item is of the type for which the function was made.
 pub(crate) struct ItemOperations {
-    /// Executes the item for an entry that a worker popped: runs it or not, and completes the entry or leaves it with
-    /// the item.
+    /// Executes an entry that a worker popped. Runs the item unless this submission was cancelled, and completes the
+    /// entry. If another worker runs the item, leaves the entry with the item instead.
     pub(crate) execute: unsafe fn(Entry, ByWorker<'_>),
-    /// Gives up this entry of the item, popped from a list, without a run, and tells the item's owner. `None`: the
-    /// item had no entry yet. This ends the entry's share of the item; the caller still has to complete the entry.
-    /// Returns whether the item would have run for it.
+    /// Gives up an entry that was popped from a list, without running the item, and tells the item's owner and the
+    /// threads that wait for the item. The entry is `None` if the item was on no list yet. This ends the entry's share
+    /// of the item, but the caller still has to complete the entry. Returns whether the item would have run for this
+    /// entry.
     pub(crate) abandon: unsafe fn(NonNull<Header>, Option<&Entry>) -> bool,
     /// Returns the item's type.
     pub(crate) item_type: unsafe fn(NonNull<Header>) -> &'static ItemType,
@@ -80,42 +82,47 @@ impl<'worker> ByWorker<'worker> {
     /// `W` is the type of workers.
     #[inline]
     pub(crate) unsafe fn worker<W>(self) -> &'worker W {
-        // SAFETY: the caller of `new` and this one promise that it is a `W`, which is borrowed for this lifetime.
+        // SAFETY: the callers of `new` and of this function promise that the address is that of a `W`, which is
+        // borrowed for this lifetime.
         unsafe { self.address.cast().as_ref() }
     }
 }
 
 /// One submission of an item, on a worklist, on a waiting list, or with a worker.
 ///
-/// An entry owns its share of the item (a reference of a reusable one, the entry bit of a one-shot), and counts as
-/// in flight in its shard's limiter, which keeps the shard and the queue in memory. It is never dropped, but executed
-/// or completed. A marker (see `queue::route`) is an entry without an item; it counts in no limiter, and has a
-/// reference to the queue.
+/// An entry owns a share of its item, which keeps the item in memory. (The share is the entry bit of a one-shot, or
+/// the part of a reusable item's word that tells of the entry.) An entry also counts as in flight in its shard's
+/// limiter, and so keeps the shard and the queue in memory. An entry must be executed or completed, and never just
+/// dropped.
+///
+/// A marker (see `queue::route`) is an entry that is not a submission. It counts in no limiter, and holds a reference
+/// to the queue instead.
 #[derive(Debug)]
 pub(crate) struct Entry {
     item: NonNull<Header>,
-    /// The address of the shard, or of the entry's own [`Ticketed`]; its three lowest bits are tags.
+    /// The address of the shard, or of the entry's own [`Ticketed`]; the three lowest bits of the address are tags.
     shard: NonNull<()>,
 }
 
-/// The shard and the ticket of an entry that has one, which owns this. It is a box of its own, because few items are
-/// queued while a flush waits: the entries of all others need no third word.
+/// The shard and the ticket of an entry that has a ticket. The entry owns this struct in a box. The ticket is not in
+/// the entry itself, because few items are queued while a flush counts, and the entries of all others need no third
+/// word.
 #[repr(align(8))]
 struct Ticketed {
     shard: NonNull<()>,
     ticket: Ticket,
 }
 
-/// Tag: the entry has a ticket.
+/// The tag of an entry that has a ticket.
 const TICKETED: usize = 1;
-/// Tag: the entry's issuer named a place, so the entry stays in its pod.
+/// The tag of an entry whose issuer named a place. Such an entry stays in its pod.
 const BOUND: usize = 2;
-/// Tag: the entry is a marker.
+/// The tag of a marker.
 const MARKER: usize = 4;
 const TAGS: usize = TICKETED | BOUND | MARKER;
 
-// SAFETY: an entry is handed from thread to thread like the item it owns; items are `Send` by the bounds of the
-// functions that make them, and a shard is shared by all threads.
+// SAFETY: threads hand an entry on together with its share of the item. The functions that make items require them to
+// be `Send`, and all threads share the shard.
 unsafe impl Send for Entry {}
 
 impl Ticketed {
@@ -132,7 +139,8 @@ impl HasTicket for Entry {
 }
 
 impl Entry {
-    /// Makes the entry of an item that is queued to the shard at this address. Its lowest bits are free for tags.
+    /// Makes the entry of an item that is queued to this shard. The lowest bits of the shard's address are free for
+    /// tags.
     #[inline]
     pub(crate) fn at<S>(shard: &S, item: NonNull<Header>, ticket: Option<Ticket>, bound: bool) -> Self {
         const { assert!(align_of::<S>() > TAGS && align_of::<Ticketed>() > TAGS) };
@@ -171,7 +179,7 @@ impl Entry {
         if !self.has_ticket() {
             return None;
         }
-        // SAFETY: with this tag, the address is one of `Ticketed::leak`. It is freed with the entry.
+        // SAFETY: with this tag, the address comes from `Ticketed::leak`. The `Ticketed` is freed with the entry.
         Some(unsafe { &*self.untagged().cast() })
     }
 
@@ -180,16 +188,16 @@ impl Entry {
         self.shard.as_ptr().map_addr(|address| address & !TAGS)
     }
 
-    /// Ends an entry that was completed. Its item and its shard may be gone.
+    /// Ends an entry that was completed. The entry's item and shard may be gone by now.
     #[inline]
     pub(crate) fn end(self) {
         if self.has_ticket() {
-            // SAFETY: as in `ticketed`; the entry owns the box, and ends here.
+            // SAFETY: as in `ticketed`. The entry owns the box, and ends here.
             drop(unsafe { Box::from_raw(self.untagged().cast::<Ticketed>().cast_mut()) });
         }
     }
 
-    /// Returns whether it must not leave the pool of its shard.
+    /// Returns whether the entry must stay in the pool of its shard.
     #[inline]
     pub(crate) fn is_bound(&self) -> bool {
         self.shard.addr().get() & BOUND != 0
@@ -200,7 +208,7 @@ impl Entry {
         self.shard.addr().get() & MARKER != 0
     }
 
-    /// Returns the address of its shard.
+    /// Returns the address of the entry's shard.
     #[inline]
     pub(crate) fn shard_address(&self) -> *const () {
         match self.ticketed() {
@@ -209,7 +217,7 @@ impl Entry {
         }
     }
 
-    /// The type of the item.
+    /// Returns the type of the item.
     pub(crate) fn item_type(&self) -> &'static ItemType {
         // SAFETY: the entry owns a share of the item, which keeps it in memory.
         let operations = unsafe { self.item.as_ref() }.operations;
@@ -217,15 +225,15 @@ impl Entry {
         unsafe { (operations.item_type)(self.item) }
     }
 
-    /// Stamps the item of an entry that is about to be pushed. `timing` is that of its shard.
+    /// Stamps the item of an entry that is about to be pushed. `timing` belongs to the entry's shard.
     #[inline]
     pub(crate) fn stamp(&self, timing: &Timing) {
         // SAFETY: the entry owns a share of the item, which keeps it in memory.
         unsafe { self.item.as_ref() }.stamp(timing);
     }
 
-    /// Begins the timing of an item that is about to run. Returns `None` if it is not timed. `timing` is that of its
-    /// shard.
+    /// Begins the timing of an item that is about to run. Returns `None` if the item is not timed. `timing` belongs to
+    /// the entry's shard.
     #[inline]
     pub(crate) fn begins(&self, timing: &Timing) -> Option<Begun> {
         // SAFETY: as in `stamp`.
@@ -248,8 +256,8 @@ impl Entry {
         unsafe { (operations.execute)(self, by) }
     }
 
-    /// Gives the entry up without a run. Returns whether the item would have run. The caller still has to complete
-    /// the entry.
+    /// Gives up the entry without running the item. Returns whether the item would have run. The caller still has to
+    /// complete the entry.
     pub(crate) fn abandon(&self) -> bool {
         // SAFETY: as in `execute`.
         let operations = unsafe { self.item.as_ref() }.operations;
@@ -258,38 +266,39 @@ impl Entry {
     }
 }
 
-/// Takes the first entry of a list. Returns `None` only if the list was seen empty.
+/// Takes the first entry of a list. Returns `None` only if the list was found empty.
 #[inline]
 pub(crate) fn steal(list: &Injector<Entry>) -> Option<Entry> {
     loop {
         match list.steal() {
             Steal::Success(entry) => return Some(entry),
             Steal::Empty => return None,
-            // Another thread took one meanwhile.
+            // Another thread took an entry at the same time.
             Steal::Retry => {}
         }
     }
 }
 
-/// The type of an item, in one word: a static for each type. Items carry its address, since the name of a type is not known at compile time.
+/// The type of an item. Each type has a static of this struct, and an item carries the address of that static in one
+/// word. The struct has a function instead of the name, because the name of a type is not known at compile time.
 #[derive(Debug)]
 pub(crate) struct ItemType {
     name: fn() -> &'static str,
 }
 
 impl ItemType {
-    /// For destructors that a worker runs for an item that does not run.
+    /// The type that a worker reports while it drops an item that does not run.
     pub(crate) const LEFT_BEHIND: &'static Self = &Self { name: || "the destructor of an item" };
 
-    /// For markers, which are entries without an item.
+    /// The type of markers, which are entries that are not submissions.
     pub(crate) const MARKER: &'static Self = &Self { name: || "a marker" };
 
-    /// The type of items whose function is an `F`.
+    /// Returns the type of items whose function is an `F`.
     pub(crate) const fn of<F>() -> &'static Self {
         const { &Self { name: type_name::<F> } }
     }
 
-    /// The name that the compiler gives to the type.
+    /// Returns the name that the compiler gives to the type.
     pub(crate) fn name(&self) -> &'static str {
         (self.name)()
     }
@@ -304,7 +313,7 @@ mod tests {
         fn name_of<F>(_: &F) -> &'static str {
             ItemType::of::<F>().name()
         }
-        // The closures of one function may share a name.
+        // Several closures inside one function may share a name.
         let closure = || 1;
         assert!(name_of(&closure).contains("a_type_has_the_name"), "{}", name_of(&closure));
         assert_eq!(ItemType::of::<Vec<u8>>().name(), type_name::<Vec<u8>>());

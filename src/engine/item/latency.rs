@@ -2,8 +2,8 @@
 //!
 //! An issuer leaves a stamp in the header of an item that is to be timed. The worker that runs the item takes the
 //! stamp, and records the times. [`policy::sampling`](crate::policy::sampling) decides which items are timed. The
-//! clock is that of `Instant`. A cheaper one (the processor's counter, through a crate) would save a fifth of the
-//! cost that sampling leaves.
+//! times are read from the clock of `Instant`. A cheaper clock (the processor's counter, through a crate) would save a
+//! fifth of the cost that remains with sampling.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -18,14 +18,14 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 use crate::engine::COUNTED;
 
-/// Whether the items of a shard are timed, and the histograms.
+/// Whether the items of a shard are timed, and the histograms of their times.
 #[derive(Debug)]
 pub(crate) struct Timing {
     rate: RateCell,
-    /// How long items run in the mean, in nanoseconds. A hint: if two threads write it at once, it may be a little
-    /// wrong.
+    /// The mean run time of items, in nanoseconds. This is a hint, because if two threads write it at the same time,
+    /// one of their updates is lost.
     mean: AtomicU64,
-    /// Made when the first timed item begins.
+    /// The histograms, which are made when the first timed item begins.
     found: OnceLock<Box<Found>>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Begun {
 }
 
 thread_local! {
-    /// The last number that this thread has drawn; 0 before the first one.
+    /// The last number that this thread has drawn, or 0 before the first draw.
     static RANDOM: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -77,7 +77,7 @@ impl Timing {
         self.rate.switch(on);
     }
 
-    /// Returns the stamp for an item that is being queued; 0 if the item is not timed.
+    /// Returns the stamp for an item that is being queued, or 0 if the item is not timed.
     #[inline]
     pub(crate) fn stamp(&self) -> u64 {
         match self.rate.load() {
@@ -91,7 +91,8 @@ impl Timing {
         Stamp::new(clock::now(), rate).map_or(0, Stamp::into_bits)
     }
 
-    /// Records how long an item with this stamp has waited. Returns `None` if items are not timed any more.
+    /// Records how long an item with this stamp has waited. If items are not timed any more, records nothing and
+    /// returns `None`.
     #[cold]
     pub(crate) fn begins(&self, stamp: u64) -> Option<Begun> {
         let stamp = Stamp::from_bits(stamp).filter(|_| self.rate.load() != Rate::Never)?;
@@ -114,7 +115,7 @@ impl Timing {
         self.found.get_or_init(Found::new)
     }
 
-    /// Returns the histograms so far.
+    /// Returns a copy of the histograms.
     pub(crate) fn latency(&self) -> Latency {
         self.found.get().map(|found| found.load()).unwrap_or_default()
     }

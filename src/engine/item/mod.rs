@@ -1,24 +1,24 @@
-//! Items: what users queue, and the ways to submit it.
+//! Items: the functions that users queue, and the ways to submit them.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `entry` | what every item begins with, and its entries on lists |
-//! | `one_shot`, `cells` | closures that run once, their handles, and the memory that they use again |
+//! | `entry` | the header of every item, and the entries of items on lists |
+//! | `one_shot`, `cells` | closures that run once, their handles, and the memory that their cells reuse |
 //! | `work`, `work_item` | reusable items: their cells and handles; how they are cancelled, waited for, and executed |
 //! | `place` | the CPU on which an item is queued |
 //! | `submit`, `batch` | the issuer's path: place, admit, enqueue, kick; and the same for many items, with one kick |
-//! | `timers`, `delayed`, `periodic` | items that are queued later, once or again and again |
+//! | `timers`, `delayed`, `periodic` | items that are queued later, once or every period |
 //! | `scope` | items that borrow, and the end of their scope |
-//! | `waits` | the one way into every wait |
-//! | `context` | what code inside an item can ask |
+//! | `waits` | the checks before each wait for an item or a queue, and the wait itself |
+//! | `context` | the questions that code inside an item can ask about its item and queue |
 //! | `latency` | the histograms of how long items wait and run |
 //!
-//! The room owns the items, from their first submission until nothing points at them any more. An item's word says
-//! which thread may do what with it; what is rare is under the lock of its slow-path state (`L`). The map of timers has
-//! a lock of its own. Debug builds register waits (`W`).
+//! This room owns each item until nothing points at the item any more. An item's state word decides which thread may
+//! use which part of the item. Rare operations take the lock of the item's slow-path state (`L`). The map of timers
+//! has a lock of its own. Debug builds register waits (`W`).
 //!
-//! Issuers enter to submit, any thread with a handle to cancel or to wait, the worker that executes the item, and the
-//! manager to fire timers.
+//! Four kinds of threads call this room. Issuers submit items. Threads with a handle cancel items or wait for them.
+//! Workers execute items. The manager fires timers.
 
 pub(crate) mod batch;
 pub(crate) mod cells;

@@ -1,13 +1,14 @@
-//! A closure that runs once, and its handle: one heap cell of header, state, closure and result.
+//! A closure that runs once, and its handle. One heap cell holds the header, the state, and the closure or its result.
 //!
 //! ```text
 //! OneShot<F, T, O>: { head: { header: { execute }, cell: state word }, contents: closure and owner | result }
 //! ```
 //!
-//! An item may have an [`Owner`], which is told of the item's end, run or not. By then nothing is in use any more
-//! that may borrow from the owner. Most items have none.
+//! An item may have an [`Owner`], which learns when the item is over, whether it ran or not. By then, the item uses
+//! nothing any more that may borrow from the owner. Most items have no owner.
 //!
-//! The state word alone decides which thread may use `contents`, and which one frees the cell: see `policy::one_shot`.
+//! The state word alone decides which thread may use `contents`, and which thread frees the cell. See
+//! `policy::one_shot`.
 #![allow(unsafe_code, reason = "an entry and a handle share the cell, and the last of them frees it")]
 
 pub(crate) mod handle;
@@ -37,12 +38,14 @@ struct OneShot<F, T, O> {
     contents: UnsafeCell<Contents<F, T, O>>,
 }
 
-/// Learns that an item is over. If the item is dropped without a run, the owner is dropped, after the closure.
+/// The owner of an item, which learns when the item is over. If the item is dropped without a run, the owner is
+/// dropped too, after the closure.
 pub(crate) trait Owner: Send {
-    /// Called by the worker that is about to run the item, with the item's address.
+    /// Notes that the item begins. The worker that is about to run the item calls this with the item's address.
     fn begins(&self, _item: NonNull<Header>) {}
 
-    /// Called after the item has run. Its closure is gone, and so is its result if there is no handle.
+    /// Notes that the item has run. By now the item's closure is gone. If the item has no handle, its result is gone
+    /// too.
     fn ran(self, ended: Ended);
 }
 
@@ -51,11 +54,11 @@ pub(crate) enum Ended {
     Well,
     /// The item panicked, and its handle has the payload.
     Panicked,
-    /// The item panicked, and has no handle.
+    /// The item panicked and has no handle, so its owner gets the payload.
     PanickedAlone(Box<dyn Any + Send>),
 }
 
-/// The owner of most items: there is none.
+/// A stand-in for the owner of an item that has no owner. Most items have none.
 pub(crate) struct Nobody;
 
 impl Owner for Nobody {
@@ -68,13 +71,13 @@ impl Owner for Nobody {
 }
 
 enum Contents<F, T, O> {
-    /// The closure is dropped first.
+    /// The closure, and the item's owner. If both are dropped, the closure is dropped first.
     Closure(F, O),
     Gone,
     Result(RunResult<T>),
 }
 
-/// Makes a cell. Returns the entry's side of it, and its handle.
+/// Makes a cell. Returns the entry's side of the cell, and the cell's handle.
 #[inline]
 pub(crate) fn make<F, T>(
     function: F,
@@ -85,7 +88,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    // SAFETY: neither closure nor result borrows anything.
+    // SAFETY: neither the closure nor the result borrows anything.
     unsafe { make_owned(function, limiter, origin, Nobody) }
 }
 
@@ -93,8 +96,8 @@ where
 ///
 /// # Safety
 ///
-/// All borrows of the closure, the result and the owner are valid until the owner is told that the item ran, or is
-/// dropped. Those of the result are also valid until the handle is gone.
+/// All borrows of the closure, the result and the owner stay valid until the owner is told that the item ran, or until
+/// the owner is dropped. The borrows of the result also stay valid until the handle is gone.
 #[inline]
 pub(crate) unsafe fn make_owned<F, T, O>(
     function: F,
@@ -143,11 +146,12 @@ where
 
 /// # Safety
 ///
-/// The cell was made for `F`, `T` and `O`, and the caller is its last owner.
+/// The cell was made for `F`, `T` and `O`, and the caller is the cell's last owner.
 unsafe fn free<F, T, O>(cell: NonNull<OneShot<F, T, O>>) {
-    // SAFETY: the caller promises it. The chunk is given back last, even if a destructor panics.
+    // SAFETY: the caller is the cell's last owner. The chunk is dropped last, so its memory is given back even if a
+    // destructor panics.
     let _chunk = unsafe { Chunk::of(cell) };
-    // SAFETY: as above; the content of the cell has not been dropped.
+    // SAFETY: as above. The content of the cell has not been dropped yet.
     unsafe { cell.drop_in_place() };
 }
 
@@ -155,11 +159,11 @@ unsafe fn free<F, T, O>(cell: NonNull<OneShot<F, T, O>>) {
 ///
 /// # Safety
 ///
-/// The item was made by [`make`] for `F` and `T`, with this handle, and the caller owns the entry's side of it.
+/// The item was made by [`make`] for `F` and `T`, with this handle, and the caller owns the entry's side of the item.
 pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -> F {
-    // Not dropped: the handle's side ends with the cell.
+    // The handle is not dropped, because the handle's side ends with the cell.
     let _handle = ManuallyDrop::new(handle);
-    // SAFETY: the caller has both sides.
+    // SAFETY: the caller owns both sides of the cell.
     unsafe { unmake_detached::<F, T>(item) }
 }
 
@@ -167,12 +171,12 @@ pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -
 ///
 /// # Safety
 ///
-/// The item was made by [`make_detached`], or by [`make`], for `F` and `T`, and the caller owns both sides of it.
+/// The item was made by [`make_detached`] or [`make`] for `F` and `T`, and the caller owns both sides of the item.
 pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
     let cell: NonNull<OneShot<F, T, Nobody>> = item.cast();
     // SAFETY: the caller owns the whole cell.
     let _chunk = unsafe { Chunk::of(cell) };
-    // SAFETY: as above; the content of the cell is moved out, and its chunk is given back without it.
+    // SAFETY: as above. The content is moved out of the cell, so the chunk is given back without content.
     match unsafe { cell.read() }.contents.into_inner() {
         Contents::Closure(function, Nobody) => function,
         Contents::Gone | Contents::Result(_) => {
@@ -183,7 +187,7 @@ pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
 
 /// # Safety
 ///
-/// The entry is of a cell made for `F`, `T` and `O`.
+/// The entry's item is a cell made for `F`, `T` and `O`.
 unsafe fn execute<F, T, O>(entry: Entry, by: ByWorker<'_>)
 where
     F: FnOnce() -> T + Send,
@@ -191,8 +195,8 @@ where
 {
     let worker = WorkerThread::of(by);
     let cell: NonNull<OneShot<F, T, O>> = entry.item().cast();
-    // SAFETY: the entry's bit keeps the cell in memory until `finish` or `take` clears it; a detached cell is freed
-    // below.
+    // SAFETY: the entry's bit keeps the cell in memory until `finish` or `take` clears the bit. A detached cell stays
+    // in memory until it is freed below.
     let state = unsafe { &cell.as_ref().head.cell };
     // A detached cell belongs to its entry alone, so no other thread changes its state.
     let detached = state.load().is_detached();
@@ -202,13 +206,13 @@ where
             Take::Leave => return worker.pass_over(entry),
             Take::Free => {
                 worker.own(&entry);
-                // SAFETY: `take` returned that the handle is gone.
+                // SAFETY: according to `take`, the handle is gone.
                 contain(|| unsafe { free(cell) });
                 return worker.pass_over(entry);
             }
         }
     }
-    // SAFETY: the state says that the closure has begun. So the handle does not use the contents until `finish`; a
+    // SAFETY: the state says that the closure has begun. So the handle does not use the contents until `finish`. A
     // detached cell has no handle.
     let contents = unsafe { &mut *cell.as_ref().contents.get() };
     let Contents::Closure(function, owner) = std::mem::replace(contents, Contents::Gone) else {
@@ -226,18 +230,19 @@ where
             owner.ran(ended);
         }
         Finish::Free => {
-            // The cell is freed last: until the owner was told, its address stands for the item.
+            // The cell is freed last, because the cell's address identifies the item until the owner has been told.
             // SAFETY: the handle is gone, so only this thread uses the contents.
             let contents = unsafe { &mut *cell.as_ref().contents.get() };
             owner.ran(clear(contents, ended));
-            // SAFETY: the handle is gone, and the entry's side ends here. The contents are gone now.
+            // SAFETY: the handle is gone, and the entry's side ends here. The contents have been cleared.
             drop(unsafe { Chunk::of(cell) });
         }
     }
     worker.complete(entry);
 }
 
-/// Empties the contents of an item that has no handle: drops its result, or returns the payload of its panic.
+/// Empties the contents of an item that has no handle. Drops the item's result, or returns the payload of the item's
+/// panic.
 #[inline]
 fn clear<F, T, O>(contents: &mut Contents<F, T, O>, ended: Ended) -> Ended {
     match std::mem::replace(contents, Contents::Gone) {
@@ -252,10 +257,10 @@ fn clear<F, T, O>(contents: &mut Contents<F, T, O>, ended: Ended) -> Ended {
 
 /// # Safety
 ///
-/// The item is a cell made for `F`, `T` and `O`, and the caller owns the entry's side of it.
+/// The item is a cell made for `F`, `T` and `O`, and the caller owns the entry's side of the item.
 unsafe fn abandon<F, T, O>(item: NonNull<Header>, _entry: Option<&Entry>) -> bool {
     let cell: NonNull<OneShot<F, T, O>> = item.cast();
-    // SAFETY: the entry's bit keeps the cell in memory until `take` or `abandon` clears it.
+    // SAFETY: the entry's bit keeps the cell in memory until `take` or `abandon` clears the bit.
     let state = unsafe { &cell.as_ref().head.cell };
     let (finish, would_have_run) = match state.take() {
         Take::Leave => return false,
@@ -286,13 +291,13 @@ fn operations<F, T, O>() -> &'static Operations {
     &Operations {
         drop_closure: |head| {
             let cell: NonNull<OneShot<F, T, O>> = head.cast();
-            // SAFETY: the caller has cancelled the cell, so it owns the closure.
+            // SAFETY: the caller has cancelled the item, and so owns the closure.
             let contents = unsafe { &mut *cell.as_ref().contents.get() };
             *contents = Contents::Gone;
         },
         take_result: |head, to| {
             let cell: NonNull<OneShot<F, T, O>> = head.cast();
-            // SAFETY: the caller has seen that the item is done, so it owns the result.
+            // SAFETY: the caller has seen that the item is done, and so owns the result.
             let contents = unsafe { &mut *cell.as_ref().contents.get() };
             let Contents::Result(result) = std::mem::replace(contents, Contents::Gone) else {
                 unreachable!("a one-shot that is done has its result")

@@ -15,7 +15,7 @@ use super::entry::ItemType;
 use super::place::Place;
 use super::work::WorkHandle;
 
-/// What a periodic item's function and its handle share.
+/// The state that a periodic item's function shares with its handle.
 #[derive(Debug)]
 pub(crate) struct Period {
     period: Duration,
@@ -33,7 +33,7 @@ impl Period {
     }
 }
 
-/// Dropped when a run ends, by a panic or not: arms the next tick.
+/// Arms the next tick when it is dropped, which happens at the end of a run, even if the run panics.
 struct ArmAgain<'a> {
     work: &'a WorkHandle,
     queue: &'a Arc<QueueHandle>,
@@ -47,12 +47,13 @@ impl Drop for ArmAgain<'_> {
         *ticks = ticks.ran(self.period.period, now);
         let after = ticks.next.since(now);
         drop(ticks);
-        // Refused if the item was cancelled, or its queue has ended. Then this was the last run.
+        // The call is refused if the item was cancelled or its queue has ended. Then this run was the last one.
         let _armed: Result<Arm, QueueError> = Queue::arm(self.queue, Place::Here, after, self.work, false);
     }
 }
 
-/// Makes the item and arms its first tick. A refusal hands the function back. `period` is not zero.
+/// Makes the item and arms its first tick. If that is refused, returns the function with the error. `period` is not
+/// zero.
 pub(crate) fn spawn_every<F>(
     queue: &Arc<QueueHandle>,
     item_type: &'static ItemType,

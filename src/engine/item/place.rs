@@ -1,4 +1,4 @@
-//! The CPU on which an item is queued: the issuer's own, if the executor uses it.
+//! The CPU on which an item is queued. It is the issuer's own CPU, if the executor uses that CPU.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{affinity, thread};
@@ -14,14 +14,14 @@ use crate::engine::worker::worker_thread;
 pub(crate) enum Place {
     /// Near the issuer.
     Here,
-    /// Near the CPU of this slot, on which the issuer was.
+    /// Near the CPU of this slot, on which the issuer ran when it chose the place.
     Near(usize),
-    /// On the CPU of this slot, in any mode of placement, and in its pod.
+    /// On the CPU of this slot, in every mode of placement. The item stays in the pod of that CPU.
     Slot(usize),
 }
 
 impl Place {
-    /// Returns whether the issuer named it, so that the item stays there.
+    /// Returns whether the issuer named the place, so that the item stays in the place's pod.
     #[inline]
     pub(crate) fn is_bound(self) -> bool {
         matches!(self, Self::Slot(_))
@@ -38,7 +38,7 @@ impl Place {
 }
 
 impl Placement {
-    /// The slot to queue on.
+    /// Returns the slot to queue on for this place.
     #[inline]
     pub(crate) fn slot_for(&self, place: Place) -> usize {
         match place {
@@ -47,7 +47,7 @@ impl Placement {
         }
     }
 
-    /// The slot to queue on, for the calling thread, now.
+    /// Returns the slot on which the calling thread queues now.
     #[inline]
     fn slot(&self) -> usize {
         match &self.mode {
@@ -63,14 +63,15 @@ impl Placement {
         self.by_cpu.get(cpu).map_or_else(|| cpu % self.slots.len(), |slot| *slot as usize)
     }
 
-    /// The slot if the system does not tell the CPU: a worker's own. Each other thread keeps one slot, so that its
-    /// items stay in order; the threads are spread over the slots.
+    /// Returns the slot to queue on if the system does not tell the current CPU. A worker uses its own slot. Each
+    /// other thread keeps one slot, so that its items stay in order, and the threads are spread over the slots.
     fn slot_without_cpu(&self) -> usize {
         let spread = || (thread::number() % self.slots.len() as u64) as usize;
         self.slot_of_worker().unwrap_or_else(spread)
     }
 
-    /// The slot that the calling worker serves, if it is one of a per-CPU pool of this executor.
+    /// Returns the slot that the calling worker serves, if the worker's pool serves one CPU, and that CPU has the same
+    /// slot in this executor.
     fn slot_of_worker(&self) -> Option<usize> {
         worker_thread::with_current(|worker| {
             let pool = &worker?.pool;
@@ -87,14 +88,15 @@ impl Placement {
 }
 
 impl ExecutorInner {
-    /// Returns the place of a CPU of the topology: the CPU itself, or one near it if the executor does not use it.
+    /// Returns the place for a CPU of the topology. It is that CPU, or a CPU near it if the executor does not use that
+    /// CPU.
     pub(crate) fn place_on_cpu(&self, cpu: usize) -> Result<Place, QueueError> {
         let slot = self.nearby()?.slot_of_cpu(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
         Ok(Place::Slot(slot))
     }
 
-    /// Returns a place on a node of the topology: the issuer's own CPU if it belongs to the node, or else the node's
-    /// CPUs in turn. If the executor uses no CPU of the node, the issuer's own CPU.
+    /// Returns a place on a node of the topology. It is the issuer's own CPU if that CPU belongs to the node, or if
+    /// the executor uses no CPU of the node. Otherwise, successive calls return the node's CPUs one after the other.
     pub(crate) fn place_on_node(&self, node: usize) -> Result<Place, QueueError> {
         let slots = self.nearby()?.slots_of_node(node).ok_or(QueueError::UnknownNode { node })?;
         let here = self.placement.slot_for(Place::Here);
@@ -106,7 +108,8 @@ impl ExecutorInner {
     }
 }
 
-/// Returns the next number of a pseudo-random sequence (SplitMix64). All issuers share its state, one atomic word.
+/// Returns the next number of a pseudo-random sequence (SplitMix64). All issuers share the state of the sequence,
+/// which is one atomic word.
 fn split_mix(state: &AtomicU64) -> u64 {
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut z = state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);

@@ -1,15 +1,17 @@
-//! Items that borrow: a scope that ends only when all of its items are over.
+//! Items that borrow, and their scope, which ends only when all of its items are over.
 //!
-//! The type of an item's cell does not show the borrows of the item. This is sound:
+//! The type of an item's cell does not show what the item borrows. This is sound for three reasons:
 //!
-//! * Only `run` makes and ends a `Scope`. It returns, or unwinds, only when the scope's count is zero, or in a forked
-//!   process, where the items neither run nor are dropped. A panic of this crate before that aborts the process. User
-//!   code gets only references to the scope, so it cannot leak the scope to prevent that.
-//! * Each item is counted from before it is queued until its [`Member`] learns that it ran, or is dropped. By then the
-//!   closure is gone, and the result is gone or belongs to its handle, which cannot outlive the result's borrows.
-//! * Every closure and every result lives for `'scope` at least. The body must be valid for every choice of `'scope`,
-//!   so `'scope` cannot be the lifetime of something inside the body, and it ends after `run` does. `'scope` and
-//!   `'env` are invariant, so neither can be shrunk to such a lifetime.
+//! * Only `run` makes and ends a `Scope`. `run` returns, or unwinds, only when the scope's count is zero. In a forked
+//!   process `run` does not wait for that, because the items neither run nor are dropped there. If this crate panics
+//!   before the count is zero, the process aborts. User code gets only references to the scope, so it cannot leak the
+//!   scope to avoid the wait.
+//! * Each item is counted from before it is queued until its [`Member`] learns that the item ran, or until the
+//!   `Member` is dropped. By then the closure is gone, and the result is gone or belongs to its handle, which cannot
+//!   outlive the result's borrows.
+//! * Every closure and every result is valid for `'scope` at least. The body must be valid for every choice of
+//!   `'scope`, so `'scope` cannot be the lifetime of a variable inside the body, and `'scope` ends after `run` does.
+//!   `'scope` and `'env` are invariant, so neither can be shrunk to the lifetime of such a variable.
 #![allow(unsafe_code, reason = "an item's cell knows nothing of what the item borrows; see the module")]
 
 use std::any::Any;
@@ -35,10 +37,10 @@ use super::place::Place;
 use super::waits::register::{self, Roll};
 use super::waits::{self};
 
-/// A scope for items that borrow: see [`WorkQueue::scope`](crate::WorkQueue::scope).
+/// A scope for items that borrow. See [`WorkQueue::scope`](crate::WorkQueue::scope).
 ///
-/// No item lives longer than `'scope`. `'env` is the lifetime of what the items borrow from outside of the scope's
-/// body.
+/// No item lives longer than `'scope`. `'env` is the lifetime of the values that the items borrow from outside of the
+/// scope's body.
 ///
 /// # Examples
 ///
@@ -46,7 +48,7 @@ use super::waits::{self};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cmwq::{QueueError, Scope, WorkQueue};
 ///
-/// /// Halves the slice until it is short.
+/// /// Doubles the numbers. Queues the left half of a long slice as an item.
 /// fn double<'scope>(s: &'scope Scope<'scope, '_>, slice: &'scope mut [u32]) -> Result<(), QueueError> {
 ///     if slice.len() <= 2 {
 ///         slice.iter_mut().for_each(|n| *n *= 2);
@@ -67,24 +69,25 @@ use super::waits::{self};
 pub struct Scope<'scope, 'env: 'scope> {
     queue: Arc<QueueHandle>,
     scope_state: ScopeState,
-    /// Invariant, and used by the items.
+    /// Makes the scope invariant in `'scope`, for which the items' closures and results are valid.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// The items of a scope, and what became of them.
+/// The items of a scope that are not over, and the outcomes of the others.
 #[derive(Debug)]
 pub(crate) struct ScopeState {
     cell: ScopeCell,
-    /// The items that are not over, for the register of waits.
+    /// The items that are not over, as the register of waits needs them.
     roll: Roll,
-    /// The address of the lane that the item which opened the scope has for itself: no item of the scope can run there.
-    /// 0 if there is none.
+    /// The address of a lane on which no item of the scope can run, because the item that opened the scope has the
+    /// lane for itself. The value is 0 if there is no such lane.
     closed_limiter: usize,
-    /// How many items were dropped without a run, but not cancelled by their handle. It may be below zero for a moment.
+    /// The number of items that were dropped without a run and not cancelled through their handle. The number can be
+    /// below zero for a short time.
     dropped: AtomicUsize,
-    /// How many items panicked and were not joined. It may be below zero for a moment: a join may be faster than the
-    /// worker that counts the panic.
+    /// The number of items that panicked and were not joined. The number can be below zero for a short time, because a
+    /// join can be faster than the worker that counts the panic.
     panics: AtomicUsize,
     first_panic: Mutex<Option<Payload>>,
 }
@@ -93,31 +96,31 @@ type Payload = Box<dyn Any + Send>;
 
 /// How a scope ended.
 pub(crate) struct ScopeEnd<R> {
-    /// What the body returned, or what it or an item panicked with.
+    /// The result of the body, or the payload of a panic of the body or of an item.
     pub(crate) result: Result<R, Payload>,
     /// Whether the process is a fork of the one that opened the scope.
     pub(crate) forked: bool,
-    /// How many items were dropped without a run, but not cancelled by their handle.
+    /// The number of items that were dropped without a run and not cancelled through their handle.
     pub(crate) dropped: usize,
 }
 
-/// Exists from the end of a scope's body until the count is zero. Dropping it aborts the process: no panic may unwind
-/// meanwhile, since the callers' frames free what the items borrow.
+/// Aborts the process if it is dropped. It exists from the end of a scope's body until the count is zero. A panic must
+/// not unwind during that time, because unwinding the callers' frames would free what the items borrow.
 struct Unfinished;
 
-/// An item's share of the scope.
+/// The membership of one item in a scope.
 struct Member {
-    /// Valid until the item leaves the count.
+    /// The state of the scope. The pointer is valid until the item leaves the count.
     scope_state: NonNull<ScopeState>,
     /// The item's number on the roll.
     number: u64,
 }
 
-// SAFETY: the state of a scope is shared by threads: all of its fields are `Sync`.
+// SAFETY: threads may share the state of a scope, because all of its fields are `Sync`.
 unsafe impl Send for Member {}
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Calls `body` with a scope, and waits until all of its items are over, even if the body panics.
+    /// Calls `body` with a scope, and waits until all items of the scope are over, even if the body panics.
     pub(crate) fn run<R>(
         queue: Arc<QueueHandle>,
         body: impl for<'any> FnOnce(&'any Scope<'any, 'env>) -> R,
@@ -126,7 +129,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let origin = scope.queue.queue().executor.origin;
         let open = register::open_scope(&scope.scope_state.roll);
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
-        // In a forked process, no thread runs the items.
+        // In a forked process no thread runs the items, so a wait for them would not end.
         let forked = origin.is_forked();
         if !forked {
             scope.scope_state.body_leaves(|| waits::guarded(|| scope.scope_state.cell.wait()));
@@ -141,7 +144,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         ScopeEnd { result, forked, dropped: scope.scope_state.dropped.load(Ordering::Relaxed) }
     }
 
-    /// Queues an item. A refusal hands the closure back.
+    /// Queues an item. If it is refused, returns the closure with the error.
     #[inline]
     pub(crate) fn spawn_raw<F, T>(&'scope self, function: F) -> Result<RawHandle<T>, (QueueError, F)>
     where
@@ -158,12 +161,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                 self.scope_state.roll.strike(number);
                 return Err((QueueError::WouldDeadlock, function));
             }
-            // The caller counts already: only the scope's body and its items have the scope.
+            // The caller is counted already, because only the scope's body and the scope's items can reach the scope.
             self.scope_state.cell.enter();
             let member = Member { scope_state: NonNull::from(&self.scope_state), number };
-            // SAFETY: the borrows of the closure and of the result are valid for 'scope. That lasts until `run` has
-            // seen the count at zero, and so until the member that was counted just now has left. The handle has the
-            // type of the result, and so does not outlive its borrows.
+            // SAFETY: the borrows of the closure and of the result are valid for `'scope`. This lifetime does not end
+            // before `run` has seen the count at zero, so the member that was counted just now leaves before that. The
+            // handle's type contains the type of the result, so the handle does not outlive the result's borrows.
             Ok(unsafe { one_shot::make_owned(function, lane, queue.executor.origin, member) })
         };
         queue.spawn_made(Place::Here, function, make)
@@ -180,12 +183,11 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // Not `eprintln`, which a test harness captures, and loses when the process aborts.
-        drop(
-            io::stderr().write_all(
-                b"cmwq: a panic while a scope waits for its items, which still borrow: aborting\n",
-            ),
-        );
+        // `eprintln` is not used here, because a test harness captures its output, and loses it when the process
+        // aborts.
+        drop(io::stderr().write_all(
+            b"cmwq: a panic occurred while a scope waited for its items, which still borrow; aborting\n",
+        ));
         std::process::abort()
     }
 }
@@ -203,7 +205,8 @@ impl ScopeState {
         }
     }
 
-    /// Takes the body out of the count. If the count is not zero then, calls `wait`, which returns when it is.
+    /// Takes the body out of the count. If the count is not zero after that, calls `wait`, which returns when the
+    /// count is zero.
     fn body_leaves(&self, wait: impl FnOnce()) {
         let unfinished = Unfinished;
         if !self.cell.leave() {
@@ -212,9 +215,10 @@ impl ScopeState {
         std::mem::forget(unfinished);
     }
 
-    /// Cancels an item by its handle. The item does not count as dropped, since the caller knows what became of it.
+    /// Cancels an item through its handle. Returns whether the item was cancelled. The item does not count as dropped,
+    /// because the caller knows about it.
     pub(crate) fn cancel<T>(&self, handle: &RawHandle<T>) -> bool {
-        // Before the call, since the closure's destructor may panic.
+        // The count is lowered before the call, because the closure's destructor may panic.
         self.dropped.fetch_sub(1, Ordering::Relaxed);
         let cancelled = handle.cancel();
         if !cancelled {
@@ -223,18 +227,18 @@ impl ScopeState {
         cancelled
     }
 
-    /// Counts off the panic of an item that was joined.
+    /// Subtracts from the count the panic of an item that was joined.
     pub(crate) fn panic_was_joined(&self) {
         self.panics.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Takes the first payload that was kept. If there is none, because it is lost with a leaked handle, makes another.
+    /// Takes the first payload that was kept. If the payload was lost with a leaked handle, makes another one.
     fn first_panic(&self) -> Payload {
         let payload = self.first_panic.lock().take();
         payload.unwrap_or_else(|| Box::new("an item of the scope panicked"))
     }
 
-    /// Keeps the payload of an item that panicked and has no handle, if it is the first one.
+    /// Keeps the payload of an item that panicked and has no handle, unless another payload is kept already.
     pub(crate) fn keep_panic(&self, payload: Payload) {
         let mut first = self.first_panic.lock();
         let late = if first.is_none() { first.replace(payload) } else { Some(payload) };
@@ -245,7 +249,7 @@ impl ScopeState {
 
 impl Member {
     fn scope_state(&self) -> &ScopeState {
-        // SAFETY: this item is counted, so `run`, which owns the scope state, waits for it.
+        // SAFETY: this item is counted, so `run`, which owns the scope state, waits for the item.
         unsafe { self.scope_state.as_ref() }
     }
 
@@ -281,7 +285,7 @@ impl Owner for Member {
 }
 
 impl Drop for Member {
-    /// Counts an item that was dropped without a run.
+    /// Counts the item as dropped without a run.
     fn drop(&mut self) {
         self.scope_state().dropped.fetch_add(1, Ordering::Relaxed);
         self.leave();
@@ -300,7 +304,7 @@ mod tests {
         const CHILD: &str = "CMWQ_TEST_UNWINDS";
         if std::env::var_os(CHILD).is_some() {
             let scope_state = super::ScopeState::new();
-            // An item that is not over.
+            // This item is never over.
             scope_state.cell.enter();
             scope_state.body_leaves(|| panic!("while it waits"));
         }

@@ -1,4 +1,5 @@
-//! The issuer's path: place → admit → enqueue → kick. No lock and no system call while the pool is busy.
+//! The issuer's path: place → admit → enqueue → kick. While the pool is busy, the path takes no lock and makes no
+//! system call.
 
 use std::ptr::NonNull;
 
@@ -19,7 +20,7 @@ use super::place::Place;
 use super::work::WorkHandle;
 
 impl Queue {
-    /// Queues a closure that runs once. A refusal hands it back.
+    /// Queues a closure that runs once. If it is refused, returns the closure with the error.
     #[inline]
     pub(crate) fn spawn<F, T>(&self, place: Place, function: F) -> Result<RawHandle<T>, (QueueError, F)>
     where
@@ -30,7 +31,7 @@ impl Queue {
         self.spawn_made(place, function, |function, lane| Ok(one_shot::make(function, lane, origin)))
     }
 
-    /// Queues a closure that runs once, without a handle. A refusal hands it back.
+    /// Queues a closure that runs once, without a handle. If it is refused, returns the closure with the error.
     #[inline]
     pub(crate) fn spawn_detached<F, T>(&self, place: Place, function: F) -> Result<(), (QueueError, F)>
     where
@@ -40,8 +41,8 @@ impl Queue {
         self.spawn_made(place, function, |function, _| Ok((one_shot::make_detached(function), ())))
     }
 
-    /// Queues a closure in a cell that `make` creates, together with its handle. `make` gets the lane of the item's
-    /// shard, and may refuse.
+    /// Queues a closure that runs once. `make` moves the closure into a cell, and makes the handle. `make` gets the
+    /// lane of the item's shard, and may refuse.
     #[inline]
     pub(crate) fn spawn_made<F, H>(
         &self,
@@ -73,17 +74,17 @@ impl Queue {
         Ok(handle)
     }
 
-    /// Queues a reusable item. Returns false if it was pending already.
+    /// Queues a reusable item. Returns false if the item was pending already.
     ///
     /// The item is counted in the limiter before it is marked pending. So a flush that begins after the item was seen
-    /// pending waits for it.
+    /// pending waits for the item.
     #[inline]
     pub(crate) fn queue(&self, place: Place, work: &WorkHandle) -> Result<bool, QueueError> {
         self.queue_with(place, work, Shard::put)
     }
 
-    /// Queues a reusable item like [`queue`](Self::queue). `put` gets the admitted entry, and whether it has a slot.
-    /// It puts the entry on a worklist or on the waiting list, and wakes a worker if one is needed.
+    /// Queues a reusable item like [`queue`](Self::queue). `put` gets the admitted entry, and whether the entry has a
+    /// slot. `put` then puts the entry on a worklist or on the waiting list, and wakes a worker if one is needed.
     #[inline]
     pub(crate) fn queue_with<'q>(
         &'q self,
@@ -91,7 +92,8 @@ impl Queue {
         work: &WorkHandle,
         put: impl FnOnce(&'q Shard, Entry, bool),
     ) -> Result<bool, QueueError> {
-        // The item is checked, too: if it was pending at the fork, it stays pending for ever in this process.
+        // The item's origin is checked too, because an item that was pending at the fork stays pending for ever in the
+        // child.
         if self.executor.origin.is_forked() || work.origin.is_forked() {
             return Err(QueueError::Forked);
         }
@@ -103,7 +105,7 @@ impl Queue {
             }
         }
         if shard.limiter().cell.is_full() || !self.becomes_pending() {
-            // If another thread has queued the item meanwhile, it needs no room.
+            // If another thread has queued the item meanwhile, the item needs no room.
             return self.queue_without_entry(shard, work).unwrap_or(Err(QueueError::Full));
         }
         let pass = match self.admit(shard.limiter()) {
@@ -131,9 +133,9 @@ impl Queue {
         answer(queued, shard, work)
     }
 
-    /// Queues the item if that needs no new entry: it is pending, or a cancelled entry of it lies on a list of the
-    /// shard. Returns `None` if it needs one. An item that is pending may be queued again even if the queue refuses
-    /// others.
+    /// Queues the item if it needs no new entry, because it is pending, or because a cancelled entry of the item lies
+    /// on a list of the shard. Returns `None` if the item needs a new entry. A pending item may be queued again even
+    /// if the queue refuses other items.
     fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Result<bool, QueueError>> {
         let queue = |target| work.cell.queue_without_entry(target);
         match self.may_revive(shard.limiter()) {
@@ -153,7 +155,8 @@ impl Queue {
         }
     }
 
-    /// Undoes an admission: the item is not queued after all, for example because another thread has queued it first.
+    /// Undoes the admission of an item that is not queued after all, for example because another thread has queued it
+    /// first.
     #[cold]
     pub(super) fn take_back(&self, shard: &Shard, pass: Pass) {
         self.left_pending();
@@ -164,7 +167,7 @@ impl Queue {
     }
 }
 
-/// Queues an item that was not idle. A cancelled entry of it may lie on a list.
+/// Queues an item that was not idle. A cancelled entry of the item may lie on a list.
 #[cold]
 #[inline(never)]
 fn queue_again(shard: &Shard, work: &WorkHandle, pass: Pass) -> Queued {
@@ -183,8 +186,8 @@ pub(super) fn answer(queued: Queued, shard: &Shard, work: &WorkHandle) -> Result
     }
 }
 
-/// Notes that a submission uses the entry of a cancelled one. No worker pops that entry as a cancelled one any more,
-/// so the cancellation is counted here.
+/// Notes that a submission reuses the entry of a cancelled submission. No worker will pop that entry as a cancelled
+/// one, so the cancellation is counted here.
 #[cold]
 fn revived(shard: &Shard, work: &WorkHandle) {
     shard.events.cancelled.raise();
@@ -195,8 +198,8 @@ fn revived(shard: &Shard, work: &WorkHandle) {
     }
 }
 
-/// Stamps and traces an admitted entry, and passes it to `put`. The caller has a handle of the shard's queue, which
-/// keeps shard and pool in memory. `named`: the slot that the issuer named, if any.
+/// Stamps and traces an admitted entry, and passes it to `put`. The caller holds a handle to the shard's queue, which
+/// keeps the shard and the pool in memory. `named` is the slot that the issuer named, if any.
 #[inline]
 pub(crate) fn enqueue<'q>(
     shard: &'q Shard,

@@ -1,11 +1,12 @@
 //! Timers, which queue items later. Each executor has one ordered map of deadlines, and its manager fires the timers.
 //!
-//! An armed timer owns a handle of its queue and a share of its item, so both stay until it fires or is cancelled.
-//! It is not a submission: no limiter counts it, and no flush waits for it.
+//! An armed timer owns a handle to its queue and a share of its item. So the queue and the item stay in memory until
+//! the timer fires or is cancelled. A timer is not a submission, so no limiter counts it, and no flush waits for it.
 //!
-//! The map has a lock of its own. A timer that is due before all others wakes the manager; the others cost no system
-//! call. A thread that fires a timer and one that cancels it compete for the map's entry. If the item is reusable,
-//! they also compete for the timer's name in the item's slow-path state: see `protocol::item`.
+//! The map has a lock of its own. A thread that arms a timer wakes the manager only if the timer is due before all
+//! others. Arming any other timer costs no system call. A thread that fires a timer and a thread that cancels it
+//! compete for the timer's entry in the map. If the item is reusable, they also compete for the timer's name in the
+//! item's slow-path state. See `protocol::item`.
 #![allow(unsafe_code, reason = "a one-shot with a delay is a pointer that owns its entry's side")]
 
 use std::ptr::NonNull;
@@ -32,7 +33,7 @@ pub(crate) struct Timers {
     manager: Arc<ManagerHandle>,  // I
 }
 
-/// An item that is to be queued, and its place.
+/// An item that is to be queued later, and its place.
 #[derive(Debug)]
 pub(crate) struct Timer {
     pub(crate) what: Later,
@@ -49,14 +50,14 @@ pub(crate) enum Later {
     OneShot(Unlisted),
 }
 
-/// The entry's side of a one-shot that is on no list yet. Dropping this gives the item up without a run.
+/// The entry's side of a one-shot that is on no list yet. Dropping this gives up the item without running it.
 #[derive(Debug)]
 pub(crate) struct Unlisted(NonNull<Header>);
 
-// SAFETY: it owns its side of a one-shot, whose closure is `Send`.
+// SAFETY: the value owns the entry's side of a one-shot, whose closure is `Send`.
 unsafe impl Send for Unlisted {}
 
-/// The name of a timer: the map in which it is, and its key there.
+/// The name of a timer: the map that holds the timer, and the timer's key in the map.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerName {
     timers: Arc<Timers>,
@@ -74,24 +75,24 @@ impl Timers {
         Self { map: Mutex::new(Deadlines::new()), manager }
     }
 
-    /// Returns when the next timer is due.
+    /// Returns the time at which the next timer is due, or `None` if no timer will be due.
     pub(crate) fn next(&self) -> Option<Time> {
         self.map.lock().next()
     }
 
-    /// Takes the first timer that is due, with its name.
+    /// Takes the first timer off the map if it is due, and returns the timer with its name.
     pub(crate) fn take_due(self: &Arc<Self>, now: Time) -> Option<(TimerName, Timer)> {
         let due = self.map.lock().take_due(now)?;
         Some(self.named(due))
     }
 
-    /// Takes all timers.
+    /// Takes all timers off the map.
     pub(crate) fn take_all(self: &Arc<Self>) -> Vec<(TimerName, Timer)> {
         let timers = self.map.lock().take_all(|_| true);
         timers.into_iter().map(|timer| self.named(timer)).collect()
     }
 
-    /// Takes the timers of one queue. Takes O(n) time for n timers of the executor.
+    /// Takes the timers of one queue off the map. This takes O(n) time for n timers of the executor.
     pub(crate) fn take_of(self: &Arc<Self>, queue: &Queue) -> Vec<(TimerName, Timer)> {
         let timers = self.map.lock().take_all(|timer| std::ptr::eq(timer.queue.queue(), queue));
         timers.into_iter().map(|timer| self.named(timer)).collect()
@@ -103,9 +104,11 @@ impl Timers {
 }
 
 impl TimerName {
-    /// Arms a timer. Also returns whether the caller must call [`wake_manager`](Self::wake_manager), once it holds no
-    /// lock. A timer that is due at once never becomes due in the map: the caller takes it by its name and fires it,
-    /// unless another thread that flushes, rearms or cancels the item has taken it first.
+    /// Arms a timer and returns its name. Also returns whether the caller must call
+    /// [`wake_manager`](Self::wake_manager), which the caller does when it holds no lock.
+    ///
+    /// A timer without a delay never becomes due in the map. Instead, the caller takes the timer by its name and fires
+    /// it, unless another thread that flushes, rearms or cancels the item has taken the timer first.
     pub(crate) fn set(after: Duration, timer: Timer) -> (Self, bool) {
         let timers = Arc::clone(&timer.queue.queue().executor.upkeep.timers);
         let at = if after.is_zero() { Time::NEVER } else { clock::now() + after };
@@ -120,7 +123,8 @@ impl TimerName {
         self.timers.manager.rouse();
     }
 
-    /// Returns the lane of its item, unless the timer was taken off the map. An address to compare with.
+    /// Returns the address of the lane of the timer's item, or `None` if the timer was taken off the map. The address
+    /// serves only for comparisons.
     pub(crate) fn lane(&self) -> Option<*const Limiter> {
         let map = self.timers.map.lock();
         let (queue, slot) = map.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.slot))?;
@@ -135,7 +139,8 @@ impl TimerName {
 }
 
 impl Timer {
-    /// Gives up a timer that was taken off the map, since its executor ends. Its queue counts it.
+    /// Gives up a timer that was taken off the map because its executor ends. The timer's queue counts the given-up
+    /// timer.
     pub(crate) fn cancel(self, name: &TimerName) {
         let queue = Arc::clone(&self.queue);
         queue.queue().cancel_timer(name, self);
@@ -161,23 +166,23 @@ impl Unlisted {
         Self(item)
     }
 
-    /// Hands the share in the item over to an entry.
+    /// Returns the item for a new entry, which takes over the entry's side.
     pub(crate) fn list(self) -> NonNull<Header> {
         std::mem::ManuallyDrop::new(self).0
     }
 }
 
 impl Unlisted {
-    /// Gives the item up. Returns false if it was cancelled before.
+    /// Gives up the item. Returns false if the item was cancelled before.
     fn give_up(self) -> bool {
         std::mem::ManuallyDrop::new(self).abandon()
     }
 
     fn abandon(&self) -> bool {
-        // SAFETY: the entry's side, which this owns, keeps the item in memory.
+        // SAFETY: `self` owns the entry's side, which keeps the item in memory.
         let operations = unsafe { self.0.as_ref() }.operations;
-        // SAFETY: these are the functions for the item's own type, and the entry's side is given up once: by `give_up`,
-        // or when this is dropped.
+        // SAFETY: these are the functions for the item's own type. The entry's side is given up only once, either by
+        // `give_up` or by `drop`.
         unsafe { (operations.abandon)(self.0, None) }
     }
 }

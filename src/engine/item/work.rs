@@ -1,7 +1,8 @@
-//! A reusable item: a function that is queued again and again. Its cell, and the handles of it.
+//! A reusable item, which is a function that can be queued again and again: its cell, and the handles to it.
 //!
 //! Handles, entries and the run all point at the same cell. The state word alone tells which of them is the last (see
-//! `policy::item`), so a submission counts no reference. What becomes of the item's entries is in `work_item`.
+//! `policy::item`), so a submission counts no reference. The operations on the item and its entries are in
+//! `work_item`.
 #![allow(unsafe_code, reason = "handles and entries share the item, and the last of them frees it")]
 
 use std::fmt;
@@ -17,12 +18,12 @@ use crate::engine::user_code::destroy;
 use super::entry::{Entry, Header, ItemType};
 use super::timers::TimerName;
 
-/// See the module. `repr(C)`: a pointer to the item also points to its header.
+/// See the module. Because of `repr(C)`, a pointer to the item also points to its header.
 #[repr(C)]
 pub(crate) struct WorkItem {
     pub(crate) header: Header,                   // A
     pub(crate) cell: ItemCell<Entry, TimerName>, // A, L
-    /// The process that made it. Threads of no other process can queue it, or wait for it.
+    /// The process that made the item. Only threads of this process can queue the item, or wait for it.
     pub(crate) origin: Origin, // I
     pub(crate) item_type: &'static ItemType,     // I
     pub(super) function: Box<Function>,          // I
@@ -30,28 +31,30 @@ pub(crate) struct WorkItem {
 
 pub(crate) type Function = dyn Fn(&WorkHandle) + Send + Sync;
 
-/// A user's handle of an item.
+/// A user's handle to an item.
 pub(crate) struct WorkHandle(pub(super) NonNull<WorkItem>);
 
-// SAFETY: threads may share an item: its function is `Send` and `Sync`, its cell synchronizes them, and the entries
-// in its slow-path state are `Send`.
+// SAFETY: threads may share an item, because its function is `Send` and `Sync`, its cell synchronizes the threads, and
+// the entries in its slow-path state are `Send`.
 unsafe impl Send for WorkHandle {}
 // SAFETY: as above.
 unsafe impl Sync for WorkHandle {}
 
 impl WorkHandle {
-    /// Makes a handle of an item that is running.
+    /// Makes a handle to an item that is running.
     ///
     /// # Safety
     ///
-    /// The header is of a reusable item, and the item's function calls this.
+    /// The header is that of a reusable item, and the caller is inside the item's function.
     pub(crate) unsafe fn of_running(item: NonNull<Header>) -> Self {
-        // Not counted, so not dropped: the run keeps the item in memory. The clone is counted.
+        // This handle is not counted, so it is not dropped either. The run keeps the item in memory. The clone is
+        // counted.
         let running = ManuallyDrop::new(Self(item.cast()));
         Self::clone(&running)
     }
 
-    /// The pointer for an entry. As long as the item's word tells of the entry, the item stays in memory.
+    /// Returns the pointer to the item for an entry. The item stays in memory as long as the item's word tells of the
+    /// entry.
     #[inline]
     pub(crate) fn item(&self) -> NonNull<Header> {
         self.0.cast()
@@ -63,7 +66,8 @@ impl Deref for WorkHandle {
 
     #[inline]
     fn deref(&self) -> &WorkItem {
-        // SAFETY: this handle is counted in the item's word, or borrowed from its run; both keep the item in memory.
+        // SAFETY: this handle is counted in the item's word, or borrowed from the item's run. Both the count and the
+        // run keep the item in memory.
         unsafe { self.0.as_ref() }
     }
 }
@@ -78,7 +82,7 @@ impl Clone for WorkHandle {
 impl Drop for WorkHandle {
     fn drop(&mut self) {
         if self.cell.drop_handle() {
-            // SAFETY: `drop_handle` returned that the item is over.
+            // SAFETY: according to `drop_handle`, the item is over.
             unsafe { free(self.0) };
         }
     }
@@ -92,9 +96,9 @@ impl WorkItem {
 
 /// # Safety
 ///
-/// The item is over, by a transition of this thread's.
+/// The item is over, and this thread made the transition that ended it.
 pub(super) unsafe fn free(item: NonNull<WorkItem>) {
-    // SAFETY: items come from boxes, and no other reference to this one is left.
+    // SAFETY: every item comes from a box, and no other reference to this item is left.
     let item = unsafe { Box::from_raw(item.as_ptr()) };
     destroy(move || drop(item));
 }

@@ -1,4 +1,4 @@
-//! What becomes of a reusable item: how it is cancelled, disabled and waited for, and how a worker executes it.
+//! The operations on a reusable item: how threads cancel it, disable it and wait for it, and how a worker executes it.
 #![allow(unsafe_code, reason = "handles and entries share the item, and the last of them frees it")]
 
 use std::mem::ManuallyDrop;
@@ -37,9 +37,11 @@ impl WorkHandle {
 }
 
 impl WorkItem {
-    /// Cancels a pending submission. Returns whether there was one. In a forked process there is none, since no
-    /// thread would run it. There, this and the following functions do not use the slow-path state, whose lock a thread
-    /// of the parent may have held.
+    /// Cancels a pending submission. Returns whether a submission was pending.
+    ///
+    /// In a forked process this returns false, because no thread there would run a submission. This function and the
+    /// following ones do not use the slow-path state there, because a thread of the parent may have held the state's
+    /// lock.
     pub(crate) fn cancel(&self) -> bool {
         if self.origin.is_forked() {
             return false;
@@ -47,7 +49,7 @@ impl WorkItem {
         self.complete_taken_back(self.cell.cancel())
     }
 
-    /// Cancels a pending submission, and refuses others from now on. Returns whether one was pending.
+    /// Cancels a pending submission, and refuses submissions from now on. Returns whether a submission was pending.
     pub(crate) fn disable(&self) -> bool {
         if self.origin.is_forked() {
             return false;
@@ -56,7 +58,7 @@ impl WorkItem {
         self.complete_taken_back(taken)
     }
 
-    /// Disables the item, and waits for the run that has begun. Returns whether a submission was pending.
+    /// Disables the item, and waits for the end of a run that has begun. Returns whether a submission was pending.
     pub(crate) fn disable_sync(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
         waits::check_run(self)?;
@@ -65,7 +67,7 @@ impl WorkItem {
         self.wait(run, until).map(|_waited| was_pending)
     }
 
-    /// Undoes one `disable`. Returns whether it was the last one.
+    /// Undoes one `disable`. Returns whether no other `disable` is left to undo.
     pub(crate) fn enable(&self) -> Result<bool, NotDisabled> {
         if self.origin.is_forked() {
             return Err(NotDisabled);
@@ -73,25 +75,26 @@ impl WorkItem {
         self.cell.enable()
     }
 
-    /// Cancels a pending submission, and waits for the run that has begun. Refuses submissions meanwhile. Returns
-    /// whether one was pending.
+    /// Cancels a pending submission, and waits for the end of a run that has begun. Refuses submissions meanwhile.
+    /// Returns whether a submission was pending.
     pub(crate) fn cancel_sync(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
         waits::check_run(self)?;
         let (taken, run) = self.cell.disable(true);
         let was_pending = self.complete_taken_back(taken);
         let waited = self.wait(run, until);
-        // An error if another thread has enabled the item once too often meanwhile, and so undone the `disable` above.
+        // This is an error if another thread has meanwhile enabled the item once too often, and so has undone the
+        // `disable` above.
         let _enabled = self.cell.enable();
         waited.map(|_waited| was_pending)
     }
 
-    /// Waits for the last submission, or for the run that has begun. Returns false if there is neither. If a timer is
-    /// armed, fires it now.
+    /// Waits for the end of the last submission or, if none is pending, of a run that has begun. Returns false if
+    /// there is neither. If a timer is armed, fires the timer now.
     pub(crate) fn flush(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
         waits::check_submission(self)?;
-        // Before the timer is fired: the item may run before `fire` returns.
+        // The signal is taken before the timer is fired, because the item may run before `fire` returns.
         let last = self.cell.last_submission();
         if self.cell.load().is_armed() {
             if let Some(name) = self.cell.timer() {
@@ -102,25 +105,25 @@ impl WorkItem {
         self.wait(last, until)
     }
 
-    /// Returns whether there was something to wait for.
+    /// Waits for the signal, if there is one. Returns whether there was something to wait for.
     fn wait(&self, signal: Option<Arc<Signal>>, until: Until) -> Result<bool, WaitError> {
         let Some(signal) = signal else { return Ok(false) };
         let target = Target::Work { item: self, signal: &signal };
         waits::wait(target, until, |until| signal.wait(until)).map(|()| true)
     }
 
-    /// Completes the entry, and drops the timer, that a cancelled submission leaves behind. Returns whether a
-    /// submission was cancelled.
+    /// Completes the entry and drops the timer that a cancelled submission leaves behind. Returns whether a submission
+    /// was cancelled.
     pub(crate) fn complete_taken_back(&self, taken: TakenBack<Entry, TimerName>) -> bool {
         if let Some(entry) = taken.kept {
-            // A worker has popped this entry already, and left it with the item. So this thread completes it.
+            // A worker has popped this entry already, and left it with the item. So this thread completes the entry.
             entry.shard().events.cancelled.raise();
             entry.shard().queue().left_pending();
             if let Some(next) = admission::complete(entry) {
                 route::submit(next);
             }
         }
-        // This drops the timer's handles of the item and of the queue, while no lock is held.
+        // This drops the timer's handles to the item and to the queue while this thread holds no lock.
         drop(taken.timer.and_then(|timer| timer.take()));
         taken.was_pending
     }
@@ -128,7 +131,7 @@ impl WorkItem {
 
 /// # Safety
 ///
-/// The entry is of a reusable item.
+/// The entry is that of a reusable item.
 unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
     let worker = WorkerThread::of(by);
     let shard = entry.shard().id();
@@ -139,19 +142,19 @@ unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
     match work.cell.begin(shard, entry) {
         // The item has the entry now, and the entry keeps its slot.
         Popped::Kept => register::slot_was_kept(),
-        // SAFETY: `begin` returned that the item is over.
+        // SAFETY: according to `begin`, the item is over.
         Popped::KeptLast => contain(|| unsafe { free(item) }),
         Popped::Stale(entry) => worker.pass_over(entry),
         Popped::Last(entry) => {
-            // The worker owns the entry while the item's function is dropped. If a destructor waits for the queue, it
-            // would wait for this entry, and is refused.
+            // The worker owns the entry while the item's function is dropped. So if a destructor waits for the queue,
+            // the wait is refused, because it would be a wait for this entry.
             worker.own(&entry);
-            // SAFETY: `begin` returned that the item is over.
+            // SAFETY: according to `begin`, the item is over.
             contain(|| unsafe { free(item) });
             worker.pass_over(entry);
         }
         Popped::Run(entry) => {
-            // Not counted, so not dropped: the run keeps the item in memory.
+            // This handle is not counted, so it is not dropped either. The run keeps the item in memory.
             let handle = ManuallyDrop::new(WorkHandle(item));
             let result = worker.call(&entry, work.item_type, Some(work), || (work.function)(&handle));
             if let Err(payload) = result {
@@ -160,7 +163,7 @@ unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
             match work.cell.end() {
                 Ended::Idle => {}
                 Ended::PutBack(next) => route::put_back(next),
-                // SAFETY: `end` returned that the item is over.
+                // SAFETY: according to `end`, the item is over.
                 Ended::Last => contain(|| unsafe { free(item) }),
             }
             worker.complete(entry);
@@ -170,14 +173,14 @@ unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
 
 /// # Safety
 ///
-/// As for [`ItemOperations`]; the entry was popped from a list.
+/// The conditions of [`ItemOperations`] hold, and the entry was popped from a list.
 unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> bool {
     let item: NonNull<WorkItem> = item.cast();
     let entry = entry.expect("a reusable item is given up only for an entry");
-    // SAFETY: the item's word tells of the entry until `abandon` has taken it out.
+    // SAFETY: the item's word tells of the entry until `abandon` has taken the entry out of the word.
     let (would_have_run, over) = unsafe { item.as_ref() }.cell.abandon(entry.shard().id(), entry.ticket());
     if over {
-        // SAFETY: `abandon` returned that the item is over.
+        // SAFETY: according to `abandon`, the item is over.
         contain(|| unsafe { free(item) });
     }
     would_have_run
@@ -185,7 +188,7 @@ unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> bool {
 
 /// # Safety
 ///
-/// The item is a reusable one, and the caller has an entry of it.
+/// The item is a reusable one, and the caller has an entry of the item.
 unsafe fn item_type(item: NonNull<Header>) -> &'static ItemType {
     // SAFETY: the item's word tells of the entry, which keeps the item in memory.
     unsafe { item.cast::<WorkItem>().as_ref() }.item_type

@@ -1,7 +1,8 @@
 //! The manager's bell: how the manager sleeps, and how other threads wake it.
 //!
-//! After its sleep, the manager sees what a thread wrote before it rang. If the manager is awake, its next sleep ends
-//! at once. User code on the manager's thread may park or unpark that thread.
+//! After its sleep, the manager sees everything that a thread wrote before the thread rang the bell. If a thread rings
+//! while the manager is awake, the manager's next sleep ends immediately. User code on the manager's thread may park
+//! or unpark that thread, and no ring is lost.
 
 use std::time::Duration;
 
@@ -21,16 +22,16 @@ impl Bell {
         Self { cell: BellCell::new(), pause }
     }
 
-    /// Wakes the manager, or ends its next sleep. Any thread may ring. Costs a system call only if the manager
-    /// sleeps.
+    /// Wakes the manager or, if it is awake, makes its next sleep end immediately. Any thread may ring. A ring costs a
+    /// system call only if the manager sleeps.
     pub(crate) fn ring(&self) {
         if self.cell.ring() {
             self.pause.wake();
         }
     }
 
-    /// Sleeps until the bell rings, the time is over, or one of `rings` has a record, if the manager listens to
-    /// those. May also end without a reason. Called by the manager.
+    /// Sleeps until the bell rings, the time is over, or one of `rings` has a record. The rings are ignored if the
+    /// manager parks instead of listening. The sleep may also end for no reason. Only the manager calls this.
     pub(crate) fn sleep(&self, timeout: Option<Duration>, rings: &[&Ring]) {
         self.pause.sleep(|| self.cell.rest(), timeout, rings);
         self.cell.awake();

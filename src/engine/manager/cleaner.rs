@@ -1,16 +1,16 @@
 //! The cleaner: the thread that destroys what the manager must not destroy.
 //!
-//! A user's destructor may wait for a timer, which the manager fires, or for an item, whose worker the manager makes.
-//! So the manager calls no such destructor. It [leaves](super::super::user_code::destroy) the values to the cleaner:
-//! the last handle of an item whose timer came too late, an entry of a pool that runs nothing any more, the hooks of
-//! an executor that no other thread holds.
+//! A user's destructor may wait for a timer or for an item. But the manager itself fires timers, and makes the workers
+//! that run items. So the manager calls no such destructor, and [leaves](super::super::user_code::destroy) the values
+//! to the cleaner. Examples are the last handle to an item whose timer fires too late, an entry of a pool that runs
+//! nothing any more, and the hooks of an executor that no other thread holds.
 //!
-//! The thread is made when something was left, one thread at a time, and ends when nothing is left. If it cannot be
-//! made, the manager tries again, as for every thread. It counts as a thread of the executor, so a shutdown waits for
-//! it.
+//! The manager makes the cleaner's thread when there are values to destroy and the thread does not exist. The thread
+//! ends when it has destroyed all values. If the thread cannot be made, the manager tries again later, as it does for
+//! every thread. The cleaner counts as a thread of the executor, so a shutdown waits for it.
 //!
-//! The hook `before_spawn` is not called for it: the error of a hook that refuses a thread is left to the cleaner,
-//! too. So a hook that refuses every thread would cause ever more leftovers.
+//! The hook `before_spawn` is not called for the cleaner, because the error of a hook that refuses a thread is itself
+//! left to the cleaner. A hook that refuses every thread would leave more and more such errors.
 
 use std::io;
 use std::sync::Arc;
@@ -23,19 +23,19 @@ use crate::engine::executor::threads::{ExecutorThreads, Place};
 use super::super::user_code::{Leftover, contain, destroy, report};
 use super::inbox::Point;
 
-/// The values that an executor's manager has left.
+/// The values that an executor's manager has left to the cleaner.
 #[derive(Default)]
 pub(crate) struct Cleaner(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     left: Vec<Leftover>,
-    /// A thread exists or is being made, and has not yet found the list empty.
+    /// Whether a cleaner's thread exists or is being made, and has not yet found the list empty.
     is_there: bool,
 }
 
 impl Cleaner {
-    /// Adds what the manager leaves. Returns whether a thread must be made for it.
+    /// Adds the values that the manager leaves. Returns whether a thread must be made to destroy them.
     pub(super) fn leave(&self, mut left: Vec<Leftover>) -> bool {
         if left.is_empty() {
             return false;
@@ -45,14 +45,14 @@ impl Cleaner {
         !state.is_there
     }
 
-    /// Takes everything that was left so far. If that is nothing, the calling thread no longer counts as the cleaner.
+    /// Takes all values that were left so far. If there are none, the calling thread no longer counts as the cleaner.
     fn take(&self) -> Vec<Leftover> {
         let mut state = self.0.lock();
         state.is_there = !state.left.is_empty();
         std::mem::take(&mut state.left)
     }
 
-    /// Notes that a thread is about to be made. Returns false if none is needed.
+    /// Notes that a thread is about to be made. Returns false if no thread is needed.
     fn begin(&self) -> bool {
         let mut state = self.0.lock();
         let begins = !state.is_there && !state.left.is_empty();
@@ -60,7 +60,7 @@ impl Cleaner {
         begins
     }
 
-    /// Destroys what was left, and what is left meanwhile.
+    /// Destroys the values that were left, and those that are left meanwhile.
     pub(super) fn clean(&self) {
         loop {
             let left = self.take();
@@ -73,8 +73,8 @@ impl Cleaner {
 }
 
 impl Drop for Cleaner {
-    /// The executor ends, and no thread was made for these values. They are destroyed here or, on a manager's thread,
-    /// left to another thread.
+    /// Destroys the values for which no thread was made before the executor ended. On a manager's thread, leaves them
+    /// to another cleaner.
     fn drop(&mut self) {
         for left in std::mem::take(&mut *self.0.lock()).left {
             destroy(move || contain(left));
@@ -82,7 +82,7 @@ impl Drop for Cleaner {
     }
 }
 
-/// Makes the thread, if one is needed.
+/// Makes the cleaner's thread if a thread is needed.
 pub(super) fn make(cleaner: &Arc<Cleaner>, core: &Core) -> io::Result<()> {
     if !cleaner.begin() {
         return Ok(());
@@ -95,7 +95,8 @@ pub(super) fn make(cleaner: &Arc<Cleaner>, core: &Core) -> io::Result<()> {
     Place::of_cleaner(&core.threads).start(name(core), core.settings.stack_size, move || begun.clean())
 }
 
-/// The cleaner's thread, from before it is made. If it is dropped before it cleans, another thread can be made.
+/// Stands for the cleaner's thread from before the thread is made until it cleans. If this value is dropped earlier,
+/// another thread can be made.
 struct Begun(Option<Arc<Cleaner>>);
 
 impl Begun {
@@ -114,7 +115,7 @@ impl Drop for Begun {
     }
 }
 
-/// What a manager needs to make the last cleaner when it ends. By then its executor may be gone.
+/// The data with which a manager makes the last cleaner when the manager ends. By then its executor may be gone.
 pub(super) struct Last {
     threads: Arc<ExecutorThreads>,
     name: String,
@@ -127,8 +128,8 @@ impl Last {
         Self { threads, name: name(core), stack_size }
     }
 
-    /// Destroys what the manager has left at its end, on a thread of its own. If that cannot be made, destroys it
-    /// here: no other thread depends on this one any more.
+    /// Destroys the values that the manager has left at its end, on a separate thread. If that thread cannot be made,
+    /// destroys them on the calling thread, because no other thread depends on the calling thread any more.
     pub(super) fn clean(self, left: Vec<Leftover>) {
         let cleaner = Arc::new(Cleaner::default());
         if !cleaner.leave(left) {
@@ -137,13 +138,13 @@ impl Last {
         let elsewhere = Arc::clone(&cleaner);
         let place = Place::of_cleaner(&self.threads);
         if let Err(error) = place.start(self.name, self.stack_size, move || elsewhere.clean()) {
-            report!(warn, "the cleaner cannot be made: {error}; the manager's thread does its work");
+            report!(warn, "the cleaner cannot be made: {error}; the manager's thread cleans up instead");
             cleaner.clean();
         }
     }
 }
 
-/// The name of the cleaner's thread.
+/// Returns the name of the cleaner's thread.
 fn name(core: &Core) -> String {
     format!("{}/cleaner", core.settings.name_prefix)
 }

@@ -1,4 +1,4 @@
-//! Which detection is in force, and why it is not a better one.
+//! The choice of the detection mode, and the reason why no better mode is in force.
 
 use crate::policy::detection::Detection;
 use crate::sys;
@@ -7,23 +7,23 @@ use crate::sys::probe::Probe;
 use crate::sys::switches::Readiness;
 use crate::sys::sync::Mutex;
 
-/// What was chosen when the executor was made.
+/// The detection that was chosen when the executor was made.
 pub(crate) struct Choice {
-    /// Never [`Detection::Auto`].
+    /// The mode in force. Never [`Detection::Auto`].
     pub(crate) mode: Detection,
     /// How the manager sleeps in this mode.
     pub(crate) pause: Pause,
     pub(crate) shortfall: Shortfall,
-    /// Kept as long as the executor.
+    /// While this exists, a ring can be attached to a thread quickly. The executor keeps it until the executor ends.
     pub(crate) ready: Option<Readiness>,
 }
 
-/// Why the detection in force is not the best one that was asked for, or does not see everything. Only the first
+/// The reason why the detection in force is worse than the requested one, or does not see every block. Only the first
 /// reason is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Shortfall(Mutex<Option<String>>);
 
-/// Chooses the best detection that was asked for and that the system permits.
+/// Chooses the best requested detection that the system permits.
 pub(crate) fn choose(asked: Detection, probe: Probe) -> Choice {
     let mode = asked.without_switches(sys::PORTABLE);
     let shortfall = Shortfall::default();

@@ -1,16 +1,17 @@
-//! The manager's view of the workers of watched pools: facts for
+//! The manager's view of the workers of watched pools. It supplies the facts for
 //! [`policy::blocking_detector`](crate::policy::blocking_detector).
 //!
-//! The manager's thread owns the detector. For a worker it opens an *eye*, a descriptor through which the thread's
-//! state is read, and a *ring*, to which the system's scheduler writes. Both are opened when they are first needed
-//! while the pool is watched, and closed when the watch ends. So an idle executor keeps none.
+//! The manager's thread owns the detector. For a worker, the detector opens an *eye* and a *ring*. It reads the state
+//! of the worker's thread through the eye, which is a descriptor. The system's scheduler writes records of the thread's
+//! context switches to the ring. Both are opened when they are first needed while the pool is watched, and closed when
+//! the watch ends. So an idle executor keeps no eye and no ring open.
 //!
-//! Only the state of its thread shows that a worker sleeps. A ring merely shows that it is time to look: a record
-//! says that the thread gave its CPU away, and by now the thread may have one again. But a ring can show that a
-//! worker is awake. The manager empties all rings in each round.
+//! Only the state of a worker's thread proves that the worker sleeps. A record in the ring only tells the manager when
+//! to check. The record says that the thread gave its CPU away, but by now the thread may have a CPU again. However, a
+//! ring can prove that a worker is awake. The manager empties all rings in each round.
 //!
-//! A worker that sleeps for a good reason, in a guard or without an item, is not listened to until a look finds it at
-//! work. So it wakes the manager at most once between two looks.
+//! A worker sleeps for a good reason if it is inside a guard or has no item. The manager then ignores the worker's ring
+//! until a check finds the worker at work again. So such a worker wakes the manager at most once between two checks.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -32,14 +33,14 @@ use crate::engine::worker::shared::Worker;
 
 use super::detection::Shortfall;
 
-/// How many eyes are kept open at most. For further workers, the state's file is opened for each look.
+/// The maximum number of eyes that are kept open. For every further worker, an eye is opened anew for each check.
 const KEPT_EYES: usize = 64;
 
-/// How many workers are listened to at most. Each takes two descriptors, and a process may have no more than a
-/// thousand.
+/// The maximum number of open rings. Each ring takes up to two descriptors, and a process is often limited to about a
+/// thousand descriptors.
 const KEPT_RINGS: usize = 64;
 
-/// After this many false alarms in a row, a ring is not heeded for `MISTRUST` looks.
+/// After this many false alarms in a row, the manager ignores a ring for `MISTRUST` checks.
 const FALSE_ALARMS: u8 = 16;
 const MISTRUST: u8 = 16;
 
@@ -47,20 +48,20 @@ const MISTRUST: u8 = 16;
 #[derive(Debug)]
 pub(crate) struct Detector {
     probe: Probe,
-    /// Whether rings are used: the manager sleeps on them, too.
+    /// Whether rings are used. If so, they can wake the manager.
     listens: bool,
     pools: Vec<Watched>,
-    /// How many eyes are kept open in all pools.
+    /// The number of eyes that are kept open in all pools together.
     kept: usize,
 }
 
-/// A watched pool, and those of its workers that were looked at.
+/// A watched pool, and those of its workers that have been checked.
 #[derive(Debug)]
 struct Watched {
     pool: Weak<Pool>,
     sights: Vec<Sight>,
-    /// The pool is looked at for the first time. Most watched pools are quiet at the second look, so no worker is
-    /// listened to before that.
+    /// Whether the pool is being checked for the first time. Most watched pools are quiet at the second check, so no
+    /// ring is opened before that.
     is_new: bool,
 }
 
@@ -74,7 +75,7 @@ struct Sight {
 /// Whether the system records a worker's context switches.
 #[derive(Debug)]
 enum Ear {
-    /// No ring was asked for yet.
+    /// No ring has been requested yet.
     None,
     Opened(Box<Listening>),
     /// The system has refused a ring, or the ring could not be read.
@@ -84,13 +85,15 @@ enum Ear {
 #[derive(Debug)]
 struct Listening {
     ring: Ring,
-    /// The manager sleeps on the ring, too.
+    /// Whether the ring can wake the manager.
     heeded: bool,
-    /// The ring was opened after the last look, and the thread may have slept in between.
+    /// Whether the ring was opened after the last check. If the thread fell asleep between that check and the opening,
+    /// the ring has no record of this sleep.
     is_new: bool,
-    /// How often in a row it woke the manager for nothing, because other threads took the worker's CPU.
+    /// The number of times in a row that the ring woke the manager for nothing, because another thread had taken the
+    /// worker's CPU.
     false_alarms: u8,
-    /// For how many more looks it is not heeded because of that.
+    /// The number of further checks for which the ring is ignored because of false alarms.
     mistrusted: u8,
 }
 
@@ -99,7 +102,7 @@ impl Listening {
         Self { ring, heeded: true, is_new: true, false_alarms: 0, mistrusted: 0 }
     }
 
-    /// Notes that this look found the worker at work.
+    /// Notes that the present check found the worker at work.
     fn go_on(&mut self) {
         self.is_new = false;
         self.mistrusted = self.mistrusted.saturating_sub(1);
@@ -110,7 +113,7 @@ impl Listening {
     fn false_alarm(&mut self) {
         self.false_alarms += 1;
         if self.false_alarms == FALSE_ALARMS {
-            // After these looks, one more false alarm is enough.
+            // After `MISTRUST` checks, the ring is heeded again. From then on, one more false alarm is enough.
             (self.false_alarms, self.mistrusted) = (FALSE_ALARMS - 1, MISTRUST);
             self.heeded = false;
         }
@@ -132,7 +135,7 @@ impl Detector {
         Self { probe: settings.probe, listens, pools: Vec::new(), kept: 0 }
     }
 
-    /// Returns the facts about a pool. `workers`: its workers, sorted by number.
+    /// Returns the facts about a pool. `workers` are the pool's workers, sorted by number.
     pub(crate) fn facts<'a>(
         &'a mut self,
         pool: &Weak<Pool>,
@@ -155,14 +158,14 @@ impl Detector {
         PoolFacts { probe: self.probe, watched, kept: &mut self.kept, workers, shortfall }
     }
 
-    /// Forgets a pool that is no longer watched, and pools that are gone.
+    /// Forgets this pool, which is no longer watched, and all pools that no longer exist.
     pub(crate) fn forget(&mut self, pool: &Weak<Pool>) {
         self.pools.retain(|watched| !watched.pool.ptr_eq(pool) && watched.pool.strong_count() > 0);
         self.kept = self.pools.iter().map(Watched::kept).sum();
     }
 
-    /// Listens to the workers that the last look at the pool found at work. If the system may fail to report the next
-    /// one that sleeps, returns after how long to look for it.
+    /// Listens to the workers that the last check of the pool found at work. If the system may fail to report the next
+    /// sleep of such a worker, returns the time after which the manager must check the pool again.
     pub(crate) fn listen(
         &mut self,
         pool: &Weak<Pool>,
@@ -182,7 +185,7 @@ impl Detector {
             if matches!(phase, Phase::Running | Phase::Asleep) {
                 let is_there = !matches!(sight.ear, Ear::None);
                 if !is_there && room == 0 {
-                    // No ring is left for this worker: its state alone shows whether it sleeps.
+                    // All rings are in use. So only the state of the worker's thread shows whether the worker sleeps.
                 } else if let Err(error) =
                     sight.listen(self.probe, phase == Phase::Running && sight.is_elsewhere())
                 {
@@ -198,12 +201,12 @@ impl Detector {
         look_in
     }
 
-    /// Returns the rings that the manager sleeps on.
+    /// Returns the rings that can wake the manager.
     pub(crate) fn rings(&self) -> Vec<&Ring> {
         self.pools.iter().flat_map(|watched| &watched.sights).filter_map(|sight| sight.ear.ring()).collect()
     }
 
-    /// Returns the pools in which, as the rings report, a worker sleeps that should not.
+    /// Returns the pools in which a ring reports that a worker sleeps although the worker should be awake.
     pub(crate) fn told(&mut self, shortfall: &Shortfall) -> Vec<Weak<Pool>> {
         let probe = self.probe;
         let told =
@@ -225,8 +228,8 @@ impl Watched {
         self.sights.iter().filter(|sight| sight.eye.is_some()).count()
     }
 
-    /// Returns whether a ring reports a worker that sleeps and should not. Empties all rings, even after the first
-    /// such report.
+    /// Returns whether a ring reports that a worker sleeps although the worker should be awake. Empties all rings of
+    /// the pool, even after the first such report.
     fn has_sleepers(&mut self, probe: Probe, shortfall: &Shortfall) -> bool {
         let mut slept = false;
         for sight in &mut self.sights {
@@ -240,14 +243,14 @@ impl Watched {
 }
 
 impl Sight {
-    /// Returns whether the worker was last seen on another CPU than the caller's. On the caller's CPU it cannot be
-    /// running now.
+    /// Returns whether the worker was last seen on another CPU than the caller's. A worker on the caller's CPU cannot
+    /// be running now.
     fn is_elsewhere(&self) -> bool {
         affinity::current_cpu() != Some(self.worker.cpu())
     }
 
-    /// Listens to the worker, unless the system refuses that. `runs`: whether the worker runs at the moment. Returns
-    /// the refusal once.
+    /// Listens to the worker, unless the system refuses that. `runs`: whether the worker is running at the moment.
+    /// Returns the error of a refusal only once.
     fn listen(&mut self, probe: Probe, runs: bool) -> io::Result<()> {
         match &mut self.ear {
             Ear::None => {
@@ -265,16 +268,16 @@ impl Sight {
         Ok(())
     }
 
-    /// Ignores the ring of a worker that sleeps for a good reason. The ring stays open, because it needs each record
-    /// to tell what kind the next one is.
+    /// Ignores the ring of a worker that sleeps for a good reason. The ring stays open, because it can tell the kind of
+    /// the next record only if it has read every earlier record.
     fn ignore(&mut self) {
         if let Ear::Opened(listening) = &mut self.ear {
             listening.heeded = false;
         }
     }
 
-    /// Returns whether the ring reports that the worker sleeps, and the worker's word says that it should not. A ring
-    /// that cannot be read is closed, and the error returned once.
+    /// Returns whether the ring reports that the worker sleeps while the worker's word says that the worker should be
+    /// awake. Closes a ring that cannot be read, and returns the error once.
     fn has_slept(&mut self, probe: Probe) -> io::Result<bool> {
         let Ear::Opened(listening) = &mut self.ear else { return Ok(false) };
         let mut last = None;
@@ -287,7 +290,7 @@ impl Sight {
         if sleeps {
             listening.false_alarms = 0;
         } else if slept {
-            // It sleeps for a good reason. The ring is not heeded until the worker is at work again.
+            // The worker sleeps for a good reason. So the ring is ignored until the worker is at work again.
             listening.heeded = false;
         } else if last.is_some() {
             listening.false_alarm();
@@ -297,7 +300,8 @@ impl Sight {
 }
 
 impl Ear {
-    /// Returns after how long to look, if the system may fail to report the worker's next sleep.
+    /// If the system may fail to report the worker's next sleep, returns the time after which the manager must check
+    /// again.
     fn may_miss(&self) -> Option<Duration> {
         match self {
             Self::Opened(listening) if listening.is_new => Some(SHORTEST),
@@ -332,7 +336,7 @@ impl PoolFacts<'_> {
         Some(&mut sights[at])
     }
 
-    /// Returns the CPU of a worker that is awake, as its ring reports. The ring was emptied before this look.
+    /// Returns the CPU of a worker that is awake according to its ring. The ring was emptied before the present check.
     fn heard_on(&mut self, id: WorkerId) -> Option<usize> {
         match &self.sight(id)?.ear {
             Ear::Opened(listening) => listening.ring.is_awake_on(),
@@ -340,7 +344,7 @@ impl PoolFacts<'_> {
         }
     }
 
-    /// Looks at the thread, through the eye that is kept or one opened for this look.
+    /// Reads the state of the worker's thread, through the eye that is kept open or through a new eye.
     fn see(&mut self, id: WorkerId) -> Option<io::Result<Seen>> {
         let (probe, may_keep) = (self.probe, *self.kept < KEPT_EYES);
         let sight = self.sight(id)?;
@@ -362,8 +366,8 @@ impl PoolFacts<'_> {
 
 impl Facts for PoolFacts<'_> {
     fn sleeps(&mut self, id: WorkerId) -> Option<bool> {
-        // Notes the CPU to which the system has moved the worker since its item began: a woken worker must not go
-        // there.
+        // Notes the CPU to which the system may have moved the worker since its item began, so that no woken worker is
+        // placed on that CPU.
         let worker = Arc::clone(self.worker(id)?);
         if let Some(cpu) = self.heard_on(id) {
             worker.seen_on(cpu);
@@ -377,8 +381,8 @@ impl Facts for PoolFacts<'_> {
             Err(error) => {
                 let tell = || {
                     format!(
-                        "the states of threads cannot be read ({error}): \
-                        a worker that uses no CPU time counts as asleep"
+                        "the states of threads cannot be read ({error}), \
+                        so a worker that uses no CPU time counts as asleep"
                     )
                 };
                 self.shortfall.note(tell);

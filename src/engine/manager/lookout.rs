@@ -1,4 +1,4 @@
-//! When the manager looks at the part of the machine that the process may use, and how a change reaches the pools.
+//! When the manager checks which part of the machine the process may use, and how a change reaches the pools.
 
 use crate::policy::environment::{Environment, Vigil};
 use crate::policy::time::Time;
@@ -8,11 +8,11 @@ use crate::sys::{affinity, clock};
 use crate::engine::executor::upkeep::Upkeep;
 use crate::engine::user_code::report;
 
-/// The manager's side: when it looks.
+/// The manager's state for the checks of the machine.
 #[derive(Debug)]
 pub(crate) struct Lookout {
     vigil: Vigil,
-    /// `None` until they are first read.
+    /// The process's control groups. `None` until they are first read.
     groups: Option<CpuGroups>,
 }
 
@@ -21,7 +21,7 @@ impl Lookout {
         Self { vigil: Vigil::new(clock::now()), groups: None }
     }
 
-    /// Makes a lookout in place of one that was lost. It looks soon, since it does not know whether the lost one
+    /// Replaces a lookout that was lost. The new lookout checks soon, because it does not know whether the lost one
     /// rested.
     pub(crate) fn again(now: Time) -> Self {
         let mut again = Self::new();
@@ -29,12 +29,12 @@ impl Lookout {
         again
     }
 
-    /// Returns when the next look is due.
+    /// Returns the time of the next check, or `None` while the manager rests.
     pub(crate) fn next(&self) -> Option<Time> {
         self.vigil.next()
     }
 
-    /// Looks at the machine, if a look is due.
+    /// Checks which part of the machine the process may use, if a check is due.
     pub(crate) fn look(&mut self, upkeep: &Upkeep, now: Time) {
         let attention = &upkeep.core.environment.attention;
         if attention.is_asked() {
@@ -56,7 +56,7 @@ impl Lookout {
         match before.seen(allowed, self.groups.get_or_insert_with(CpuGroups::of_process).quota()) {
             Some(seen) => change(upkeep, seen),
             None if upkeep.core.denials.affinity_denied() => {}
-            // A CPU that went and came back between two looks has changed only what threads are bound to.
+            // If a CPU was lost and came back between two checks, only the bindings of threads have changed.
             None => upkeep.pools.all().iter().for_each(|pool| pool.keep_workers_bound()),
         }
     }
@@ -73,8 +73,8 @@ fn change(upkeep: &Upkeep, seen: Environment) {
         seen.allowed(),
         seen.quota().map_or("none".into(), |quota| format!("{:.2} CPUs", quota.cpus())),
     );
-    // An error is ignored: if the system denies this, it denies it to each worker as well, and the worker reports
-    // that.
+    // An error is ignored. If the system denies the binding to this thread, it denies the binding to each worker as
+    // well, and the worker reports the denial.
     drop(affinity::pin_to_set(&seen.home()));
     let present = upkeep.core.environment.change(seen);
     upkeep.pools.all().iter().for_each(|pool| pool.adapt(&present));

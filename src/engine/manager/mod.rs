@@ -1,22 +1,22 @@
-//! The manager: the one thread of an executor that makes its threads, keeps its deadlines, and watches its pools.
+//! The manager: the executor's thread that makes the other threads, keeps the deadlines, and watches the pools.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `inbox` | the manager as other threads see it: requests, and whether it exists |
-//! | `bell` | how the manager sleeps, and is woken |
-//! | `manager_thread` | its main loop: requests, deadlines, timers; it makes workers |
-//! | `supervision` | how it goes on after a panic of its own code, and how it ends |
-//! | `room` | which pool gets a thread, and which gives one up, when there are as many as may be |
-//! | `lookout` | how it follows the CPUs that the process may use |
-//! | `detector`, `detection` | which workers sleep, how that is seen, and why not better |
+//! | `inbox` | the manager as other threads see it: its requests, and whether it exists |
+//! | `bell` | how the manager sleeps and is woken |
+//! | `manager_thread` | the manager's main loop, which handles requests, deadlines and timers, and makes workers |
+//! | `supervision` | how the manager goes on after a panic of its own code, and how it ends |
+//! | `room` | which pool gets a thread, and which pool gives one up, when `max_threads` is reached |
+//! | `lookout` | how the manager follows changes of the CPUs that the process may use |
+//! | `detector`, `detection` | which workers sleep, which mode detects that, and why no better mode is used |
 //! | `watchdog`, `offenders` | the reports of pools that stall, and of items that keep others waiting |
 //! | `cleaner` | the thread that destroys what the manager must not destroy |
 //!
-//! The room owns the schedule, the lookout and the detector: they belong to the manager's thread (`O`). The inbox, the
-//! list of offenders and the cleaner's list have locks of their own (`K`).
+//! This room of the engine owns the schedule, the lookout and the detector, which belong to the manager's thread (`O`).
+//! The inbox, the list of offenders and the cleaner's list have locks of their own (`K`).
 //!
-//! Any thread enters the inbox, to ask for something or to make a manager that is missing. Everything else is the
-//! manager's thread, and the cleaner's.
+//! Any thread may use the inbox, to send a request or to make a missing manager, and may read the list of offenders.
+//! While an executor runs, everything else here happens on the manager's thread or on the cleaner's.
 
 pub(crate) mod bell;
 pub(crate) mod cleaner;

@@ -13,7 +13,7 @@ use crate::sys::sync::Mutex;
 use crate::engine::user_code::report;
 use crate::engine::worker::shared::Worker;
 
-/// A type of items that has kept others waiting, and how often.
+/// A type of item that has kept other items waiting, and the number of times that it has done so.
 ///
 /// See [`Executor::hogs`](crate::Executor::hogs) and
 /// [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers).
@@ -35,11 +35,11 @@ use crate::engine::worker::shared::Worker;
 pub struct Offender {
     /// The type of the item's closure, as the compiler names it.
     pub item_type: Cow<'static, str>,
-    /// How often this was noticed.
+    /// The number of times that this was noticed.
     pub count: u64,
 }
 
-/// See the module. One for each executor.
+/// See the module. Each executor has one list of offenders.
 #[derive(Debug)]
 pub(crate) struct Offenders {
     hog_threshold: Duration,
@@ -47,7 +47,7 @@ pub(crate) struct Offenders {
     blockers: Table,
 }
 
-/// Counts by item type. The program has only so many closures that it queues, so the table needs no bound of its own.
+/// The counts by item type. A program queues a limited number of closure types, so the table needs no bound of its own.
 #[derive(Debug, Default)]
 struct Table(Mutex<HashMap<&'static str, u64>>);
 
@@ -67,9 +67,9 @@ impl Offenders {
         }
     }
 
-    /// Counts an item that has used the CPU for too long without blocking, and reports ever fewer items of one type.
-    /// `queue` finds the name of the item's queue, if that still exists. It is called only for a report. Called with
-    /// no lock held, since a logger is user code.
+    /// Counts an item that has used the CPU for too long without blocking. Reports items of one type more and more
+    /// rarely. `queue` returns the name of the item's queue if the queue still exists, and is called only for a report.
+    /// The caller holds no lock, because a logger is user code.
     fn hog(&self, item_type: &'static str, queue: impl FnOnce() -> Option<String>) {
         if let Some(count) = self.hogs.count(item_type) {
             let queue = named(queue());
@@ -77,21 +77,22 @@ impl Offenders {
             report!(
                 warn,
                 "{item_type}{queue} used the CPU for more than {threshold:?} without \
-                blocking, {count} times. It then stops counting as running, and other items of its pool start beside \
-                it. Make its queue `cpu_intensive`, take an unbound queue, or divide it into several items"
+                blocking, {count} times. Such an item no longer counts as running, and other items of its pool start \
+                beside it. Make its queue `cpu_intensive`, use an unbound queue, or divide the item into several"
             );
         }
     }
 
-    /// Counts an item that has blocked outside of any guard. Otherwise as [`hog`](Self::hog).
+    /// Counts an item that has blocked outside of any guard. Reports such items, and calls `queue`, as
+    /// [`hog`](Self::hog) does.
     fn blocker(&self, item_type: &'static str, queue: impl FnOnce() -> Option<String>) {
         if let Some(count) = self.blockers.count(item_type) {
             let queue = named(queue());
             report!(
                 debug,
                 "{item_type}{queue} blocked without a guard, {count} times. Put \
-                `cmwq::blocking` around the call, or use one of the wrappers in `cmwq::blocking`: then no item \
-                waits until the block is noticed"
+                `cmwq::blocking` around the call, or use one of the wrappers in `cmwq::blocking`. Then other items \
+                need not wait until the block is noticed"
             );
         }
     }
@@ -105,13 +106,13 @@ impl Offenders {
     }
 }
 
-/// Returns how a report names the queue, if it still exists.
+/// Returns the words with which a report names the queue. They are empty if the queue no longer exists.
 fn named(queue: Option<String>) -> String {
     queue.map(|name| format!(" of queue {name:?}")).unwrap_or_default()
 }
 
 impl Table {
-    /// Counts one more. Returns the count if it is to be reported.
+    /// Raises the count of this type by one. Returns the count if it is to be reported.
     fn count(&self, item_type: &'static str) -> Option<u64> {
         let mut counts = self.0.lock();
         let count = counts.entry(item_type).or_default();
@@ -119,7 +120,7 @@ impl Table {
         Some(*count).filter(|count| is_told(*count))
     }
 
-    /// Returns the offenders, the most frequent first, those with equal counts by name.
+    /// Returns the offenders, the most frequent first. Offenders with equal counts are sorted by name.
     fn sorted(&self) -> Vec<Offender> {
         let counts = self.0.lock();
         let mut found: Vec<(&'static str, u64)> = counts.iter().map(|(of, count)| (*of, *count)).collect();
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(listed(offenders.blockers()), [("asleep".into(), 1)]);
     }
 
-    /// The logger, and the code that finds the queue's name, may ask for the list.
+    /// The logger may ask for the list of offenders, and so may the code that finds the queue's name.
     #[test]
     fn no_lock_is_held_while_an_offender_is_reported() {
         let offenders = Offenders::new(Duration::from_millis(10));

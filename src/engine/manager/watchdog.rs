@@ -15,8 +15,9 @@ use crate::engine::executor::upkeep::Upkeep;
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::worker::shared::Worker;
 
-/// Reports a pool that a look has found to be stalled. Called on the manager's thread, with no lock held. `workers`:
-/// the workers that the look saw. `began`: since when, at the latest, each has been at its item.
+/// Reports a pool that a check has found to be stalled. Called on the manager's thread, with no lock held. `workers`:
+/// the workers that are listed in `look`. `began`: for each worker, a time by which the worker had begun its present
+/// item.
 pub(crate) fn report(
     upkeep: &Upkeep,
     pool: &Pool,
@@ -50,7 +51,8 @@ pub(crate) fn report(
     });
 }
 
-/// Returns what a worker of a stalled pool is doing. `None` if it had no item when its word was `seen`, or has another one by now.
+/// Returns what a worker of a stalled pool is doing. Returns `None` if the worker had no item when its word was `seen`,
+/// or has another item by now.
 fn what_stalls(worker: &Worker, seen: WorkerState, busy_for: Duration) -> Option<StalledWorker> {
     let item_type = worker.item_type(seen)?;
     let thread = worker.with_thread(|thread| {

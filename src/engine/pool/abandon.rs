@@ -1,8 +1,9 @@
-//! A pool that runs nothing any more: its executor was shut down, and the timeout of the shutdown has passed.
+//! An abandoned pool. It runs nothing any more, because its executor was shut down.
 //!
-//! Two marks show this to other threads. A thread that takes an entry, or puts one back, finds a mark in place of the
-//! sideline's count. A thread that pushes an entry finds one in the running word, which then always wants one more
-//! worker. Threads read the count and the word anyway, so the marks cost nothing.
+//! Two marks tell other threads that the pool is abandoned. The first mark replaces the sideline's count. A thread that
+//! takes an entry, or puts an entry back, finds it there. The second mark is in the running word, which then always
+//! asks for one more worker. A thread that pushes an entry finds it there. Threads read the count and the word anyway,
+//! so the marks cost nothing.
 
 use std::collections::VecDeque;
 
@@ -12,8 +13,8 @@ use crate::engine::item::entry::{Entry, steal};
 use super::worker_pool::Pool;
 
 impl Pool {
-    /// Marks the pool: from now on it runs nothing, and entries that come to it are given up. The caller gives up the
-    /// entries on its lists: first those returned, which are the sideline's, then [those of the
+    /// Marks the pool as abandoned. From now on the pool runs nothing, and entries that arrive at it are given up.
+    /// Returns the entries of the sideline. The caller gives up these entries first, and then [those of the
     /// worklist](Self::give_up_worklist).
     #[cold]
     #[must_use]
@@ -30,7 +31,7 @@ impl Pool {
         }
     }
 
-    /// Gives up an entry that comes to this pool, which is marked.
+    /// Gives up an entry that arrives at this pool after the pool was marked.
     #[cold]
     pub(super) fn give_up(&self, entry: Entry) {
         give_up(entry);

@@ -1,4 +1,4 @@
-//! Where the workers of a pool run at present: on the pool's own CPUs, or on others while these are lost.
+//! Where the workers of a pool run at present: on the pool's own CPUs or, while those are lost, on other CPUs.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::sys::sync::Mutex;
 use crate::engine::executor::environment::Present;
 use crate::engine::worker::shared::Worker;
 
-/// The binding of a pool.
+/// The CPUs to which the workers of a pool are bound at present.
 #[derive(Debug)]
 pub(crate) struct Binding {
     pub(super) state: Mutex<State>,
@@ -16,20 +16,20 @@ pub(crate) struct Binding {
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// The number of the last change that the pool has taken over.
+    /// The number of the last change of the CPUs that the pool has adopted.
     pub(super) number: u64,
     pub(super) cpus: CpuSet,
-    /// Rescuers that serve the pool. They are not among its workers.
+    /// The rescuers that serve the pool. They are not workers of the pool.
     pub(super) guests: Vec<Arc<Worker>>,
 }
 
-/// The number of the change by which a thread is bound.
+/// The number of the change of the CPUs according to which a thread is bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bound(pub(super) u64);
 
 impl Binding {
-    /// Makes the binding of a new pool whose workers may run on these CPUs of the topology. Returns it, and the
-    /// pool's target.
+    /// Makes the binding of a new pool whose workers may run on these CPUs of the topology. Also returns the pool's
+    /// target.
     pub(super) fn new(present: &Present, reach: &CpuSet) -> (Self, usize) {
         let share = present.cpus.share(reach);
         let state = State { number: present.number, cpus: share.binding, guests: Vec::new() };
@@ -61,9 +61,9 @@ impl Binding {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Near {
     Anywhere,
-    /// The calling thread is about to leave this CPU.
+    /// On this CPU, which the calling thread is about to leave.
     Leaves(usize),
-    /// No worker of the pool runs on this CPU.
+    /// On this CPU, where no worker of the pool runs.
     Free(usize),
 }
 

@@ -1,13 +1,14 @@
-//! The unbound pools of one set of attributes: one for each pod, made when first used.
+//! The unbound pools of one set of attributes. There is one pool for each pod, and it is made when it is first used.
 //!
-//! Items of a strict queue stay in their pod. Otherwise, in a managed class, *items* move: a pool that has too much
-//! offers it to a sibling that has room ([`Exchange`]). Threads stay where they are: to move one costs the system
-//! milliseconds. An unmanaged class starts what comes at once, so nothing waits in a pod; there *threads* move, within
-//! all CPUs of the class, as the system likes.
+//! Items of a strict queue stay in their pod. Otherwise, in a managed class, *items* move: a pool with surplus items
+//! offers them to a sibling that has room ([`Exchange`]). The threads of such a class stay in their pods, because
+//! moving a thread costs the system milliseconds. An unmanaged class starts each item immediately, so no item waits in
+//! a pod. In such a class *threads* move: the system may run them on any CPU of the class.
 //!
-//! A class has its pools open as long as it has *users*, and in memory as long as it has *keepers*, too: then it may have
-//! users again. Until its end it is the only one of its key. Pools know their class, and the class its pools weakly, but
-//! for the list that its end empties.
+//! The pools of a class are open as long as the class has *users*. They stay in memory as long as the class has users
+//! or *keepers*, because a class that has keepers can get users again. Until a class ends, no other class has the same
+//! key. Pools whose items move have strong references to their class. The class has weak references to its pools, and a
+//! list of strong references that is emptied when the class ends.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -27,14 +28,14 @@ use super::pools::Pools;
 use super::spec::{PoolKind, PoolSpec};
 use super::worker_pool::Pool;
 
-/// What a class is known by: attributes that come to the same pods share it.
+/// The key by which a class is found. Attributes that lead to the same key share a class.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ClassKey {
     managed: bool,
     moves: Moves,
     nice: i32,
     pods: Vec<CpuSet>,
-    /// For issuers on CPUs of no pod there is one more, of all CPUs.
+    /// Whether there is one more pod, with the CPUs of all pods, for issuers on a CPU that belongs to no pod.
     outside: bool,
 }
 
@@ -42,11 +43,11 @@ pub(crate) struct ClassKey {
 #[derive(Debug)]
 pub(crate) struct Class {
     key: ClassKey, // I
-    /// The pools of its executor, among which its own are.
+    /// The register of the executor's pools, which includes the pools of this class.
     registered: Arc<Pools>, // I
     pods: Vec<Pod>, // I
     pub(crate) exchange: Exchange, // A
-    /// By pod; made when first used.
+    /// Indexed by pod. Each pool is made when it is first used.
     pools: Box<[OnceLock<Weak<Pool>>]>, // A, set under C
     members: Mutex<Members>, // C
 }
@@ -54,20 +55,20 @@ pub(crate) struct Class {
 /// The CPUs of a pod.
 #[derive(Clone, Debug)]
 struct Pod {
-    /// By the numbers of the topology.
+    /// The pod's CPUs, by the numbers of the topology.
     cpus: CpuSet,
-    /// By those of the operating system.
+    /// The pod's CPUs, by the numbers of the operating system.
     real: CpuSet,
-    /// Those that its workers may run on, by the numbers of the topology.
+    /// The CPUs that the workers of the pod's pool may run on, by the numbers of the topology.
     reach: CpuSet,
 }
 
 #[derive(Debug)]
 struct Members {
-    /// Without any, the pools are closed.
+    /// The number of users. While there are none, the pools are closed.
     users: usize,
     keepers: usize,
-    /// There are none of both any more.
+    /// Whether the class has ended, because it no longer has users or keepers.
     is_over: bool,
     pools: Vec<Arc<Pool>>,
 }
@@ -76,7 +77,7 @@ struct Members {
 #[derive(Debug)]
 pub(crate) struct KeptClass(Arc<Class>);
 
-/// Keeps the pools of a class open: they are closed with its last user.
+/// Keeps the pools of a class open. They are closed when the last user of the class is dropped.
 #[derive(Debug)]
 pub(crate) struct ClassUser(Arc<Class>);
 
@@ -88,13 +89,13 @@ pub(crate) struct Seat {
     pub(crate) helpers: Helpers,
 }
 
-/// How attributes divide the CPUs, and the class of that.
+/// How attributes divide the CPUs into pods, and the class that has these pods.
 #[derive(Debug)]
 pub(crate) struct Division {
     attrs: PoolAttrs,
     pods: Pods,
     key: ClassKey,
-    /// It, as it was found last.
+    /// The class that was found last.
     class: Weak<Class>,
 }
 
@@ -117,7 +118,8 @@ impl Division {
         self.attrs == *attrs
     }
 
-    /// The pod for items that are queued on `cpu`: its own, or that of all CPUs, or a near one.
+    /// Returns the pod for items that are queued on `cpu`. This is the CPU's own pod if it has one, otherwise the pod
+    /// of all CPUs if there is one, and otherwise a near pod.
     pub(crate) fn pod_for(&self, cpu: usize, topology: &Topology) -> PodId {
         let pods = self.pods.pods();
         let pod = match self.pods.pod_of(cpu) {
@@ -128,14 +130,16 @@ impl Division {
         pod as PodId
     }
 
-    /// The pool for items of no pod, or of the only one, if it was made.
+    /// Returns the pool of the pod of all CPUs, or of the only pod. Returns `None` if there is no such pod, or if its
+    /// pool has not been made.
     pub(crate) fn default_pool(&self) -> Option<Arc<Pool>> {
         let pods = self.pods.pods().len();
         let at = if self.key.outside { pods } else { (pods == 1).then_some(0)? };
         self.class.upgrade()?.pools[at].get()?.upgrade()
     }
 
-    /// Uses its class: that which was found last, as long as anybody keeps it.
+    /// Returns a user of the class that was found last, if that class has not ended. Otherwise finds the class with
+    /// `find`.
     pub(crate) fn user(&mut self, find: impl FnOnce(ClassKey) -> ClassUser) -> ClassUser {
         let known = self.class.upgrade();
         known.and_then(|class| class.open()).unwrap_or_else(|| {
@@ -146,16 +150,16 @@ impl Division {
     }
 }
 
-/// Where a shard's items go.
+/// The pool to which a shard's items go.
 #[derive(Debug)]
 pub(crate) struct PoolChoice {
     pub(crate) pool: Arc<Pool>,
-    /// Keeps the pool open, if it is an unbound one.
+    /// Keeps the pool open if the pool is unbound. `None` for other pools.
     pub(crate) user: Option<ClassUser>,
 }
 
 impl PoolChoice {
-    /// Returns the class, on which the caller calls [`attend`](Class::attend).
+    /// Returns the class of the pool if the pool is unbound. The caller calls [`attend`](Class::attend) on the class.
     pub(crate) fn class(&self) -> Option<Arc<Class>> {
         self.user.as_ref().map(|user| Arc::clone(user.class()))
     }
@@ -190,7 +194,7 @@ impl Class {
         }
     }
 
-    /// The pool of a pod. `None` if the class has ended.
+    /// Returns the pool of a pod, and makes the pool if it does not exist. Returns `None` if the class has ended.
     #[inline]
     pub(crate) fn pool(self: &Arc<Self>, pod: PodId) -> Option<Arc<Pool>> {
         match self.pools[pod as usize].get() {
@@ -226,22 +230,25 @@ impl Class {
         let pool = Pool::new(spec, Arc::clone(core), seat);
         members.pools.push(Arc::clone(&pool));
         if members.users == 0 {
-            // Who opens the class opens it, too.
+            // The thread that next opens the class also opens this pool.
             pool.close();
         }
         let _set = self.pools[pod as usize].set(Arc::downgrade(&pool));
         drop(members);
         self.registered.add(&pool);
         if core.manager.is_stopped() {
-            // Whoever closes all pools at a shutdown may have asked for them before this one was among them.
+            // A shutdown stops the manager, and then closes all registered pools. The shutdown may have read the
+            // register before this pool was added, and then has not closed this pool.
             pool.close();
         }
-        // The CPUs may have changed since it was made, and before it could be found.
+        // The CPUs may have changed after the pool was made, and before the manager could find the pool in the
+        // register.
         pool.adapt(&core.environment.present());
         Some(pool)
     }
 
-    /// Somebody uses it, and owes it an [`attend`](Self::attend). `None` if it has ended.
+    /// Returns a new user of the class, and opens the pools if this is the only user. The caller must then call
+    /// [`attend`](Self::attend). Returns `None` if the class has ended.
     pub(crate) fn open(self: &Arc<Self>) -> Option<ClassUser> {
         let mut members = self.members.lock();
         if members.is_over {
@@ -254,7 +261,8 @@ impl Class {
         Some(ClassUser(Arc::clone(self)))
     }
 
-    /// It may have been opened again: whoever was reserved before is asked for. Owed with no lock held.
+    /// Calls [`attend`](Pool::attend) on all pools of the class, because the class may have been opened again. The
+    /// caller holds no lock.
     pub(crate) fn attend(&self) {
         let pools = self.members.lock().pools.clone();
         pools.iter().for_each(|pool| pool.attend());
@@ -271,7 +279,7 @@ impl Class {
         drop((closing, pools));
     }
 
-    /// Keeps its pools in memory.
+    /// Returns a keeper, which keeps the pools of the class in memory.
     pub(crate) fn keep(self: &Arc<Self>) -> KeptClass {
         self.members.lock().keepers += 1;
         KeptClass(Arc::clone(self))
@@ -279,7 +287,8 @@ impl Class {
 }
 
 impl Members {
-    /// What is to be dropped, if that was the last one.
+    /// Ends the class if it has no users and no keepers any more. Returns the pools that the caller drops once it has
+    /// released the lock.
     fn end(&mut self) -> Vec<Arc<Pool>> {
         self.is_over = self.users + self.keepers == 0;
         if self.is_over { std::mem::take(&mut self.pools) } else { Vec::new() }
@@ -287,17 +296,18 @@ impl Members {
 }
 
 impl KeptClass {
-    /// Is it this one?
+    /// Returns whether this class is the kept one.
     pub(crate) fn is(&self, class: &Arc<Class>) -> bool {
         Arc::ptr_eq(&self.0, class)
     }
 
-    /// Opens its pools, if they were closed. The caller owes the class an [`attend`](Class::attend).
+    /// Opens the pools of the class if they were closed. The caller must then call [`attend`](Class::attend) on the
+    /// class.
     pub(crate) fn open(&self) -> ClassUser {
         self.0.open().expect("a class has not ended as long as it is kept")
     }
 
-    /// Is it one of its pools?
+    /// Returns whether this pool belongs to the class.
     pub(crate) fn has(&self, pool: &Pool) -> bool {
         self.0.members.lock().pools.iter().any(|own| std::ptr::eq(&**own, pool))
     }
@@ -318,7 +328,7 @@ impl ClassUser {
         &self.0
     }
 
-    /// The pool of a pod; it stays open as long as this does.
+    /// Returns the pool of a pod. The pool stays open as long as this user exists.
     pub(crate) fn pool(&self, pod: PodId) -> Arc<Pool> {
         self.0.pool(pod).expect("a class has not ended as long as it has a user")
     }

@@ -1,4 +1,4 @@
-//! What the manager sees of a watched pool, and how it carries out what it has found about a worker.
+//! The manager's view of a watched pool, and how the manager carries out its findings about workers.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use super::spec::PoolKind;
 use super::worker_pool::{Pool, Slot};
 
 impl Pool {
-    /// Returns a look for the manager's watch, and the workers that it saw, both sorted by number.
+    /// Returns the state of the pool for the manager's watch, and the pool's workers at the same moment. The workers
+    /// are sorted by number in both.
     pub(crate) fn observe(&self) -> (Look, Vec<Arc<Worker>>) {
         let counts = self.spec.manages_concurrency();
         let state = self.state.lock();
@@ -33,7 +34,7 @@ impl Pool {
         (look, workers)
     }
 
-    /// Keeps the pool's pace and stall as they are after a look.
+    /// Stores the pool's pace, and the start of its stall, as they are after a check.
     pub(crate) fn keep(&self, pace: Pace, stalled_since: Option<Time>) {
         let mut state = self.state.lock();
         (state.pace, state.stalled_since) = (pace, stalled_since);
@@ -41,7 +42,7 @@ impl Pool {
 
     /// Carries out a finding about a worker. Returns false if the worker does something else by now.
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
-        // The shard counts the finding even if the item has ended by then.
+        // The shard is looked up first, so it can count the finding even if the item ends right afterwards.
         let carried_out = worker.with_shard(found.seen, |shard| {
             let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
             if carried.holds {

@@ -1,27 +1,30 @@
-//! Worker pools: their lists, the idle sets of their workers, and the classes of pools whose items or threads move.
+//! Worker pools: their lists, the idle sets of their workers, and the classes of pools between which items or threads
+//! move.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `spec` | what a pool is: which items it runs, where, and how many at a time |
 //! | `worker_pool` | one pool, and its workers: how they arrive, rest, and leave |
-//! | `worklist` | how entries come to the pool, are popped by its workers, and are given to siblings |
-//! | `wake` | the only place where workers are woken for work, and asked for |
-//! | `sharing` | which work is offered to siblings, and sought there |
-//! | `binding`, `placing` | on which CPUs the workers run at present, and on which of them a woken one begins |
+//! | `worklist` | how entries arrive at the pool, how its workers pop them, and how siblings get them |
+//! | `wake` | the only place that wakes workers for work, and that asks the manager for workers |
+//! | `sharing` | which work a pool offers to its siblings, and which work it takes from them |
+//! | `binding`, `placing` | on which CPUs the workers run at present, and on which of them a woken worker begins |
 //! | `users` | how a pool without users is closed, and opened again |
 //! | `class` | the unbound pools of one set of attributes, one for each pod |
 //! | `pools` | the register of an executor's pools and classes |
-//! | `detection` | what the manager sees of a watched pool, and carries out there |
-//! | `room` | what a pool does without when there are as many threads as may be |
-//! | `distress`, `calls` | how rescuers get the work of a pool that can have no worker |
+//! | `detection` | the manager's view of a watched pool, and how the manager carries out its findings |
+//! | `room` | how a pool manages with too few threads when `max_threads` is reached |
+//! | `distress`, `calls` | how rescuers get the work of a pool for which no worker can be made |
 //! | `abandon` | a pool that runs nothing any more, because its executor was shut down |
 //!
-//! The room owns pools, and the shared sides of their workers. `running`, one atomic word, says whether a worker is
-//! wanted. `state` (`S`) says which one: under its lock are the idle set, the sideline, and the list of workers. The
-//! members of a class (`C`) and the register (`P`) have locks of their own.
+//! This room of the engine owns the pools, and the part of each worker that other threads may access. A pool's
+//! `running`, one atomic word, says whether the pool wants a worker. Its `state` (`S`) says which worker it wants. The
+//! lock of `state` protects the idle set, the sideline, and the list of workers. The members of a class (`C`) and the
+//! register (`P`) have locks of their own.
 //!
-//! Issuers enter to push and to wake a worker. The pool's workers take items, rest, and wake others; the workers of
-//! siblings take items that may move. The manager makes and culls workers, binds them, and looks at watched pools.
+//! Issuers use a pool to push entries and to wake a worker. The pool's workers take items, rest, and wake other
+//! workers. The workers of siblings take items that may move. The manager makes and culls workers, binds them to CPUs,
+//! and checks watched pools.
 
 pub(crate) mod abandon;
 pub(crate) mod binding;

@@ -1,18 +1,20 @@
-//! How the workers of a pool are bound to its CPUs, brought home, and placed on the CPU on which they begin.
+//! How the workers of a pool are bound to the pool's CPUs, brought back to their pod, and placed on the CPU where they
+//! begin.
 //!
 //! Two threads bind a worker: the worker itself when it begins, and the manager when the CPUs have changed. The newer
-//! binding must take effect last, and no worker may be missed:
+//! binding must take effect last, and the manager must not miss a worker. So the two threads proceed like this:
 //!
 //! * The manager writes the new binding down, then takes the list of workers, then binds each of them.
-//! * A worker reads the binding, binds itself, enters the list, and reads the binding again. If it has changed, the
-//!   worker binds itself and reads again.
+//! * A worker reads the binding, binds itself, enters the list, and reads the binding again. If the binding has
+//!   changed, the worker binds itself and reads the binding again.
 //!
-//! If the worker is on the manager's list, the manager binds it. If the worker then binds itself by the old binding,
-//! it has read that before the new one was written, so its next read finds the change. If the worker is not on the
-//! list, it enters after the new binding was written, and its next read finds the change.
+//! If the worker is on the manager's list, the manager binds the worker. If the worker then binds itself by the old
+//! binding, it had read the old binding before the manager wrote the new one. So the worker's next read finds the
+//! change. If the worker is not on the manager's list, it enters the list after the manager wrote the new binding. So
+//! its next read finds the change, too.
 //!
-//! The manager binds a thread only while that lives, and a rescuer only while it serves the pool: [`Worker::pin`]
-//! holds a lock during the call, and a worker that ends waits for that lock.
+//! The manager binds a thread only while the thread lives, and a rescuer only while the rescuer serves the pool. For
+//! this, [`Worker::pin`] holds a lock during the call, and a worker that ends waits for that lock.
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::idle_set::{free_cpu, must_take, should_shed};
@@ -27,8 +29,8 @@ use super::spec::PoolKind;
 use super::worker_pool::{Pool, Slot, State};
 
 impl Pool {
-    /// Binds the calling thread, which works for the pool. A denial by the system is reported once and shown in
-    /// dumps.
+    /// Binds the calling thread, which works for the pool. If the system denies the binding, this is reported once, and
+    /// shown in dumps.
     pub(crate) fn bind(&self) -> Bound {
         let (number, cpus) = {
             let state = self.binding.state.lock();
@@ -40,20 +42,21 @@ impl Pool {
             }
             _ => affinity::pin_to_set(&cpus).is_ok(),
         };
-        // If the CPU was lost a moment ago, this is no denial: the manager will see that change, too.
+        // If the CPU was lost just before, the failure is no denial, and the manager will notice the loss.
         self.core.denials.affinity(bound || self.core.environment.is_behind(), &cpus);
         Bound(number)
     }
 
-    /// Binds the calling thread again as long as the binding has changed since it was bound. The thread is on the
-    /// list of workers or guests by now, so the manager finds it from here on.
+    /// Checks whether the pool's binding has changed since the calling thread was bound. If so, binds the thread again
+    /// and repeats the check. The thread is on the list of workers or guests by now, so the manager finds it from here
+    /// on.
     pub(crate) fn keep_bound(&self, mut bound: Bound) {
         while bound != Bound(self.binding.state.lock().number) {
             bound = self.bind();
         }
     }
 
-    /// Makes a worker that is about to be woken begin in its home, if the system has moved it elsewhere.
+    /// Makes a worker that is about to be woken begin in its home pod, if the system has moved the worker elsewhere.
     #[inline]
     pub(super) fn bring_home(&self, worker: &Worker) {
         if let Some(home) = self.left_home(worker) {
@@ -76,8 +79,9 @@ impl Pool {
         }
     }
 
-    /// Binds the calling thread, which is about to be a worker, to its pod. Afterwards it is [bound](Self::bind) to
-    /// all CPUs that it may use, and begins in the pod. If the system denies this, it begins wherever it is.
+    /// Binds the calling thread, which is about to become a worker, to its pod. Afterwards the caller
+    /// [binds](Self::bind) the thread to all CPUs that it may use, so the thread begins in the pod. If the system
+    /// denies the binding to the pod, the thread begins on the CPU where it is.
     pub(crate) fn begin_at_home(&self) {
         if let Some(home) = &self.spec.home {
             let home = home.intersection(&self.binding.state.lock().cpus);
@@ -85,8 +89,9 @@ impl Pool {
         }
     }
 
-    /// Makes a worker that is about to be woken begin on this CPU, if the pool still has it. Otherwise the system
-    /// would put the worker where it ran last, behind the thread that runs there now, and leave this CPU idle.
+    /// Makes a worker that is about to be woken begin on this CPU, if the pool still has this CPU. Without this call,
+    /// the system would put the worker where it ran last, behind the thread that runs there now, and leave this CPU
+    /// idle.
     pub(super) fn place_on(&self, cpu: usize, worker: &Worker) {
         if self.binding.state.lock().cpus.contains(cpu) {
             let comes_home = self.left_home(worker).is_some_and(|home| home.contains(cpu));
@@ -96,17 +101,17 @@ impl Pool {
         }
     }
 
-    /// Lets the calling worker, which was placed, go to all CPUs of the pool's workers.
+    /// Lets the calling worker, which was placed on certain CPUs, run on all CPUs of the pool's workers again.
     #[cold]
     pub(crate) fn let_roam(&self) {
         let bound = self.bind();
         self.keep_bound(bound);
     }
 
-    /// Takes over a change of the CPUs: the pool's target, and where its workers run.
+    /// Adopts a change of the CPUs: sets the pool's target, and binds the pool's workers.
     ///
-    /// The workers are bound even if the pool's CPUs are the same: when a thread loses all its CPUs, the system may
-    /// bind it to others.
+    /// The workers are bound even if the pool's CPUs have not changed, because the system may bind a thread that loses
+    /// all its CPUs to other CPUs.
     pub(crate) fn adapt(&self, present: &Present) {
         let share = present.cpus.share(&self.spec.reach);
         let (kick, mut threads) = {
@@ -125,8 +130,8 @@ impl Pool {
         threads.iter().for_each(|worker| worker.pin(&share.binding));
     }
 
-    /// Binds those workers again that the system has bound to other CPUs. The system does so to a thread that runs on
-    /// a CPU that goes offline. A change of a cpuset also overwrites what threads are bound to.
+    /// Rebinds all workers that the system has bound to other CPUs. The system does this to a thread whose CPU goes
+    /// offline. A change of a cpuset also overwrites the bindings of threads.
     pub(crate) fn keep_workers_bound(&self) {
         let (cpus, mut threads) = {
             let state = self.binding.state.lock();
@@ -136,13 +141,13 @@ impl Pool {
         threads.iter().for_each(|worker| worker.keep_pinned(&cpus));
     }
 
-    /// Returns whether this worker must begin on the CPU `left`, which the thread that wakes it is about to leave. If
-    /// that thread stays after all, the worker waits there for the end of a time slice.
+    /// Returns whether this worker must begin on the CPU `left`, which the waking thread is about to leave. If the
+    /// waking thread stays after all, the worker waits on that CPU for the end of a time slice.
     pub(super) fn must_take(&self, left: usize, worker: &Worker) -> bool {
         self.has_several_cpus() && must_take(left, worker.cpu(), self.running.load())
     }
 
-    /// Called when more workers run than should. Returns whether this worker is the one that leaves.
+    /// Called when more workers run than the pool's target. Returns whether this worker is the one that goes idle.
     #[cold]
     pub(crate) fn should_shed(&self, worker: &Worker) -> bool {
         if !self.has_several_cpus() {
@@ -153,9 +158,9 @@ impl Pool {
         should_shed(worker.cpu(), others)
     }
 
-    /// Returns a free CPU: none of the workers last seen there counts as running, or is being woken. Takes
-    /// `preferred` if it is free. Of the CPUs that are present, considers only those of the pool's home, if there are
-    /// any.
+    /// Returns a free CPU, which is `preferred` if that CPU is free. A CPU is free if no worker that was last seen
+    /// there counts as running or is being woken. Considers only the present CPUs of the pool's home, or all present
+    /// CPUs if none of them is in the home.
     pub(super) fn free_cpu(&self, preferred: usize) -> Option<usize> {
         let present = self.binding.cpus();
         let uses = |phase: Phase| phase.is_counted() || phase == Phase::Waking;
@@ -163,9 +168,10 @@ impl Pool {
         free_cpu(&present, self.spec.home.as_ref(), &taken, preferred)
     }
 
-    /// Returns whether a worker or a rescuer works here, or is about to. A worker inside a blocking guard does not
-    /// count: it calls [`LiveEnvironment::active`](crate::engine::executor::environment::LiveEnvironment::active) when
-    /// it returns.
+    /// Returns whether a worker or a rescuer works for the pool, or is about to. A worker inside a blocking guard does
+    /// not count, because it calls
+    /// [`LiveEnvironment::active`](crate::engine::executor::environment::LiveEnvironment::active) when it leaves the
+    /// guard.
     pub(crate) fn is_active(&self) -> bool {
         let at_work = |phase| !matches!(phase, Phase::Idle | Phase::Blocked | Phase::Exiting);
         let is_served = || !self.binding.state.lock().guests.is_empty();

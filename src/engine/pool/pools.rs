@@ -1,4 +1,4 @@
-//! The pools and classes of one executor.
+//! The register of the pools and classes of one executor.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -15,9 +15,9 @@ use super::worker_pool::Pool;
 #[derive(Debug)]
 pub(crate) struct Pools {
     pub(crate) core: Arc<Core>, // I
-    /// Lock order: this lock first, then those of classes.
+    /// A thread that takes both this lock and the lock of a class takes this lock first.
     register: Mutex<Register>, // P
-    /// The number of the next unbound pool; per-CPU pools come before.
+    /// The number of the next unbound pool. Per-CPU pools have lower numbers.
     next_unbound_id: AtomicUsize, // A
 }
 
@@ -28,7 +28,8 @@ struct Register {
 }
 
 impl Pools {
-    /// `first_unbound_id`: how many per-CPU pools are numbered before the unbound ones.
+    /// Makes an empty register. `first_unbound_id`: the number of per-CPU pools, which are numbered before the unbound
+    /// pools.
     pub(crate) fn new(core: Arc<Core>, first_unbound_id: usize) -> Self {
         let next_unbound_id = AtomicUsize::new(first_unbound_id);
         Self { core, register: Mutex::ranked(Rank::Pools, Register::default()), next_unbound_id }
@@ -41,13 +42,13 @@ impl Pools {
         register.all.push(Arc::downgrade(pool));
     }
 
-    /// The pools that exist at the moment.
+    /// Returns the pools that exist at the moment.
     pub(crate) fn all(&self) -> Vec<Arc<Pool>> {
         self.register.lock().all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Returns a user of the class with this key, and makes the class if there is none. The caller calls
-    /// [`attend`](Class::attend) on it, with no lock held.
+    /// Returns a user of the class with this key, and makes the class with `make` if there is none. Once the caller
+    /// holds no lock, it calls [`attend`](Class::attend) on the class.
     pub(crate) fn class(&self, key: ClassKey, make: impl FnOnce(ClassKey) -> Class) -> ClassUser {
         let mut register = self.register.lock();
         let known = register.classes.get(&key).and_then(Weak::upgrade);

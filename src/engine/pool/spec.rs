@@ -1,4 +1,4 @@
-//! What a pool is: which items it runs, where, and how many at a time.
+//! The specification of a pool: which items it runs, where, and how many at a time.
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::idle_set::WorkerId;
@@ -7,27 +7,28 @@ use crate::policy::watch::Rules;
 /// The items that a pool runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PoolKind {
-    /// Items queued on one CPU; the slot is the CPU's place in the executor.
+    /// Items that are queued on one CPU. `slot` is the index of the CPU in the executor.
     PerCpu { cpu: usize, slot: usize, high: bool },
-    /// Bh items queued on one CPU. The pool has one worker, whatever the items do.
+    /// Bh items that are queued on one CPU. The pool has one worker, even if an item blocks.
     Bh { cpu: usize, slot: usize, high: bool },
-    /// Items of a pod.
+    /// Items that are queued to unbound queues on the CPUs of one pod.
     Unbound { id: usize },
 }
 
-/// What a pool is made of.
+/// The fixed properties of a pool.
 #[derive(Debug)]
 pub(crate) struct PoolSpec {
     pub(crate) kind: PoolKind,
-    /// The CPUs that its workers may run on, by the numbers of the topology.
+    /// The CPUs that the pool's workers may run on, by the numbers of the topology.
     pub(crate) reach: CpuSet,
-    /// The CPUs that it serves, by the numbers of the topology.
+    /// The CPUs that the pool serves, by the numbers of the topology.
     pub(crate) cpus: CpuSet,
-    /// The CPUs that it serves, by the numbers of the operating system. `None` if its workers may not leave them.
+    /// The CPUs that the pool serves, by the numbers of the operating system. `None` if the pool's workers may not
+    /// leave these CPUs.
     pub(crate) home: Option<CpuSet>,
     pub(crate) nice: i32,
-    /// Whether it keeps as many workers runnable as it has CPUs at present. Otherwise it runs as many as there are
-    /// items.
+    /// Whether the pool keeps as many workers runnable as it has CPUs at present. If not, it runs as many workers as
+    /// there are items.
     pub(crate) managed: bool,
 }
 
@@ -37,7 +38,7 @@ impl PoolSpec {
         matches!(self.kind, PoolKind::Bh { .. })
     }
 
-    /// Returns whether a worker on this CPU is in the pod that it works for.
+    /// Returns whether a worker on this CPU is in the pod for which the worker works.
     #[inline]
     pub(crate) fn is_home(&self, current_cpu: impl FnOnce() -> Option<usize>) -> bool {
         match &self.home {
@@ -46,13 +47,13 @@ impl PoolSpec {
         }
     }
 
-    /// Returns whether there is anything to look for in such a pool. If the pool manages concurrency, there always is:
-    /// an item may be in a `may_block` guard for long.
+    /// Returns whether the manager has a reason to watch such a pool. There is always a reason if the pool manages
+    /// concurrency, because an item may stay in a `may_block` guard for long.
     pub(crate) fn is_watched(&self, rules: &Rules) -> bool {
         self.manages_concurrency() || rules.watchdog.is_some() || rules.patience.is_some()
     }
 
-    /// Returns whether a worker stops counting while its item blocks.
+    /// Returns whether a worker does not count as running while its item blocks.
     #[inline]
     pub(crate) fn manages_concurrency(&self) -> bool {
         self.managed && !self.is_bh()

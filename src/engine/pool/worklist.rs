@@ -1,7 +1,8 @@
-//! The lists of a pool: how entries come, are taken by its workers, and are given to siblings.
+//! The lists of a pool: how entries arrive, how the pool's workers take them, and how siblings get them.
 //!
-//! Issuers push to the worklist. The *sideline* comes before it: entries that were put back, or moved aside by a thread
-//! that had to search the worklist, which can be neither scanned nor unlinked from.
+//! Issuers push to the worklist. Workers take the entries of the *sideline* before those of the worklist. The sideline
+//! holds entries that were put back or moved aside. A thread that has to search the worklist moves its entries aside,
+//! because the worklist can be neither scanned nor unlinked from.
 
 use crate::policy::concurrency::Kick;
 use crate::protocol::sideline::Bound;
@@ -18,34 +19,36 @@ impl Bound for Entry {
 }
 
 impl Pool {
-    /// Adds an entry at the end of the worklist. Wakes or makes a worker for it if one is needed.
+    /// Adds an entry to the end of the worklist. Wakes or requests a worker for the entry if the pool needs another
+    /// worker.
     #[inline]
     pub(crate) fn submit(&self, entry: Entry) {
         let is_bound = entry.is_bound();
         self.push(entry);
         match self.running.pushed() {
-            // No sibling may take a bound entry. Entries that siblings may take were offered when they came.
+            // No sibling may take a bound entry. Entries that siblings may take were offered when they were pushed.
             Kick::Offer if is_bound => {}
             Kick::Watch if is_bound => self.ask_to_watch(),
             kick => self.perform(kick, Near::Anywhere),
         }
     }
 
-    /// The first half of [`submit`](Self::submit): pushes the entry. Until the second half, perhaps no worker comes
-    /// for it.
+    /// Pushes the entry, which is the first half of [`submit`](Self::submit). Before the second half, it is possible
+    /// that no worker takes the entry.
     #[inline]
     pub(crate) fn push(&self, entry: Entry) {
         self.worklist.push(entry);
     }
 
-    /// The second half, for an entry that this thread has pushed.
+    /// Does the second half of [`submit`](Self::submit): wakes or requests a worker for an entry that the calling
+    /// thread has pushed.
     #[inline]
     pub(crate) fn pushed(&self) {
         self.perform(self.running.pushed(), Near::Anywhere);
     }
 
-    /// The second half, for several entries. Wakes workers for all of them: if each worker woke the next one, the
-    /// last one would come late.
+    /// Does the second half of [`submit`](Self::submit) for several entries. Wakes workers for all of these entries,
+    /// because the last worker would begin late if each worker woke the next.
     pub(crate) fn pushed_many(&self, entries: usize) {
         self.pushed();
         for _ in 1..entries {
@@ -72,19 +75,20 @@ impl Pool {
         self.aside.len() > 0 || !self.worklist.is_empty()
     }
 
-    /// As [`has_work`](Self::has_work), but right even while entries are moved from one list to the other.
+    /// Like [`has_work`](Self::has_work), but correct even while another thread moves entries from one list to the
+    /// other.
     #[cold]
     pub(crate) fn has_entries(&self) -> bool {
         let _state = self.state.lock();
         self.has_work()
     }
 
-    /// Returns how many entries wait on the worklist and the sideline. A hint.
+    /// Returns the number of entries on the worklist and the sideline. The number is only a hint.
     pub(crate) fn pending(&self) -> usize {
         self.worklist.len() + self.aside.len() as usize
     }
 
-    /// Takes the first entry. Returns `None` if there is none, or if the pool is abandoned.
+    /// Takes the first entry. Returns `None` if there is no entry, or if the pool is abandoned.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Entry> {
         if self.aside.comes_first() {
@@ -97,22 +101,22 @@ impl Pool {
         if entry.is_marker() { Some(self.before_marker(entry)) } else { Some(entry) }
     }
 
-    /// Called with a marker that was taken off the worklist. If entries were moved from there to the sideline
-    /// meanwhile, returns the first of them, and puts the marker behind the others. Otherwise returns the marker.
+    /// Called with a marker that was taken off the worklist. If other entries were moved from the worklist to the
+    /// sideline meanwhile, puts the marker behind them and returns the first of them. Otherwise returns the marker.
     #[cold]
     fn before_marker(&self, marker: Entry) -> Entry {
         self.state.lock().sideline.swap_front(marker, &self.aside)
     }
 
-    /// Takes the first entry. Returns it, and whether the pool is abandoned.
+    /// Takes the first entry of the sideline. Also returns whether the pool is abandoned.
     #[cold]
     fn pop_sideline(&self) -> (Option<Entry>, bool) {
         let mut state = self.state.lock();
         (state.sideline.pop_front(&self.aside), state.sideline.is_abandoned())
     }
 
-    /// The first entry that may leave. Under the lock: what must not leave is in nobody's hands, where whoever turns a route
-    /// away from here would miss it, and close the pool.
+    /// Takes the first entry that may leave the pool. Holds the lock while it moves bound entries aside. Otherwise a
+    /// thread that turns a route away from this pool could find such an entry on neither list, and close the pool.
     pub(super) fn give(&self) -> Option<Entry> {
         let mut state = self.state.lock();
         if state.sideline.is_abandoned() {
@@ -122,7 +126,8 @@ impl Pool {
         let given = state.sideline.take_first(&self.aside, |entry| !entry.is_bound()).or_else(|| {
             loop {
                 let entry = steal(&self.worklist)?;
-                // Nothing that must not leave lies before the marker: it would wait for nobody but this pool's workers.
+                // No bound entry lies before this marker. So the marker may leave, and need not wait for this pool's
+                // workers.
                 let is_first_marker = state.sideline.len() == 0 && entry.is_marker();
                 if !entry.is_bound() || is_first_marker {
                     return Some(entry);
@@ -142,10 +147,11 @@ impl Pool {
         given
     }
 
-    /// Moves the worklist to the end of the sideline. The caller calls [`moved_aside`](Self::moved_aside) once it has
-    /// released the lock.
+    /// Moves the entries of the worklist to the end of the sideline. The caller calls
+    /// [`moved_aside`](Self::moved_aside) once it has released the lock.
     pub(super) fn move_aside(&self, state: &mut State) {
-        // Entries that are pushed from now on stay, so a stream of pushes does not keep this thread under the lock.
+        // Entries that are pushed from now on stay on the worklist. So a stream of pushes cannot make this thread hold
+        // the lock for long.
         for _ in 0..self.worklist.len() {
             let Some(entry) = steal(&self.worklist) else { break };
             state.sideline.push_back(entry);
@@ -153,8 +159,8 @@ impl Pool {
         state.sideline.show(&self.aside);
     }
 
-    /// Checks for work again, because a thread that looked while entries moved from one list to the other may have
-    /// seen none.
+    /// Checks for work again, because a thread that checked while entries moved from one list to the other may have
+    /// found both lists empty.
     pub(super) fn moved_aside(&self) {
         if self.has_work() {
             self.perform(self.running.pushed(), Near::Anywhere);

@@ -1,12 +1,12 @@
-//! Admission, waiting and completion: how an item comes into its limiter, waits there for a slot, and leaves.
+//! Admission, waiting and completion: how an item enters its limiter, waits there for a slot, and leaves.
 //!
-//! 1. [`Queue::admit`] counts the item, in one read-modify-write of the limiter's word. Below `max_active` the item has
-//!    a slot. Otherwise it waits.
+//! 1. [`Queue::admit`] counts the item, in one read-modify-write of the limiter's word. If a slot is free and no other
+//!    item waits, the item gets the slot. Otherwise it waits.
 //! 2. [`Shard::wait`] puts the item's entry on the limiter's waiting list, and counts it as listed.
-//! 3. [`complete`] takes the item out of the limiter, and passes its slot on to the first entry of the list.
+//! 3. [`complete`] takes the item out of the limiter, and passes the item's slot on to the first entry of the list.
 //!
-//! While a flush of the queue counts or waits, each of these steps has a second form, under the lock of the queue's
-//! flushes: see `flush`. A limiter whose intake is not open asks `drain` which callers it lets in.
+//! While a flush of the queue counts or waits, each of these steps has a second form, which takes the lock of the
+//! queue's flushes: see `flush`. If a limiter's intake is not open, `drain` decides which callers are let in.
 #![allow(unsafe_code, reason = "an item that leaves its limiter may be the last user of its queue")]
 
 use std::ptr::NonNull;
@@ -28,7 +28,7 @@ use super::workqueue::Queue;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pass {
     pub(crate) ticket: Option<Ticket>,
-    /// False: the item goes to the waiting list.
+    /// Whether the item has a slot. If not, the item goes to the waiting list.
     pub(crate) has_slot: bool,
 }
 
@@ -56,7 +56,7 @@ impl Queue {
         }
     }
 
-    /// A function of its own, to keep the common path short.
+    /// Admits an item off the common path. This is a separate function, to keep the common path short.
     #[cold]
     fn admit_otherwise(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         match self.pass(limiter, false) {
@@ -83,11 +83,11 @@ impl Queue {
         }
     }
 
-    /// Admits up to `items` items, at least one: as many as there is room for, and as fit into one step. The first
-    /// ones have slots; the others go to the waiting list.
+    /// Admits at least one and at most `items` items: as many as the queue has room for and one step can admit. The
+    /// first of them have slots. The others go to the waiting list.
     pub(crate) fn admit_many(&self, limiter: &Limiter, items: usize) -> Result<BatchPass, QueueError> {
-        // An intake that is not open admits one item at a time, if any. So only one place is taken: other issuers
-        // may need the others.
+        // An intake that is not open admits at most one item at a time. So this call takes only one place, because
+        // other issuers may need the other places.
         let items = if limiter.cell.load().intake() == Intake::Open { items } else { 1 };
         let room = self.become_pending(items);
         if room == 0 {
@@ -97,7 +97,7 @@ impl Queue {
             true => Err(QueueError::Full),
             false => match self.pass_many(limiter, room) {
                 Ok(admitted) => Ok(admitted),
-                // The intake is not open, so one item comes.
+                // The intake is not open, so only one item is admitted.
                 Err(NotAdmitted::Intake) => self.admit_chained(limiter).map(BatchPass::one),
                 Err(NotAdmitted::Full) => Err(QueueError::Full),
             },
@@ -128,8 +128,8 @@ impl Queue {
         }
     }
 
-    /// Undoes the admission of an item that is not queued after all. Returns what becomes of its slot. The caller has a
-    /// handle.
+    /// Undoes the admission of an item that is not queued after all. Returns what happens to the item's slot. The
+    /// caller holds a handle to the queue.
     #[cold]
     pub(crate) fn give_back(&self, limiter: &Limiter, pass: Pass) -> Slot {
         match pass.ticket {
@@ -156,8 +156,8 @@ impl Queue {
         }
     }
 
-    /// Notes that this many items, which a flush had found on their way to the waiting list, are on the list, or are
-    /// not queued after all. The caller has a handle.
+    /// Notes that this many items have reached the waiting list, or are not queued after all. A flush had found them on
+    /// their way to the list. The caller holds a handle to the queue.
     #[cold]
     fn arrived(&self, items: usize) {
         let rest = self.flush.arrived(items as u64, self.limiter_cells(), list);
@@ -171,7 +171,8 @@ impl Queue {
 }
 
 impl Shard {
-    /// Puts an entry that was admitted to wait on the limiter's list. The caller has a handle of the queue.
+    /// Puts an entry that was admitted without a slot on the limiter's waiting list. The caller holds a handle to the
+    /// queue.
     pub(crate) fn wait(&self, entry: Entry) {
         if entry.has_ticket() {
             return self.bring(entry);
@@ -187,13 +188,14 @@ impl Shard {
         }
     }
 
-    /// A function of its own, to keep the common path short.
+    /// Starts the first entry of the waiting list. This is a separate function, to keep the common path short.
     #[cold]
     fn start_first_waiting(&self) {
         route::submit(self.limiter().next_active());
     }
 
-    /// Passes an entry with a ticket to the flushes, which list it as soon as all earlier items are listed.
+    /// Passes an entry with a ticket to the queue's flushes, which list the entry as soon as all earlier items are
+    /// listed.
     #[cold]
     fn bring(&self, entry: Entry) {
         let Some(ticket) = entry.ticket() else { return };
@@ -203,8 +205,8 @@ impl Shard {
         unsafe { settle(queue.this(), rest) };
     }
 
-    /// Notes that this many of its entries, which a flush had found on their way to the list, are listed now. The
-    /// caller has a handle of the queue.
+    /// Notes that this many of the shard's entries are listed now. A flush had found them on their way to the list. The
+    /// caller holds a handle to the queue.
     pub(crate) fn arrived(&self, items: usize) {
         if items > 0 {
             self.queue().arrived(items);
@@ -213,9 +215,9 @@ impl Shard {
 }
 
 impl Limiter {
-    /// Counts this many entries as listed, which the caller has put on the list and which have no tickets. Calls
-    /// `start` with each entry that is to be started. Returns how many of the caller's entries a flush had found on
-    /// their way to the list. The caller has a handle of the queue.
+    /// Counts this many entries as listed. The caller has put these entries on the list, and they have no tickets.
+    /// Calls `start` with each entry that is to be started. Returns the number of the caller's entries that a flush had
+    /// found on their way to the list. The caller holds a handle to the queue.
     pub(crate) fn list_many(&self, entries: usize, mut start: impl FnMut(Entry)) -> usize {
         let mut coming = entries;
         let mut counted = 0;
@@ -228,7 +230,8 @@ impl Limiter {
         counted
     }
 
-    /// Takes the first entry of the list, which was given a slot, and traces its activation. The caller starts it.
+    /// Takes the first entry off the list after it was given a slot, and traces its activation. The caller starts the
+    /// entry.
     pub(crate) fn next_active(&self) -> Entry {
         let next = self.first_waiting();
         trace::activate_work(&next);
@@ -236,17 +239,18 @@ impl Limiter {
     }
 }
 
-/// Puts an entry on its limiter's list, under the lock of the flushes. Returns the entry to start, if any.
+/// Puts an entry on its limiter's list. Returns the entry that must be started, if any. The caller holds the lock of
+/// the flushes.
 fn list(entry: Entry) -> Option<Entry> {
     let shard: *const Shard = entry.shard();
-    // SAFETY: the thread that has the lock keeps the queue in memory, and the queue its shards.
+    // SAFETY: the thread that holds the lock keeps the queue in memory, and the queue keeps its shards.
     let limiter = unsafe { &*shard }.limiter();
     limiter.push_waiting(entry);
     limiter.cell.list_held().then(|| limiter.first_waiting())
 }
 
-/// Completes an entry, run or not: tells the flushes, hands the slot on, and may free the queue. Returns the entry
-/// that the caller must start, if any.
+/// Completes an entry, whether its item ran or not. Tells the flushes, hands the slot on, and frees the queue if this
+/// was the last reference. Returns the entry that the caller must start, if any.
 #[inline]
 pub(crate) fn complete(entry: Entry) -> Option<Entry> {
     let shard = entry.shard();
@@ -257,7 +261,7 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
         Slot::Handed => Some(limiter.next_active()),
         Slot::Free => None,
         Slot::Last => {
-            // SAFETY: the limiter is closed, and its last entry gives up its reference.
+            // SAFETY: the limiter is closed, and its last entry gives up the limiter's reference.
             unsafe { Queue::release(queue) };
             None
         }
@@ -266,13 +270,13 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
     next
 }
 
-/// Takes an item out of its limiter by `leave`, and tells the flushes that wait for it. Returns what becomes of its
-/// slot.
+/// Takes an item out of its limiter with `leave`, and tells the flushes that wait for the item. Returns what happens to
+/// the item's slot.
 ///
 /// # Safety
 ///
 /// The item was admitted to this limiter of the queue, with this ticket. Afterwards the item keeps the queue in memory
-/// only if its slot was handed on, or if it was the last one of a closed limiter.
+/// only if its slot was handed on, or if it was the last item of a closed limiter.
 #[inline]
 pub(crate) unsafe fn leave_limiter(
     queue: NonNull<Queue>,
@@ -289,14 +293,14 @@ pub(crate) unsafe fn leave_limiter(
             }
             left.slot
         }
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises the same conditions.
         Some(ticket) => unsafe { leave_with_ticket(queue, limiter, ticket, leave) },
     }
 }
 
 /// # Safety
 ///
-/// As of [`leave_limiter`].
+/// The conditions are those of [`leave_limiter`].
 #[cold]
 unsafe fn leave_with_ticket(
     queue: NonNull<Queue>,
@@ -304,10 +308,10 @@ unsafe fn leave_with_ticket(
     ticket: Ticket,
     leave: impl FnOnce(&LimiterCell) -> Left,
 ) -> Slot {
-    // SAFETY: the item keeps the queue in memory until it has left the limiter. The lock is released after that; until
-    // then the reference that is taken here keeps the queue.
+    // SAFETY: the item keeps the queue in memory until it has left the limiter. The lock is released only after that,
+    // so the reference that is taken here keeps the queue in memory until then.
     let queue = unsafe { queue.as_ref() }.count_reference();
-    // SAFETY: the reference keeps the queue.
+    // SAFETY: the reference keeps the queue in memory.
     let (left, rest) = unsafe { queue.as_ref() }.flush.complete(ticket, || leave(limiter));
     debug_assert!(!rest.ends_count, "an item with a ticket is not counted");
     rest.wake();
@@ -320,11 +324,11 @@ unsafe fn leave_with_ticket(
 ///
 /// # Safety
 ///
-/// To be called once for each counted item.
+/// The caller calls this once for each counted item.
 #[cold]
 unsafe fn report(queue: NonNull<Queue>) {
-    // SAFETY: the count cannot end without this report, and has a reference to the queue. The queue may be freed before
-    // the call returns; but the call refers to one atomic word only.
+    // SAFETY: the count holds a reference to the queue, and cannot end without this report. The queue may be freed
+    // before the call returns, but the call refers to one atomic word only.
     if unsafe { queue.as_ref() }.flush.unreported.report() {
         // SAFETY: only this thread ends the count.
         let rest = unsafe { queue.as_ref().flush.end_count(queue.as_ref().limiter_cells()) };
@@ -333,12 +337,12 @@ unsafe fn report(queue: NonNull<Queue>) {
     }
 }
 
-/// Finishes a step of the flushes, without their lock: wakes threads, starts entries, lists more of them, and gives
-/// up the reference of a count that is over.
+/// Finishes a step of the flushes after their lock was released: wakes threads, starts entries, lists more entries, and
+/// gives up the reference of a count that is over.
 ///
 /// # Safety
 ///
-/// The caller keeps the queue in memory, or the reference of the count that ends here does.
+/// The queue is kept in memory by the caller, or by the reference of the count that ends here.
 pub(super) unsafe fn settle(queue: NonNull<Queue>, mut rest: Rest<Entry>) {
     let ends_count = rest.ends_count;
     loop {
@@ -351,7 +355,7 @@ pub(super) unsafe fn settle(queue: NonNull<Queue>, mut rest: Rest<Entry>) {
         if !lists_more {
             break;
         }
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the queue is kept in memory.
         let queue = unsafe { queue.as_ref() };
         rest = queue.flush.list_more(queue.limiter_cells(), list);
     }

@@ -1,8 +1,8 @@
-//! The attributes of queues in use, and their executor's defaults.
+//! How the attributes of a queue, and the defaults of its executor, change at run time.
 //!
-//! A queue keeps the attributes that its user asked for, and resolves them again when they or the defaults change.
-//! Once the attributes were found valid, the change cannot fail, and does not wait: see `route` for what becomes of
-//! the items.
+//! A queue keeps the attributes that its user asked for, and resolves these attributes again when they or the defaults
+//! change. Once the attributes are found valid, the change cannot fail, and does not wait. `route` describes what
+//! happens to the items.
 
 use crate::policy::attrs::{AttrDefaults, Attrs, PoolAttrs};
 use crate::policy::cpu_set::CpuSet;
@@ -17,8 +17,8 @@ use super::route::Turn;
 use super::workqueue::{Making, Queue, QueueKind, Unbound};
 
 impl Queue {
-    /// Changes the attributes of its items. `change` gets those that the user asked for last, and returns valid ones.
-    /// The queue is unbound, and the caller keeps it in memory.
+    /// Changes the attributes of the queue. `change` gets the attributes that the user asked for last, and returns
+    /// valid new attributes. The queue is unbound, and the caller keeps the queue in memory.
     pub(crate) fn change_attrs(&self, change: impl FnOnce(Attrs) -> Attrs) -> Result<(), QueueError> {
         if self.executor.origin.is_forked() {
             return Err(QueueError::Forked);
@@ -32,12 +32,12 @@ impl Queue {
         Ok(())
     }
 
-    /// Resolves its attributes again, since its executor's defaults may have changed. The caller keeps the queue in
-    /// memory.
+    /// Resolves the queue's attributes again, because the executor's defaults may have changed. The caller keeps the
+    /// queue in memory.
     pub(crate) fn resolve_again(&self) {
         let making = self.making.lock();
-        // Before the stage is `Shut`, a pool may be made here: the thread that shuts the executor down takes this
-        // lock once more after it sets that stage, and closes all pools afterwards.
+        // Before the stage is `Shut`, this thread may make a pool. The thread that shuts the executor down takes this
+        // lock once more after it sets that stage, and then closes all pools.
         if self.executor.queues.condition().1 != Stage::Shut {
             self.turn_routes(making);
         }
@@ -61,7 +61,8 @@ impl Queue {
         turned.into_iter().for_each(Turn::finish);
     }
 
-    /// Returns the present attributes of its pools, if it is unbound.
+    /// Returns the present attributes of the queue's pools. Returns `None` if the queue is not unbound, or in a forked
+    /// process.
     pub(crate) fn pool_attrs(&self) -> Option<PoolAttrs> {
         if self.executor.origin.is_forked() {
             // A thread of the parent may have held the lock.
@@ -73,7 +74,7 @@ impl Queue {
         }
     }
 
-    /// Returns whether its scope follows the executor's default. Not to be called in a forked process.
+    /// Returns whether the queue's scope follows the executor's default. This must not be called in a forked process.
     #[cfg_attr(
         not(all(unix, feature = "control")),
         allow(dead_code, reason = "asked for over the control socket")
@@ -96,13 +97,13 @@ impl ExecutorInner {
         self.change_defaults(|defaults| defaults.cpus = cpus)
     }
 
-    /// Sets the scope of queues that name none. It is not [`AffinityScope::Default`].
+    /// Sets the scope for queues that do not specify one. `scope` is not [`AffinityScope::Default`].
     pub(crate) fn set_default_scope(&self, scope: AffinityScope) -> Result<(), QueueError> {
         self.change_defaults(|defaults| defaults.scope = scope)
     }
 
-    /// Changes the defaults, and resolves the attributes of all queues again. This misses no queue: a thread that
-    /// makes one resolves its attributes again after the queue has entered the register.
+    /// Changes the defaults, and resolves the attributes of all queues again. This misses no queue, because a thread
+    /// that makes a queue resolves the queue's attributes again after the queue has entered the register.
     fn change_defaults(&self, change: impl FnOnce(&mut AttrDefaults)) -> Result<(), QueueError> {
         if self.origin.is_forked() {
             return Err(QueueError::Forked);
@@ -115,7 +116,8 @@ impl ExecutorInner {
         Ok(())
     }
 
-    /// Returns the present defaults; `None` in a forked process, since a thread of the parent may have held the lock.
+    /// Returns the present defaults. Returns `None` in a forked process, because a thread of the parent may have held
+    /// the lock.
     pub(crate) fn defaults(&self) -> Option<AttrDefaults> {
         (!self.origin.is_forked()).then(|| self.defaults.lock().clone())
     }

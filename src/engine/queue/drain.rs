@@ -23,7 +23,8 @@ impl Queue {
     #[cold]
     pub(super) fn admit_chained(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         loop {
-            // The answer may be out of date a moment later. Then the limiter refuses, and the loop asks again.
+            // The answer may be out of date shortly after. In that case the limiter refuses the item, and the loop asks
+            // again.
             let is_chained = self.answer(self.caller())? == Intake::Draining;
             // The calling item, if there is one, has not ended yet, as `protocol::drain` demands.
             match self.chained.admit(|| self.pass(limiter, is_chained)) {
@@ -34,7 +35,7 @@ impl Queue {
         }
     }
 
-    /// Returns the intake that admits an item of the caller, or why none does.
+    /// Returns the intake that admits an item from the caller, or the reason why no intake does.
     #[cold]
     fn answer(&self, caller: Caller) -> Result<Intake, QueueError> {
         let making = self.making.lock();
@@ -62,8 +63,9 @@ impl Queue {
         })
     }
 
-    /// Checks that the caller may submit an item by a cancelled entry that lies on a list. The entry is in flight, so a
-    /// thread that drains the queue waits for it, even if the answer is out of date when it is used.
+    /// Checks that the caller may submit an item by reusing a cancelled entry that still lies on a list. The entry is
+    /// in flight, so a thread that drains the queue waits for the entry, even if the answer is out of date when the
+    /// caller uses it.
     #[inline]
     pub(crate) fn may_revive(&self, limiter: &Limiter) -> Result<(), QueueError> {
         match limiter.cell.load().intake() {
@@ -72,8 +74,8 @@ impl Queue {
         }
     }
 
-    /// Checks that the caller may arm a timer. It may while the queue is drained, since a timer that fires too early
-    /// is held, unless the timer fires at once (`now`).
+    /// Checks that the caller may arm a timer. While the queue is being drained, the caller may arm a timer unless the
+    /// timer fires immediately (`now`). A later timer that fires during the drain is held.
     #[inline]
     pub(crate) fn may_arm(&self, limiter: &Limiter, now: bool) -> Result<(), QueueError> {
         match self.may_revive(limiter) {
@@ -82,9 +84,10 @@ impl Queue {
         }
     }
 
-    /// Admits the item of a timer that has fired. Otherwise takes the timer out of `due` and returns `None`: if the
-    /// queue is drained, the timer is held until that ends; if the queue has ended, or can count no more items, the
-    /// timer is given up. (Issuers are refused at half of the items that can be counted.)
+    /// Admits the item of a timer that has fired. If that is impossible, takes the timer out of `due` and returns
+    /// `None`. If the queue is being drained, the timer is held until the drain ends. If the queue has ended, or can
+    /// count no more items, the timer is given up. (The queue refuses issuers earlier, at half of the number of items
+    /// that it can count.)
     pub(crate) fn admit_fired(
         &self,
         limiter: &Limiter,
@@ -97,8 +100,8 @@ impl Queue {
                 Err(QueueError::Draining) => {
                     let caller = self.caller();
                     let mut making = self.making.lock();
-                    // Asked again under the lock: a thread that ends the queue or its executor changes the answer, and
-                    // gives up the held timers once after that.
+                    // The question is asked again under the lock, because a thread that ends the queue or its executor
+                    // first changes the answer, and then gives up the held timers, but only once.
                     if self.effective_state(making.requested).answer(caller) == Answer::Draining {
                         making.held.extend(due.take().map(|timer| (name.clone(), timer)));
                         return None;
@@ -112,7 +115,8 @@ impl Queue {
         }
     }
 
-    /// Waits until the queue is empty. Meanwhile only its own items may submit to it. The caller has a handle.
+    /// Waits until the queue is empty. Meanwhile only the queue's own items may submit to it. The caller holds a handle
+    /// to the queue.
     pub(crate) fn drain(&self, until: Until) -> Result<(), WaitError> {
         self.check_wait()?;
         self.change(|requested| requested.drains += 1);
@@ -125,8 +129,9 @@ impl Queue {
         emptied
     }
 
-    /// Ends the queue: runs the items that were accepted, and accepts no others. Returns how many armed timers were
-    /// given up. If the time runs out, outsiders stay refused, and the caller may try again. The caller has a handle.
+    /// Ends the queue: refuses items from outsiders, and waits until all accepted items are done. Returns the number of
+    /// armed timers that were given up. If the time runs out, the queue goes on refusing outsiders, and the caller may
+    /// try again. The caller holds a handle to the queue.
     pub(crate) fn destroy(&self, until: Until) -> Result<usize, WaitError> {
         self.check_wait()?;
         let is_done = self.change(|requested| {
@@ -162,7 +167,7 @@ impl Queue {
         held.into_iter().for_each(|(name, timer)| self.cancel_timer(&name, timer));
     }
 
-    /// Gives up a timer of this queue that was taken off the map. Counts it, unless it was cancelled or replaced
+    /// Gives up a timer of this queue that was taken off the map. Counts the timer unless it was cancelled or replaced
     /// before.
     pub(crate) fn cancel_timer(&self, name: &TimerName, timer: Timer) {
         debug_assert!(std::ptr::eq(timer.queue.queue(), self));
@@ -175,7 +180,7 @@ impl Queue {
         });
     }
 
-    /// Ends the queue's rescuer after the item that it runs. No item comes any more.
+    /// Ends the queue's rescuer after the item that the rescuer is running. No further item arrives.
     pub(crate) fn stop_rescuer(&self) {
         self.spec.rescuer.iter().for_each(OwnedRescuer::stop);
     }
@@ -194,10 +199,10 @@ impl Queue {
     }
 }
 
-/// Waits until nothing is in flight in any of these queues. Their intakes are shut to outsiders, and the caller keeps
-/// the queues in memory.
+/// Waits until no item is in flight in any of these queues. The intakes of the queues are already shut to outsiders,
+/// and the caller keeps the queues in memory.
 pub(crate) fn wait_until_empty(queues: &[impl AsRef<Queue>], until: Until) -> Result<(), WaitError> {
-    // While an item is in flight, the flush of its queue waits for it. So this loop does not spin.
+    // While an item is in flight, the flush of its queue waits for that item. So this loop does not spin.
     while !Queue::were_empty(queues) {
         let flushed = queues.iter().try_for_each(|queue| queue.as_ref().flush_until(until));
         match flushed {

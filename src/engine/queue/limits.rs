@@ -1,4 +1,5 @@
-//! How a queue's limits change at run time, how many items are pending, and what has become of its items.
+//! How a queue's limits change at run time, and the counts of its items: how many are pending, and what happened to the
+//! others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,49 +18,50 @@ use super::shard::{Limiter, Shard};
 use super::workqueue::{Limit, Queue};
 
 impl Queue {
-    /// Returns the limit that was asked for, even while the queue is frozen.
+    /// Returns the requested limit, even while the queue is frozen.
     pub(crate) fn max_active(&self) -> usize {
         if self.executor.origin.is_forked() {
-            // The lock may have been held in the parent.
+            // A thread of the parent may have held the lock.
             let (Limit::PerCpu(built_with) | Limit::Total(built_with)) = self.spec.limit;
             return built_with;
         }
         self.making.lock().requested.max_active
     }
 
-    /// Sets how many items are active at most, per limiter.
+    /// Sets the maximum number of active items for each limiter.
     pub(crate) fn set_max_active(&self, items: usize) {
         if self.executor.origin.is_forked() {
-            // Nothing starts here, and the lock may have been held in the parent.
+            // No item starts in this process, and a thread of the parent may have held the lock.
             return;
         }
         self.change(|requested| requested.max_active = items);
     }
 
-    /// Changes the queue's requested settings, or takes over a change of its executor. Tells the limiters, and starts
-    /// the items that may start now. The caller keeps the queue alive, by a handle or a reference.
+    /// Changes the queue's requested settings, or adopts a change of the executor's settings. Tells the limiters, and
+    /// starts the items that may start now. The caller keeps the queue alive with a handle or a reference.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut RequestedSettings) -> R) -> R {
         let mut making = self.making.lock();
         let result = change(&mut making.requested);
         let effective_state = self.effective_state(making.requested);
-        // Under the lock, so that all limiters agree with the requested settings, including limiters that are made
-        // meanwhile. A thread that changes the executor calls this afterwards, so the last call tells the limiters the
-        // latest state.
+        // This thread still holds the lock, so that all limiters agree with the requested settings, even limiters that
+        // are made meanwhile. A thread that changes the executor's settings calls this function afterwards, so the last
+        // call tells the limiters the latest state.
         self.limiters().for_each(|limiter| limiter.cell.set(effective_state.max(), effective_state.intake()));
         drop(making);
         self.limiters().for_each(Limiter::start_listed);
         result
     }
 
-    /// Returns how many items were accepted and are not done. A hint, since items come and go meanwhile.
+    /// Returns the number of items that were accepted and are not done. The number is only a hint, because items come
+    /// and go meanwhile.
     pub(crate) fn len(&self) -> usize {
         self.limiters().map(|limiter| limiter.cell.len() as usize).sum()
     }
 
-    /// Returns what has become of the queue's items. The caller keeps the queue alive.
+    /// Returns the counts of what happened to the queue's items. The caller keeps the queue alive.
     pub(crate) fn counters(&self) -> Counters {
         if self.executor.origin.is_forked() {
-            // Nothing is counted here, and the locks may have been held in the parent.
+            // This process counts nothing, and threads of the parent may have held the locks.
             return Counters::default();
         }
         self.shards_by_slot().map(|(_, shard)| shard.counters()).sum()
@@ -68,7 +70,7 @@ impl Queue {
     /// Begins or ends the timing of items. The caller keeps the queue alive.
     pub(crate) fn time_items(&self, on: bool) {
         if self.executor.origin.is_forked() {
-            // The lock may have been held in the parent.
+            // A thread of the parent may have held the lock.
             return;
         }
         let making = self.making.lock();
@@ -78,18 +80,19 @@ impl Queue {
         drop(making);
     }
 
-    /// Returns the timing for a shard that is being made. `making` is locked.
+    /// Returns the timing for a shard that is being made. The caller holds the lock of `making`.
     pub(crate) fn timing(&self) -> Timing {
         Timing::new(self.times_items.load(Ordering::Relaxed))
     }
 
-    /// Returns how long the queue's items waited and ran; `None` while they are not timed.
+    /// Returns how long the queue's items waited and ran. Returns `None` while the items are not timed.
     pub(crate) fn latency(&self) -> Option<Latency> {
         let on = self.times_items.load(Ordering::Relaxed);
         on.then(|| self.shards_by_slot().map(|(_, shard)| shard.timing.latency()).sum())
     }
 
-    /// Returns whether items that were queued on the CPU of this slot wait because the queue is at its limit. A hint.
+    /// Returns whether items that were queued on the CPU of this slot wait because the queue is at its limit. The
+    /// answer is only a hint.
     pub(crate) fn is_congested(&self, slot: usize) -> bool {
         let limiter = self.shared_limiter().or_else(|| self.present_shard(slot)?.own_limiter());
         limiter.is_some_and(|limiter| limiter.cell.load().waiting() > 0)
@@ -105,7 +108,7 @@ impl Queue {
         self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
     }
 
-    /// Counts up to `items` items as pending, as many as there is room for. Returns how many it has counted.
+    /// Counts `items` items as pending, or as many of them as there is room for. Returns how many items it has counted.
     pub(crate) fn become_pending(&self, items: usize) -> usize {
         let Some(max) = self.spec.max_pending else { return items };
         let count = |pending: usize| Some(pending + items.min(max.saturating_sub(pending)));
@@ -118,20 +121,20 @@ impl Queue {
         self.spec.max_pending.is_none_or(|max| self.pending.load(Ordering::Relaxed) < max)
     }
 
-    /// Counts an item as pending that was accepted earlier, whether there is room or not.
+    /// Counts an item that was accepted earlier as pending, even if there is no room.
     pub(crate) fn comes_anyway(&self) {
         if self.spec.max_pending.is_some() {
             self.pending.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Counts an item off: it begins, is passed over, or was not queued after all.
+    /// Subtracts an item from the pending items, because it begins, is passed over, or was not queued after all.
     #[inline]
     pub(crate) fn left_pending(&self) {
         self.left_pending_many(1);
     }
 
-    /// Counts this many items off.
+    /// Subtracts this many items from the pending items.
     #[inline]
     pub(crate) fn left_pending_many(&self, items: usize) {
         if self.spec.max_pending.is_some() {
@@ -140,7 +143,7 @@ impl Queue {
     }
 }
 
-/// A place among the `max_pending` items of a queue. Dropping it gives the place back.
+/// A place among the `max_pending` items of a queue. Dropping this value gives the place back.
 #[must_use]
 pub(crate) struct Kept<'queue>(pub(crate) &'queue Queue);
 
@@ -160,7 +163,7 @@ impl Limiter {
 }
 
 impl ExecutorInner {
-    /// Freezes all freezable queues, so that they start nothing, or ends that.
+    /// Freezes all freezable queues, so that they start no item, or thaws them.
     pub(crate) fn freeze(&self, frozen: bool) {
         if !self.origin.is_forked() && self.queues.freeze(frozen) {
             self.queues
@@ -180,17 +183,18 @@ impl ExecutorInner {
 }
 
 impl Shard {
-    /// Returns its counts so far. The caller keeps it in memory. Not to be called in a forked process, since a thread
-    /// of the parent may have held the account's lock.
+    /// Returns the shard's counts so far. The caller keeps the shard in memory. This must not be called in a forked
+    /// process, because a thread of the parent may have held the account's lock.
     pub(crate) fn counters(&self) -> Counters {
         let events = &self.events;
         let mut at_it = Vec::new();
         let counts = self.account.total(|worker| at_it.push(Arc::clone(worker)));
-        // The CPU time of the present items that is in no cell yet. Without the account's lock: each reading is a
-        // system call.
+        // The CPU time of the present items that is in no cell yet. The account's lock is not held here, because each
+        // reading is a system call.
         let in_flight = at_it.iter().filter_map(|worker| worker.cpu_time_for(self.id()));
         let cpu_time = counts.cpu_time + in_flight.map(as_nanos).sum::<u64>();
-        // Never less than before, though the time of a present item may be charged to another shard in the end.
+        // The reported time is never less than before, although the time of a present item may be charged to another
+        // shard in the end.
         let told = events.told_cpu_time.fetch_max(cpu_time, Ordering::Relaxed).max(cpu_time);
         Counters {
             started: counts.started,

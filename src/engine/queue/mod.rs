@@ -3,23 +3,23 @@
 //! | file | contents |
 //! |---|---|
 //! | `workqueue` | one queue: its settings and shards, and when it may be freed |
-//! | `shard` | a queue's part on one CPU: its limiter, its route, its number |
+//! | `shard` | a queue's part on one CPU: its limiter, its route and its number |
 //! | `admission` | how an item is admitted to a limiter, waits there for a slot, and completes |
-//! | `route` | the pool to which a shard's items go, and their order while that changes |
-//! | `flush` | waiting for all items that were queued before |
-//! | `drain` | draining and destroying a queue, and who may submit meanwhile |
-//! | `limits` | changes of a queue's limits, how many items are pending, and what became of its items |
-//! | `attrs` | the attributes of queues in use, and an executor's defaults |
+//! | `route` | the pool to which a shard's items go, and how the items keep their order while the pool changes |
+//! | `flush` | waiting for all items that were queued before the flush |
+//! | `drain` | draining and destroying a queue, and which callers may submit meanwhile |
+//! | `limits` | changes of a queue's limits, the number of its pending items, and its counters |
+//! | `attrs` | how the attributes of a queue in use change, and an executor's defaults |
 //! | `register` | the queues of one executor, for operations on all of them |
-//! | `view` | what dumps say of a queue |
+//! | `view` | the views of queues and threads that dumps show |
 //!
 //! The room owns queues, and through them shards and limiters. An item that is in flight in a limiter keeps its queue
-//! in memory. The limiter's word admits and completes items without a lock. Making shards, and changing limits, intakes
-//! and routes, is under `making` (`M`); the items that a plugged route holds back are under its plug (`R`); the tickets
-//! of flushes are under their own lock (`F`).
+//! in memory. Threads admit and complete items through the limiter's word, without a lock. The lock `making` (`M`)
+//! protects the making of shards, and changes of limits, intakes and routes. The plug of a route (`R`) protects the
+//! items that the route holds back. The tickets of flushes have a lock of their own (`F`).
 //!
-//! Issuers enter to submit, workers and rescuers when they complete items, and any thread that flushes, drains, or
-//! changes a queue.
+//! Issuers enter the room to submit items, and workers and rescuers enter it to complete items. Any thread that
+//! flushes, drains or changes a queue enters it, too.
 
 pub(crate) mod admission;
 pub(crate) mod attrs;

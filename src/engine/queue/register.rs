@@ -1,11 +1,11 @@
 //! The register of an executor's queues, for operations on all of them.
 //!
-//! Entering and leaving take O(log n) time. Under the register's lock, no thread is woken and no user code runs. A
-//! thread that acts on queues takes *references* to them, which keep them in memory like a handle or an entry, and
-//! releases the lock.
+//! A queue enters or leaves a register of n queues in O(log n) time. A thread that holds the register's lock wakes no
+//! thread and runs no user code. Before a thread acts on queues, it takes *references* to them and releases the lock. A
+//! reference keeps its queue in memory, as a handle or an entry does.
 #![allow(
     unsafe_code,
-    reason = "the register knows queues by their addresses, and they leave it before they are freed"
+    reason = "the register knows queues by their addresses, and a queue leaves it before the queue is freed"
 )]
 
 use std::collections::BTreeMap;
@@ -23,22 +23,22 @@ pub(crate) struct Register(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// By number, in the order in which they entered.
+    /// The queues by number, which is the order in which they entered.
     queues: BTreeMap<u64, Known>,
-    /// The highest number so far.
+    /// The highest number that a queue has received so far.
     entered: u64,
     frozen: bool,
     stage: Stage,
 }
 
-/// A queue that has not left.
+/// A queue that has not left the register.
 #[derive(Debug)]
 struct Known(NonNull<Queue>);
 
-// SAFETY: it points at a `Queue`, which threads share.
+// SAFETY: a `Known` points at a `Queue`, which threads share.
 unsafe impl Send for Known {}
 
-/// Keeps a queue in memory, for a thread that has neither a handle nor an entry of it.
+/// A reference that keeps a queue in memory for a thread that holds neither a handle to the queue nor an entry of it.
 #[derive(Debug)]
 pub(crate) struct QueueRef(NonNull<Queue>);
 
@@ -48,8 +48,8 @@ impl Register {
         Self(Mutex::new(state))
     }
 
-    /// Enters a new queue, which other threads may refer to from now on. Before that, calls `note` with the queue's
-    /// number. Once the executor runs no item any more, queues do not enter, and get no number. Returns whether the
+    /// Calls `note` with the number of a new queue, and enters the queue. From then on, other threads can find the
+    /// queue. Once the executor runs no item any more, a queue does not enter, and gets no number. Returns whether the
     /// executor is open.
     #[must_use]
     pub(crate) fn enter(&self, queue: NonNull<Queue>, note: impl FnOnce(u64)) -> bool {
@@ -74,7 +74,8 @@ impl Register {
         (state.frozen, state.stage)
     }
 
-    /// Brings the executor to this stage, and thaws it. Returns false if it had come there before.
+    /// Advances the executor to this stage, and thaws it. Returns false, and changes nothing, if the executor has
+    /// already reached this stage.
     pub(crate) fn advance(&self, stage: Stage) -> bool {
         let mut state = self.0.lock();
         let advances = state.stage < stage;
@@ -100,33 +101,33 @@ impl Register {
         self.refs_after(0).0
     }
 
-    /// Takes references to the queues whose numbers are higher than this one. Also returns the highest number so far.
+    /// Takes references to the queues whose numbers are higher than `number`. Also returns the highest number so far.
     pub(crate) fn refs_after(&self, number: u64) -> (Vec<QueueRef>, u64) {
         let state = self.0.lock();
         let later = state.queues.range(number + 1..).map(|(_, known)| known.0);
-        // SAFETY: a queue leaves under this lock before it is freed.
+        // SAFETY: a queue leaves the register, under this lock, before it is freed.
         let refs = later.filter_map(|queue| unsafe { QueueRef::new(queue) }).collect();
         (refs, state.entered)
     }
 
-    /// Takes references to the queues for which `look` returns true. Returns them with their numbers. `look` runs under
-    /// the lock, and changes nothing.
+    /// Takes references to the queues for which `look` returns true, and returns them with the queues' numbers. `look`
+    /// runs under the lock, and changes nothing.
     #[cfg_attr(
         not(all(unix, feature = "control")),
-        allow(dead_code, reason = "asked for over the control socket")
+        allow(dead_code, reason = "only the control socket uses it")
     )]
     pub(crate) fn find(&self, mut look: impl FnMut(u64, &Queue) -> bool) -> Vec<(u64, QueueRef)> {
         let state = self.0.lock();
-        // SAFETY: a queue leaves under this lock before it is freed.
+        // SAFETY: a queue leaves the register, under this lock, before it is freed.
         let found = state.queues.iter().filter(|(number, known)| look(**number, unsafe { known.0.as_ref() }));
-        // SAFETY: as above.
+        // SAFETY: as for `found`.
         found.filter_map(|(number, known)| Some((*number, unsafe { QueueRef::new(known.0) }?))).collect()
     }
 
-    /// Returns whether `look` returns true for one of the queues. `look` runs under the lock, and changes nothing.
+    /// Returns whether `look` returns true for at least one queue. `look` runs under the lock, and changes nothing.
     pub(crate) fn any(&self, mut look: impl FnMut(&Queue) -> bool) -> bool {
         let state = self.0.lock();
-        // SAFETY: as above.
+        // SAFETY: as in `find`.
         state.queues.values().any(|known| look(unsafe { known.0.as_ref() }))
     }
 }
@@ -138,27 +139,29 @@ impl QueueRef {
     ///
     /// The queue is not freed during the call.
     unsafe fn new(queue: NonNull<Queue>) -> Option<Self> {
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises that the queue is not freed.
         unsafe { queue.as_ref() }.try_reference()
     }
 
-    /// Brings back a reference that was forgotten by `mem::forget`.
+    /// Recreates a reference that was forgotten with `mem::forget`.
     ///
     /// # Safety
     ///
-    /// For each of these calls, one reference to the queue was forgotten.
+    /// Each call of this function matches one forgotten reference to the queue.
     pub(crate) unsafe fn remembered(queue: &Queue) -> Self {
         Self(queue.this())
     }
 }
 
 impl Queue {
-    /// Takes a reference to the queue. The caller keeps it in memory already, by a handle, an entry or a reference.
+    /// Takes a reference to the queue. The caller already keeps the queue in memory through a handle, an entry or a
+    /// reference.
     pub(crate) fn reference(&self) -> QueueRef {
         QueueRef(self.count_reference())
     }
 
-    /// Takes a reference to the queue, which is not freed during the call. Returns `None` if it is about to be freed.
+    /// Takes a reference to the queue. Returns `None` if the queue has no reference left and is about to be freed. The
+    /// queue is not freed during the call.
     pub(crate) fn try_reference(&self) -> Option<QueueRef> {
         self.try_count_reference().map(QueueRef)
     }
@@ -175,7 +178,7 @@ impl Deref for QueueRef {
 
 impl Drop for QueueRef {
     fn drop(&mut self) {
-        // SAFETY: a `QueueRef` counts as one reference, which ends here.
+        // SAFETY: a `QueueRef` counts as one reference to the queue, which is given up here.
         unsafe { Queue::release(self.0) };
     }
 }

@@ -1,17 +1,19 @@
-//! The route of a shard leads its entries, once they have a slot, to a pool, in order.
+//! The route of a shard leads the shard's entries to a pool once they have slots, and keeps their order.
 //!
-//! The attributes of a queue may change while it is used: see [`protocol::route`](crate::protocol::route) for how the
-//! order is kept. Limiters are not involved: limits hold, and flushes and drains wait, as if nothing had changed. An
-//! item that waits for a slot at that moment goes to the new pool when it gets one.
+//! The attributes of a queue may change while the queue is in use. [`protocol::route`](crate::protocol::route) explains
+//! how the entries keep their order then. Limiters are not involved. So limits hold, and flushes and drains wait, as if
+//! nothing had changed. An item that waits for a slot during the change goes to the new pool when it gets a slot.
 //!
-//! **Markers** are entries of one static item, which has no state: the route keeps the state. They count in no limiter,
-//! and each has a reference to its queue. The thread that pops a marker or gives it up tells the route.
+//! **Markers** are entries of one static item. The item has no state, because the route keeps the state. No limiter
+//! counts a marker, and each marker has a reference to its queue. The thread that pops a marker or gives it up notifies
+//! the route.
 //!
 //! **Pools stay in memory as long as the queues that used them.** An issuer wakes a worker after it has pushed its
-//! entry. By then the entry may be completed, and the issuer has only a handle of the queue. A pool without users is
-//! closed nevertheless, and has no threads; it is opened again if the same attributes come back. So the cost is
-//! bounded by how many different attributes a queue has had. An issuer that pushes to a pool after it was closed sees
-//! that the route has changed, and opens the pool until that entry has been popped.
+//! entry. By then the entry may be completed, and the issuer holds only a handle to the queue. So the queue keeps the
+//! pool in memory. Nevertheless, a pool without users is closed and has no threads. It is opened again if the same
+//! attributes come back. So the cost is bounded by the number of different attributes that a queue has had. An issuer
+//! that pushes to a pool after the pool was closed sees that the route has changed, and opens the pool until its entry
+//! has been popped.
 #![allow(unsafe_code, reason = "markers are entries, and routes lead to pools by address")]
 
 use std::ptr::NonNull;
@@ -28,14 +30,16 @@ use super::shard::Shard;
 
 static MARKER: Header = Header::new(&ItemOperations { execute, abandon, item_type });
 
-/// The rest of the work for a route that was turned, to be done when no lock is held.
+/// The rest of the work after a route was turned. The thread does this work when it holds no lock.
 #[must_use]
 pub(crate) struct Turn<'q> {
-    /// The class of the new pool, which may have been opened.
+    /// The class of the new pool, if the pool has one. The turn may have opened the class, so `finish` calls
+    /// [`attend`](Class::attend).
     new: Option<Arc<Class>>,
-    /// The pool to which a marker was pushed, and which needs a kick.
+    /// The pool to which a marker was pushed, if one was pushed. `finish` kicks the pool, so that a worker pops the
+    /// marker.
     marked: Option<&'q Pool>,
-    /// The former pool, if the route does not use it any more. Dropped last.
+    /// The former pool, if the route does not use it any more. It is dropped last.
     _left: Option<PoolChoice>,
 }
 
@@ -47,33 +51,33 @@ impl Turn<'_> {
 }
 
 impl Shard {
-    /// The pool that the route leads to.
+    /// Returns the pool that the route leads to.
     pub(crate) fn pool(&self) -> &Pool {
-        // SAFETY: the queue of this shard keeps all pools in memory to which its routes have led.
+        // SAFETY: the queue of this shard keeps in memory all pools to which its routes have led.
         unsafe { &*self.route.pool() }
     }
 
-    /// The pool that the route leads to; `None` while the route is plugged, and holds entries back.
+    /// Returns the pool that the route leads to. Returns `None` while the route is plugged and holds entries back.
     #[inline]
     pub(crate) fn open_pool(&self) -> Option<&Pool> {
         // SAFETY: as in `pool`.
         self.route.open().map(|pool| unsafe { &*pool })
     }
 
-    /// Returns whether the next entry goes to this pool's worklist.
+    /// Returns whether the shard's next entry goes to this pool's worklist.
     #[inline]
     pub(crate) fn leads_to(&self, pool: &Pool) -> bool {
         self.route.open().is_some_and(|open| std::ptr::eq(open, pool))
     }
 
-    /// Returns whether the route leads to this pool, plugged or not.
+    /// Returns whether the route leads to this pool, even if the route is plugged.
     #[inline]
     pub(crate) fn is_led_to(&self, pool: &Pool) -> bool {
         std::ptr::eq(self.route.pool(), pool)
     }
 
-    /// Puts an admitted entry on the worklist if it has a slot, and else on the waiting list. The caller keeps the
-    /// queue in memory.
+    /// Puts an admitted entry on the worklist if the entry has a slot, and otherwise on the waiting list. The caller
+    /// keeps the queue in memory.
     #[inline]
     pub(crate) fn put(&self, entry: Entry, has_slot: bool) {
         if has_slot {
@@ -95,7 +99,7 @@ impl Shard {
         }
     }
 
-    /// Checks the route again. The caller has pushed one or more entries to this pool, and given the kick.
+    /// Checks the route again, after the caller has pushed one or more entries to this pool and has kicked the pool.
     #[inline]
     pub(crate) fn submitted(&self, pool: &Pool) {
         if self.route.has_left(pool) {
@@ -103,7 +107,7 @@ impl Shard {
         }
     }
 
-    /// Leaves an entry with the route while that is plugged, and starts it if the route was opened meanwhile.
+    /// Leaves an entry with a plugged route, or starts the entry if the route was opened meanwhile.
     #[cold]
     fn hold_back(&self, entry: Entry) {
         let mut opened = self.route.hold_back(entry);
@@ -118,7 +122,7 @@ impl Shard {
         }
     }
 
-    /// Starts an entry before all others. The caller keeps the queue in memory.
+    /// Starts an entry ahead of all other entries. The caller keeps the queue in memory.
     #[cold]
     pub(crate) fn put_back(&self, entry: Entry) {
         let mut entry = entry;
@@ -134,16 +138,16 @@ impl Shard {
         }
     }
 
-    /// Plugs the route by a marker if an entry was pushed to this pool after the route had left it. Opens the pool
-    /// until the marker is popped.
+    /// Plugs the route with a marker if an entry was pushed to this pool after the route had left the pool. Opens the
+    /// pool, and keeps it open until the marker is popped.
     #[cold]
     pub(crate) fn came_late(&self, pool: &Pool) {
         let making = self.queue().making.lock();
         if !self.route.has_left(pool) {
-            // The route has come back to the pool, and is open; or another shard's route has left the pool.
+            // Either the route has come back to the pool and is open, or only another shard's route has left the pool.
             return;
         }
-        // There is none if the caller found this shard by a number that another shard had before.
+        // The queue has never used the pool if the caller found this shard by a number that another shard had before.
         let Some(used) = making.used.iter().find(|used| used.has(pool)) else { return };
         let choice = PoolChoice { pool: pool.shared(), user: Some(used.open()) };
         let class = choice.class();
@@ -153,7 +157,7 @@ impl Shard {
         pool.pushed();
     }
 
-    /// Turns the route, with the queue's `making` locked.
+    /// Turns the route to the chosen pool. The caller has locked the queue's `making`.
     pub(crate) fn turn(&self, choice: PoolChoice) -> Turn<'_> {
         let former = self.pool();
         let new = choice.class();
@@ -169,7 +173,7 @@ impl Shard {
     fn marker(&self) -> Entry {
         // The thread that pops the marker drops this reference.
         std::mem::forget(self.queue().reference());
-        // Bound, so that it stays behind bound entries: see `Pool::give`.
+        // The marker is bound, so that it stays behind bound entries: see `Pool::give`.
         Entry::marker_at(self, NonNull::from(&MARKER))
     }
 
@@ -177,7 +181,7 @@ impl Shard {
     fn marker_popped(&self) {
         let mut released = None;
         let left = self.route.marker_popped(|pool, entry| {
-            // SAFETY: as in `pool`.
+            // SAFETY: as in `Shard::pool`.
             let pool = unsafe { &*pool };
             pool.push(entry);
             let (_, entries) = released.get_or_insert((pool, 0));
@@ -188,13 +192,14 @@ impl Shard {
     }
 }
 
-/// Starts an entry that was given a slot. A reference keeps its queue in memory meanwhile: once the entry is on a
-/// worklist it may be executed, and the queue and its pool could be gone before the kick.
+/// Starts an entry that was given a slot. A reference keeps the entry's queue in memory during the call. Without the
+/// reference, a worker could execute the entry as soon as it is on a worklist, and the queue and its pool could be gone
+/// before the kick.
 pub(crate) fn submit(entry: Entry) {
     with_reference(entry, Shard::submit);
 }
 
-/// Starts an entry before all others. A reference keeps its queue in memory meanwhile.
+/// Starts an entry ahead of all other entries. A reference keeps the entry's queue in memory during the call.
 pub(crate) fn put_back(entry: Entry) {
     with_reference(entry, Shard::put_back);
 }
@@ -202,7 +207,7 @@ pub(crate) fn put_back(entry: Entry) {
 fn with_reference(entry: Entry, submit: impl FnOnce(&Shard, Entry)) {
     let reference = entry.shard().queue().reference();
     let shard: *const Shard = entry.shard();
-    // SAFETY: the reference keeps the queue in memory, and the queue its shards.
+    // SAFETY: the reference keeps the queue in memory, and the queue keeps its shards in memory.
     submit(unsafe { &*shard }, entry);
     drop(reference);
 }
@@ -210,7 +215,7 @@ fn with_reference(entry: Entry, submit: impl FnOnce(&Shard, Entry)) {
 /// Handles a marker that was popped.
 pub(crate) fn meet(marker: Entry) {
     let shard = marker.shard();
-    // SAFETY: `Shard::marker` has forgotten this reference when it made the marker.
+    // SAFETY: `Shard::marker` forgot this reference when it made the marker.
     let _reference = unsafe { QueueRef::remembered(shard.queue()) };
     shard.marker_popped();
 }
@@ -224,14 +229,14 @@ unsafe fn execute(marker: Entry, _by: ByWorker<'_>) {
 
 /// # Safety
 ///
-/// None: this does nothing.
+/// There is no requirement, because this function does nothing.
 unsafe fn abandon(_item: NonNull<Header>, _entry: Option<&Entry>) -> bool {
     false
 }
 
 /// # Safety
 ///
-/// None: a marker has no type.
+/// There is no requirement, because a marker has no type.
 unsafe fn item_type(_item: NonNull<Header>) -> &'static ItemType {
     ItemType::MARKER
 }

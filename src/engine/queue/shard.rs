@@ -1,4 +1,4 @@
-//! A queue's part on one CPU (the kernel's pool_workqueue): the limiter through which its items pass, and the route to
+//! A queue's part on one CPU (the kernel's pool_workqueue): the limiter through which the items pass, and the route to
 //! their pool.
 #![allow(unsafe_code, reason = "a shard points at its queue, which owns it")]
 
@@ -31,7 +31,8 @@ use super::workqueue::Queue;
 #[derive(Debug)]
 pub(crate) struct Limiter {
     pub(crate) cell: CachePadded<LimiterCell>, // A
-    /// Made when the first item has to wait, since an empty list takes as much memory as the rest of a queue.
+    /// The waiting list. It is made when the first item has to wait, because an empty list takes as much memory as the
+    /// rest of a queue.
     waiting: OnceLock<Injector<Entry>>, // A
 }
 
@@ -39,25 +40,26 @@ pub(crate) struct Limiter {
 #[derive(Debug)]
 pub(crate) struct Shard {
     id: OwnedId, // I
-    /// Leads its items to a pool. The pools stay in memory as long as the queue.
+    /// The route of the shard's items to a pool. The pools to which the route has led stay in memory as long as the
+    /// queue.
     pub(crate) route: RouteCell<Pool, Entry, PoolChoice>, // A, R
-    /// If its pool is a bh context: the lane of all shards of that pool. Null otherwise.
+    /// The lane of all shards of the pool, if the pool is a bh context. Null otherwise.
     context: *const Limiter, // I
-    /// `None` if the queue has one limiter for all its shards, because it is limited as a whole.
+    /// The shard's own limiter. `None` if the queue is limited as a whole and has one limiter for all of its shards.
     own_limiter: Option<Limiter>, // I
-    /// Whether a worker stops counting as running when it starts an item: the items are CPU intensive, in a managed
-    /// pool.
+    /// Whether a worker no longer counts as running once it starts an item, because the items are CPU intensive and the
+    /// pool is managed.
     pub(crate) cpu_intensive: bool, // I
-    /// The account in which workers count what they do for it.
+    /// The account in which workers count their work for the shard.
     pub(crate) account: Arc<Account>, // K
     pub(super) queue: NonNull<Queue>, // I
     pub(crate) timing: Timing, // A
     pub(crate) events: Events, // A
 }
 
-// SAFETY: the queue, which threads share, outlives its shards; the context is an address to compare with.
+// SAFETY: the queue, which threads share, outlives its shards. The context is only an address to compare with.
 unsafe impl Send for Shard {}
-// SAFETY: as above; all other fields are `Sync`.
+// SAFETY: as for `Send`. All other fields are `Sync`.
 unsafe impl Sync for Shard {}
 
 impl Limiter {
@@ -67,16 +69,16 @@ impl Limiter {
         Self { cell: CachePadded::new(LimiterCell::new(word)), waiting: OnceLock::new() }
     }
 
-    /// Puts an entry that was admitted to wait onto the list. The caller counts it afterwards, by [`LimiterCell::list`]
-    /// or [`list_many`](Self::list_many).
+    /// Puts an entry that was admitted without a slot on the waiting list. Afterwards the caller counts the entry as
+    /// listed, with [`LimiterCell::list`], [`LimiterCell::list_held`] or [`list_many`](Self::list_many).
     pub(crate) fn push_waiting(&self, entry: Entry) {
         self.waiting.get_or_init(Injector::new).push(entry);
     }
 
-    /// Takes the first entry of the list, which was given a slot.
+    /// Takes the first entry, which was given a slot, off the waiting list.
     pub(crate) fn first_waiting(&self) -> Entry {
         let first = self.waiting.get().and_then(steal);
-        first.expect("a slot was given to a listed item, and the list is empty")
+        first.expect("a slot was given to a listed item, but the list is empty")
     }
 }
 
@@ -88,9 +90,9 @@ impl Entry {
 
     #[inline]
     pub(crate) fn shard(&self) -> &Shard {
-        // SAFETY: entries are made for shards: by `new` above, and by `Shard::marker`. This entry is in flight in the
+        // SAFETY: entries are made for shards, by `new` above and by `Shard::marker`. This entry is in flight in the
         // shard's limiter, or is a marker with a reference. A queue frees its shards only when nothing is in flight in
-        // its limiters and it has no reference. So the shard outlives the entry, and with it what is borrowed here.
+        // its limiters and the queue has no reference. So the shard outlives the entry, from which the result borrows.
         unsafe { &*self.shard_address().cast() }
     }
 }
@@ -125,7 +127,7 @@ impl Shard {
         self.id.0
     }
 
-    /// Calls `queue` with the target for an item in this state.
+    /// Calls `queue` with the target for a submission of an item in this state.
     pub(crate) fn with_target<R>(&self, item: ItemState, queue: impl FnOnce(Target) -> R) -> R {
         if item.has_entry() { self.with_former_place(queue) } else { queue(self.new_place()) }
     }
@@ -139,7 +141,7 @@ impl Shard {
         }
     }
 
-    /// The target for an item that has no entry on a list, or is not to use it again.
+    /// Returns the target for an item that has no entry on a list, or must not use its entry again.
     #[inline]
     pub(crate) fn new_place(&self) -> Target {
         Target { shard: self.id.0, ordered: self.queue().spec.ordered, revives: false }
@@ -162,14 +164,15 @@ impl Shard {
         }
     }
 
-    /// The *lane* of its items: its limiter, or its bh context, which items of several queues share. While an item has
-    /// a lane for itself, no other item of the lane can run. An address to compare with, not to follow.
+    /// Returns the *lane* of the shard's items. The lane is the shard's limiter, or its bh context, which items of
+    /// several queues share. While an item has a lane for itself, no other item of the lane can run. The result is an
+    /// address to compare with, not to follow.
     #[inline]
     pub(crate) fn lane(&self) -> *const Limiter {
         if self.context.is_null() { self.limiter() } else { self.context }
     }
 
-    /// Returns whether it has items that wait for this bh context, or run there.
+    /// Returns whether items of the shard wait for this bh context or run in it.
     pub(crate) fn needs_context(&self, context: *const Limiter) -> bool {
         let in_context = !self.context.is_null() && std::ptr::eq(context, self.context);
         in_context && self.limiter().cell.load().in_flight() > 0
@@ -186,37 +189,37 @@ fn context_of(pool: &Arc<Pool>) -> *const Limiter {
 }
 
 /// Returns whether an item is queued on this bh context. `home` returns the shard on whose lists the item has an
-/// entry, if it has one. No shard is made or freed while it looks.
+/// entry, if the item has one. No shard is made or freed during the call.
 pub(crate) fn is_in_context(home: impl FnOnce() -> Option<ShardId>, context: *const Limiter) -> bool {
     let ids = IDS.lock();
     let known = home().and_then(|home| ids.shards.get(home.index()));
     known.is_some_and(|known| known.context == Some(context.addr()))
 }
 
-/// A shard's number. When the shard is freed, the number becomes free: nothing is in flight in the shard by then, so
-/// no item has an entry there.
+/// A shard's number, which becomes free when the shard is freed. By then nothing is in flight in the shard, so no item
+/// has an entry there.
 #[derive(Debug)]
 struct OwnedId(ShardId);
 
 #[derive(Debug)]
 struct Ids {
-    /// Numbers below the length of the table that are free. The lowest is used again first, so the table becomes
+    /// The free numbers below the length of the table. The lowest number is used again first, so the table becomes
     /// short when there are few shards.
     free: BTreeSet<ShardId>,
-    /// Indexed by number.
+    /// The table of shards, indexed by number.
     shards: Vec<Known>,
 }
 
-/// What a shard's number leads to.
+/// The bh context and the shard that belong to a number.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// The address of its bh context, if it is on one.
+    /// The address of the shard's bh context, if the shard has one.
     context: Option<usize>,
     /// The shard itself, while it is in its queue's table.
     shard: Option<NonNull<Shard>>,
 }
 
-// SAFETY: it points at a shard, which threads share.
+// SAFETY: a `Known` points at a shard, which threads share.
 unsafe impl Send for Known {}
 
 static IDS: Mutex<Ids> = Mutex::new(Ids { free: BTreeSet::new(), shards: Vec::new() });
@@ -231,7 +234,7 @@ impl Ids {
         ShardId::new(self.shards.len() as u64 - 1)
     }
 
-    /// Amortised O(log n) for n numbers.
+    /// Makes a number free again, in amortised O(log n) time for n numbers.
     fn give_back(&mut self, id: ShardId) {
         self.free.insert(id);
         while self.free.last().is_some_and(|last| last.index() + 1 == self.shards.len()) {
@@ -257,7 +260,7 @@ impl Drop for OwnedId {
     }
 }
 
-/// Makes the shard known by its number, until [`leaves`].
+/// Makes the shard known by its number until [`leaves`] is called.
 pub(crate) fn enters(shard: NonNull<Shard>, id: ShardId) {
     IDS.lock().shards[id.index()].shard = Some(shard);
 }
@@ -267,32 +270,34 @@ pub(crate) fn leaves(id: ShardId) {
     IDS.lock().shards[id.index()].shard = None;
 }
 
-/// Calls `act` with the shard that has this number now, if there is one. A reference keeps the shard in memory
-/// meanwhile.
+/// Calls `act` with the shard that has this number now, if there is one. A reference keeps the shard in memory during
+/// the call.
 #[cold]
 pub(crate) fn with_shard(id: ShardId, act: impl FnOnce(&Shard)) {
     let ids = IDS.lock();
     let Some(shard) = ids.shards.get(id.index()).and_then(|known| known.shard) else { return };
-    // SAFETY: a shard leaves under the lock, which is held, before it and its queue are freed.
+    // SAFETY: this thread holds the lock. `leaves` takes this lock before the shard and its queue are freed.
     let shard = unsafe { shard.as_ref() };
-    // There is no reference if the queue is about to be freed.
+    // The queue has no reference left if it is about to be freed.
     let Some(_reference) = shard.queue().try_reference() else { return };
     drop(ids);
     act(shard);
 }
 
 impl Worker {
-    /// Returns the name of the queue of the item that the worker had when its word was `seen`. Takes locks for a moment.
+    /// Returns the name of the queue of the item that the worker had when its word was `seen`. Takes locks briefly.
     pub(crate) fn queue_name(&self, seen: WorkerState) -> Option<String> {
         self.with_queue(seen, |queue| queue.name().to_owned())
     }
 
-    /// Calls `look` with that item's queue, which is kept alive meanwhile. Takes locks for a moment.
+    /// Calls `look` with the queue of the item that the worker had when its word was `seen`. The queue is kept alive
+    /// during the call. Takes locks briefly.
     pub(crate) fn with_queue<R>(&self, seen: WorkerState, look: impl FnOnce(&Queue) -> R) -> Option<R> {
         self.with_shard(seen, |shard| look(shard.queue()))
     }
 
-    /// Calls `act` with the shard of that item. The shard and its queue are kept alive meanwhile.
+    /// Calls `act` with the shard of the item that the worker had when its word was `seen`. The shard and its queue are
+    /// kept alive during the call.
     pub(crate) fn with_shard<R>(&self, seen: WorkerState, act: impl FnOnce(&Shard) -> R) -> Option<R> {
         self.current_item.with_shard(&self.cell, seen, |number, is_the_same| {
             let mut result = None;
@@ -315,7 +320,7 @@ mod tests {
         for number in 0..SHARDS {
             assert_eq!(take(&mut ids), ShardId::new(number));
         }
-        // One in the middle stays.
+        // One number in the middle stays in use.
         let stays = ShardId::new(SHARDS / 2);
         (0..SHARDS).map(ShardId::new).filter(|id| *id != stays).for_each(|id| ids.give_back(id));
         assert_eq!((ids.shards.len(), ids.free.len()), (stays.index() + 1, stays.index()));

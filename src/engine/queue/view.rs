@@ -1,6 +1,6 @@
 //! Views of queues and threads, for dumps.
 //!
-//! A function takes a lock for a moment, and never inside another one.
+//! A function here holds a lock only briefly, and takes no lock inside another one.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use crate::engine::pool::worker_pool::Pool;
 use super::shard::Shard;
 use super::workqueue::{Queue, QueueKind};
 
-/// What was asked of a queue, and its present state.
+/// The settings that were requested of a queue, and the queue's present state.
 pub(crate) struct QueueView {
-    /// The attributes by which its pools are made, if it is an unbound queue.
+    /// The attributes that determine the queue's pools, if it is an unbound queue.
     pub(crate) attrs: Option<PoolAttrs>,
     pub(crate) max_active: usize,
     pub(crate) frozen: bool,
-    /// Whether the queue refuses outsiders: it drains, or it or its executor ends.
+    /// Whether the queue refuses outsiders, because it is drained, or because the queue or its executor ends.
     pub(crate) draining: bool,
-    /// The pool for items of no pod, or of the only one, if it was made.
+    /// The pool for items of no pod, or for items of the only pod, if that pool was made.
     pub(crate) default_pool: Option<Arc<Pool>>,
 }
 
-/// A thread's number, on systems that have one, and the CPUs that it may run on.
+/// A thread's number, on systems that number their threads, and the CPUs on which the thread may run.
 pub(crate) struct ThreadView {
     pub(crate) id: Option<u32>,
     pub(crate) cpus: Option<CpuSet>,
@@ -49,7 +49,7 @@ impl Queue {
         self.shards_by_slot()
     }
 
-    /// Returns the queue's view. Not called in a forked process, where the lock may be held for ever.
+    /// Returns the queue's view. It is not called in a forked process, where the lock may be held for ever.
     pub(crate) fn view(&self) -> QueueView {
         let making = self.making.lock();
         let attrs = match &making.kind {

@@ -1,10 +1,10 @@
-//! One workqueue: its shards, each made when its CPU first uses the queue, and the end of the queue.
+//! One workqueue: its shards, and the end of the queue. Each shard is made when its CPU first uses the queue.
 //!
-//! A queue lives as long as it has a handle, an item in flight or a [`QueueRef`]. It counts *references*: all handles
-//! together have one, and each `QueueRef`, each count of a flush and each limiter that is closed and not empty has one.
-//! When the last handle is dropped, it closes every limiter; the last item in a closed limiter gives up the limiter's
-//! reference. The thread that gives up the last reference frees the queue. So a thread that queues or completes an item
-//! counts no reference to the queue, unless the item has a ticket.
+//! A queue lives as long as it has a handle, an item in flight or a [`QueueRef`]. The queue counts *references*. All
+//! handles together have one reference. Each `QueueRef`, each count of a flush, and each limiter that is closed and not
+//! empty has a reference of its own. When the last handle is dropped, it closes every limiter. The last item in a
+//! closed limiter gives up the limiter's reference. The thread that gives up the last reference frees the queue. So a
+//! thread that queues or completes an item counts no reference for the item, unless the item has a ticket.
 //!
 //! [`QueueRef`]: super::register::QueueRef
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
@@ -34,19 +34,19 @@ use super::shard::{self, Limiter, Shard};
 #[derive(Debug)]
 pub(crate) struct QueueSpec {
     pub(crate) name: Box<str>,
-    /// `None` if the queue is not unbound.
+    /// The settings of an unbound queue. `None` for any other queue.
     pub(crate) unbound: Option<Unbound>,
     pub(crate) is_bh: bool,
     pub(crate) limit: Limit,
     pub(crate) max_pending: Option<usize>,
     pub(crate) high_priority: bool,
     pub(crate) cpu_intensive: bool,
-    /// Its items run in the order in which they were queued.
+    /// Whether the items run in the order in which they were queued.
     pub(crate) ordered: bool,
     pub(crate) freezable: bool,
-    /// It may be changed over the control socket.
+    /// Whether the queue may be changed over the control socket.
     pub(crate) control: bool,
-    /// Ends with the queue.
+    /// The queue's rescuer, which ends with the queue.
     pub(crate) rescuer: Option<OwnedRescuer>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct QueueSpec {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unbound {
     pub(crate) managed: bool,
-    /// Its nice level, unless the attributes name one.
+    /// The queue's nice level, unless the attributes specify one.
     pub(crate) nice: i32,
 }
 
@@ -63,9 +63,9 @@ pub(crate) struct Unbound {
 pub(crate) enum QueueKind {
     /// The pool of the CPU on which an item was queued.
     PerCpu { high: bool },
-    /// The bh context of that CPU.
+    /// The bh context of the CPU on which an item was queued.
     Bh { high: bool },
-    /// The pool of that CPU's pod.
+    /// The pool of the pod that contains the CPU on which an item was queued.
     Unbound(PoolAttrs),
 }
 
@@ -83,45 +83,46 @@ pub(crate) struct Queue {
     pub(crate) executor: Arc<ExecutorInner>, // I
     pub(crate) flush: FlushCell<Entry>,      // F
     pub(crate) chained: ChainedCount,        // A
-    /// Indexed by the slot of the CPU; null until the shard is made. A thread that loads a shard has a handle or
-    /// another reference to the queue, and shards are freed with the queue.
+    /// The shards, indexed by the slot of the CPU. A pointer is null until its shard is made. A thread that loads a
+    /// shard holds a handle or another reference to the queue, and shards are freed with the queue.
     table: Box<[AtomicPtr<Shard>]>, // A, set under M
     pub(crate) making: Mutex<Making>,        // M
     shared_limiter: Option<Limiter>,         // I
-    /// How many items were accepted and have not begun. Counted only if `max_pending` is set.
+    /// The number of items that were accepted and have not begun. It is counted only if `max_pending` is set.
     pub(super) pending: AtomicUsize, // A
-    /// Items that were given up when the executor was shut down.
+    /// The number of items that were given up because the executor was shut down.
     pub(crate) given_up: GivenUpCount, // A
-    /// Whether its items are timed. Changed while `making` is locked.
+    /// Whether the queue's items are timed. It changes only while `making` is locked.
     pub(crate) times_items: AtomicBool, // A, written under M
-    /// See the module. An item with a ticket has a reference while it leaves its limiter.
+    /// The count of references: see the module. An item with a ticket has a reference while it leaves its limiter.
     references: ReferenceCount, // A
-    /// Its number in the executor's register; 0 if it is not registered there.
+    /// The queue's number in the executor's register, or 0 if the queue is not registered there.
     pub(crate) number: u64, // I
-    /// The pointer from its box, by which it is freed.
+    /// The pointer from the queue's box, through which the queue is freed.
     this: NonNull<Self>, // I
-    /// What its handles share; dead once the last handle is gone.
+    /// A weak pointer to the `QueueHandle` that all handles share. The pointer is dead once the last handle is gone.
     handle: OnceLock<Weak<QueueHandle>>, // A
 }
 
-/// The shards, which it owns, and what was asked of the queue. Locked while a thread makes a shard, changes the
-/// limits and intakes of the limiters, or turns the routes. So a change misses no limiter and no route.
+/// The owner of the queue's shards, and the settings that were requested of the queue. A thread keeps this struct
+/// locked while it makes a shard, changes the limits and intakes of the limiters, or turns the routes. So a change
+/// misses no limiter and no route.
 #[derive(Debug)]
 pub(crate) struct Making {
     shards: Vec<NonNull<Shard>>,
-    /// The pools to which its items go now.
+    /// The pools to which the queue's items go now.
     pub(crate) kind: QueueKind,
-    /// How its attributes divide the CPUs. Computed when it is first needed.
+    /// How the queue's attributes divide the CPUs. The division is computed when it is first needed.
     pub(crate) division: Option<Division>,
-    /// The classes of pools that its routes have led to, each once.
+    /// The classes of pools to which the queue's routes have led. Each class is listed once.
     pub(crate) used: Vec<KeptClass>,
-    /// What the queue's user asked for.
+    /// The attributes that the queue's user requested.
     pub(crate) attrs: Attrs,
     pub(crate) requested: RequestedSettings,
-    /// Timers that fired while the queue was drained.
+    /// The timers that fired while the queue was drained.
     pub(crate) held: Vec<(TimerName, Timer)>,
-    /// How many timers were given up because the queue or its executor ends, or because the queue could count no more
-    /// items. `destroy` and a shutdown report the number and set it to zero.
+    /// The number of timers that were given up because the queue or its executor ends, or because the queue could count
+    /// no more items. `destroy` and a shutdown report the number and set it to zero.
     pub(crate) cancelled_timers: usize,
 }
 
@@ -151,22 +152,22 @@ impl Making {
     }
 }
 
-/// The reference that all handles of a queue have together. They share this by reference counts of its own.
+/// The reference that all handles of a queue have together. The handles share it through an `Arc`.
 #[derive(Debug)]
 pub(crate) struct QueueHandle(NonNull<Queue>);
 
-// SAFETY: it points at a `Queue`, which is `Send` and `Sync`.
+// SAFETY: a `QueueHandle` points at a `Queue`, which is `Send` and `Sync`.
 unsafe impl Send for QueueHandle {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for QueueHandle {}
-// SAFETY: its pointers lead to its shards, which are `Send` and `Sync`, and to itself.
+// SAFETY: a queue's pointers lead to its shards, which are `Send` and `Sync`, and to the queue itself.
 unsafe impl Send for Queue {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Queue {}
 
 impl QueueHandle {
-    /// Makes a queue. Also returns whether the executor is open: once its shutdown has begun, it makes queues for its
-    /// own items only.
+    /// Makes a queue. Also returns whether the executor is open. Once the executor's shutdown has begun, only the
+    /// executor's own items may make queues.
     pub(crate) fn new(
         spec: QueueSpec,
         (kind, attrs): (QueueKind, Attrs),
@@ -198,16 +199,17 @@ impl QueueHandle {
         // SAFETY: no other thread knows the queue yet.
         let queue = unsafe { &mut *this.as_ptr() };
         queue.this = this;
-        // In a forked process, the register is not used: a thread of the parent may have held its lock.
+        // A forked process does not use the register, because a thread of the parent may have held the register's lock.
         let in_time = !queue.executor.origin.is_forked() && {
             let Queue { executor, number, .. } = queue;
             executor.queues.enter(this, |entered| *number = entered)
         };
         let handle = Arc::new(Self(this));
-        // It is set once, before the first item, and read only afterwards.
+        // The weak pointer is set once, before the first item, and read only afterwards.
         let _set = handle.queue().handle.set(Arc::downgrade(&handle));
         if !handle.queue().executor.origin.is_forked() {
-            // After the queue has entered the register: a thread that changes the executor later finds the queue there.
+            // The queue takes on the executor's state after it has entered the register. So it misses no change: a
+            // thread that changes the executor later finds the queue there.
             handle.queue().change(|_| ());
             handle.queue().resolve_again();
         }
@@ -224,22 +226,22 @@ impl QueueHandle {
 impl Drop for QueueHandle {
     fn drop(&mut self) {
         if self.queue().executor.origin.is_forked() {
-            // The queue is leaked: in this process no item ends that was in flight at the fork.
+            // The queue is leaked, because an item that was in flight at the fork does not end in this process.
             return;
         }
         let queue = self.0;
         let limiters: Vec<NonNull<Limiter>> = self.queue().limiters().map(NonNull::from).collect();
-        // One reference for each limiter. The reference of the handles goes last, so the queue stays in memory until
+        // Each limiter gets a reference. The handles' reference is given up last, so the queue stays in memory until
         // then.
         self.queue().references.add(limiters.len());
         for limiter in limiters {
-            // SAFETY: the handles' reference keeps the queue, which has the limiter.
+            // SAFETY: the handles' reference keeps the queue in memory, and with it the limiter.
             if unsafe { limiter.as_ref() }.cell.close() {
-                // SAFETY: nothing was in flight in the limiter, so this thread gives up its reference.
+                // SAFETY: nothing was in flight in the limiter, so this thread gives up the limiter's reference.
                 unsafe { Queue::release(queue) };
             }
         }
-        // SAFETY: this gives up the reference of the handles, of which this was the last.
+        // SAFETY: the last handle is gone, so this thread gives up the handles' reference.
         unsafe { Queue::release(queue) };
     }
 }
@@ -253,7 +255,7 @@ impl Queue {
         self.spec.rescuer.as_ref().map(OwnedRescuer::shared)
     }
 
-    /// Returns one more handle; `None` if the last one is gone.
+    /// Returns one more handle, or `None` if the last handle is gone.
     pub(crate) fn handle(&self) -> Option<Arc<QueueHandle>> {
         self.handle.get()?.upgrade()
     }
@@ -262,13 +264,13 @@ impl Queue {
         self.shared_limiter.as_ref()
     }
 
-    /// Returns the shard for items queued on the CPU of this slot. Makes it if there is none.
+    /// Returns the shard for items queued on the CPU of this slot. Makes the shard if there is none.
     #[inline]
     pub(crate) fn shard(&self, slot: usize) -> &Shard {
         self.present_shard(slot).unwrap_or_else(|| self.make_shard(slot))
     }
 
-    /// Returns the shard of this slot if it has been made.
+    /// Returns the shard of this slot, if the shard has been made.
     #[inline]
     pub(crate) fn present_shard(&self, slot: usize) -> Option<&Shard> {
         let shard = self.table[slot].load(Ordering::Acquire);
@@ -301,7 +303,7 @@ impl Queue {
         shard
     }
 
-    /// The shards that have been made.
+    /// Returns the shards that have been made.
     fn shards(&self) -> impl Iterator<Item = &Shard> + Clone {
         self.shards_by_slot().map(|(_, shard)| shard)
     }
@@ -310,38 +312,38 @@ impl Queue {
         (0..self.table.len()).filter_map(|slot| Some((slot, self.present_shard(slot)?)))
     }
 
-    /// The limiters that have been made.
+    /// Returns the limiters that have been made.
     pub(crate) fn limiters(&self) -> impl Iterator<Item = &Limiter> + Clone {
         self.shared_limiter.iter().chain(self.shards().filter_map(Shard::own_limiter))
     }
 
-    /// Returns whether it has a shard of this number with this lane.
+    /// Returns whether the queue has a shard with this number and this lane.
     pub(crate) fn has_shard(&self, id: ShardId, limiter: *const Limiter) -> bool {
         self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.lane(), limiter))
     }
 
-    /// Returns the lane of its shard of this number, if it has such a shard.
+    /// Returns the lane of the queue's shard with this number, if there is such a shard.
     pub(crate) fn lane_of(&self, id: ShardId) -> Option<*const Limiter> {
         self.shards().find(|shard| shard.id() == id).map(Shard::lane)
     }
 
-    /// Returns whether it has items that wait for this bh context, or run there.
+    /// Returns whether items of the queue wait for this bh context or run in it.
     pub(crate) fn needs_context(&self, context: *const Limiter) -> bool {
         self.shards().any(|shard| shard.needs_context(context))
     }
 
-    /// Combines the requested settings of the queue's users with those of its executor.
+    /// Combines the settings that the queue's users requested with the state of the queue's executor.
     pub(crate) fn effective_state(&self, requested: RequestedSettings) -> EffectiveState {
         let (frozen, stage) = self.executor.queues.condition();
         EffectiveState { requested, frozen: frozen && self.spec.freezable, stage }
     }
 
-    /// Takes one more reference to the queue. Returns `None` if the queue is being freed: it has no reference any more.
+    /// Takes one more reference to the queue. Returns `None` if no reference is left, because the queue is being freed.
     pub(crate) fn try_count_reference(&self) -> Option<NonNull<Self>> {
         self.references.try_ref().then_some(self.this)
     }
 
-    /// Takes one more reference to the queue. The caller has a reference, or an entry of the queue.
+    /// Takes one more reference to the queue. The caller already has a reference, or an entry of the queue.
     pub(crate) fn count_reference(&self) -> NonNull<Self> {
         self.references.add(1);
         self.this
@@ -351,13 +353,14 @@ impl Queue {
         self.this
     }
 
-    /// Gives up a reference. The last one frees the queue.
+    /// Gives up a reference, and frees the queue if the reference was the last one.
     ///
     /// # Safety
     ///
-    /// The caller has a reference, which ends here. It must not touch the queue afterwards without another one.
+    /// The caller has a reference, which ends with this call. Afterwards the caller must not touch the queue without
+    /// another reference.
     pub(crate) unsafe fn release(queue: NonNull<Self>) {
-        // SAFETY: the queue is freed by the last of these calls, and this one is still to be counted.
+        // SAFETY: the last of these calls frees the queue, and this call is still to be counted.
         if unsafe { queue.as_ref() }.references.release() {
             // SAFETY: the queue came from a box, and this was its last reference.
             drop(unsafe { Box::from_raw(queue.as_ptr()) });
@@ -369,7 +372,7 @@ impl Drop for Queue {
     fn drop(&mut self) {
         self.executor.queues.leave(self.number);
         for shard in self.making.get_mut().shards.drain(..) {
-            // SAFETY: shards are owned by this list.
+            // SAFETY: this list owns the shards.
             shard::leaves(unsafe { shard.as_ref() }.id());
             // SAFETY: the shard came from a box, and nothing is in flight in its limiter.
             drop(unsafe { Box::from_raw(shard.as_ptr()) });

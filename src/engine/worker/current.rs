@@ -1,5 +1,5 @@
-//! What a worker works for: its item, and the queue and shard through which the item came.
-#![allow(unsafe_code, reason = "a worker knows what it works for by address")]
+//! A worker's current item, and the queue and shard through which the item came.
+#![allow(unsafe_code, reason = "a worker knows its item, shard and queue by their addresses")]
 
 use std::cell::Cell;
 
@@ -11,26 +11,28 @@ use crate::engine::item::work::WorkItem;
 use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::Queue;
 
-/// What a worker works for. All threads may compare the addresses. Only the worker's own thread may follow them:
-/// until the entry is completed, the entry keeps its queue alive, and during a run also its item.
+/// The addresses of a worker's item, and of the item's shard and queue. All threads may compare the addresses. Only
+/// the worker's own thread may follow them. While the worker waits, a thread that holds the lock of the register of
+/// `waits` may follow them, too. Until the entry is completed, it keeps its queue alive, and during a run also its
+/// item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     pub(crate) queue: *const Queue,
     pub(crate) shard: *const Shard,
-    /// The result of [`Shard::lane`].
+    /// The item's lane: see [`Shard::lane`].
     pub(crate) limiter: *const Limiter,
-    /// Whether it is on a bh context, which it holds alone.
+    /// Whether the item runs in a bh context, which the item holds alone.
     pub(crate) in_context: bool,
-    /// The limiter, if it had one slot when the item began; null otherwise.
+    /// The shard's limiter, if it had only one slot when the item began. Null otherwise.
     pub(crate) only_slot: *const Limiter,
     pub(crate) item: *const Header,
-    /// The item, if it is a reusable one and inside its function; null otherwise.
+    /// The item, if it is reusable and its function is running. Null otherwise.
     pub(crate) work: *const WorkItem,
 }
 
 impl Current {
-    /// Returns whether the item holds the limiter's only slot, or the bh context. This stays so while the queue is
-    /// frozen.
+    /// Returns whether the item holds the limiter's only slot, or the bh context. The answer does not change while the
+    /// queue is frozen.
     pub(crate) fn holds_only_slot(&self) -> bool {
         // SAFETY: this thread clears its worker's `current` before the item's entry is completed. Until then the
         // entry is in flight in the limiter.
@@ -40,28 +42,28 @@ impl Current {
 
     /// Returns the shard through which the item came.
     pub(crate) fn shard(&self) -> &Shard {
-        // SAFETY: until the entry is completed, it keeps its queue alive, and so the shard. This thread clears its
-        // worker's `current` before that.
+        // SAFETY: until the entry is completed, the entry keeps its queue alive, and so the shard. This thread clears
+        // its worker's `current` before the entry is completed.
         unsafe { &*self.shard }
     }
 
-    /// Returns the shard on which the running item is pending once more, to run again after it has returned. An armed
-    /// timer is on no shard.
+    /// Returns the shard on which the running item is pending once more, for a run after the present one. An item that
+    /// is only armed is pending on no shard.
     pub(crate) fn pending_on(&self) -> Option<ShardId> {
-        // SAFETY: `call` sets it while the item runs, which keeps the item alive, and clears it when the function has
-        // ended. Meanwhile only the item's own function asks, on this thread.
+        // SAFETY: `call` sets `work` while the item runs, and clears `work` when the function has ended. The run keeps
+        // the item alive. Meanwhile only the item's own function calls this method, on this thread.
         let state = unsafe { self.work.as_ref() }?.cell.load();
         state.is_pending_on_list().then(|| state.home())
     }
 
-    /// Returns whether the item is a reusable one and inside its function.
+    /// Returns whether the item is reusable and its function is running.
     pub(crate) fn is_reusable(&self) -> bool {
         !self.work.is_null()
     }
 
-    /// Calls `look` with the entry of the running item's next run, if that has its slot already.
+    /// Calls `look` with the entry for the running item's next run, if that entry has its slot already.
     pub(crate) fn with_kept<R>(&self, look: impl FnOnce(&Entry) -> R) -> Option<R> {
-        // SAFETY: as in `pending_on`; or another thread asks while this one waits inside the item.
+        // SAFETY: as in `pending_on`, or another thread calls this method while the worker waits inside the item.
         unsafe { self.work.as_ref() }?.cell.with_kept(look)
     }
 
@@ -74,7 +76,7 @@ impl Current {
 }
 
 thread_local! {
-    /// The item that this worker executes, kept in debug builds.
+    /// The item that the worker on this thread executes. It is kept in debug builds only.
     static EXECUTING: Cell<Executing> = const {
         Cell::new(Executing { item_type: None, limiter: std::ptr::null(), ticket: None })
     };
@@ -82,9 +84,9 @@ thread_local! {
 
 #[derive(Clone, Copy)]
 pub(crate) struct Executing {
-    /// `None` before the first one.
+    /// The type of the item. `None` before the worker's first item.
     pub(crate) item_type: Option<&'static ItemType>,
-    /// The limiter in which the item holds a slot. In a bh context, this is not its lane.
+    /// The limiter in which the item holds a slot. In a bh context, this limiter is not the item's lane.
     pub(crate) limiter: *const Limiter,
     pub(crate) ticket: Option<Ticket>,
 }
@@ -107,7 +109,7 @@ pub(crate) fn begins(entry: &Entry, item_type: &'static ItemType) {
     }
 }
 
-/// Returns what the calling worker executes. Empty in a release build.
+/// Returns the item that the calling worker executes. The result is empty in a release build.
 pub(crate) fn executing() -> Executing {
     EXECUTING.get()
 }

@@ -32,7 +32,7 @@ impl WorkerThread {
         self.sequence()
     }
 
-    /// Logs that an item of a bh queue enters a blocking guard, once for each type of items.
+    /// Logs that an item of a bh queue enters a blocking guard. Logs this once for each type of items.
     #[cold]
     fn report_guard(&self, item_type: &'static str) {
         if REPORTED.lock().insert(item_type) {
@@ -54,7 +54,7 @@ impl WorkerThread {
         }
     }
 
-    /// Leaves a blocking guard of the item `sequence`. Does nothing if that item is over.
+    /// Leaves a blocking guard of the item with this sequence number. Does nothing if that item is over.
     #[inline]
     pub(crate) fn leave_guard(&self, sequence: u64) {
         let depth = self.guards.get();
@@ -67,8 +67,8 @@ impl WorkerThread {
         }
     }
 
-    /// Enters a `may_block` guard. Returns the sequence number of the item that the guard belongs to. The pool is not
-    /// checked for work: if work waits there and no worker comes for it, the manager watches the pool.
+    /// Enters a `may_block` guard. Returns the sequence number of the item that the guard belongs to. The worker does
+    /// not check the pool for work. If work waits there and no worker takes it, the manager watches the pool.
     #[inline]
     pub(crate) fn enter_may_block_guard(&self) -> u64 {
         let depth = self.weak_guards.get();
@@ -79,7 +79,7 @@ impl WorkerThread {
         self.sequence()
     }
 
-    /// Leaves a `may_block` guard. Otherwise as [`leave_guard`](Self::leave_guard).
+    /// Leaves a `may_block` guard of the item with this sequence number. Does nothing if that item is over.
     #[inline]
     pub(crate) fn leave_may_block_guard(&self, sequence: u64) {
         let depth = self.weak_guards.get();
@@ -87,13 +87,14 @@ impl WorkerThread {
             return;
         }
         self.weak_guards.set(depth - 1);
-        // Inside a blocking guard, the end of that guard brings the worker back.
+        // If the worker is inside a blocking guard, the end of the blocking guard makes the worker count again.
         if depth == 1 && self.guards.get() == 0 {
             self.leave_may_block();
         }
     }
 
-    /// Brings the worker back from a blocking guard. `outer`: that guard was inside a `may_block` guard.
+    /// Makes the worker count as running again after a blocking guard. `outer` says whether the blocking guard was
+    /// inside a `may_block` guard.
     #[inline]
     pub(super) fn unblock(&self, outer: bool) {
         if self.shared.cell.unblock(outer, &self.pool.running) {
@@ -109,5 +110,5 @@ impl WorkerThread {
     }
 }
 
-/// The types of items that were reported.
+/// The types of items for which `report_guard` has logged a line.
 static REPORTED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());

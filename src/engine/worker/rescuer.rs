@@ -1,11 +1,13 @@
-//! A queue's rescuer: a thread that is made with the queue, and runs the queue's items while their pools cannot have
-//! a worker.
+//! A queue's rescuer: a thread that is made with the queue, and runs the queue's items while their pools cannot get a
+//! worker.
 //!
-//! It sleeps until a pool in distress calls it. It serves the calling pools in turn, one item at a time, through the
-//! same code as a worker. It counts in no pool, and `max_threads` does not limit rescuers.
+//! The rescuer sleeps until a pool in distress calls it. It serves the calling pools one after the other, and runs one
+//! item at a time, through the same code as a worker. No pool counts the rescuer, and `max_threads` does not limit
+//! rescuers.
 //!
-//! The thread shares the [`Rescuer`] with its queue. It reaches the queue only through an entry that it holds. When
-//! it completes the last entry, it may free the queue. That stops the rescuer, and no thread waits for its end.
+//! The thread shares the [`Rescuer`] with its queue. The thread reaches the queue only through an entry that the thread
+//! holds. If the thread completes the queue's last entry, it may free the queue. Freeing the queue stops the rescuer,
+//! and no thread waits for the rescuer's end.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,7 +28,7 @@ use crate::engine::trace;
 use super::worker_thread::{self, WorkerThread};
 
 impl Order {
-    /// Makes the rescuer, and wakes the thread that waits for it. Called by the manager.
+    /// Makes the rescuer, and wakes the thread that waits for the rescuer. The manager calls this.
     pub(crate) fn fulfil(&self, core: &Arc<Core>) {
         let result = self.spawn(core);
         *self.result.lock() = Some(result);
@@ -48,9 +50,9 @@ impl Order {
 }
 
 impl Rescuer {
-    /// Wakes the rescuer for a pool that was listed.
+    /// Wakes the rescuer to serve a pool that the caller has listed.
     pub(crate) fn call(&self, pool: &Pool) {
-        // Traced first, so that this event comes before those of the rescuer.
+        // The call is traced first, so that its event comes before the rescuer's events.
         trace::mayday(&self.queue, pool);
         self.called.notify_all();
     }
@@ -67,7 +69,7 @@ impl Rescuer {
         *self.system.lock() = None;
     }
 
-    /// Sleeps until a pool calls. Returns `None` if the queue ends.
+    /// Sleeps until a pool calls, and returns that pool. Returns `None` if the queue ends.
     fn next_call(&self) -> Option<Arc<Pool>> {
         let mut calls = self.calls.lock();
         loop {
@@ -81,7 +83,8 @@ impl Rescuer {
         }
     }
 
-    /// Runs the queue's items in one pool, until the pool needs no more help or it is another pool's turn.
+    /// Runs the queue's items in one pool, until the pool has none left or needs no more help, or until it is another
+    /// pool's turn.
     fn serve(self: &Arc<Self>, worker: &WorkerThread) {
         let mut rescued = 0;
         while let Some(entry) = worker.pool.take_for(self) {
@@ -99,9 +102,9 @@ impl Rescuer {
         worker.pool.relieved();
     }
 
-    /// Submits an entry that got its slot from one that the rescuer has completed, while it serves `pool`. If the
-    /// entry's pool is another one and in distress, the rescuer lists that pool itself, and so serves it without a
-    /// call.
+    /// Submits an entry that got its slot from another entry, which the rescuer has completed while it serves `pool`.
+    /// If the submitted entry goes to another pool that is in distress, the rescuer lists that other pool itself. So it
+    /// serves that pool without a call.
     #[cold]
     pub(crate) fn hand_on(&self, next: Entry, pool: &Pool) {
         let home = next.shard().pool().shared();

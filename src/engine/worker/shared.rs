@@ -1,4 +1,4 @@
-//! What other threads know of a worker, and may do with it.
+//! The shared side of a worker: what other threads can know about it and do with it.
 #![allow(unsafe_code, reason = "an item's type is known by address")]
 
 use std::time::Duration;
@@ -23,24 +23,25 @@ use crate::engine::item::entry::ItemType;
 pub(crate) struct Worker {
     pub(crate) id: WorkerId,     // I
     pub(crate) cell: WorkerCell, // A
-    /// Written by the owner, before it begins an item.
+    /// The type and the shard of the current item. The worker writes both before it begins the item.
     pub(crate) current_item: CurrentItemCell<ItemType>, // A
-    /// Its clocks, as it has last read them.
+    /// The worker's last readings of its clocks.
     pub(crate) reading: ReadingCell, // A
-    /// The CPU on which it was last seen. Used only if the pool's workers may run on different CPUs. Written by the
-    /// worker itself, by a thread that places it, and by the manager. A hint.
+    /// The CPU on which the worker was last seen. This is a hint, and it is used only if the pool's workers may run on
+    /// different CPUs. The worker itself, a thread that places it, and the manager write this field.
     cpu: AtomicUsize, // A
-    /// The thread that wakes the worker has bound it to the CPUs on which it begins. After that it binds itself to
-    /// all CPUs of its pool's workers. This and `brought_home` are written before `cell` says that the worker is
-    /// woken. The worker reads them after it has seen that. `cell` orders the accesses, and its model covers them.
+    /// Whether the thread that wakes the worker has bound the worker to the CPUs on which it begins. After it wakes up,
+    /// the worker binds itself to all CPUs of its pool's workers. The waking thread writes `placed` and `brought_home`
+    /// before `cell` says that the worker is woken, and the worker reads both after it has seen that in `cell`. So
+    /// `cell` orders these accesses, and the model of `cell` covers them.
     placed: AtomicBool, // A
-    /// Whether that has brought the worker home to its pod.
+    /// Whether the binding that `placed` notes has brought the worker home to its pod.
     brought_home: AtomicBool, // A
-    /// The sequence number of an item, and its description of itself. Out of date once the worker has begun another
-    /// item. Both are read and written together, under the lock, so there is no race to model.
+    /// The sequence number of an item, and the item's description of itself. They are out of date once the worker has
+    /// begun another item. Both are read and written together under the lock, so there is no race to model.
     description: Mutex<Option<(u64, String)>>, // K
     thread: Sleeper,             // I
-    /// The thread as the system knows it, until the worker leaves.
+    /// The system's number for the thread, until the worker leaves.
     system: AliveCell<affinity::ThreadId>, // K
 }
 
@@ -61,24 +62,24 @@ impl Worker {
         }
     }
 
-    /// Calls `ask` with the thread's number, unless the worker has left: then that may soon be the number of another
-    /// thread.
+    /// Calls `ask` with the thread's number. If the worker has left, returns `None` without the call, because the
+    /// system may give the number to another thread.
     pub(crate) fn with_thread<R>(&self, ask: impl FnOnce(affinity::ThreadId) -> R) -> Option<R> {
         self.system.with(ask)
     }
 
-    /// The name of its thread.
+    /// Returns the name of the worker's thread.
     pub(crate) fn name(&self) -> &str {
         self.thread.name().unwrap_or_default()
     }
 
-    /// Binds the thread, unless the worker has left. Errors are ignored: if the CPUs are gone meanwhile, the
-    /// manager's next look sees that.
+    /// Binds the worker's thread to these CPUs, unless the worker has left. Ignores errors: if the CPUs are gone by
+    /// now, the manager notices that when it next checks the process's CPUs.
     pub(crate) fn pin(&self, cpus: &CpuSet) {
         drop(self.system.with(|thread| thread.pin_to_set(cpus)));
     }
 
-    /// As [`pin`](Self::pin), but only if the system has bound the thread to other CPUs.
+    /// Does the same as [`pin`](Self::pin), but only if the system has bound the thread to other CPUs.
     pub(crate) fn keep_pinned(&self, cpus: &CpuSet) {
         self.system.with(|thread| {
             if thread.cpus().is_ok_and(|bound| bound != *cpus) {
@@ -87,8 +88,8 @@ impl Worker {
         });
     }
 
-    /// Called by the worker when it leaves. No other thread uses its thread's number from now on: that may soon be
-    /// the number of another thread.
+    /// Removes the thread's number. The worker calls this when it leaves. From then on, no other thread uses the
+    /// number, because the system may give it to another thread.
     pub(super) fn leaves(&self) {
         self.system.leave();
     }
@@ -108,15 +109,16 @@ impl Worker {
         self.cpu.store(cpu, Ordering::Relaxed);
     }
 
-    /// Binds a sleeping worker to the CPUs on which it is about to be woken. `brings_home`: whether that brings it
-    /// home to its pod.
+    /// Binds a sleeping worker, which is about to be woken, to the CPUs on which it begins. `brings_home` says whether
+    /// this brings the worker home to its pod.
     pub(crate) fn place(&self, cpus: &CpuSet, brings_home: bool) {
         self.pin(cpus);
         self.brought_home.store(brings_home, Ordering::Relaxed);
         self.placed.store(true, Ordering::Relaxed);
     }
 
-    /// Called by the worker when it was woken. If it was placed, returns whether that brought it home.
+    /// Returns whether the worker was brought home when it was [placed](Self::place), or `None` if it was not placed.
+    /// The worker calls this after it was woken.
     pub(super) fn was_placed(&self) -> Option<bool> {
         let placed = self.placed.swap(false, Ordering::Relaxed);
         placed.then(|| self.brought_home.load(Ordering::Relaxed))
@@ -127,24 +129,24 @@ impl Worker {
         std::mem::replace(&mut *self.description.lock(), said)
     }
 
-    /// Returns the type of the item that the worker had when its word was `seen`, as the compiler names it. `None` if
-    /// it had no item then, or has another one by now.
+    /// Returns the compiler's name for the type of the item that the worker had when its word was `seen`. Returns
+    /// `None` if the worker had no item then, or has another item by now.
     pub(crate) fn item_type(&self, seen: WorkerState) -> Option<&'static str> {
         let (item_type, _) = self.current_item.of(&self.cell, seen)?;
         // SAFETY: the address is that of a static, which `work_for` has published for the worker's item.
         Some(unsafe { item_type.as_ref() }?.name())
     }
 
-    /// Returns how long the worker has been at the item that it had when its word was `seen`. `None` if it had no
-    /// item then, or has another one by now. The result is up to some milliseconds too high. Among items of
-    /// microseconds it includes the time of earlier items.
+    /// Returns how long the worker has been executing the item that it had when its word was `seen`. Returns `None` if
+    /// the worker had no item then, or has another item by now. The result can be a few milliseconds too high. If items
+    /// take only microseconds, the result includes the time of earlier items.
     pub(crate) fn age(&self, seen: WorkerState) -> Option<Duration> {
         let since = self.reading.time_before(seen.sequence())?;
         let age = clock::now().since(since);
         self.current_item.of(&self.cell, seen).map(|_| age)
     }
 
-    /// Returns the CPU time that this item has surely used and that is in no count yet.
+    /// Returns the CPU time that the item of the word `seen` has certainly used and that no counter includes yet.
     pub(crate) fn cpu_time(&self, seen: WorkerState) -> Option<Duration> {
         let used = self.with_thread(thread_state::cpu_time)?.ok()?;
         let is_first = self.reading.was_before(seen.sequence());
@@ -153,7 +155,7 @@ impl Worker {
         self.current_item.of(&self.cell, seen).map(|_| own)
     }
 
-    /// As [`cpu_time`](Self::cpu_time), for the present item, if it is one of this shard.
+    /// Returns the [CPU time](Self::cpu_time) of the present item, if that item belongs to this shard.
     pub(crate) fn cpu_time_for(&self, shard: ShardId) -> Option<Duration> {
         let seen = self.cell.load();
         let (_, own) = self.current_item.of(&self.cell, seen)?;
@@ -165,14 +167,15 @@ impl Worker {
         self.description_of(self.cell.load())
     }
 
-    /// Returns the description, so far, of the item that the worker had when its word was `seen`.
+    /// Returns the latest description that an item has given of itself. The item is the one that the worker had when
+    /// its word was `seen`.
     pub(crate) fn description_of(&self, seen: WorkerState) -> Option<String> {
         let description = self.description.lock();
         let (item, text) = description.as_ref()?;
         (seen.phase().has_item() && *item == seen.sequence()).then(|| text.clone())
     }
 
-    /// Called without the pool's lock, since this is a system call.
+    /// Unparks the worker's thread. Callers do not hold the pool's lock, because this is a system call.
     pub(crate) fn unpark(&self) {
         self.thread.unpark();
     }

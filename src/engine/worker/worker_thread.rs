@@ -1,4 +1,5 @@
-//! A worker thread, seen from inside: what it is doing at the moment. Its main loop is in `life`.
+//! The private side of a worker thread: its current item, and how it runs and completes an entry. The main loop is in
+//! `life`.
 #![allow(
     unsafe_code,
     reason = "a thread-local pointer leads to the worker that lives on the thread's own stack"
@@ -30,44 +31,46 @@ use super::counters::meter::{Course, Meter};
 use super::current::{self, Current};
 use super::shared::Worker;
 
-/// The exit status of a process that ends by a panic, as in the standard library.
+/// The exit status of a process that ends with a panic, as in the standard library.
 const STATUS_OF_A_PANIC: i32 = 101;
 
 thread_local! {
     static CURRENT: Cell<*const WorkerThread> = const { Cell::new(std::ptr::null()) };
 }
 
-/// The private side of a worker, or of a rescuer while it serves a pool. It lives on the stack of that thread, and no
-/// other thread has a reference to it: all fields are `O`.
+/// The private side of a worker, or of a rescuer while it serves a pool. The value lives on the stack of that thread,
+/// and no other thread has a reference to it. So all fields are `O`.
 pub(crate) struct WorkerThread {
     pub(crate) pool: Arc<Pool>,
     /// The executor's origin.
     origin: Origin,
     pub(super) shared: Arc<Worker>,
-    /// How many blocking guards the present item is in.
+    /// The number of blocking guards that the present item is inside of.
     pub(super) guards: Cell<u32>,
-    /// How many `may_block` guards the present item is in.
+    /// The number of `may_block` guards that the present item is inside of.
     pub(super) weak_guards: Cell<u32>,
-    /// The item that is being executed, until its entry is completed.
+    /// The item that the worker executes, until the item's entry is completed.
     pub(super) current: Cell<Option<Current>>,
-    /// The entry that got its slot from the last completion, if no other entry comes before it.
+    /// The entry that the worker executes next, without the worklist. The last completed entry passed its slot to this
+    /// entry.
     pub(super) next_entry: Cell<Option<Entry>>,
     pub(super) meter: Meter,
     /// Whether the worker was brought home to its pod since the last item.
     pub(super) repatriated: Cell<bool>,
-    /// The rescuer, if this is one. A rescuer does not belong to the pool's idle set.
+    /// The rescuer, if this thread is one. A rescuer does not belong to the pool's idle set.
     rescuer: Option<Arc<Rescuer>>,
-    /// Whether a block of an item changes no count: this is a rescuer, or the pool manages no concurrency.
+    /// Whether the pool's count stays the same when an item blocks. This is so for a rescuer, and in a pool that
+    /// manages no concurrency.
     uncounted: bool,
 }
 
-/// Calls `look` with the worker that runs on the calling thread, if one does. In a child that an item forked, the
-/// thread is no worker any more.
+/// Calls `look` with the worker that runs on the calling thread, or with `None` if the thread is no worker. In a child
+/// process that an item forked, the thread is no worker any more.
 #[inline]
 pub(crate) fn with_current<R>(look: impl FnOnce(Option<&WorkerThread>) -> R) -> R {
     let worker = CURRENT.get();
-    // SAFETY: `run` and `lend` set the pointer to a worker on this thread's stack, and clear it before that worker
-    // goes away. It is null otherwise.
+    // SAFETY: `run` and `lend` set the pointer to a worker on this thread's stack, and clear it before that worker is
+    // dropped. Otherwise it is null.
     look(unsafe { worker.as_ref() }.filter(|worker| !worker.origin.is_forked()))
 }
 
@@ -92,9 +95,9 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
     core.settings.hooks.stopped();
 }
 
-/// Lends the calling thread, which is a rescuer's, to a pool: `serve` executes entries of the pool on it.
+/// Lends the calling thread, which is a rescuer's, to a pool. `serve` executes entries of the pool on this thread.
 pub(crate) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThread)) {
-    // No worker has this number. A rescuer is never looked up by number.
+    // No worker has this number, and a rescuer is never looked up by number.
     let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between));
     pool.binding.enter(&shared);
     pool.keep_bound(pool.bind());
@@ -140,7 +143,7 @@ impl WorkerThread {
     /// Returns the worker that executes an entry.
     #[inline]
     pub(crate) fn of(by: ByWorker<'_>) -> &Self {
-        // SAFETY: `execute` below makes these of workers, and no other function does.
+        // SAFETY: only `execute` below makes a `ByWorker`, and makes it from a worker of this type.
         unsafe { by.worker() }
     }
 
@@ -157,8 +160,8 @@ impl WorkerThread {
         has
     }
 
-    /// Calls an item's function. A panic is reported, and its payload returned. `work`: the item, if it is a reusable
-    /// one.
+    /// Calls an item's function. If the function panics, reports the panic and returns its payload. `work` is the item,
+    /// if the item is reusable.
     #[inline]
     pub(crate) fn call<R>(
         &self,
@@ -167,15 +170,15 @@ impl WorkerThread {
         work: Option<&WorkItem>,
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
-        // Read once: an entry with a ticket has its shard one load further away.
+        // Read only once, because an entry with a ticket finds its shard with one more load.
         let shard = entry.shard();
         self.begin(entry, shard, item_type, work);
         let execution = trace::execute_start(entry, item_type, &self.pool);
         let timed = entry.begins(&shard.timing);
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
-            // The item has forked, and this is the child. It must not go on as a worker: what follows is for the
-            // parent to do.
+            // The item has forked, and this is the child. The child must not go on as a worker, because only the parent
+            // may do the rest.
             fork::end_process(if result.is_ok() { 0 } else { STATUS_OF_A_PANIC });
         }
         if let Some(begun) = &timed {
@@ -191,7 +194,7 @@ impl WorkerThread {
         result
     }
 
-    /// Publishes the CPU on which the worker runs, if its pool's workers may run on different ones.
+    /// Publishes the CPU on which the worker runs, if its pool's workers may run on different CPUs.
     #[inline]
     fn note_cpu(&self) {
         if self.pool.has_several_cpus() {
@@ -206,12 +209,13 @@ impl WorkerThread {
         self.pool.should_shed(&self.shared)
     }
 
-    /// From now on, the code on this thread runs for the entry, until the entry is completed.
+    /// Notes that the code on this thread runs for the entry from now on, until the entry is completed.
     pub(crate) fn own(&self, entry: &Entry) {
         self.work_for(entry, entry.shard(), ItemType::LEFT_BEHIND, None);
     }
 
-    // Always inlined. Otherwise code in other modules decides whether an item costs two more calls, 17 instructions.
+    // Always inlined. Otherwise, code in other modules would decide whether the compiler inlines this function, and
+    // without inlining each item costs two more calls (17 instructions).
     #[inline(always)]
     fn work_for(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: Option<&WorkItem>) {
         let limiter = shard.limiter();
@@ -262,7 +266,7 @@ impl WorkerThread {
         }
     }
 
-    /// Returns how the item went, after its function has ended.
+    /// Returns the course of the item whose function has just ended.
     #[inline]
     fn course(&self) -> Course {
         let word = self.shared.cell.load();
@@ -273,8 +277,8 @@ impl WorkerThread {
         }
     }
 
-    /// Called when the item's function has ended. Ends the guards that are still open: they were forgotten with
-    /// `mem::forget`, or are stored where they outlive the item.
+    /// Ends the guards that are still open when the item's function has ended. The item has forgotten them with
+    /// `mem::forget`, or has stored them where they outlive the item.
     #[inline]
     fn end(&self) {
         self.current.set(self.current.get().map(|current| Current { work: std::ptr::null(), ..current }));
@@ -286,8 +290,9 @@ impl WorkerThread {
         }
     }
 
-    /// Makes the worker count again, if a guard, the detector or a CPU-intensive queue has taken it out of the count.
-    /// Called before the item's slot is passed on, so the issuer of the next item finds a running worker.
+    /// Makes the worker count again if a guard, the detector or a CPU-intensive queue has taken it out of the count.
+    /// The worker calls this before it passes the item's slot on, so that the issuer of the next item finds a running
+    /// worker.
     #[inline]
     fn item_ends(&self) {
         self.guards.set(0);
@@ -300,9 +305,10 @@ impl WorkerThread {
         }
     }
 
-    /// Completes an entry and passes its slot on. If no other entry comes before the one that gets the slot, this
-    /// worker executes that entry next, without the worklist.
-    #[inline(always)] // as `work_for`
+    /// Completes an entry and passes its slot to the next entry, if one waits for a slot. If that entry belongs to this
+    /// pool, which has no other work, this worker executes the entry next, without the worklist. A rescuer always
+    /// submits it.
+    #[inline(always)] // for the same reason as `work_for`
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
         self.item_ends();
@@ -316,7 +322,7 @@ impl WorkerThread {
                 let shard = next.shard().id();
                 self.pool.submit(next);
                 if self.pool.route_epoch.load() != route_epoch {
-                    // The entry may be completed by now, and its shard freed.
+                    // By now, the entry may be completed and its shard freed.
                     shard::with_shard(shard, |shard| shard.came_late(&self.pool));
                 }
             } else {
@@ -338,7 +344,7 @@ impl WorkerThread {
         self.pool.core.settings.hooks.panicked(&report);
     }
 
-    /// Called when the worker has come back into the count.
+    /// Notes that the worker counts as running again.
     #[inline]
     pub(super) fn has_come_back(&self) {
         // The system may have moved the worker while it slept.

@@ -10,7 +10,8 @@ use crate::policy::topology::Topology;
 use crate::sys::topology::TopologySource;
 
 impl ExecutorBuilder {
-    /// Chooses the CPUs of the topology that are used. Returns them with the real CPUs that serve them.
+    /// Chooses which CPUs of the topology the executor uses. Returns these CPUs, and a slot for each with the real CPU
+    /// that serves it.
     pub(super) fn choose_cpus(
         &mut self,
         topology: &Topology,

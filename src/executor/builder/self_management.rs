@@ -8,13 +8,13 @@ use crate::executor::builder::ExecutorBuilder;
 use crate::policy::detection::Detection;
 use crate::sys::probe::Probe;
 
-/// The shortest threshold of hogs and stalls, because the manager looks once a millisecond.
+/// The shortest threshold for hogs and stalls, because the manager checks a pool about once a millisecond.
 const LEAST: Duration = Duration::from_millis(1);
 
 /// The settings of this module.
 pub(super) struct SelfManagement {
     pub(super) detection: Detection,
-    /// The failures that tests inject.
+    /// The inspection of threads, with the failures that tests inject.
     pub(super) probe: Probe,
     hog_threshold: Duration,
     watchdog_threshold: Duration,
@@ -43,12 +43,12 @@ impl SelfManagement {
         Ok(())
     }
 
-    /// `None` if the executor does not look for hogs.
+    /// Returns `None` if the executor does not look for hogs.
     pub(super) fn hog_threshold(&self) -> Option<Duration> {
         Some(self.hog_threshold).filter(|threshold| !threshold.is_zero())
     }
 
-    /// `None` if there is no watchdog.
+    /// Returns `None` if there is no watchdog.
     pub(super) fn watchdog_threshold(&self) -> Option<Duration> {
         Some(self.watchdog_threshold).filter(|threshold| !threshold.is_zero())
     }
@@ -57,7 +57,7 @@ impl SelfManagement {
 impl ExecutorBuilder {
     /// Sets how the executor detects that an item blocks without a guard. Default: [`Detection::Auto`].
     ///
-    /// With [`Detection::Off`] the executor does not look at threads, nor for [hogs](Self::hog_threshold).
+    /// With [`Detection::Off`], the executor does not inspect threads, so it also finds no [hogs](Self::hog_threshold).
     ///
     /// # Examples
     ///
@@ -79,14 +79,14 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets how much CPU time an item may use without blocking before it counts as a hog. A hog stops counting as
-    /// running, as if its queue were [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive), so that other items of
-    /// its pool start beside it. Default: 10 ms. Zero turns the search for hogs off. Otherwise at least 1 ms.
+    /// Sets how much CPU time an item may use without blocking before it counts as a hog. A hog no longer counts as
+    /// running, as if its queue were [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive), so other items of its
+    /// pool start beside it. The default is 10 ms, and the minimum is 1 ms. Zero turns the search for hogs off.
     ///
-    /// The threshold is a lower bound. The manager looks for hogs only while items wait for their CPU, and only in
-    /// pools of one CPU; larger pools go on with the rest of their CPUs. With [`Detection::Off`] it does not look at
-    /// all. Hogs are counted by type ([`Executor::hogs`](crate::Executor::hogs)), and logged from the fourth time on,
-    /// ever more rarely.
+    /// The threshold is a lower bound. The manager looks for hogs only in pools of one CPU, and only while items wait
+    /// for that CPU. A larger pool starts items on its other CPUs. With [`Detection::Off`], the manager does not look
+    /// for hogs at all. The executor counts hogs by item type (see [`Executor::hogs`](crate::Executor::hogs)). It logs
+    /// an item type from that type's fourth hog on, ever more rarely.
     ///
     /// # Examples
     ///
@@ -105,12 +105,12 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets after how long the watchdog reports a pool that has work and starts none of it. The report says what its
-    /// workers are doing. It goes to the [`stall_handler`](Self::stall_handler), or to the log as an error. Default: 30
-    /// s. Zero turns the watchdog off. Otherwise at least 1 ms.
+    /// Sets the time after which the watchdog reports a pool that has work and starts none of it. The report tells what
+    /// the pool's workers are doing. It goes to the [`stall_handler`](Self::stall_handler) or, without one, to the log
+    /// as an error. The default is 30 s, and the minimum is 1 ms. Zero turns the watchdog off.
     ///
-    /// Each stall is reported once. It is over when the pool starts an item, or has none left to start. A report may be
-    /// late by up to a second, since the manager looks at pools from time to time.
+    /// The watchdog reports each stall once. A stall is over when the pool starts an item, or has no item left to
+    /// start. A report can come up to a second late, because the manager checks pools only from time to time.
     ///
     /// # Examples
     ///
@@ -130,13 +130,14 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets a handler for each stall that the [watchdog](Self::watchdog_threshold) finds; then stalls are not logged. A
-    /// panic in it is contained. See [`on_thread_start`](Self::on_thread_start) for what a hook must not own.
+    /// Sets a handler for each stall that the [watchdog](Self::watchdog_threshold) finds. With a handler, stalls are
+    /// not logged. A panic of the handler is contained. [`on_thread_start`](Self::on_thread_start) tells which values a
+    /// hook must not own.
     ///
-    /// The manager's thread calls the handler, with no lock held. The handler may inspect the executor and queue items.
-    /// While it runs, no worker is made, no timer fires and nothing is detected. So it must not wait for work of the
-    /// same executor. The manager's thread blocks all signals, and a program that the handler starts inherits that: to
-    /// start one, queue an item that does.
+    /// The manager's thread calls the handler, with no lock held. The handler may inspect the executor, and may queue
+    /// items. While the handler runs, no worker is made, no timer fires and nothing is detected. So the handler must
+    /// not wait for work of the same executor. The manager's thread blocks all signals, and a program that the handler
+    /// starts would inherit the blocked signals. To start a program, queue an item that starts it.
     ///
     /// # Examples
     ///
@@ -159,18 +160,19 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Aborts the process, with a dump on standard error, if a pool has work and no worker on it for longer than
-    /// `patience`. At least one millisecond. Default: off.
+    /// Makes the executor abort the process, with a dump on standard error, if a pool has work for longer than
+    /// `patience` without a worker for it. `patience` must be at least one millisecond. By default, there is no such
+    /// check.
     ///
-    /// The cause is always a lost wake-up in this crate, never a fault of the program. So this setting is for tests;
-    /// every test of the crate runs with it. While pools are saturated, the check costs the manager a few looks per
-    /// pool and period.
+    /// The cause is always a lost wake-up in this crate, never a fault of the program. So this setting is for tests.
+    /// Every test of the crate runs with it. While pools are saturated, the manager checks each of them a few times per
+    /// `patience`.
     pub fn progress_check(mut self, patience: Duration) -> Self {
         self.progress_check = Some(patience);
         self
     }
 
-    /// Sets what the system seems to refuse, for tests.
+    /// Sets the operations that the system seems to refuse. For tests.
     #[cfg(test)]
     pub(crate) fn probe(mut self, probe: Probe) -> Self {
         self.self_management.probe = probe;

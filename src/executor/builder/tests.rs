@@ -94,7 +94,7 @@ fn a_process_without_a_cpu_of_the_topology_is_told_both_sets() {
     assert!(matches!(error, BuildExecutorError::NoCommonCpu { .. }), "{error:?}");
     assert_eq!(
         error.to_string(),
-        "the process may use CPUs 4-5, the topology has 0-1; an executor needs at least one of both"
+        "the process may use CPUs 4-5, but the topology has 0-1; one CPU must be in both"
     );
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::executor::builder::ExecutorBuilder;
 
 impl ExecutorBuilder {
-    /// Sets the nice level of normal pools, −20 to 19. Default: that of the process.
+    /// Sets the nice level of normal pools, −20 to 19. The default is the nice level of the process.
     pub fn nice(mut self, level: i32) -> Self {
         self.nice_normal = Some(level);
         self
@@ -14,9 +14,9 @@ impl ExecutorBuilder {
 
     /// Sets the nice level of high-priority pools, −20 to 19. Default: −20.
     ///
-    /// Without the privilege to raise their priority, workers run at the executor's normal level or, if that is denied
-    /// as well, at the level of the thread that made the executor. That is logged once, and
-    /// [`Executor::dump`](crate::Executor::dump) shows it.
+    /// Without the privilege to raise their priority, workers run at the executor's normal level. If the system denies
+    /// that level as well, workers run at the level of the thread that made the executor. The executor logs a denial
+    /// once, and [`Executor::dump`](crate::Executor::dump) shows it.
     #[doc(alias = "HIGHPRI_NICE_LEVEL")]
     pub fn high_priority_nice(mut self, level: i32) -> Self {
         self.nice_high = level;
@@ -30,42 +30,45 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets how many busy workers let a pool keep one more idle worker, besides the two that it always keeps. Default:
-    /// 4.
+    /// Sets the number of busy workers for which a pool keeps one more idle worker, in addition to the two that are
+    /// never surplus. Default: 4.
     #[doc(alias = "MAX_IDLE_WORKERS_RATIO")]
     pub fn idle_ratio(mut self, ratio: NonZeroUsize) -> Self {
         self.idle_ratio = ratio.get();
         self
     }
 
-    /// Sets how many worker threads may exist at any time, at least 1.
+    /// Sets the maximum number of worker threads at any time. It must be at least 1.
     ///
-    /// Default: 512, or 8 for each CPU if that is more. It is at most half of the tasks that the process's cgroups
-    /// (`pids.max`) and its user (`RLIMIT_NPROC`) may have when the executor is built. It is at least 4 for each CPU: a
-    /// worker and a spare at each priority.
+    /// The default is 512, or 8 for each CPU if that is more. But it is at most half of the tasks that the process's
+    /// cgroups (`pids.max`) and its user (`RLIMIT_NPROC`) may have when the executor is built. In any case, it is at
+    /// least 4 for each CPU: a worker and a spare at each of the two priorities.
     ///
-    /// At the limit, items wait, but not for ever. Idle workers of other pools end to make room. A pool with work and
-    /// no running worker gets the thread of a busy worker of another pool when that worker ends its item: at once if
-    /// other workers of that pool run, otherwise after a millisecond. Such threads go in turn to the pool that has
-    /// waited longest and to the pool of the highest priority. So of the pools that wait, the `k`-th oldest gets one of
-    /// the next `2k` threads. Each of these takes a millisecond, the rest of the first item to end, the hook
-    /// [`on_thread_stop`](Self::on_thread_stop), and the making of a thread. The items of a pool may only seem to run,
-    /// as blocked items of [plain unbound](crate::WorkQueue::unbound) queues do. When such a pool has started nothing
-    /// for a second, it counts as one without a running worker.
+    /// At the limit, items wait, but not for ever. Idle workers of other pools end to make room. A pool that has work
+    /// and no running worker gets the thread of a busy worker of another pool when that worker ends its item. In the
+    /// first millisecond, only a worker whose pool has other running workers gives its thread away. After that, any
+    /// worker can. Such threads go alternately to the pool that has waited longest and to the pool of the highest
+    /// priority. So of the pools that wait, the pool that has waited `k`-th longest gets one of the next `2k` threads.
+    /// The wait for each of these threads has up to four parts: a millisecond, the rest of the first item to end, the
+    /// hook [`on_thread_stop`](Self::on_thread_stop), and the making of a thread. However, even the blocked items of
+    /// [plain unbound](crate::WorkQueue::unbound) queues seem to run. So a pool that waits for a thread and has started
+    /// no item for a second also counts as a pool without a running worker.
     ///
-    /// An item keeps its thread while it blocks. So if as many items block as there may be threads, nothing starts
-    /// until one of them returns. If all of them wait for items that have not begun, they deadlock. A single queue
-    /// allows 256 blocked items on each CPU ([`max_active`](crate::WorkQueueBuilder::max_active)), which is more than
-    /// 512 on three CPUs. Where that many items wait for later ones, raise this limit, lower `max_active`, or give the
-    /// queue with the later items a [rescuer](crate::WorkQueueBuilder::rescuer).
+    /// An item keeps its thread while it blocks. So if the number of blocked items reaches this limit, no item starts
+    /// until one of the blocked items returns. If all blocked items wait for items that have not begun, they deadlock.
+    /// A single queue allows 256 blocked items on each CPU ([`max_active`](crate::WorkQueueBuilder::max_active)), which
+    /// is more than 512 on three CPUs. If that many items can wait for later items, raise this limit, lower
+    /// `max_active`, or give the queue of the later items a [rescuer](crate::WorkQueueBuilder::rescuer).
     ///
     /// The default is 512 because a sleeping thread costs tens of kilobytes of memory, and address space for its stack.
-    /// Containers often permit a few thousand tasks, and the program needs some of them. Other pools for blocking work
-    /// have limits of that order: tokio's 512, Java's common fork-join pool 256 beyond its parallelism.
+    /// Containers often permit a few thousand tasks, and the program needs some of them. Other thread pools for
+    /// blocking work have limits of the same order: 512 in tokio, and 256 beyond the parallelism in Java's common
+    /// fork-join pool.
     ///
-    /// The executor logs once that work waits for a thread. [`Executor::dump`](crate::Executor::dump) and the metrics
-    /// show the limit, and whether it was reached. The manager, [rescuers](crate::WorkQueueBuilder::rescuer), and the
-    /// cleaner, which drops what the manager must not, do not count as workers. `usize::MAX` means no limit.
+    /// The executor logs once if work waits for a thread. [`Executor::dump`](crate::Executor::dump) and the metrics
+    /// show the limit, and whether it was reached. The manager, [rescuers](crate::WorkQueueBuilder::rescuer) and the
+    /// cleaner do not count as workers. (The cleaner drops values that the manager must not drop.) `usize::MAX` means
+    /// no limit.
     pub fn max_threads(mut self, threads: usize) -> Self {
         self.max_threads = Some(threads);
         self
@@ -74,18 +77,18 @@ impl ExecutorBuilder {
     /// Sets the prefix of thread names. Default: `cmwq`.
     ///
     /// Workers have names like the kernel's: `cmwq/0:1` (CPU 0, worker 1), `cmwq/0:1H` (high priority), `cmwq/u8:2`
-    /// (unbound pool 8, worker 2). Linux shows the first 15 bytes.
+    /// (unbound pool 8, worker 2). Linux shows the first 15 bytes of a name.
     pub fn thread_name_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.name_prefix = prefix.into();
         self
     }
 
-    /// Sets the stack size of workers, in bytes, 16 KiB to 1 GiB (64 MiB on 32-bit systems). Default: that of
+    /// Sets the stack size of workers in bytes, from 16 KiB to 1 GiB (64 MiB on 32-bit systems). The default is that of
     /// `std::thread`, 2 MiB.
     ///
-    /// The minimum suffices for a thread to exist. Items need more, and so do the report of their panics and the signal
-    /// handlers of the process, which may run on a worker. If the system cannot give a stack of this size, the thread
-    /// cannot be made: work waits, and the executor tries again.
+    /// The minimum suffices for a thread to exist. Items need more stack, and so do the reports of their panics. The
+    /// signal handlers of the process, which can run on a worker, also need more. If the system cannot provide a stack
+    /// of this size, the thread cannot be made. Then work waits, and the executor tries again.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self

@@ -1,27 +1,29 @@
 //! Admits and lists many items in one step.
 //!
-//! A step has the effect of as many single steps in a row, so it needs no proof of its own. The items that
-//! wait are *coming* until all of them are pushed, so an item that comes meanwhile stays behind them.
+//! A step for many items has the same effect as one step per item in a row, so it needs no proof of its own. The items
+//! of a batch that wait are *coming* until all of them are pushed, so an item that is submitted meanwhile stays behind
+//! them.
 
 #![forbid(unsafe_code)]
 
 use super::{ACTIVE, Admission, COMING, COMING_MASK, INTAKE, INTAKE_MASK, LISTED, LISTED_MASK, Slot};
 
-/// How many items of batches may be coming. Beyond that, each batch lets one item come at a time. The number
-/// is below half of what the word can count, where the limiter becomes full.
+/// The number of coming items up to which one call admits several waiting items of a batch. Beyond this number, each
+/// call admits one waiting item. The number is less than half of what the word can count, because at half the limiter
+/// becomes full.
 const COMING_FOR_BATCHES: u64 = COMING_MASK / 4;
 
 /// What the issuer does with a batch.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdmitMany {
-    /// The first items of the batch, at least one. The issuer calls again for the rest.
+    /// The first items of the batch, at least one, are admitted. The issuer calls again for the rest.
     In(Admitted),
-    /// See [`Admit`](super::Admit).
+    /// See [`Admit::Flushing`](super::Admit::Flushing).
     Flushing,
-    /// See [`Admit`](super::Admit).
+    /// See [`Admit::Full`](super::Admit::Full).
     Full,
-    /// See [`Admit`](super::Admit).
+    /// See [`Admit::Refused`](super::Admit::Refused).
     Refused,
 }
 
@@ -29,14 +31,15 @@ pub(crate) enum AdmitMany {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Admitted {
-    /// Items with a slot: put them on the pool's worklist, before the others go to the list.
+    /// Items with a slot. The issuer puts them on the pool's worklist before it puts the other items on the waiting
+    /// list.
     pub(crate) started: usize,
-    /// The other items: put them on the waiting list, then call [`Admission::list_many`].
+    /// Items without a slot. The issuer puts them on the waiting list, then calls [`Admission::list_many`].
     pub(crate) waiting: usize,
 }
 
 impl Admitted {
-    /// A single item.
+    /// Returns the result for a single item.
     pub(crate) fn one(has_slot: bool) -> Self {
         Self { started: usize::from(has_slot), waiting: usize::from(!has_slot) }
     }
@@ -46,26 +49,26 @@ impl Admitted {
     }
 }
 
-/// What became of items that were coming.
+/// The result of counting coming items as listed.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrived {
-    /// How many items are no longer coming. For the rest, call again after the items that were handed a slot
-    /// are on their way.
+    /// How many items no longer count as coming. For the rest, the caller calls again after it has started the items
+    /// that got a slot.
     pub(crate) arrived: usize,
-    /// How many slots are free: give them to the list's first items.
+    /// How many slots are free. The caller gives these slots to the list's first items.
     pub(crate) handed: usize,
 }
 
 impl Admission {
-    /// Admits `items` items, at least one, with the effect of as many single calls.
+    /// Admits `items` items, at least one, with the same effect as one call per item.
     ///
-    /// If many others are coming already, it admits only a part of them. So there is room for single items,
+    /// If many other items are coming already, admits only a part of the items. So there is room for single items,
     /// however many threads queue batches.
     #[inline]
     pub(crate) fn admit_many(self, items: usize) -> (Self, AdmitMany) {
         debug_assert!(!self.is_closed(), "an item was queued to a queue without handles");
-        // As in `admit`.
+        // The condition is the same as in `admit`.
         let slots = if self.0 >> COMING == 0 { self.max().saturating_sub(self.active()) } else { 0 };
         let started = slots.min(items as u64);
         if started == 0 && self.0 >> INTAKE & INTAKE_MASK != 0 {
@@ -91,9 +94,9 @@ impl Admission {
         (next, AdmitMany::In(Admitted { started, waiting }))
     }
 
-    /// Counts `items` coming items as listed, at least one, with the effect of as many single calls. Behind a
-    /// shut intake it counts one at a time: the thread that takes items off the list holds one at a time, so
-    /// the count of active items has room for each.
+    /// Counts `items` coming items as listed, at least one, with the same effect as one call per item. While the intake
+    /// is shut, each call counts only one item. The caller takes one item off the list and passes it on before it calls
+    /// again, so the count of active items has room for that item.
     #[inline]
     pub(crate) fn list_many(self, items: usize) -> (Self, Arrived) {
         if self.is_shut() {
@@ -155,7 +158,7 @@ mod tests {
         assert_eq!((answer, word.in_flight(), word.waiting()), (admitted(3000, 0), 3000, 0));
     }
 
-    /// spec: F4: an intake refuses a batch as it refuses a single item.
+    /// spec: F4: an intake refuses a batch just as it refuses a single item.
     #[test]
     fn the_intake_keeps_a_batch_out() {
         for intake in [Intake::Draining, Intake::Shut] {
@@ -168,7 +171,7 @@ mod tests {
         assert_eq!((late.active(), late.coming()), (2, 3));
     }
 
-    /// A single item finds room, however many threads queue batches at once.
+    /// A single item finds room, however many threads queue batches at the same time.
     #[test]
     fn batches_on_their_way_do_not_fill_the_limiter() {
         let mut word = Admission::new(0);
@@ -188,7 +191,7 @@ mod tests {
         prop_oneof![4 => Just(Intake::Open), 1 => Just(Intake::Draining), 1 => Just(Intake::Shut)]
     }
 
-    /// Words with all kinds of counts, full ones included.
+    /// Generates words with all kinds of counts, including full counts.
     fn word() -> impl Strategy<Value = Admission> {
         let max = prop_oneof![0..6u64, Just(256), Just(512), Just(COUNT_MASK)];
         let few = |end| prop_oneof![4 => 0..8u64, 4 => Just(0), 1 => end - 8..=end];
@@ -220,7 +223,7 @@ mod tests {
                     Admit::Wait => waiting += 1,
                     Admit::Full => prop_assert_eq!(answer, AdmitMany::Full),
                     Admit::Refused => prop_assert_eq!(answer, AdmitMany::Refused),
-                    Admit::Flushing => prop_assert!(false, "no flush counts"),
+                    Admit::Flushing => prop_assert!(false, "no flush is under way"),
                 }
             }
             prop_assert_eq!(next, single);

@@ -1,4 +1,4 @@
-//! A set is serialised as it is written: `"0-3,8"`.
+//! A set is serialised as the text of its CPU list, such as `"0-3,8"`.
 
 #![forbid(unsafe_code)]
 

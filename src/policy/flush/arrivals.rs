@@ -1,9 +1,9 @@
-//! The order in which items arrive at the waiting lists while flushes wait.
+//! Decides in which order items are put on the waiting lists while flushes wait.
 //!
 //! An item that has to wait for a slot is *coming* from its admission until its issuer has put it on the list. If a
-//! later item were listed first, it might take the slot that the earlier item needs. If the later item also waited for
-//! a flush, and that flush for the earlier item, all three would wait for ever. So a later item is *held* here while an
-//! item is coming that has a lower ticket, or that an earlier flush found.
+//! later item were listed first, it might take the slot that the earlier item needs. If the later item then waited for
+//! a flush, and that flush waited for the earlier item, all three would wait for ever. So a later item is *held* here
+//! as long as another item is coming that has a lower ticket, or that an earlier flush found.
 
 #![forbid(unsafe_code)]
 
@@ -11,16 +11,17 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::Ticket;
 
-/// The items of one queue that are coming: those with tickets, and below them those that a flush counted.
+/// The items of one queue that are coming or held, by ticket. The key `None`, which sorts first, stands for the items
+/// that a flush found without a ticket.
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals<E>(BTreeMap<Option<Ticket>, Class<E>>);
 
-/// Items between which no flush began. They may arrive in any order.
+/// Items that were queued with no flush beginning between them. They may be listed in any order.
 #[derive(Clone, Debug)]
 struct Class<E> {
-    /// How many of them their issuers have not brought yet.
+    /// The number of items that are coming and that their issuers have not brought yet.
     coming: u64,
-    /// The items that were brought, and wait for lower classes.
+    /// The items that their issuers have brought, and that wait for lower classes.
     held: VecDeque<E>,
 }
 
@@ -29,7 +30,7 @@ impl<E> Arrivals<E> {
         Self(BTreeMap::new())
     }
 
-    /// Notes that this many items are coming.
+    /// Notes that the given number of items are coming.
     pub(super) fn come(&mut self, ticket: Option<Ticket>, items: u64) {
         if items > 0 {
             let new = || Class { coming: 0, held: VecDeque::new() };
@@ -37,31 +38,31 @@ impl<E> Arrivals<E> {
         }
     }
 
-    /// Notes that this many items are not coming any more: they are on the list, or were withdrawn.
+    /// Notes that the given number of items are no longer coming, because they are on the list or were withdrawn.
     pub(super) fn strike(&mut self, ticket: Option<Ticket>, items: u64) {
         self.class(ticket).coming -= items;
         self.prune();
     }
 
-    /// Takes an item from its issuer.
+    /// Takes over an item from its issuer.
     pub(super) fn bring(&mut self, ticket: Ticket, item: E) {
         let class = self.class(Some(ticket));
         class.coming -= 1;
         class.held.push_back(item);
     }
 
-    /// Takes the next item that may be listed.
+    /// Takes the next item that may be listed now.
     pub(super) fn next(&mut self) -> Option<E> {
         self.prune();
         self.0.first_entry()?.get_mut().held.pop_front()
     }
 
-    /// Returns whether there are items that may be listed.
+    /// Returns whether an item may be listed now.
     pub(super) fn has_listable(&self) -> bool {
         self.0.first_key_value().is_some_and(|(_, first)| !first.held.is_empty())
     }
 
-    /// Returns whether an item is coming or held that was queued before flush `begun`.
+    /// Returns whether any item that is coming or held was queued before flush number `begun`.
     pub(super) fn has_before(&self, begun: u64) -> bool {
         self.0.first_key_value().is_some_and(|(ticket, _)| *ticket < Some(Ticket(begun)))
     }
@@ -73,10 +74,11 @@ impl<E> Arrivals<E> {
     }
 
     fn class(&mut self, ticket: Option<Ticket>) -> &mut Class<E> {
-        self.0.get_mut(&ticket).expect("an item was noted when it came")
+        self.0.get_mut(&ticket).expect("each item is noted when it begins to come")
     }
 
-    /// Removes the lowest classes that are empty. Then the first class keeps others back, or has an item to list.
+    /// Removes empty classes, starting with the lowest, up to the first that is not empty. That class has an item to
+    /// list, or holds back the later classes.
     fn prune(&mut self) {
         while let Some(first) = self.0.first_entry() {
             if first.get().coming > 0 || !first.get().held.is_empty() {

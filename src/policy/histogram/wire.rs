@@ -1,4 +1,5 @@
-//! A histogram is serialised by the contents of its buckets, not by how it finds a bucket.
+//! The serialised form of a histogram. It states the range of each bucket, so it does not depend on how this version of
+//! the crate divides durations into buckets.
 
 #![forbid(unsafe_code)]
 
@@ -8,12 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Histogram, bucket_of, range_of};
 
-/// All durations are in nanoseconds.
+/// The serialised form, in which all durations are in nanoseconds.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Wire {
     total_ns: u64,
     max_ns: u64,
-    /// The first duration, the one after the last, and the count of each bucket that is not empty, in order.
+    /// Each bucket that is not empty, in order: the first duration of its range, the end of its range (exclusive), and
+    /// its count.
     buckets: Vec<(u64, u64, u64)>,
 }
 
@@ -32,7 +34,8 @@ impl From<Histogram> for Wire {
 }
 
 impl From<Wire> for Histogram {
-    /// If the sender's buckets differ, each count goes to the bucket of its first duration. Counts saturate.
+    /// If the sender divides durations into other buckets, each count is added to the bucket that contains the first
+    /// duration of the sender's bucket. The sum of all counts saturates.
     fn from(wire: Wire) -> Self {
         let (mut buckets, mut left) = (BTreeMap::<u16, u64>::new(), u64::MAX);
         for (from, _, count) in wire.buckets.into_iter().filter(|(.., count)| *count > 0) {
@@ -59,7 +62,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), histogram);
     }
 
-    /// Input need not make sense, and must do no harm.
+    /// Input that makes no sense does no harm.
     #[test]
     fn odd_buckets_are_put_in_order() {
         let text = r#"{"total_ns":0,"max_ns":9,"buckets":[[18446744073709551615,0,3],[5,6,1],[5,9,18446744073709551615],[2,3,0]]}"#;

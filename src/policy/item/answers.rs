@@ -2,60 +2,61 @@
 
 #![forbid(unsafe_code)]
 
-/// What the issuer of an item does.
+/// What the issuer of an item does after a submission.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
-    /// The item is pending now: push an entry.
+    /// The item is pending now. Push an entry.
     Push,
-    /// The item is pending now by the entry of a cancelled submission, which is on a list: push none.
+    /// The item is pending now, by an entry that a cancelled submission left on a list. Push no entry.
     Revived,
-    /// The item was pending already. That run sees everything written before this call.
+    /// The item was pending already. The run for which it is pending sees everything that the issuer wrote before this
+    /// call.
     Coalesced,
     /// The item is disabled.
     Refused,
-    /// Ask again holding the slow-path state's lock.
+    /// Take the slow-path state's lock and ask again.
     Slow,
 }
 
-/// What a worker does with an entry it popped.
+/// What a worker does with an entry that it has popped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// The item is running now: call its function.
+    /// The item is running now. Call its function.
     Run,
-    /// The item runs elsewhere: leave the entry in the slow-path state.
+    /// Another worker runs the item. Leave the entry in the slow-path state.
     Meet,
-    /// The entry was cancelled: complete it without a run.
+    /// The entry was cancelled. Complete the entry without a run.
     Stale,
-    /// The entry was cancelled, and the slow-path state names its shard: strike the shard out once, and complete the
-    /// entry without a run.
+    /// The entry was cancelled, and the slow-path state names its shard. Remove one mention of the shard there, and
+    /// complete the entry without a run.
     Strike,
-    /// Ask again holding the slow-path state's lock.
+    /// Take the slow-path state's lock and ask again.
     Slow,
 }
 
-/// What the runner does after the function returned.
+/// What the runner does after the item's function has returned.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Nothing is to be done.
+    /// Do nothing.
     Idle,
     /// Take the entry out of the slow-path state and put it back at the front of its pool.
     PutBack,
-    /// Ask again holding the slow-path state's lock.
+    /// Take the slow-path state's lock and ask again.
     Slow,
 }
 
-/// What a cancel did.
+/// The result of cancelling an item's pending submission.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cancel {
     /// The item was not pending.
     NotPending,
-    /// The item was pending. Its entry, if one is listed, stays on the list, and a worker will pass over it.
+    /// The item was pending. If an entry is on a list, it stays there, and a worker will complete it without a run.
     Done,
-    /// Ask again holding the slow-path state's lock.
+    /// Take the slow-path state's lock and ask again.
     Slow,
 }
 
@@ -63,8 +64,8 @@ pub(crate) enum Cancel {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arm {
-    /// The item is pending by the timer now. `was_pending`: it was pending before, and that submission is
-    /// cancelled.
+    /// The item is pending by the timer now. `was_pending` says that the item was pending before. If so, the earlier
+    /// submission is cancelled.
     Armed { was_pending: bool },
     /// The item was pending already.
     Coalesced,
@@ -72,20 +73,20 @@ pub(crate) enum Arm {
     Refused,
 }
 
-/// What arming a timer takes of the bound of the timer's queue.
+/// How much room arming a timer needs within the bound of the timer's queue.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// Nothing: the timer's item is accepted beyond the bound.
+    /// No room. The timer's item is accepted even beyond the bound.
     None,
-    /// Nothing, but the queue must have room: an entry of the item stays on a list until its place is reached, and
-    /// the timer will add one.
+    /// No room yet, but the queue must have some. A cancelled entry of the item stays on a list until a worker pops it,
+    /// and the timer will add another entry.
     Left,
-    /// A place: a new entry is pushed at once.
+    /// One place, because a new entry is pushed immediately.
     Place,
 }
 
-/// What a thread can wait for.
+/// The submission or run of an item that a thread can wait for.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instance {

@@ -1,4 +1,4 @@
-//! The answers of an item's cell, and the property of entries that it uses.
+//! The answers of an item's cell, and the trait through which the cell reads the ticket of an entry.
 
 use crate::policy::flush::Ticket;
 
@@ -11,9 +11,9 @@ pub(crate) trait HasTicket {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
-    /// The item is pending now: push an entry.
+    /// The item is pending now, and the caller pushes an entry.
     Push,
-    /// The item is pending now, by an entry that lies on a list already.
+    /// The item is pending now, with an entry that lies on a list already.
     Revived,
     /// The item was pending already.
     Coalesced,
@@ -25,15 +25,16 @@ pub(crate) enum Queued {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Popped<E> {
-    /// The item is running now by this entry: call its function.
+    /// The item is running now with this entry. The worker calls the item's function.
     Run(E),
-    /// The item runs elsewhere, and keeps the entry. The item may be freed at any moment.
+    /// Another worker runs the item, and the item keeps the entry. The item may be freed at any moment.
     Kept,
-    /// The item kept the entry, and has run by it meanwhile. The item is over: free it.
+    /// The item kept the entry. Meanwhile the entry has run or was cancelled, and the item is over. The worker frees
+    /// the item.
     KeptLast,
-    /// Complete the entry without a run. The item may be freed at any moment.
+    /// The worker completes the entry without a run. The item may be freed at any moment.
     Stale(E),
-    /// Complete the entry without a run, and free the item: it is over.
+    /// The item is over. The worker completes the entry without a run, and frees the item.
     Last(E),
 }
 
@@ -41,25 +42,25 @@ pub(crate) enum Popped<E> {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ended<E> {
-    /// Nothing. The item may be freed at any moment.
+    /// The worker does nothing more with the item, which may be freed at any moment.
     Idle,
-    /// Put this entry at the front of its pool: the item runs next by it.
+    /// The worker puts this entry at the front of the entry's pool, where the item runs next.
     PutBack(E),
-    /// The item is over: free it.
+    /// The item is over. The worker frees it.
     Last,
 }
 
-/// What is left of a cancelled submission.
+/// The remains of a cancelled submission.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TakenBack<E, T> {
     pub(crate) was_pending: bool,
-    /// An entry that was popped already. The caller completes it at once, without a run.
+    /// The entry, if a worker has already popped it. The caller immediately completes the entry without a run.
     pub(crate) kept: Option<E>,
-    /// A timer, which the caller takes off the list of timers, if it is still there.
+    /// The timer, if the item was armed. The caller takes the timer off the list of timers, if it is still there.
     pub(crate) timer: Option<T>,
 }
 
-/// The item was enabled more often than disabled.
+/// The error that an item was enabled more often than it was disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotDisabled;

@@ -46,29 +46,30 @@ pub(crate) static CASES: &[Case] = &[
     Case {
         workload: "reuse",
         definition: "5 000 no-op items are queued 20 times, each time after all of them have ended. The \
-                     reusable rows queue the same items each time, none of which is pending; other rows queue \
-                     closures that capture 32 bytes.",
+                     reusable rows queue the same items each time, and no item is pending at that time. \
+                     The other rows queue new closures, each of which captures 32 bytes.",
         takes: |can| general_or_ordered(can) || can.part == Part::Reusable,
         ..CASE
     },
     Case {
         workload: "batch",
-        definition: "100 000 items as in `empty`, by one producer, 1000 at a time, with one call if the rival \
-                     has one (cmwq's `spawn_batch_detached`).",
+        definition: "One producer queues 100 000 items like those of `empty`, 1000 at a time. If the rival \
+                     has a call that queues many items (cmwq's `spawn_batch_detached`), one call queues \
+                     all 1000.",
         ..CASE
     },
     Case {
         workload: "latency",
-        definition: "One item is queued, 700 times with pauses of a millisecond. Measured is the time from \
-                     before the call to the item's first instruction.",
+        definition: "One item at a time is queued, 700 times, with pauses of a millisecond. The measured \
+                     time begins before the call and ends at the item's first instruction.",
         measures: LATENESS,
         sleeper: false,
         ..CASE
     },
     Case {
         workload: "roundtrip",
-        definition: "One item is queued and its value awaited, 10 000 times. If the rival returns no value, \
-                     the item sends it through a channel of one place.",
+        definition: "The issuer queues one item and waits for its value, 10 000 times. If the rival \
+                     returns no value, the item sends it through a channel with room for one value.",
         measures: LATENESS,
         takes: |can| general_or_ordered(can) && can.joins,
         sleeper: false,
@@ -76,8 +77,8 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "cpu",
-        definition: "4000 items that use 0.5 ms of CPU time each. The ideal is that time divided by the \
-                     number of CPUs.",
+        definition: "4000 items use 0.5 ms of CPU time each. The ideal time is the CPU time of all items \
+                     divided by the number of CPUs.",
         measures: MAKESPAN,
         takes: general,
         settles: true,
@@ -85,9 +86,9 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "mixed",
-        definition: "As in `cpu`, and every fourth item then sleeps 5 ms. If a rival can be told of the \
-                     sleep, it is: by cmwq's guard, or by `block_in_place` in tokio's tasks. Items of the \
-                     undeclared rows sleep without a guard.",
+        definition: "The items are those of `cpu`, but every fourth item sleeps 5 ms afterwards. The sleep \
+                     is declared if the rival has a call for that: cmwq's guard, or `block_in_place` in \
+                     tokio's tasks. Items of the undeclared rows sleep without a guard.",
         measures: MAKESPAN,
         takes: general_or_undeclared,
         ..CASE
@@ -96,9 +97,10 @@ pub(crate) static CASES: &[Case] = &[
     block(512),
     Case {
         workload: "dep",
-        definition: "As many items as there are CPUs wait for one that is queued after they have begun, 100 \
-                     times. Measured is the time from that submission until all have ended. If all threads of \
-                     a pool wait by then, it is stuck for ever.",
+        definition: "As many items as there are CPUs begin, and then wait for one more item, which is \
+                     queued after all of them have begun. This is repeated 100 times. The measured time is \
+                     from the submission of that item until all waiting items have ended. If all threads \
+                     of a pool wait when that item is queued, the pool is stuck for ever.",
         measures: LONGEST,
         takes: general_or_undeclared,
         sleeper: false,
@@ -107,19 +109,21 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "burst",
-        definition: "10 000 items are queued as fast as possible, which takes about 5 ms, 10 times with \
-                     pauses of 100 ms. Each item does a microsecond of fixed work. Measured is the time from \
-                     the first call to the end of the last item.",
+        definition: "10 000 items are queued as fast as possible, which takes about 5 ms. There are 10 \
+                     such bursts, which begin 100 ms apart. Each item does about a microsecond of fixed \
+                     work. The measured time is from the first call of a burst to the end of its last \
+                     item.",
         measures: LONGEST,
         takes: |can| general_or_ordered(can) && can.part != Part::Threads,
         ..CASE
     },
     Case {
         workload: "tenants",
-        definition: "100 independent libraries have a queue or pool each, of its default size. 20 times, they \
-                     queue 10 items each in turn, and wait for all. An item uses 50 µs of CPU time, and every \
-                     twentieth then sleeps 5 ms (declared as in `mixed`), at different times in different \
-                     libraries. `blocking` has one pool for all.",
+        definition: "100 independent libraries have a queue or pool each, of its default size. In each of \
+                     20 rounds, the libraries take turns to queue one item until each has queued 10. A \
+                     round ends when all its items have ended. An item uses 50 µs of CPU time. Every \
+                     twentieth item sleeps 5 ms afterwards, declared as in `mixed`, at different times in \
+                     different libraries. `blocking` has one pool for all libraries.",
         measures: TENANTS,
         takes: |can| general(can) && can.part != Part::Threads,
         settles: true,
@@ -127,42 +131,47 @@ pub(crate) static CASES: &[Case] = &[
     },
     Case {
         workload: "hog",
-        definition: "Twice as many items as CPUs use 50 ms of CPU time each, and then begin again. If a rival \
-                     can be told of long items, it is: by cmwq's `cpu_intensive`, by `spawn_blocking` in \
-                     `tokio-spawn`, by a separate pool in `rayon-apart`. The undeclared rows do not tell it. \
-                     Meanwhile 400 short items are queued, one every 3 ms. Measured is the time from the call \
-                     to the first instruction.",
+        definition: "There are twice as many long items as CPUs. Each long item uses 50 ms of CPU time, \
+                     and queues its successor when it ends. Long items are declared if the rival has a \
+                     means for that: cmwq's `cpu_intensive`, `spawn_blocking` in `tokio-spawn`, or a \
+                     separate pool in `rayon-apart`. The undeclared rows do not declare long items. \
+                     Meanwhile, 400 short items are queued, one every 3 ms. The measured time is from the \
+                     call to the first instruction of the short item.",
         measures: TAIL,
         takes: |can| general_or_undeclared(can) || can.part == Part::Apart,
         ..CASE
     },
     Case {
         workload: "priority",
-        definition: "400 urgent items (fewer, if that takes more than 3 s) are queued, one every 3 ms, each \
-                     behind a backlog of 500 items of 0.5 ms CPU time for each CPU, which is refilled before. \
-                     They have a high priority if the rival supports that: cmwq's `high_priority`, vicinal's \
-                     `spawn_urgent`, a separate pool in `rayon-apart`. Measured is the time from the call to \
-                     the first instruction. cmwq's high-priority workers have a nice level of -20 where that \
-                     is permitted; other rivals set no nice level. `threads` does not take part, because it \
-                     would have a thousand threads at once instead of a backlog.",
+        definition: "Up to 400 urgent items are queued, one every 3 ms, until 3 s have passed. Each urgent \
+                     item is queued behind a backlog of 500 items for each CPU, each of which uses 0.5 ms \
+                     of CPU time. The backlog is refilled before each urgent item. Urgent items have a \
+                     high priority if the rival supports that: cmwq's `high_priority`, vicinal's \
+                     `spawn_urgent`, a separate pool in `rayon-apart`. The measured time is from the call \
+                     to the first instruction of the urgent item. cmwq's high-priority workers have a nice \
+                     level of -20 where the system permits it; other rivals set no nice level. `threads` \
+                     does not take part, because it would have a thousand threads at the same time instead \
+                     of a backlog.",
         measures: TAIL,
         takes: |can| (general(can) && can.part != Part::Threads) || can.part == Part::Apart,
         ..CASE
     },
-    Case { workload: "chain", definition: "One item queues the next one, 50 000 times.", ..CASE },
+    Case { workload: "chain", definition: "One item queues the next item, 50 000 times.", ..CASE },
     Case {
         workload: "fanout",
-        definition: "One item queues 10, each of which queues 10, five levels deep: 111 111 items.",
+        definition: "One item queues 10 items, each of these queues 10 items, and so on, five levels deep. \
+                     In total, 111 111 items run.",
         takes: |can| general(can) && can.part != Part::Threads,
         ..CASE
     },
     Case {
         workload: "issuers",
-        definition: "As in the kernel's own test module: one issuer for each CPU, bound to it, queues an item \
-                     and waits until it has run, 5 000 times. Measured are the items per second of all \
-                     issuers, and the time of the queueing call. The scope rows are unbound queues of \
-                     reusable items, each of one affinity scope; other rows queue closures that capture 32 \
-                     bytes.",
+        definition: "This is the workload of the kernel's own workqueue test module. There is one issuer \
+                     for each CPU, bound to that CPU. Each issuer queues an item and waits until the item \
+                     has run, 5 000 times. The measures are the items per second of all issuers together, \
+                     and the duration of the call that queues an item. The scope rows are unbound queues \
+                     of reusable items, each with a different affinity scope. The other rows queue \
+                     closures that capture 32 bytes.",
         measures: CALLS,
         takes: |can| general_or_ordered(can) || matches!(can.part, Part::Scope | Part::Reusable),
         sleeper: false,
@@ -174,8 +183,9 @@ const fn empty(producers: usize) -> Case {
     Case {
         workload: "empty",
         variant: Some(producers),
-        definition: "100 000 items that capture 32 bytes and do nothing are queued as fast as possible, by as \
-                     many producers as the variant says, until all have run.",
+        definition: "The number in the name is the number of producers. Together, the producers queue 100 \
+                     000 items as fast as possible. Each item captures 32 bytes and does nothing. The \
+                     measured time ends when all items have run.",
         ..CASE
     }
 }
@@ -184,9 +194,9 @@ const fn block(limit: usize) -> Case {
     Case {
         workload: "block",
         variant: Some(limit),
-        definition: "2000 items that sleep 10 ms. The variant is the most items at a time: threads of a pool, \
-                     or `max_active_total`. Before, as many items have slept 50 ms, so that the threads \
-                     exist.",
+        definition: "2000 items sleep 10 ms each. The number in the name is the largest number of items \
+                     that run at the same time: the number of a pool's threads, or `max_active_total`. \
+                     Before the measurement, that many items sleep 50 ms each, so that the threads exist.",
         measures: TIME,
         takes: |can| general_or_undeclared(can) && can.limits,
         ..CASE

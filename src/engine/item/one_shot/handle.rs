@@ -18,15 +18,15 @@ use crate::engine::item::waits::register::Target;
 use crate::engine::queue::shard::Limiter;
 use crate::engine::refusal::WaitError;
 
-/// The part of the cell that the handle knows. `repr(C)`: a pointer to the cell also points to its head, and to its
-/// header.
+/// The part of the cell whose type the handle knows. Because of `repr(C)`, a pointer to the cell also points to the
+/// head, and to the header.
 #[repr(C)]
 pub(super) struct Head {
     pub(super) header: Header,
     pub(super) cell: OneShotCell,
 }
 
-/// The functions of a handle, for one type of cells.
+/// The functions that a handle calls, for one type of cell.
 pub(super) struct Operations {
     pub(super) drop_closure: unsafe fn(NonNull<Head>),
     /// Moves the result to the memory at the second pointer.
@@ -34,22 +34,23 @@ pub(super) struct Operations {
     pub(super) free: unsafe fn(NonNull<Head>),
 }
 
-/// The handle of a one-shot. Dropping it detaches the item, which runs nevertheless.
+/// The handle of a one-shot. Dropping the handle detaches the item, which runs nevertheless.
 pub(crate) struct RawHandle<T> {
     head: NonNull<Head>,
     operations: &'static Operations,
-    /// The lane of the item: an address to compare with.
+    /// The address of the item's lane. It is only compared with other addresses, and never followed.
     limiter: *const Limiter,
-    /// The timer that queues the item, if it has a delay.
+    /// The timer that queues the item, if the item has a delay.
     timer: Option<Box<TimerName>>,
     origin: Origin,
     result: PhantomData<T>,
 }
 
-// SAFETY: the handle may take the result and drop the closure, which are `Send`; the state word orders its accesses and
-// those of the entry.
+// SAFETY: the handle can take the result and drop the closure, which are both `Send`. The state word orders the
+// accesses of the handle and of the entry.
 unsafe impl<T: Send> Send for RawHandle<T> {}
-// SAFETY: a shared reference only reaches the state word, and the closure, which is `Send` and which one thread drops.
+// SAFETY: a shared reference reaches only the state word and the closure. The closure is `Send`, and only one thread
+// drops it.
 unsafe impl<T: Send> Sync for RawHandle<T> {}
 
 impl<T> RawHandle<T> {
@@ -73,14 +74,14 @@ impl<T> RawHandle<T> {
         self.state().load().is_finished()
     }
 
-    /// Cancels the item if it has not begun, and drops its closure. Returns whether it did so.
+    /// Cancels the item if it has not begun, and drops its closure. Returns whether the item was cancelled.
     pub(crate) fn cancel(&self) -> bool {
         let cancelled = self.state().cancel();
         if cancelled {
             // SAFETY: `cancel` gave the closure to this thread.
             unsafe { (self.operations.drop_closure)(self.head) };
-            // A timer has nothing to queue any more. In a forked process it never fires, and a thread of the parent
-            // may have held the timers' lock.
+            // The timer, if there is one, has nothing to queue any more. In a forked process the timer stays, because
+            // it never fires there, and a thread of the parent may have held the timers' lock.
             if !self.origin.is_forked() {
                 drop(self.timer.as_ref().and_then(|timer| timer.take()));
             }
@@ -110,17 +111,17 @@ impl<T> RawHandle<T> {
             return None;
         }
         let mut result = MaybeUninit::<RunResult<T>>::uninit();
-        // SAFETY: the caller waited, and the item was not cancelled, so it is done. `self` is consumed, so the result
-        // is taken once.
+        // SAFETY: the caller waited, and the item was not cancelled, so the item is done. `self` is consumed, so the
+        // result is taken only once.
         unsafe { (self.operations.take_result)(self.head, NonNull::from(&mut result).cast()) };
-        // SAFETY: written just now.
+        // SAFETY: `take_result` has just written the result.
         Some(unsafe { result.assume_init() })
     }
 }
 
 impl<T> RawHandle<T> {
-    /// Detaches the handle. If the item has panicked by now, returns the payload. If it panics later, its owner gets
-    /// that.
+    /// Detaches the handle. If the item has panicked by now, returns the payload. If the item panics later, its owner
+    /// gets the payload.
     pub(crate) fn let_go(self) -> Option<Box<dyn Any + Send>> {
         let mut handle = ManuallyDrop::new(self);
         drop(handle.timer.take());
@@ -131,10 +132,10 @@ impl<T> RawHandle<T> {
         let mut result = MaybeUninit::<RunResult<T>>::uninit();
         let ran = state.is_finished() && !state.is_cancelled();
         if ran {
-            // SAFETY: the item is done, and its result was not taken: that would have consumed the handle.
+            // SAFETY: the item is done. Its result was not taken, because that would have consumed the handle.
             unsafe { (handle.operations.take_result)(handle.head, NonNull::from(&mut result).cast()) };
         }
-        // SAFETY: `detach` returned that the entry is gone.
+        // SAFETY: according to `detach`, the entry is gone.
         unsafe { (handle.operations.free)(handle.head) };
         // SAFETY: if the item ran, its result was written just now.
         ran.then(|| unsafe { result.assume_init() })?.err()
@@ -145,7 +146,7 @@ impl<T> Drop for RawHandle<T> {
     #[inline]
     fn drop(&mut self) {
         if self.state().detach() {
-            // SAFETY: `detach` returned that the entry is gone.
+            // SAFETY: according to `detach`, the entry is gone.
             unsafe { (self.operations.free)(self.head) };
         }
     }

@@ -1,10 +1,10 @@
-//! The one way into every wait for items and queues.
+//! The checks before each wait for an item or a queue, and the wait itself.
 //!
-//! It checks whether the wait can end, and then waits under a blocking guard. Every build refuses a wait for the
-//! caller's own item, or for an item that needs a slot which only the caller can give up. A debug build also refuses
-//! a wait that closes a cycle of items that wait for each other: see `register`. A thread that is no worker has no
-//! item, so no wait of such a thread is refused.
-#![allow(unsafe_code, reason = "what a worker works for is known to it by address")]
+//! This module first checks whether the wait can end, and then waits under a blocking guard. Every build refuses a
+//! wait for the caller's own item, or for an item that needs a slot that only the caller can give up. A debug build
+//! also refuses a wait that closes a cycle of items that wait for each other: see `register`. A thread that is not a
+//! worker has no item, so these checks refuse none of its waits.
+#![allow(unsafe_code, reason = "a worker knows the queue of its item by address")]
 
 pub(crate) mod register;
 
@@ -23,13 +23,13 @@ use super::entry::Header;
 use super::waits::register::Target;
 use super::work::WorkItem;
 
-/// Waits by `sleep`, which returns false if the time ran out first.
+/// Waits for the target by calling `sleep`, which returns false if the time ran out first.
 pub(crate) fn wait(
     target: Target<'_>,
     until: Until,
     sleep: impl FnOnce(Until) -> bool,
 ) -> Result<(), WaitError> {
-    // A wait with a timeout ends by itself.
+    // A wait with a timeout is not registered, because it ends by itself.
     let _registered = if until.is_forever() { register::register(target)? } else { None };
     match guarded(|| sleep(until)) {
         true => Ok(()),
@@ -37,26 +37,27 @@ pub(crate) fn wait(
     }
 }
 
-/// Refuses a wait for threads of the process from which this one was forked.
+/// Refuses a wait that needs threads of another process, from which this one was forked.
 #[inline]
 pub(crate) fn check_origin(origin: Origin) -> Result<(), WaitError> {
     if origin.is_forked() { Err(WaitError::Forked) } else { Ok(()) }
 }
 
-/// Refuses a wait for a one-shot that has not ended, if the caller would wait for itself. `limiter`: the one-shot's
+/// Refuses a wait for a one-shot that has not ended, if the caller would wait for itself. `limiter` is the one-shot's
 /// lane.
 #[inline]
 pub(crate) fn check_one_shot(item: *const Header, limiter: *const Limiter) -> Result<(), WaitError> {
     refuse_if(|current| std::ptr::eq(current.item, item) || is_in_the_way(current, limiter))
 }
 
-/// Refuses a wait for an item that is still to come through this lane, if the caller would wait for itself.
+/// Refuses a wait for an item that still has to pass this lane, if the caller would wait for itself.
 pub(crate) fn check_lane(limiter: *const Limiter) -> Result<(), WaitError> {
     refuse_if(|current| is_in_the_way(current, limiter))
 }
 
-/// Refuses a wait until a queue is empty, if the caller would wait for itself: its item is one of the queue, or is
-/// pending there for a run after the present one, or occupies the bh context that an item of the queue needs.
+/// Refuses a wait until a queue is empty, if the caller would wait for itself. That is the case if the caller's item
+/// belongs to the queue, if it is pending on the queue for another run, or if it occupies the bh context that an item
+/// of the queue needs.
 #[inline]
 pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
     refuse_if(|current| {
@@ -67,8 +68,8 @@ pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
     })
 }
 
-/// Logs in debug builds if an item of a queue with a rescuer waits for a queue without one. A rescuer is for work
-/// that must go on when no thread can be made, and such a wait may not end then.
+/// Logs a warning, in debug builds, if an item of a queue with a rescuer waits for a queue without a rescuer. A
+/// rescuer is for work that must go on when no thread can be made, but in that situation such a wait might not end.
 pub(crate) fn check_rescuers(awaited: &Queue) {
     let Some(current) = current().filter(|_| cfg!(debug_assertions)) else { return };
     // SAFETY: the item that runs on this thread keeps its queue in memory.
@@ -76,15 +77,15 @@ pub(crate) fn check_rescuers(awaited: &Queue) {
     if own.rescuer().is_some() && awaited.rescuer().is_none() {
         report!(
             warn,
-            "an item of queue {:?}, which has a rescuer, waits for queue {:?}, which has none: when no thread can be \
-             made, both stand still",
+            "an item of queue {:?}, which has a rescuer, waits for queue {:?}, which has none; if no thread can be \
+             made, neither queue makes progress",
             own.name(),
             awaited.name()
         );
     }
 }
 
-/// Refuses a wait for the end of a run that has begun, if it is the caller's own run.
+/// Refuses a wait for the end of a run that has begun, if that run is the caller's own.
 pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
     refuse_if(|current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast()))
 }
@@ -131,7 +132,8 @@ pub(crate) fn guarded<R>(wait: impl FnOnce() -> R) -> R {
     wait()
 }
 
-/// Leaves the blocking guard when it is dropped. It has the sequence number of the item, if this thread is a worker.
+/// Leaves the blocking guard when it is dropped. If this thread is a worker, the field is the sequence number of the
+/// worker's item.
 struct Guard(Option<u64>);
 
 impl Drop for Guard {

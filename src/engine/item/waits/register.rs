@@ -1,30 +1,31 @@
-//! The register of items that wait, kept in debug builds: a wait that closes a cycle among them is refused.
+//! The register of waiting items. Debug builds keep it to refuse a wait that closes a cycle among these items.
 //!
-//! An item is registered while it waits without a timeout, and while it has a scope open, since it cannot end before
-//! the scope. Before a wait begins, [`policy::waits`](crate::policy::waits) decides, under the register's lock,
-//! whether it would ever end. So the last wait that closes a cycle finds the cycle; only the end of a scope is not
-//! checked. An event that is not a wait is not checked either: if a lowered limit makes a wait endless, only a later
-//! wait finds that. If an item is stuck because it was given a slot while it waited, this is logged, and the item
-//! goes on waiting.
+//! An item is registered while it waits without a timeout. It is also registered while it has an open scope, because
+//! it cannot end before the scope. Before a wait begins, [`policy::waits`](crate::policy::waits) decides under the
+//! register's lock whether the wait would ever end. So the wait that closes a cycle finds the cycle. The wait at the
+//! end of a scope is not checked, but each spawn into the scope is checked. Other events are not checked, with one
+//! exception. If an item is stuck because it was given a slot while it waited, the register logs that, and the item
+//! keeps waiting. If a lowered limit makes a wait endless, only a later wait finds that.
 //!
-//! **No false reports.** A wait is refused only if it would never end, unless a thread outside of the cycle cancels
-//! an awaited item. The facts behind the answer are not out of date:
+//! **No false reports.** A wait is refused only if nothing could end it but a thread outside of the cycle that cancels
+//! an awaited item. The decision does not use facts that are out of date, for these reasons:
 //!
-//! * A registered item cannot end or go on before its worker has taken it out of the register, which needs the lock.
-//!   So the worker still executes the same item, and the item holds the same slots, and keeps its limiter, its queue
-//!   and its target in memory.
-//! * The wait of an item may be over before its worker has noticed. So the register has the target of each wait, and
-//!   asks the target for its present state. A one-shot that has ended, a signal that is set, or a flush that is over
-//!   blocks no item.
-//! * The counts of the limiters are read before these states. Only the slots of stuck items do not change. So if stuck
-//!   items hold all slots of a limiter, an item that has not begun by then has no slot, and will get none.
-//! * A flush has begun, and has counted its items, before it is registered. The tickets for which it waits do not
-//!   change, and a stuck item has not reported.
-//! * An item is known by its address. No other item has the same address while a worker works for the item, or a
-//!   thread waits for it.
+//! * A registered item cannot end or return from its wait before its worker takes it out of the register. The worker
+//!   needs the lock for that. So while the decision is made under the lock, the worker still executes the same item.
+//!   The item holds the same slots, and keeps its limiter, its queue and its target in memory.
+//! * The wait of an item may be over before its worker has noticed. So the register keeps the target of each wait, and
+//!   reads the target's present state. A one-shot that has ended, a signal that is set, or a flush that is over blocks
+//!   no item.
+//! * The counts of the limiters are read before these states. Slots may change hands in between, except for the slots
+//!   of stuck items. So if stuck items hold all slots of a limiter, an item that has not begun when its state is read
+//!   has no slot, and will get none.
+//! * A flush is registered after it has begun and has counted its items. The tickets for which the flush waits do not
+//!   change, and a stuck item has not reported to the flush.
+//! * The register knows an item by its address. No other item has the same address while a worker works for this item,
+//!   or a thread waits for it.
 //!
 //! **Forks.** A forked process has a register of its own. The parent's register names scopes whose frames end in the
-//! child without their items, and a thread of the parent may have held its lock.
+//! child without a wait for the items, and a thread of the parent may have held the register's lock.
 #![allow(unsafe_code, reason = "an item that waits keeps in memory what it is registered with")]
 
 use std::collections::BTreeMap;
@@ -47,13 +48,13 @@ use crate::engine::user_code::report;
 use crate::engine::worker::current::{Current, Executing, executing};
 use crate::engine::worker::worker_thread::{self, WorkerThread};
 
-/// Whether there is a register.
+/// Whether this build keeps the register.
 const KEPT: bool = cfg!(debug_assertions);
 
 static REGISTER: Register = Register(PerProcess::new());
 
-/// The nodes, by the address of the worker. Inside its lock, a thread takes those of a queue's flushes, of an item's
-/// slow-path state, and of a roll.
+/// The nodes, by the address of the worker. While a thread holds this lock, it takes the locks of a queue's flushes,
+/// of an item's slow-path state, and of a roll, one at a time.
 struct Register(PerProcess<Mutex<BTreeMap<usize, Node>>>);
 
 impl Register {
@@ -65,11 +66,11 @@ impl Register {
 /// The target of a wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'a> {
-    /// The end of a one-shot. `limiter`: its lane.
+    /// The end of a one-shot, whose lane is `limiter`.
     OneShot { item: *const Header, limiter: *const Limiter, state: &'a OneShotCell },
-    /// A flush of the queue, which has begun.
+    /// A flush of the queue that has begun.
     Flush { queue: &'a Queue, flush: &'a Flush },
-    /// The signal of a reusable item: for the end of a run that has begun, or of a submission.
+    /// The signal of a reusable item. It stands for the end of a run that has begun, or of a submission.
     Work { item: &'a WorkItem, signal: &'a Signal },
 }
 
@@ -78,14 +79,15 @@ struct Node {
     current: Current,
     executing: Executing,
     scopes: Vec<*const Roll>,
-    /// The target of its wait, which lives in the frame of the waiting function.
+    /// The target of the item's wait, if it waits. The target lives in the frame of the waiting function.
     target: Option<Target<'static>>,
 }
 
-// SAFETY: threads share what a node points to, and it stays in memory as long as the node is registered.
+// SAFETY: threads may share the objects to which a node points, and these objects stay in memory as long as the node
+// is registered.
 unsafe impl Send for Node {}
 
-/// The items of a scope that are not over, each with what it needs.
+/// The items of a scope that are not over. Each item's [`Need`] is the thing that the opener of the scope waits for.
 #[derive(Default, Debug)]
 pub(crate) struct Roll(Mutex<Members>);
 
@@ -95,10 +97,10 @@ struct Members {
     by_number: BTreeMap<u64, Need>,
 }
 
-/// Takes a wait out of the register when it is dropped.
+/// Takes a wait out of the register when this is dropped.
 pub(crate) struct Registered(usize);
 
-/// Takes a scope out of the register when it is dropped.
+/// Takes a scope out of the register when this is dropped.
 pub(crate) struct OpenScope<'roll> {
     worker: Option<usize>,
     roll: &'roll Roll,
@@ -107,15 +109,15 @@ pub(crate) struct OpenScope<'roll> {
 /// Registers a wait without a timeout. Refuses and logs a wait that would never end.
 pub(super) fn register(target: Target<'_>) -> Result<Option<Registered>, WaitError> {
     let Some((worker, current)) = whose() else { return Ok(None) };
-    // SAFETY: only the lifetime is changed. The node is taken out before the caller's frame ends: by `Registered`, or
-    // here.
+    // SAFETY: only the lifetime is changed. The target is taken out of the register before the caller's frame ends,
+    // either by `Registered` or below.
     let target = unsafe { std::mem::transmute::<Target<'_>, Target<'static>>(target) };
     let mut nodes = REGISTER.lock();
     nodes.entry(worker).or_insert_with(|| Node::new(current)).target = Some(target);
     let Some(report) = report_if(&nodes, |n, _| *n == worker) else { return Ok(Some(Registered(worker))) };
     take_out(&mut nodes, worker, |node| node.target = None);
     drop(nodes);
-    report!(error, "a wait is refused, it would never end: {report}");
+    report!(error, "a wait is refused because it would never end: {report}");
     Err(WaitError::WouldDeadlock)
 }
 
@@ -143,7 +145,8 @@ impl Drop for OpenScope<'_> {
     }
 }
 
-/// Returns whether an item that has opened this scope is stuck, now that the roll has one more member. Logs it if so.
+/// Returns whether an item that has opened this scope is stuck, now that the roll has one more member. If so, logs a
+/// report.
 pub(crate) fn closes_cycle(roll: &Roll) -> bool {
     if !KEPT {
         return false;
@@ -151,20 +154,20 @@ pub(crate) fn closes_cycle(roll: &Roll) -> bool {
     let has_opened = |_: &usize, node: &Node| node.scopes.iter().any(|scope| std::ptr::eq(*scope, roll));
     let report = report_if(&REGISTER.lock(), has_opened);
     if let Some(report) = &report {
-        report!(error, "an item of a scope is refused, the scope would never end: {report}");
+        report!(error, "an item of a scope is refused because the scope would never end: {report}");
     }
     report.is_some()
 }
 
-/// Logs if an item is stuck, after an item that is being executed was given the slot of its next run: it may be
-/// waiting for an item that needs the slot.
+/// Logs a report if an item is stuck. A worker calls this after it has given a running item the slot of its next run,
+/// because the running item may be waiting for an item that needs this slot.
 pub(crate) fn slot_was_kept() {
     if !KEPT {
         return;
     }
     let report = report_if(&REGISTER.lock(), |_, _| true);
     if let Some(report) = report {
-        report!(error, "a wait will never end, because of a slot that was given meanwhile: {report}");
+        report!(error, "a wait will never end because a waiting item was given another slot: {report}");
     }
 }
 
@@ -178,7 +181,7 @@ impl Roll {
         })
     }
 
-    /// Notes that a worker executes the member, as the item with this address.
+    /// Notes that a worker executes a member of the roll, which is the item with this address.
     pub(crate) fn begins(&self, number: u64, item: Id) {
         self.change(|members| members.by_number.insert(number, Need::End(item)));
     }
@@ -193,7 +196,7 @@ impl Roll {
     }
 }
 
-/// Returns the calling worker, by its address, and what it works for.
+/// Returns the address of the calling worker, and what the worker works for. Returns `None` if it works for no item.
 fn whose() -> Option<(usize, Current)> {
     if !KEPT {
         return None;
@@ -217,7 +220,8 @@ fn take_out(
     }
 }
 
-/// Returns a report if one of the nodes that `is_asked_for` selects is stuck. It tells which item waits for which.
+/// Returns a report if one of the nodes that `is_asked_for` selects is stuck. The report tells which item waits for
+/// which.
 fn report_if(nodes: &BTreeMap<usize, Node>, is_asked_for: impl Fn(&usize, &Node) -> bool) -> Option<String> {
     let picture = picture(nodes);
     let stuck = picture.stuck();
@@ -237,7 +241,7 @@ fn picture(nodes: &BTreeMap<usize, Node>) -> Picture {
         picture.limiters.entry(holds[0]).or_insert_with(|| slots(node.limiter().cell.load()));
         let lane = node.current.limiter.addr();
         if lane != holds[0] {
-            // A bh context: a lane with one slot, which the item holds.
+            // This lane is a bh context, which has one slot, and the item holds that slot.
             holds.push(lane);
             picture.limiters.insert(lane, Slots { active: 1, max: 1 });
         }
@@ -251,7 +255,7 @@ fn picture(nodes: &BTreeMap<usize, Node>) -> Picture {
         }
         picture.waiters.push(Waiter { item: node.current.item.addr(), holds, needs: Vec::new() });
     }
-    // After all limiters were read.
+    // The needs are read only after all limiters: see the module.
     for (waiter, node) in picture.waiters.iter_mut().zip(nodes.values()) {
         waiter.needs = node.needs(nodes);
     }
@@ -268,8 +272,7 @@ impl Node {
     }
 
     fn limiter(&self) -> &Limiter {
-        // SAFETY: the item's entry is not completed while its worker waits, and the node is registered for this time
-        // only.
+        // SAFETY: the item's entry is not completed while the node is registered.
         unsafe { &*self.executing.limiter }
     }
 
@@ -280,7 +283,7 @@ impl Node {
     }
 
     fn needs(&self, nodes: &BTreeMap<usize, Self>) -> Vec<Need> {
-        // SAFETY: a scope is open as long as it is in the list.
+        // SAFETY: a scope stays open, and its roll in memory, as long as the roll is in the list.
         let rolls = self.scopes.iter().map(|roll| unsafe { &**roll });
         let mut needs: Vec<Need> =
             rolls.flat_map(|roll| roll.0.lock().by_number.values().copied().collect::<Vec<_>>()).collect();
@@ -297,8 +300,8 @@ impl Node {
             Some(Target::Flush { queue, flush }) => {
                 let waits_for = |ticket| queue.flush.waits_for(flush, ticket);
                 let in_the_way = nodes.values().filter(|node| {
-                    // Only the ticket: `waits_for` takes the lock of the flushes, which may not be taken inside a
-                    // slow-path state's.
+                    // This returns only the ticket, and does not call `waits_for`, which takes the lock of the
+                    // flushes. A thread that holds the lock of a slow-path state must not take that lock.
                     let ticket_of =
                         |entry: &Entry| std::ptr::eq(entry.shard().queue(), queue).then(|| entry.ticket());
                     (std::ptr::eq(node.current.queue, queue) && waits_for(node.executing.ticket))

@@ -1,10 +1,11 @@
-//! The cells that one thread holds, found by their account.
+//! The cells that one thread holds. The thread finds each cell by the account to which the cell belongs.
 //!
-//! The table consists of sets of four places. The address of an account determines its set. If the set is full, the
-//! thread gives up a cell of a shard that was freed. If there is none, the table grows, up to [`MOST_HELD`] places.
-//! After that, the thread settles one of the four cells, each in turn. So a thread that works for a few shards by
-//! turns finds each of their cells by a few loads. If they are too many, a new cell costs two locks, one of each of
-//! two accounts.
+//! The table consists of sets of four places. The address of an account determines the account's set. If the set is
+//! full, the thread gives up a cell of a shard that was freed. If the set has no such cell, the table grows, up to
+//! [`MOST_HELD`] places. A table of that size does not grow. Instead, the thread settles a cell of the set, and takes
+//! the set's places one after the other. So a thread that alternates between a few shards finds each shard's cell with
+//! a few loads. A thread that works for too many shards takes two locks for each new cell: the lock of the new account,
+//! and the lock of the account whose cell is settled.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -15,12 +16,13 @@ use crate::engine::worker::shared::Worker;
 
 use super::Account;
 
-/// How many cells a thread holds at most.
+/// The number of cells that a thread holds at most.
 pub(super) const MOST_HELD: usize = 256;
-/// How many places a set has.
+/// The number of places in a set.
 const SET: usize = 4;
 
-/// An account, by its address. No other account gets that address as long as a cell of this one is held.
+/// An account, known by its address. No other account gets that address as long as a thread holds a cell of this
+/// account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct AccountId(NonNull<Account>);
 
@@ -28,15 +30,15 @@ pub(super) struct AccountId(NonNull<Account>);
 #[derive(Debug)]
 pub(super) struct Held {
     worker: Arc<Worker>,
-    /// Empty, or as many sets as a power of two.
+    /// The table. It is empty, or its number of sets is a power of two.
     places: Box<[Option<Holding>]>,
-    /// The place of a full set that was settled last.
+    /// The place, within its set, of the cell that was settled last because the set was full.
     turn: usize,
 }
 
 #[derive(Debug)]
 struct Holding {
-    /// Cannot be upgraded any more once the shard is freed.
+    /// The cell's account. The pointer cannot be upgraded any more once the shard is freed.
     account: Weak<Account>,
     cell: Arc<CounterCell>,
 }
@@ -52,10 +54,11 @@ impl AccountId {
         Self(account.expect("a cell was opened for an account"))
     }
 
-    /// Returns the first place of its set. When the table doubles, the cells of set n go to the sets 2n and 2n + 1.
+    /// Returns the first place of the account's set. When the table doubles, the cells of set n go to the sets 2n and
+    /// 2n + 1.
     #[inline]
     fn set(self, places: usize) -> usize {
-        // Mixes all bits of the address: the addresses that an allocator returns may have any pattern.
+        // All bits of the address are mixed, because the addresses that an allocator returns may have any pattern.
         let mixed = (self.0.addr().get() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let hash = (mixed ^ (mixed >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
         let sets = (places / SET) as u64;
@@ -76,7 +79,7 @@ impl Held {
         held.into_iter().find(|held| held.account.as_ptr() == id.0.as_ptr()).map(|held| &held.cell)
     }
 
-    /// Opens a cell for an account of which the thread holds none.
+    /// Opens a cell for an account of which the thread holds no cell.
     #[cold]
     pub(super) fn open(&mut self, account: &Arc<Account>) -> &Arc<CounterCell> {
         let cell = Arc::new(CounterCell::new());
@@ -88,7 +91,7 @@ impl Held {
         &self.places[place].insert(Holding { account: Arc::downgrade(account), cell }).cell
     }
 
-    /// Finds a place for another cell. It may still have a cell, which the caller settles.
+    /// Finds a place for a new cell of this account. The place may still contain a cell, which the caller settles.
     fn place_for(&mut self, id: AccountId) -> usize {
         loop {
             let set = id.set(self.places.len());
@@ -109,7 +112,7 @@ impl Held {
         let places = (2 * self.places.len()).max(SET);
         let former = std::mem::replace(&mut self.places, (0..places).map(|_| None).collect());
         for held in former.into_iter().flatten().filter(|held| !held.is_over()) {
-            // There is a free place: a new set gets cells of one former set only.
+            // There is a free place, because a new set gets cells from one former set only.
             let place = self.place_for(AccountId::of_held(&held));
             self.places[place] = Some(held);
         }
@@ -127,7 +130,7 @@ impl Holding {
         self.account.strong_count() == 0
     }
 
-    /// Adds its counts to the account, unless the shard was freed.
+    /// Adds the cell's counts to the account, unless the shard was freed.
     fn settle(self) {
         if let Some(account) = self.account.upgrade() {
             account.settle(&self.cell);
@@ -167,8 +170,8 @@ mod tests {
         (total.started, total.completed)
     }
 
-    /// spec: O1.11 (counters' memory): a thread that works for a few shards by turns keeps most of their cells. How
-    /// many depends on addresses.
+    /// spec: O1.11 (counters' memory): a thread that alternates between a few shards keeps most of their cells. The
+    /// number of cells that it keeps depends on the accounts' addresses.
     #[test]
     fn a_thread_keeps_most_cells_of_a_few_shards() {
         let (mut held, accounts) = (held(), accounts(MOST_HELD / 4));
@@ -182,8 +185,8 @@ mod tests {
         assert!(kept >= accounts.len() * 3 / 4, "{kept} of {}", accounts.len());
     }
 
-    /// spec: O1.11 (counters' memory, nothing is lost): a thread that works for many shards settles some cells at
-    /// once, and the others when it ends.
+    /// spec: O1.11 (counters' memory, nothing is lost): a thread that works for many shards settles some cells while it
+    /// works, and the others when it ends.
     #[test]
     fn no_count_is_lost_when_a_thread_works_for_many_shards() {
         let (mut held, accounts) = (held(), accounts(10 * MOST_HELD));
@@ -196,8 +199,8 @@ mod tests {
         assert!(accounts.iter().all(|account| counted(account) == (3, 3)));
     }
 
-    /// spec: O1.11 (counters' memory): the cells of shards that were freed make room for others. As many shards at a time as a
-    /// set has places never fill one, whatever their addresses.
+    /// spec: O1.11 (counters' memory): the cells of shards that were freed make room for other cells. As long as there
+    /// are no more shards at a time than places in a set, the table does not grow, whatever the accounts' addresses.
     #[test]
     fn cells_of_freed_shards_take_no_room() {
         let mut held = held();
@@ -207,7 +210,7 @@ mod tests {
         assert_eq!(held.places.len(), SET);
     }
 
-    /// spec: O1.3 (nothing is inherited): what a thread counts for a shard that was freed is in the account of no
+    /// spec: O1.3 (nothing is inherited): the counts of a thread for a shard that was freed are in the account of no
     /// other shard.
     #[test]
     fn counts_for_a_freed_shard_are_in_no_account() {

@@ -1,8 +1,8 @@
-//! The meter of a worker: counts its items, and charges queues for its CPU time.
+//! The meter of a worker, which counts the worker's items and charges queues for the worker's CPU time.
 //!
 //! [`policy::metering`](crate::policy::metering) decides when the worker reads its clocks, and which queue it
 //! charges. The worker publishes its last reading of the CPU clock, and the time at which the present window began.
-//! By these, other threads learn the CPU time and the age of the present item.
+//! From these two values, other threads learn the CPU time and the age of the present item.
 #![allow(unsafe_code, reason = "a worker finds the cell of its item's shard once, and keeps its address")]
 
 use std::cell::{Cell, RefCell};
@@ -21,35 +21,36 @@ use crate::engine::worker::shared::Worker;
 use super::Account;
 use super::held::{AccountId, Held};
 
-/// How a worker's item went, as far as the worker's word tells.
+/// The course of a worker's item, as far as the worker's word shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Course {
     /// The item has not slept for long.
     Straight,
     /// The item may have slept.
     Unknown,
-    /// The item has blocked, or was found to be long.
+    /// The item has blocked, or the manager has found it to be long.
     Interrupted,
 }
 
-/// The counts and windows of a worker. Used by its thread only.
+/// The counts and windows of a worker. Only the worker's thread uses them.
 pub(crate) struct Meter {
     held: RefCell<Held>,
     worker: Arc<Worker>,
     metering: Cell<Metering>,
-    /// The cell for the item that has begun last.
+    /// The cell of the item that began last.
     last: Cell<Option<Place>>,
-    /// The account of that cell; `None` if the window ends before the next item.
+    /// The account of the cell in `last`, or `None` if the window ends before the next item.
     goes_on: Cell<Option<AccountId>>,
     /// Whether the window has items of several shards.
     is_mixed: Cell<bool>,
-    /// The account whose item a tick has met last, and how many of its items had begun when this window began.
+    /// The account of the item that a tick met last, and the number of the account's items that this worker had begun
+    /// before the window.
     met: Cell<Option<(AccountId, u64)>>,
-    /// The coarse clock at the last look.
+    /// The time that the coarse clock showed when the worker last read it.
     tick: Cell<Time>,
 }
 
-/// The cell of an account, which the thread holds.
+/// A cell that the thread holds, and the cell's account.
 #[derive(Clone, Copy)]
 struct Place {
     account: AccountId,
@@ -77,7 +78,8 @@ impl Meter {
         meter
     }
 
-    /// Prepares for an item of the shard with this account. Called before other threads can see that the item begins.
+    /// Prepares the meter for an item of the shard with this account. The worker calls this before other threads can
+    /// see that the item begins.
     #[inline]
     pub(crate) fn approaches(&self, account: &Arc<Account>) {
         if COUNTED && self.goes_on.get() != Some(AccountId::of(account)) {
@@ -85,7 +87,7 @@ impl Meter {
         }
     }
 
-    /// Turns to the cell of this account. Ends the window first if that is full, or if a tick has passed.
+    /// Switches to the cell of this account. Ends the window first if it is full or if the coarse clock has ticked.
     #[inline(never)]
     fn turns_to(&self, account: &Arc<Account>) {
         if !self.metering.get().is_empty() {
@@ -107,16 +109,16 @@ impl Meter {
         self.goes_on.set(Some(id));
     }
 
-    /// Opens a cell of an account of which the thread holds none.
+    /// Opens a cell for an account of which the thread holds no cell.
     #[cold]
     fn opens(&self, account: &Arc<Account>) -> NonNull<CounterCell> {
-        // No item of the last cell is in flight, since a worker begins no item inside of another one. So that cell
+        // No item of the cell in `last` is in flight, since a worker begins no item inside another item. So the cell
         // may be given up.
         debug_assert!(self.cell().is_none_or(|cell| !cell.load().is_in_flight()));
         self.last.set(None);
         let mut held = self.held.borrow_mut();
         let cell = place_of(held.open(account));
-        // Once the cell of an account is given up, another account may get its address.
+        // Once an account's cell is given up, another account may be made at the same address.
         self.met.set(self.met.get().filter(|(met, _)| held.find(*met).is_some()));
         cell
     }
@@ -129,16 +131,16 @@ impl Meter {
         }
     }
 
-    /// Returns the cell for the item that has begun last, or is about to begin.
+    /// Returns the cell of the item that began last, or is about to begin.
     #[inline]
     fn cell(&self) -> Option<&CounterCell> {
         let place = self.last.get().filter(|_| COUNTED)?;
-        // SAFETY: the cell is one of `held`, which gives cells up in `opens` only, after `last` was cleared. No
-        // caller keeps the reference until the next call of `approaches`.
+        // SAFETY: the cell is one of `held`, and cells of `held` are given up only in `opens`, after `last` was
+        // cleared. No caller keeps the reference until the next call of `approaches`.
         Some(unsafe { place.cell.as_ref() })
     }
 
-    /// Counts an item that has ended. Called before its entry is completed and its result is known.
+    /// Counts an item that has ended. The worker calls this before the entry is completed and the result is known.
     #[inline]
     pub(crate) fn ended(&self, course: impl FnOnce() -> Course) {
         let Some(cell) = self.cell() else { return };
@@ -152,13 +154,13 @@ impl Meter {
         }
     }
 
-    /// Looks at the coarse clock after an item, and ends the window if it is time.
+    /// Reads the coarse clock after an item. Ends the window if the item was interrupted or the clock has ticked.
     #[inline(never)]
     fn look(&self, course: Course) {
         let now = clock::coarse();
         let ticked = now != self.tick.get();
         if course == Course::Interrupted {
-            // No tick meets an item that sleeps.
+            // No tick meets an item that sleeps, so `meets_last` is not called.
             self.end_window(now, course);
         } else if ticked {
             self.meets_last();
@@ -166,36 +168,36 @@ impl Meter {
         } else {
             let mut metering = self.metering.get();
             if metering.looked() {
-                // The window ends before the next item, not here: a thread may be waiting for this item.
+                // A full window ends before the next item and not here, because a thread may be waiting for this item.
                 self.goes_on.set(None);
             }
             self.metering.set(metering);
         }
     }
 
-    /// Notes that a tick has met the item that has begun last.
+    /// Notes that a tick has met the item that began last.
     fn meets_last(&self) {
-        // 0, so that the shard counts as having an item in this window.
+        // With the number 0, the shard counts as having an item in this window.
         self.met.set(self.last.get().map(|last| (last.account, 0)));
     }
 
-    /// Ends the window, since the worker has no more items.
+    /// Ends the window, because the worker has no more items.
     pub(crate) fn rests(&self) {
         if COUNTED && !self.metering.get().is_empty() {
             self.end_window(clock::coarse(), Course::Straight);
         }
     }
 
-    /// Begins a window, since the worker was woken. It has no time to charge.
+    /// Begins a window, because the worker was woken. Charges no CPU time.
     pub(crate) fn wakes(&self) {
         if COUNTED {
             self.publish_time(clock::coarse());
         }
     }
 
-    /// Reads the CPU clock and ends the window. Charges its time to the shard whose item has begun last, or, if the
-    /// window is mixed, to the one whose item a tick has met. `course`: how the last item went, if the window ends
-    /// with it.
+    /// Reads the CPU clock and ends the window. Charges the window's CPU time to the shard whose item began last. But
+    /// if the window is mixed, charges the shard whose item a tick has met, unless the time must be that of an
+    /// interrupted last item. `course` is the course of the last item, if the window ends with that item.
     fn end_window(&self, now: Time, course: Course) {
         let total = thread_state::own_cpu_time().map(as_nanos);
         let used = match total {
@@ -223,14 +225,14 @@ impl Meter {
         self.publish_time(now);
     }
 
-    /// Returns the cell of the account whose item a tick has met, if the window is mixed and has an item of the
+    /// Returns the cell of the account whose item a tick has met, if the window is mixed and contains an item of that
     /// account.
     fn met_in_window<'held>(&self, held: &'held Held) -> Option<&'held CounterCell> {
         let (id, before) = self.met.get().filter(|_| self.is_mixed.get())?;
         held.find(id).map(Arc::as_ref).filter(|cell| cell.started() != before)
     }
 
-    /// Publishes the time at which a window begins, with the worker's next item.
+    /// Publishes the time at which a window begins, and the sequence number of the worker's next item.
     fn publish_time(&self, now: Time) {
         self.tick.set(now);
         self.worker.reading.publish(now, self.worker.cell.load().sequence() + 1);

@@ -1,18 +1,18 @@
 //! The counters of queues: how threads write and read them.
 //!
-//! Counts that change with each item are in *cells*, one for each thread and each shard for which the thread works.
-//! Only that thread writes to the cell, so counting costs a few plain stores. The shard's *account* lists the cells
-//! that are open for it; see [`protocol::counters`](crate::protocol::counters). Rare events are counted in the shard
-//! itself.
+//! Counts that change with each item are in *cells*. A thread has a cell for each shard for which it works. Only that
+//! thread writes to the cell, so counting costs a few plain stores. The shard's *account* lists the shard's open cells:
+//! see [`protocol::counters`](crate::protocol::counters). Rare events are counted in the shard itself.
 //!
-//! A thread holds the cells of at most [`MOST_HELD`](held::MOST_HELD) shards. It *settles* a cell if it needs the
-//! cell's place, and all cells when it ends: it adds their numbers to the accounts. So no count is lost when a worker
-//! or a pool ends. The cell of a shard that was freed is freed when its thread needs the place, or ends.
+//! A thread holds the cells of at most [`MOST_HELD`](held::MOST_HELD) shards. To *settle* a cell, the thread adds the
+//! cell's numbers to the account. A thread settles a cell when it needs the cell's place, and settles all of its cells
+//! when it ends. So no count is lost when a worker or a pool ends. The cell of a shard that was freed is freed when the
+//! cell's thread needs the place, or ends.
 //!
-//! So counters take less than 0.2 KiB for each shard while it exists, and about 0.1 KiB for each cell: less than 32 KiB
-//! for a thread, however many queues there are or were.
+//! So the counters take less than 0.2 KiB for each shard that exists, and about 0.1 KiB for each cell. The cells of a
+//! thread take less than 32 KiB, however many queues there are or were.
 //!
-//! `--cfg cmwq_uncounted` leaves all of this out, to see what it costs.
+//! `--cfg cmwq_uncounted` leaves out all counting, to measure its cost.
 
 mod held;
 pub(crate) mod meter;
@@ -30,7 +30,7 @@ use super::shared::Worker;
 /// The counts of all threads for one shard.
 pub(crate) type Account = counters::Account<Arc<Worker>>;
 
-/// The counts in a shard itself: of rare events, and of events on threads that have no cells.
+/// The counts that a shard itself holds: those of rare events, and of events on threads that have no cells.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     pub(crate) cpu_hogs: Count,
@@ -41,7 +41,7 @@ pub(crate) struct Events {
     pub(crate) panicked: Count,
     pub(crate) cancelled: Count,
     pub(crate) undeclared_blocks: Count,
-    /// The most CPU time that `Shard::counters` has returned, in nanoseconds.
+    /// The highest CPU time that `Shard::counters` has returned, in nanoseconds.
     pub(crate) told_cpu_time: AtomicU64,
 }
 
@@ -62,12 +62,12 @@ impl Count {
 }
 
 impl Events {
-    /// Counts a finding about one of its items, which was carried out.
+    /// Counts a finding about one of the shard's items, after the finding was carried out.
     pub(crate) fn found(&self, finding: Finding) {
         match finding {
             Finding::Asleep => self.undeclared_blocks.raise(),
             Finding::Hog => self.cpu_hogs.raise(),
-            // The item has declared that it blocks, or does nothing wrong.
+            // Either the item has declared that it blocks, or it does nothing wrong.
             Finding::Blocks | Finding::Runs => {}
         }
     }
