@@ -19,7 +19,7 @@ pub(crate) mod flush;
 pub(crate) mod histogram;
 pub(crate) mod idle_set;
 pub(crate) mod item;
-pub(crate) mod known_deadline;
+pub(crate) mod known_deadlines;
 pub(crate) mod locks;
 pub(crate) mod manager;
 pub(crate) mod metering;

@@ -7,6 +7,7 @@
 //! | `worker_pool` | one pool, and its workers: how they arrive, rest, and leave |
 //! | `worklist` | how entries arrive at the pool, how its workers pop them, and how siblings get them |
 //! | `wake` | the only place that wakes workers for work, and that asks the manager for workers |
+//! | `deadlines` | when the manager sees to the pool, and what it does then |
 //! | `sharing` | which work a pool offers to its siblings, and which work it takes from them |
 //! | `binding`, `placing` | on which CPUs the workers run at present, and on which of them a woken worker begins |
 //! | `users` | how a pool without users is closed, and opened again |
@@ -30,6 +31,7 @@ pub(crate) mod abandon;
 pub(crate) mod binding;
 pub(crate) mod calls;
 pub(crate) mod class;
+pub(crate) mod deadlines;
 pub(crate) mod detection;
 pub(crate) mod distress;
 pub(crate) mod placing;

@@ -146,8 +146,7 @@ impl Pool {
     /// before it parks.
     #[cold]
     pub(crate) fn manager_came(&self) {
-        let deadline = self.state.lock().known_deadline.get();
-        self.tell_deadline(deadline);
+        self.repeat_deadlines();
         if self.spec.is_watched(&self.core.settings.rules()) {
             // No manager knows whether the pool is saturated. The next thread that finds it saturated tells the new
             // one.

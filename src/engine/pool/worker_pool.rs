@@ -11,7 +11,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::policy::concurrency::{Reserved, Running};
 use crate::policy::idle_set::{IdleSet, Prepare, Rest, WorkerId};
-use crate::policy::known_deadline::KnownDeadline;
+use crate::policy::known_deadlines::KnownDeadlines;
 use crate::policy::locks::Rank;
 use crate::policy::pace::Pace;
 use crate::policy::room::Famine;
@@ -26,7 +26,6 @@ use crate::sys::{affinity, clock};
 
 use crate::engine::executor::core::Core;
 use crate::engine::item::entry::Entry;
-use crate::engine::manager::inbox::Request;
 use crate::engine::worker::shared::Worker;
 
 use super::binding::Binding;
@@ -65,8 +64,8 @@ pub(super) struct State {
     pub(super) given: u64,
     /// The workers that this pool has woken and that have not come yet. Used only if the pool has siblings.
     pub(super) stall: StallWatch,
-    /// The first deadline, as far as the manager knows.
-    pub(super) known_deadline: KnownDeadline,
+    /// The deadlines of which the manager was told.
+    pub(super) known_deadlines: KnownDeadlines,
     /// How long it has waited for a thread without beginning an item.
     pub(super) famine: Famine,
     /// How fast the pool may grow by what the detector finds. Written by the manager.
@@ -139,7 +138,7 @@ impl Pool {
                     sideline: Sideline::new(),
                     given: 0,
                     stall: StallWatch::default(),
-                    known_deadline: KnownDeadline::default(),
+                    known_deadlines: KnownDeadlines::default(),
                     famine: Famine::default(),
                     pace: Pace::NEW,
                     stalled_since: None,
@@ -243,38 +242,6 @@ impl Pool {
         self.state.lock().workers[id as usize] = Slot::Free;
     }
 
-    /// Tells the manager of the pool's first deadline, if it does not know that.
-    #[inline]
-    pub(super) fn tell_deadline(&self, unknown: Option<Time>) {
-        if let Some(at) = unknown {
-            self.core.manager.ask(Request::Deadline(self.this.clone(), at));
-        }
-    }
-
-    /// Called by the manager at a deadline of which it was told. Sees to all that is due. Returns the next deadline.
-    pub(crate) fn deadline_has_come(self: &Arc<Self>) -> Option<Time> {
-        let now = clock::now();
-        if !self.state.lock().known_deadline.has_come(now) {
-            return None;
-        }
-        self.look_for_late_workers(now);
-        self.mayday(now);
-        self.cull(now);
-        let mut state = self.state.lock();
-        let next = state.next_deadline();
-        state.known_deadline.learn(next);
-        next
-    }
-
-    /// Makes idle workers beyond the limits leave.
-    fn cull(&self, now: Time) {
-        let mut state = self.state.lock();
-        let leaving = state.idle_set.cull(now);
-        let leaving = state.send_away(&leaving);
-        drop(state);
-        leaving.iter().for_each(|worker| worker.unpark());
-    }
-
     /// Returns the state of the pool, and its workers at the same moment, each with its word.
     pub(crate) fn counts(&self) -> (PoolCounts, Vec<(Arc<Worker>, WorkerState)>) {
         let state = self.state.lock();
@@ -297,17 +264,6 @@ impl Pool {
 }
 
 impl State {
-    /// Returns the first deadline, if the manager knows of none that soon. The caller [tells](Pool::tell_deadline) the
-    /// manager once it holds no lock.
-    #[must_use]
-    pub(super) fn unknown_deadline(&mut self) -> Option<Time> {
-        self.known_deadline.changed(self.next_deadline())
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        self.stall.next_look().into_iter().chain(self.idle_set.next_deadline()).min()
-    }
-
     pub(super) fn worker(&self, id: WorkerId) -> &Arc<Worker> {
         self.workers[id as usize].worker().expect("the idle set named a worker that is not there")
     }

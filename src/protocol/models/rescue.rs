@@ -14,7 +14,7 @@ use loom::thread;
 use super::{List, check, check_all};
 use crate::policy::concurrency::{Kick, Reserved, Running};
 use crate::policy::idle_set::{IdleLimits, IdleSet, Mayday, Wake};
-use crate::policy::known_deadline::KnownDeadline;
+use crate::policy::known_deadlines::KnownDeadlines;
 use crate::policy::rescue::MAYDAY_INITIAL;
 use crate::policy::time::Time;
 use crate::protocol::running::RunningCell;
@@ -28,7 +28,7 @@ const FIRST: Duration = MAYDAY_INITIAL;
 struct Pool {
     list: List,
     running: RunningCell,
-    state: Mutex<(IdleSet, KnownDeadline)>,
+    state: Mutex<(IdleSet, KnownDeadlines)>,
 }
 
 impl Pool {
@@ -42,7 +42,7 @@ impl Pool {
         let pool = Self {
             list: List::new(),
             running: RunningCell::new(Running::managed(cpus).unwatchable()),
-            state: Mutex::new((IdleSet::new(LIMITS), KnownDeadline::default())),
+            state: Mutex::new((IdleSet::new(LIMITS), KnownDeadlines::default())),
         };
         for number in 0..cpus {
             pool.list.push();
@@ -86,8 +86,7 @@ impl Pool {
         }
         let mut state = self.state.lock();
         let next = state.0.next_deadline();
-        state.1.learn(next);
-        next
+        state.1.seen_to(Time::default() + FIRST, next)
     }
 
     fn stand_down(&self, dropped: Vec<Reserved>) -> Option<Time> {
@@ -117,7 +116,7 @@ impl Pool {
     }
 }
 
-fn unknown_deadline((idle_set, known): &mut (IdleSet, KnownDeadline)) -> Option<Time> {
+fn unknown_deadline((idle_set, known): &mut (IdleSet, KnownDeadlines)) -> Option<Time> {
     known.changed(idle_set.next_deadline())
 }
 

@@ -1,0 +1,65 @@
+//! The deadlines of a pool: when idle workers leave, when rescuers are called, and when woken workers may be late.
+//!
+//! Each part of the pool's state has its own deadline, and all are checked when the first one comes. A thread that changes
+//! the state asks for [`State::unknown_deadline`] before it releases the lock, and tells the manager afterwards.
+
+use std::sync::Arc;
+
+use crate::policy::time::Time;
+use crate::sys::clock;
+
+use crate::engine::manager::inbox::Request;
+
+use super::worker_pool::{Pool, State};
+
+impl Pool {
+    /// Tells the manager of the pool's first deadline, if it does not know that.
+    #[inline]
+    pub(super) fn tell_deadline(&self, unknown: Option<Time>) {
+        if let Some(at) = unknown {
+            self.core.manager.ask(Request::Deadline(self.this.clone(), at));
+        }
+    }
+
+    /// Called by the manager at a deadline of which it was told. Sees to all that is due. Returns the next deadline.
+    pub(crate) fn deadline_has_come(self: &Arc<Self>) -> Option<Time> {
+        let now = clock::now();
+        if !self.state.lock().known_deadlines.has_come(now) {
+            return None;
+        }
+        self.look_for_late_workers(now);
+        self.mayday(now);
+        self.cull(now);
+        let mut state = self.state.lock();
+        let next = state.next_deadline();
+        state.known_deadlines.seen_to(now, next)
+    }
+
+    /// Makes idle workers beyond the limits leave.
+    fn cull(&self, now: Time) {
+        let mut state = self.state.lock();
+        let leaving = state.idle_set.cull(now);
+        let leaving = state.send_away(&leaving);
+        drop(state);
+        leaving.iter().for_each(|worker| worker.unpark());
+    }
+
+    /// Tells a new manager of the deadlines that the former one knew, or that no manager was told of.
+    pub(super) fn repeat_deadlines(&self) {
+        let known = self.state.lock().known_deadlines.all().to_vec();
+        known.into_iter().for_each(|at| self.tell_deadline(Some(at)));
+    }
+}
+
+impl State {
+    /// Returns the first deadline, if the manager knows of none that soon. The caller [tells](Pool::tell_deadline) the
+    /// manager once it holds no lock.
+    #[must_use]
+    pub(super) fn unknown_deadline(&mut self) -> Option<Time> {
+        self.known_deadlines.changed(self.next_deadline())
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.stall.next_look().into_iter().chain(self.idle_set.next_deadline()).min()
+    }
+}

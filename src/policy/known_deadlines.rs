@@ -1,0 +1,86 @@
+//! The deadlines of a pool of which the manager was told.
+//!
+//! A pool has several deadlines: of a cull, of a call for help, and of a check for late workers. They are in the pool's
+//! state, and each thread that changes the state may move them. The manager only has to know the first one. If that
+//! one moves to a later time or is dropped, the manager needs no message: it finds nothing to do at the old time, and
+//! learns the next deadline.
+
+#![forbid(unsafe_code)]
+
+use super::time::Time;
+
+/// The times at which the manager will see to a pool, the soonest one last. A part of the pool's state.
+///
+/// The manager is told of a time only if the time is sooner than all known ones. So the times are in order, and they
+/// are few.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct KnownDeadlines(Vec<Time>);
+
+impl KnownDeadlines {
+    /// Called after the pool's deadlines have changed: `next` is the first one. Returns `next` if the manager must be
+    /// told of it.
+    #[must_use]
+    pub(crate) fn changed(&mut self, next: Option<Time>) -> Option<Time> {
+        let sooner = next.filter(|next| self.0.last().is_none_or(|known| next < known))?;
+        self.0.push(sooner);
+        Some(sooner)
+    }
+
+    /// Returns whether one of the known times has come.
+    pub(crate) fn has_come(&self, now: Time) -> bool {
+        self.0.last().is_some_and(|known| *known <= now)
+    }
+
+    /// Called by the manager after it has seen to all that was due at `now`. Then `next` is the first deadline. Returns
+    /// `next` if the manager does not know it yet.
+    #[must_use]
+    pub(crate) fn seen_to(&mut self, now: Time, next: Option<Time>) -> Option<Time> {
+        while self.has_come(now) {
+            self.0.pop();
+        }
+        self.changed(next)
+    }
+
+    /// Returns all known times, for a manager that was not there when a thread told it.
+    pub(crate) fn all(&self) -> &[Time] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(nanos: u64) -> Option<Time> {
+        Some(Time::from_nanos(nanos))
+    }
+
+    #[test]
+    fn the_manager_is_told_of_sooner_deadlines_only() {
+        let mut known = KnownDeadlines::default();
+        assert_eq!(known.changed(None), None);
+        assert_eq!(known.changed(at(5)), at(5));
+        assert_eq!(known.changed(at(5)), None);
+        assert_eq!(known.changed(at(9)), None, "the manager comes too soon, and learns it then");
+        assert_eq!(known.changed(at(3)), at(3));
+        assert!(!known.has_come(Time::from_nanos(2)) && known.has_come(Time::from_nanos(3)));
+        assert_eq!(known.seen_to(Time::from_nanos(3), at(9)), None, "the manager comes at 5");
+        assert!(!known.has_come(Time::from_nanos(4)) && known.has_come(Time::from_nanos(5)));
+        assert_eq!(known.seen_to(Time::from_nanos(5), at(9)), at(9));
+        assert_eq!(known.seen_to(Time::from_nanos(9), None), None);
+        assert!(!known.has_come(Time::from_nanos(100)) && known.all().is_empty());
+        assert_eq!(known.changed(at(10)), at(10));
+    }
+
+    /// A deadline that is far away is known once, however many others come and go.
+    #[test]
+    fn deadlines_that_come_and_go_leave_nothing() {
+        let (mut known, far) = (KnownDeadlines::default(), at(1_000_000));
+        assert_eq!(known.changed(far), far);
+        for nanos in 1..1000 {
+            assert_eq!(known.changed(at(nanos)), at(nanos));
+            assert_eq!(known.seen_to(Time::from_nanos(nanos), far), None);
+        }
+        assert_eq!(known.all(), [Time::from_nanos(1_000_000)]);
+    }
+}
