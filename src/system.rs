@@ -13,7 +13,7 @@
 //! |---|---|
 //! | [`events()`] | on the issuer's CPU |
 //! | [`events_highpri()`] | on the issuer's CPU, with high priority |
-//! | [`events_long()`] | on the issuer's CPU, and may take long |
+//! | [`events_long()`] | on the issuer's CPU, and may take a long time |
 //! | [`events_unbound()`] | near the issuer, as soon as possible |
 //! | [`events_freezable()`] | as those of `events`, unless frozen |
 //! | [`events_power_efficient()`] | as those of `events`; unbound if the executor is power efficient |

@@ -1,66 +1,69 @@
 //! The events for subscribers of [`tracing`](https://docs.rs/tracing) (feature `tracing`).
 //!
-//! Set a global subscriber, as usual; no other switch is needed. Workers are separate threads, so a subscriber that is
-//! set for one thread sees only the submissions of that thread. The target of all events is [`TARGET`].
+//! Set a global subscriber, as usual. Nothing else needs to be switched on. Workers are separate threads, so a
+//! subscriber that is set for one thread sees only the submissions of that thread. The target of all events is
+//! [`TARGET`].
 //!
 //! | event | level | when | the kernel's name |
 //! |---|---|---|---|
-//! | `queue_work` | TRACE | an item is queued: by its issuer, or when its timer fires | `workqueue_queue_work` |
-//! | `activate_work` | TRACE | it has a slot (see [`max_active`](crate::WorkQueueBuilder::max_active)) and goes to a pool's worklist: at once, or when another one has ended | `workqueue_activate_work` |
-//! | `execute_start` | TRACE | a worker is about to call its function | `workqueue_execute_start` |
+//! | `queue_work` | TRACE | an issuer queues an item, or the item's timer fires | `workqueue_queue_work` |
+//! | `activate_work` | TRACE | the item gets a slot (see [`max_active`](crate::WorkQueueBuilder::max_active)) and goes to a pool's worklist, either immediately or when a slot becomes free | `workqueue_activate_work` |
+//! | `execute_start` | TRACE | a worker is about to call the item's function | `workqueue_execute_start` |
 //! | `execute_end` | TRACE | the function has returned, or panicked | `workqueue_execute_end` |
 //! | `cpu_intensive` | DEBUG | an item was found to use its CPU for too long, and no longer counts as running | `workqueue_cpu_intensive` |
-//! | `blocked` | DEBUG | an item was found to block, and does not count while it does | |
-//! | `mayday` | DEBUG | a pool that cannot have a worker has called a queue's [rescuer](crate::WorkQueueBuilder::rescuer) | `workqueue_mayday` |
+//! | `blocked` | DEBUG | an item was found to block, and does not count as running while it blocks | |
+//! | `mayday` | DEBUG | a pool that can get no worker has called a queue's [rescuer](crate::WorkQueueBuilder::rescuer) | `workqueue_mayday` |
 //! | `rescued` | DEBUG | the rescuer is about to execute an item | `workqueue_rescued` |
 //!
-//! The fields, which an event has if their values are known:
+//! An event carries each of these fields whose value is known:
 //!
 //! | field | type | of | what it is |
 //! |---|---|---|---|
-//! | `work` | integer | the first four, `rescued` | the item's address: the same for the events of one item, and used again when that is gone |
+//! | `work` | integer | the first four, `rescued` | the item's address, which is the same for all events of one item and may be reused after the item is freed |
 //! | `function` | string | all but `mayday` | the type of the item's function, as the compiler names it |
 //! | `workqueue` | string | all | the queue's name |
-//! | `req_cpu` | integer | `queue_work` | the CPU that its issuer has named ([`queue_on`](crate::WorkQueue::queue_on)) |
-//! | `cpu` | integer | all | the CPU that the pool serves; none if it serves several |
-//! | `pool` | string | all | the pool, by its part of thread names: `0`, `0H`, `bh0`, `u4`. In the first two events it is the pool to which the item goes; a pool of another pod may execute it |
+//! | `req_cpu` | integer | `queue_work` | the CPU that the issuer has named ([`queue_on`](crate::WorkQueue::queue_on)) |
+//! | `cpu` | integer | all | the CPU that the pool serves, unless it serves several |
+//! | `pool` | string | all | the pool's name, as in the names of its threads: `0`, `0H`, `bh0`, `u4`. In the first two events, this is the pool to which the item goes, but a pool of another pod may execute the item |
 //! | `panicked` | boolean | `execute_end` | whether the function has panicked |
-//! | `pending` | integer | `mayday` | how many entries wait in the pool |
-//! | `thread` | string | `cpu_intensive`, `blocked` | the worker that has the item |
-//! | `threshold_us` | integer | `cpu_intensive` | it has used more CPU time than that, in µs |
-//! | `how` | string | `blocked` | `undeclared`: it sleeps, and no guard says so; `may_block`: it has been inside of [`may_block`](crate::may_block()) for long |
+//! | `pending` | integer | `mayday` | the number of entries that wait in the pool |
+//! | `thread` | string | `cpu_intensive`, `blocked` | the worker that executes the item |
+//! | `threshold_us` | integer | `cpu_intensive` | the threshold, in µs, that the item's CPU time has exceeded |
+//! | `how` | string | `blocked` | `undeclared`: the item sleeps without a guard; `may_block`: the item has been inside [`may_block`](crate::may_block()) for a long time |
 //!
 //! Each item runs in a span `execute` (TRACE) with the fields `work`, `function`, `workqueue`, `cpu` and `pool`. So log
-//! events of the item lie in that span, and tools that draw spans show items as slices, on the threads that ran them.
-//! The four events lie outside of the span.
+//! events of the item lie in that span, and tools that draw spans show each item as a slice on the thread that ran it.
+//! The events of a submission lie outside the span of its own run.
 //!
-//! Each submission has the first four events in this order, and `rescued` right before `execute_start`. There are two
-//! exceptions. If an item was cancelled, and is queued again while its entry still lies on its list, its `queue_work`
-//! may come after it has begun, and it has no second `activate_work`. An item that is cancelled while it waits has an
-//! `activate_work` (and a `rescued`, if a rescuer finds it) but is never executed.
+//! Each submission causes the first four events of the table, in this order. If a rescuer executes the item, `rescued`
+//! comes directly before `execute_start`. There are two exceptions. The first is an item that was cancelled and is
+//! queued again while its old entry still lies on a list. Its `queue_work` may come after the item has begun, and there
+//! is no second `activate_work`. The second is an item that is cancelled while it waits. It has an `activate_work` (and
+//! a `rescued`, if a rescuer finds it) but is never executed.
 //!
 //! # What subscribers may do
 //!
 //! The thread that causes an event calls the subscribers: an issuer, a worker, a rescuer, or the manager (for timers
-//! that fire, and for what the detector finds). It holds no lock of this crate, and contains a panic of a subscriber. A
-//! subscriber must not *wait* for items, since its thread may have counted an item that it has not yet passed on. A
-//! slow subscriber delays the thread that calls it. If it blocks inside of a worker, the block counts as part of the
-//! item.
+//! that fire, and for what the detector finds). This thread holds no lock of the crate during the call, and it catches
+//! a panic of the subscriber. A subscriber must not *wait* for items, because the calling thread may have counted an
+//! item that it has not yet passed on. A slow subscriber delays the thread that calls it. If a subscriber blocks on a
+//! worker's thread, the block counts as part of the item.
 //!
-//! A subscriber may queue items. The calling thread reports no events for that submission. But such an item is executed
-//! like any other, and that run has events. So a subscriber that queues an item for each `execute_end` has work for
-//! ever: check the queue's name.
+//! A subscriber may queue items. The thread that calls the subscriber reports no events for such a submission. But the
+//! item is executed like any other item, and its run has events. So a subscriber that queues an item for each
+//! `execute_end` would never stop doing so, unless it checks the queue's name first.
 //!
 //! # What it costs
 //!
-//! Without the feature, nothing. With it, an item costs some comparisons of a word as long as no subscriber of the
-//! process asks for level TRACE of any target: `tracing` keeps one level for all targets, and only that is checked.
-//! With a subscriber that asks for TRACE of another target, each event costs the time in which `tracing` finds that
-//! out. `cargo bench --bench tracing` measures the former.
+//! Without the feature `tracing`, the events cost nothing. With the feature, each item costs a few comparisons of one
+//! word as long as no subscriber of the process asks for level TRACE of any target. The reason is that `tracing` keeps
+//! one level for all targets, and the crate checks only this level. If a subscriber asks for TRACE of another target,
+//! each event costs the time that `tracing` needs to reject the event. `cargo bench --bench tracing` measures the cost
+//! without a subscriber.
 //!
 //! # A timeline of a run
 //!
-//! `examples/trace` writes a file for [Perfetto](https://ui.perfetto.dev), with the crate `tracing-chrome`:
+//! `examples/trace` uses the crate `tracing-chrome` to write a file for [Perfetto](https://ui.perfetto.dev):
 //!
 //! ```text
 //! cargo run --release --example trace --features tracing -- trace.json

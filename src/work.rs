@@ -11,15 +11,17 @@ use crate::sys::wait::Until;
 
 /// A reusable work item: a function that is queued again and again.
 ///
-/// Queueing it while it is pending does nothing. So any number of requests before a run lead to one run, which sees all
-/// of them. At most one run is active and one waits. One worker executes the item at a time.
+/// Queueing a pending item does nothing. So any number of requests before a run lead to one run, and this run sees all
+/// these requests. At most one run is active, and at most one more run waits. Only one worker executes the item at a
+/// time.
 ///
-/// Handles are cheap to clone; all clones refer to the same item. The item stays alive while it is pending or running,
-/// even if the last handle is dropped: an accepted item runs.
+/// Handles are cheap to clone, and all clones refer to the same item. The item stays alive while it is pending or
+/// running, even if the last handle is dropped. So an accepted item runs.
 ///
 /// # Examples
 ///
-/// A status page that is rendered after changes, one rendering at a time, and never misses the last change:
+/// This item renders a status page after changes. Only one rendering runs at a time, and the last change is never
+/// missed:
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -61,8 +63,8 @@ impl Work {
         Self { item: WorkHandle::new(ItemType::of::<F>(), Box::new(move |_| function())) }
     }
 
-    /// Makes an item that calls `function` with a handle of the item itself. So the item can queue itself again without
-    /// owning such a handle.
+    /// Makes an item that calls `function` with a handle to the item itself. So the item can queue itself again without
+    /// owning a handle to itself.
     ///
     /// # Examples
     ///
@@ -96,7 +98,8 @@ impl Work {
         Self { item: WorkHandle::new(ItemType::of::<F>(), Box::new(call)) }
     }
 
-    /// Returns whether the item is queued or armed and has not started. A hint: it may change at any time.
+    /// Returns whether the item is queued or armed and has not started. The answer is a hint, because it may change at
+    /// any time.
     ///
     /// # Examples
     ///
@@ -119,7 +122,8 @@ impl Work {
         !self.item.origin.is_forked() && self.item.cell.load().is_pending()
     }
 
-    /// Returns whether a worker executes the item. A hint, as [`is_pending`](Self::is_pending); both may be true.
+    /// Returns whether a worker executes the item. The answer is a hint, as that of [`is_pending`](Self::is_pending).
+    /// Both may be true at the same time.
     #[doc(alias = "work_busy")]
     #[must_use]
     pub fn is_running(&self) -> bool {
@@ -128,10 +132,10 @@ impl Work {
 
     /// Cancels a pending submission. Returns whether there was one. Does not wait for a run that has begun.
     ///
-    /// A queued item leaves an empty place in the queue, until a worker reaches that place. An item that is queued
-    /// again to the same place before that gets its place back, but not in an ordered or bh queue. While a flush of the
-    /// queue waits, the item gets back only the place that it took last, and only if it took that since the flush
-    /// began. An armed timer is removed at once.
+    /// A queued item that is cancelled leaves an empty place in the queue, until a worker reaches that place. If the
+    /// item is queued to the same pool of the same queue before that, it gets its place back, but not in an ordered or
+    /// bh queue. While a flush of the queue waits, the item gets back only the place that it took last, and only if it
+    /// took this place after the flush had begun. An armed timer is removed immediately.
     ///
     /// # Examples
     ///
@@ -151,8 +155,8 @@ impl Work {
     /// Cancels a pending submission, and waits under a blocking guard for a run that has begun. Returns whether a
     /// submission was pending. Afterwards the item is neither pending nor running, until a thread queues it again.
     ///
-    /// While the call waits, no thread can queue the item, nor can the item itself: such a submission is refused with
-    /// [`QueueError::Disabled`](crate::QueueError::Disabled).
+    /// While the call waits, each submission of the item is refused with
+    /// [`QueueError::Disabled`](crate::QueueError::Disabled), even if the item queues itself.
     ///
     /// # Examples
     ///
@@ -172,15 +176,15 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] from inside the item itself, [`WaitError::Forked`] in a forked process. In both
-    /// cases nothing is cancelled.
+    /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, and [`WaitError::Forked`] in a forked
+    /// process. In both cases, nothing is cancelled.
     #[doc(alias = "cancel_work_sync")]
     #[doc(alias = "cancel_delayed_work_sync")]
     pub fn cancel_sync(&self) -> Result<bool, WaitError> {
         self.item.cancel_sync(Until::FOREVER)
     }
 
-    /// As [`cancel_sync`](Self::cancel_sync), but waits for `timeout` at most.
+    /// Does the same as [`cancel_sync`](Self::cancel_sync), but waits for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -209,15 +213,17 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// As [`cancel_sync`](Self::cancel_sync). [`WaitError::TimedOut`] if the run has not ended in time: the pending
-    /// submission is cancelled nevertheless, the run goes on, and the item can be queued again.
+    /// Returns the same errors as [`cancel_sync`](Self::cancel_sync), and [`WaitError::TimedOut`] if the run has not
+    /// ended in time. After a timeout, the pending submission is cancelled nevertheless, the run goes on, and the item
+    /// can be queued again.
     pub fn cancel_sync_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
         let until = Until::after(timeout);
         self.item.cancel_sync(until)
     }
 
-    /// Disables the item: cancels a pending submission, and refuses every later one until [`enable`](Self::enable) has
-    /// been called as often as this. Returns whether a submission was pending. Does not wait for a run that has begun.
+    /// Disables the item. This cancels a pending submission, and refuses every later submission until
+    /// [`enable`](Self::enable) has been called as many times as `disable`. Returns whether a submission was pending.
+    /// Does not wait for a run that has begun.
     ///
     /// # Examples
     ///
@@ -237,7 +243,7 @@ impl Work {
     ///
     /// # Panics
     ///
-    /// If the item is disabled four billion times already.
+    /// Panics if the item has already been disabled four billion times.
     #[doc(alias = "disable_work")]
     #[doc(alias = "disable_delayed_work")]
     pub fn disable(&self) -> bool {
@@ -245,7 +251,7 @@ impl Work {
     }
 
     /// Disables the item, as [`disable`](Self::disable) does, and waits under a blocking guard for a run that has
-    /// begun. Use it before taking down something that the item needs: afterwards the item does not run, even if other
+    /// begun. Call this before you free a resource that the item needs. Afterwards, the item does not run even if other
     /// threads try to queue it.
     ///
     /// # Examples
@@ -266,15 +272,15 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] from inside the item itself, [`WaitError::Forked`] in a forked process. In both
-    /// cases nothing is changed.
+    /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, and [`WaitError::Forked`] in a forked
+    /// process. In both cases, nothing is changed.
     #[doc(alias = "disable_work_sync")]
     #[doc(alias = "disable_delayed_work_sync")]
     pub fn disable_sync(&self) -> Result<bool, WaitError> {
         self.item.disable_sync(Until::FOREVER)
     }
 
-    /// As [`disable_sync`](Self::disable_sync), but waits for `timeout` at most.
+    /// Does the same as [`disable_sync`](Self::disable_sync), but waits for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -291,16 +297,16 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// As [`disable_sync`](Self::disable_sync). [`WaitError::TimedOut`] if the run has not ended in time: the item is
-    /// disabled nevertheless.
+    /// Returns the same errors as [`disable_sync`](Self::disable_sync), and [`WaitError::TimedOut`] if the run has not
+    /// ended in time. After a timeout, the item is disabled nevertheless.
     pub fn disable_sync_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
         let until = Until::after(timeout);
         self.item.disable_sync(until)
     }
 
-    /// Undoes one [`disable`](Self::disable). Returns whether it was the last one: then the item can be queued again.
-    /// Submissions that were refused meanwhile are not made up for;
-    /// [`WorkQueue::enable_and_queue`](crate::WorkQueue::enable_and_queue) queues the item.
+    /// Undoes one [`disable`](Self::disable). Returns true if no other `disable` is in effect, so that the item can be
+    /// queued again. Submissions that were refused in the meantime are not repeated.
+    /// [`WorkQueue::enable_and_queue`](crate::WorkQueue::enable_and_queue) also queues the item.
     ///
     /// # Examples
     ///
@@ -318,22 +324,22 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// [`EnableError::NotDisabled`] if the item is not disabled.
+    /// Returns [`EnableError::NotDisabled`] if the item is not disabled.
     #[doc(alias = "enable_work")]
     #[doc(alias = "enable_delayed_work")]
     pub fn enable(&self) -> Result<bool, EnableError> {
         self.item.enable().map_err(|_not_disabled| EnableError::NotDisabled)
     }
 
-    /// Returns whether the item is disabled: it was disabled more often than enabled. A hint, as
-    /// [`is_pending`](Self::is_pending).
+    /// Returns whether the item is disabled, which means that it was disabled more times than it was enabled. The
+    /// answer is a hint, as that of [`is_pending`](Self::is_pending).
     #[must_use]
     pub fn is_disabled(&self) -> bool {
         self.item.cell.load().is_disabled()
     }
 
-    /// Waits under a blocking guard for the last submission before this call, until its run has ended or it was
-    /// cancelled. Queues an armed item now. Returns false if the item was neither pending nor running.
+    /// Waits under a blocking guard until the last submission before this call has run or was cancelled. If the item is
+    /// armed, queues it immediately. Returns false if the item was neither pending nor running.
     ///
     /// # Examples
     ///
@@ -353,15 +359,15 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] from inside the item itself, or from an item that holds the only slot for which
-    /// this one waits; [`WaitError::Forked`] in a forked process.
+    /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, or an item that holds the only slot for
+    /// which this item waits. Returns [`WaitError::Forked`] in a forked process.
     #[doc(alias = "flush_work")]
     #[doc(alias = "flush_delayed_work")]
     pub fn flush(&self) -> Result<bool, WaitError> {
         self.item.flush(Until::FOREVER)
     }
 
-    /// As [`flush`](Self::flush), but waits for `timeout` at most.
+    /// Does the same as [`flush`](Self::flush), but waits for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -384,7 +390,7 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// As [`flush`](Self::flush). [`WaitError::TimedOut`] if the run has not ended in time.
+    /// Returns the same errors as [`flush`](Self::flush), and [`WaitError::TimedOut`] if the run has not ended in time.
     pub fn flush_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
         let until = Until::after(timeout);
         self.item.flush(until)

@@ -1,19 +1,20 @@
-//! When is a worker woken? The concurrency word of a pool, and the questions asked of it.
+//! When a pool wakes a worker: the concurrency word of a pool, and the questions that threads ask of it.
 //!
-//! A *managed* pool keeps `target` workers runnable: 1 for a per-CPU pool, the number of its CPUs for a pod.
-//! A worker counts as `running` while its item may use the CPU; a blocked or CPU-intensive one does not count.
-//! A worker that was woken, or is being made, counts as `waking` from the moment somebody decided to have it, so
-//! that a burst of items wakes once. An *unmanaged* pool has no target: it starts items as soon as possible, one
-//! wake-up at a time, each started worker waking the next.
+//! A *managed* pool keeps `target` workers runnable. The target is 1 for a per-CPU pool, and the number of the pod's
+//! CPUs for the pool of a pod. A worker counts as `running` while its item may use the CPU. A worker whose item is
+//! blocked or CPU intensive does not count. A worker that was woken or is being made counts as `waking` from the moment
+//! a thread reserves it, so a burst of items wakes no more workers than the target. An *unmanaged* pool has no target.
+//! It starts items as soon as possible, with one wake-up at a time: each worker that starts wakes the next worker.
 //!
-//! A *sharing* pool has siblings, whose workers may take its items when it cannot: when it is full, or when those
-//! whom it woke do not get a CPU (it is *stalled*). [`Running::has_excess`] says which items may go.
+//! A *sharing* pool has siblings, whose workers may take its items when the pool cannot run them. This is the case when
+//! the pool is full, or when the workers that it woke do not get a CPU (the pool is *stalled*). [`Running::has_excess`]
+//! says whether siblings may take items.
 //!
-//! Who asks what:
+//! Threads ask these questions:
 //!
 //! | question | asked by |
 //! |---|---|
-//! | [`Running::need_more_worker`] | everybody who made work visible, or gave up running while work is visible |
+//! | [`Running::need_more_worker`] | a thread that made work visible, or that gave up running while work is visible |
 //! | [`Running::may_start`] | a woken worker, before its first item |
 //! | [`Running::between_items`] | a worker, after each item |
 
@@ -33,32 +34,34 @@ const SHORT: u64 = 1 << (3 * FIELD + 3);
 const UNMANAGED: u64 = MASK;
 const ABANDONED: u64 = MASK - 1;
 
-/// How many workers of a pool run, are about to run, and should run.
+/// How many workers of a pool run, how many are about to run, and how many should run.
 ///
-/// A value: every transition returns the next word and what its caller must now do.
+/// This is a plain value. Each transition returns the next word, and what the caller must do now.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Running(u64);
 
-/// What somebody who saw work in the pool must do next.
+/// What a thread that saw work in the pool must do next.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kick {
-    /// Enough workers run, and the manager watches, or has no reason to.
+    /// Enough workers run, and the manager watches the pool or has no reason to watch it.
     Enough,
-    /// Wake or make one worker; the reservation is its permission to start.
+    /// Wake or make one worker. The reservation is that worker's permission to start.
     Wake(Reserved),
-    /// Enough workers run, but nobody watches whether they get anywhere: tell the manager, once. And as `Offer`.
+    /// Enough workers run, but the manager does not watch the pool. Tell the manager once, and then do the same as for
+    /// `Offer`.
     Watch,
-    /// Enough workers run, and the pool has siblings: offer them what is too much for it.
+    /// Enough workers run, and the pool has siblings. Offer the pool's surplus work to the siblings.
     Offer,
-    /// No worker runs any more, and the manager had no room for the one that it was asked for when some still did: tell it,
-    /// once, and look again.
+    /// No worker runs any more. Earlier, while a worker still ran, the manager had no room for a worker that the pool
+    /// asked for. Tell the manager once that no worker runs, and then check the worklist again.
     Starve,
 }
 
-/// The right of one worker to start: counted as `waking` until it is started or dropped.
+/// The right of one worker to start. A reservation counts as `waking` until a worker uses it up or a thread drops it.
 ///
-/// Linear: neither `Copy` nor `Clone`, made by [`Running::reserve`] only.
+/// This type is linear: it is neither `Copy` nor `Clone`, and only [`Running::kick`] and [`Running::reserve`] make its
+/// values.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reserved {
@@ -69,17 +72,17 @@ pub(crate) struct Reserved {
 pub(crate) type PodId = u32;
 
 impl Reserved {
-    /// The worker is woken for the work of a sibling.
+    /// Returns the reservation of a worker that is woken for the work of the sibling `home`.
     pub(crate) fn on_errand(self, home: PodId) -> Self {
         Self { errand: Some(home) }
     }
 
-    /// For which sibling's work the worker is woken. Whoever uses the reservation up ends the errand.
+    /// Returns the sibling for whose work the worker is woken. The thread that uses up the reservation ends the errand.
     pub(crate) fn errand(&self) -> Option<PodId> {
         self.errand
     }
 
-    /// Somebody else sees to it.
+    /// Takes the errand out of the reservation. The caller ends the errand instead of the worker.
     pub(crate) fn take_errand(&mut self) -> Option<PodId> {
         self.errand.take()
     }
@@ -91,18 +94,19 @@ impl Reserved {
 pub(crate) enum Next {
     /// Take the next item.
     Keep,
-    /// More run than should, because blocked ones returned: this one has left the count and goes idle.
+    /// More workers run than should, because blocked workers have returned. This worker has left the count, and goes
+    /// idle.
     Shed,
-    /// Nothing is pending: go idle.
+    /// No item is pending: go idle.
     Rest,
 }
 
 impl Running {
-    /// What one running worker adds to the word: [`leave`](Self::leave) and [`come_back`](Self::come_back) are a
-    /// subtraction and an addition of it, whatever the rest of the word is.
+    /// The number that one running worker adds to the word. [`leave`](Self::leave) subtracts this number and
+    /// [`come_back`](Self::come_back) adds it, whatever the rest of the word is.
     pub(crate) const ONE: Self = Self(1 << RUNNING);
 
-    /// A pool that keeps `target` workers runnable.
+    /// Returns the word of a pool that keeps `target` workers runnable.
     pub(crate) fn managed(target: usize) -> Self {
         Self(Self::at_least_one(target) << TARGET)
     }
@@ -116,17 +120,18 @@ impl Running {
         }
     }
 
-    /// A pool that starts items as soon as possible.
+    /// Returns the word of a pool that starts items as soon as possible.
     pub(crate) const fn unmanaged() -> Self {
         Self(UNMANAGED << TARGET)
     }
 
-    /// The same word, with nobody to tell about a saturated pool: [`Kick::Watch`] never comes.
+    /// Returns the same word for a pool that the manager does not watch: [`kick`](Self::kick) never returns
+    /// [`Kick::Watch`].
     pub(crate) const fn unwatchable(self) -> Self {
         Self(self.0 | WATCHED)
     }
 
-    /// The same word of a pool that has siblings: [`Kick::Offer`] comes.
+    /// Returns the same word for a pool that has siblings: [`kick`](Self::kick) may return [`Kick::Offer`].
     pub(crate) const fn sharing(self) -> Self {
         Self(self.0 | SHARING)
     }
@@ -139,7 +144,7 @@ impl Running {
         self.0 >> WAKING & MASK
     }
 
-    /// The number of workers to keep runnable; `None` if the pool is unmanaged.
+    /// Returns the number of workers to keep runnable, or `None` if the pool is unmanaged.
     pub(crate) const fn target(self) -> Option<u64> {
         let target = self.0 >> TARGET & MASK;
         if target == UNMANAGED { None } else { Some(target) }
@@ -149,7 +154,7 @@ impl Running {
         self.0 & WATCHED != 0
     }
 
-    /// Did somebody who was woken long ago not get a CPU?
+    /// Returns whether a worker that was woken long ago still waits for a CPU.
     pub(crate) const fn is_stalled(self) -> bool {
         self.0 & STALLED != 0
     }
@@ -158,7 +163,7 @@ impl Running {
         self.0 & SHARING != 0
     }
 
-    /// Given that work is pending: is another worker needed?
+    /// Returns whether another worker is needed, given that work is pending.
     pub(crate) const fn need_more_worker(self) -> bool {
         match self.target() {
             Some(target) => self.running() + self.waking() < target,
@@ -166,7 +171,7 @@ impl Running {
         }
     }
 
-    /// May a woken worker begin, or did returning ones fill the pool meanwhile?
+    /// Returns whether a woken worker may begin. It may not if returning workers have filled the pool meanwhile.
     pub(crate) const fn may_start(self) -> bool {
         match self.target() {
             Some(target) => self.running() < target,
@@ -174,7 +179,7 @@ impl Running {
         }
     }
 
-    /// Do more workers run than should?
+    /// Returns whether more workers run than should.
     pub(crate) const fn too_many_running(self) -> bool {
         match self.target() {
             Some(target) => self.running() > target,
@@ -182,11 +187,11 @@ impl Running {
         }
     }
 
-    /// Do items lie here that siblings may take? `pending`: how many lie here; `helpers`: how many workers of siblings
-    /// were woken for them and have not come yet.
+    /// Returns whether the pool has items that siblings may take. `pending` is the number of items that are pending in
+    /// the pool. `helpers` is the number of siblings' workers that were woken for these items and have not arrived yet.
     ///
-    /// Those who are woken in this pool take one each, unless they do not get a CPU. Below the target nobody else is
-    /// needed: whoever saw the work has woken somebody here, or will.
+    /// Each worker that was woken in this pool takes one item, unless the worker does not get a CPU. Below the target,
+    /// no helper is needed, because the thread that saw the work has woken a worker of this pool, or will do so.
     pub(crate) const fn has_excess(self, pending: u64, helpers: u64) -> bool {
         if self.is_stalled() {
             pending > helpers
@@ -195,9 +200,10 @@ impl Running {
         }
     }
 
-    /// Work is pending: what must be done about it?
+    /// Returns what the caller must do about pending work.
     ///
-    /// Asked after every push, and by everybody who lowers the count or raises the target while work is pending.
+    /// A thread asks this after each push. It also asks after it has lowered the count or raised the target while work
+    /// is pending.
     pub(crate) const fn kick(self) -> (Self, Kick) {
         if self.is_short() && self.running() == 0 {
             (self.unshort(), Kick::Starve)
@@ -212,8 +218,9 @@ impl Running {
         }
     }
 
-    /// Is there room for the work of a sibling? Not where those who were woken do not get a CPU, nor where nothing runs
-    /// any more: there it would be refused, and offered again, without an end.
+    /// Returns whether the pool has room for the work of a sibling. A stalled pool has no room, because the workers
+    /// that it woke do not get a CPU. Neither does an abandoned pool: it would refuse the work, which would then be
+    /// offered again without end.
     pub(crate) const fn takes_errands(self) -> bool {
         self.need_more_worker() && !self.is_stalled() && !self.is_abandoned()
     }
@@ -222,36 +229,37 @@ impl Running {
         self.0 >> TARGET & MASK == ABANDONED
     }
 
-    /// A worker is reserved for the work of a sibling, if there is room for that.
+    /// Reserves a worker for the work of a sibling, if there is room for this work.
     pub(crate) const fn reserve(self) -> (Self, Option<Reserved>) {
         if self.takes_errands() { (self.wake_one(), Some(Reserved { errand: None })) } else { (self, None) }
     }
 
-    /// A reserved worker begins, or finds that it may not: its reservation is used up either way.
+    /// Uses up a reservation. Returns whether the reserved worker may begin.
     ///
-    /// A refused one looks at the work once more, like everybody who gives something up: nobody else is needed then,
-    /// since the pool is full in this very word, but somebody must watch it.
+    /// A worker that may not begin checks the worklist again, like every thread that gives something up. At this point
+    /// no other worker is needed, because the returned word says that the pool is full, but the manager must watch the
+    /// pool.
     pub(crate) const fn start(self) -> (Self, bool) {
         let rested = Self(self.0 - (1 << WAKING));
         if rested.may_start() { (rested.run_one(), true) } else { (rested, false) }
     }
 
-    /// A reservation is dropped: nobody can serve it.
+    /// Drops a reservation that no worker can serve.
     pub(crate) const fn drop_reservation(self) -> Self {
         Self(self.0 - (1 << WAKING))
     }
 
-    /// Somebody was woken long ago, and has not come: siblings may take what lies here.
+    /// Notes that a worker was woken long ago and has not arrived. Siblings may then take the pool's items.
     pub(crate) const fn stall(self) -> Self {
         Self(self.0 | STALLED)
     }
 
-    /// Nobody is late any more. Whoever has come looks for a sibling's work afterwards.
+    /// Notes that no woken worker is late any more. The worker that has arrived looks for a sibling's work afterwards.
     pub(crate) const fn unstall(self) -> Self {
         Self(self.0 & !STALLED)
     }
 
-    /// What next, now that an item has ended?
+    /// Returns what a worker does after an item. `work` says whether more work is pending.
     pub(crate) const fn between_items(self, work: bool) -> (Self, Next) {
         if self.too_many_running() {
             (self.leave(), Next::Shed)
@@ -262,26 +270,28 @@ impl Running {
         }
     }
 
-    /// A running worker stops counting: it blocks, goes idle, or begins a CPU-intensive item.
+    /// Takes a running worker out of the count, because it blocks, goes idle or begins a CPU-intensive item.
     pub(crate) const fn leave(self) -> Self {
         debug_assert!(self.running() > 0, "a worker left a pool in which none was running");
         Self(self.0 - Self::ONE.0)
     }
 
-    /// A worker counts again: it returned from a block, or ended a CPU-intensive item. May overshoot the target;
-    /// [`between_items`](Self::between_items) sheds what is too much.
+    /// Counts a worker again, because it returned from a block or ended a CPU-intensive item. The count may then exceed
+    /// the target. If so, [`between_items`](Self::between_items) sheds the surplus workers.
     pub(crate) const fn come_back(self) -> Self {
         self.run_one()
     }
 
-    /// The pool runs nothing any more: every push is to be told so, and therefore always wants a worker.
+    /// Marks the pool as abandoned: it runs nothing any more. With this word, every push asks for a worker, and so its
+    /// issuer finds the mark.
     pub(crate) const fn abandoned(self) -> Self {
         self.with_target(ABANDONED)
     }
 
-    /// The pool is to keep so many workers runnable from now on. If that is a change (the answer), the caller looks at
-    /// the work: more workers may be needed, each of whom looks again once it has begun; or there is more of it than this
-    /// pool can take now, for siblings. Workers that are too many are shed by [`between_items`](Self::between_items).
+    /// Sets the number of workers that the pool keeps runnable. Returns whether the number has changed. If it has, the
+    /// caller checks the worklist. The pool may need more workers, and each of them checks the worklist again once it
+    /// has begun. Or the pool may now have surplus work for siblings. [`between_items`](Self::between_items) sheds
+    /// surplus workers.
     pub(crate) const fn retarget(self, target: usize) -> (Self, bool) {
         let (before, target) = (self.0 >> TARGET & MASK, Self::at_least_one(target));
         if before == UNMANAGED || before == ABANDONED {
@@ -299,23 +309,25 @@ impl Running {
         self.0 & SHORT != 0
     }
 
-    /// The manager has no room for a worker that the pool has asked for. Returns whether no worker runs. If one does, the
-    /// thread that finds work after the last one has left [tells](Kick::Starve) the manager.
+    /// Notes that the manager has no room for a worker that the pool has asked for. Returns whether no worker runs. If
+    /// a worker runs, the thread that finds work after the last worker has left the count [tells](Kick::Starve) the
+    /// manager.
     pub(crate) const fn short(self) -> (Self, bool) {
         (Self(self.0 | SHORT), self.running() == 0)
     }
 
-    /// The manager knows all that there is to know, or the worker has come.
+    /// Clears the note of [`short`](Self::short), because the manager knows all that it must know, or because the
+    /// worker has arrived.
     pub(crate) const fn unshort(self) -> Self {
         Self(self.0 & !SHORT)
     }
 
-    /// The manager watches from now on. True if it did not so far.
+    /// Notes that the manager watches the pool from now on. Returns whether it did not watch the pool before.
     pub(crate) const fn watch(self) -> (Self, bool) {
         (Self(self.0 | WATCHED), !self.is_watched())
     }
 
-    /// The manager found the pool quiet and stops watching; it must look once more after this.
+    /// Notes that the manager no longer watches the pool. The caller must check the worklist once more after this.
     pub(crate) const fn unwatch(self) -> Self {
         Self(self.0 & !WATCHED)
     }
@@ -385,7 +397,7 @@ mod tests {
         }
     }
 
-    /// spec: C3.1 (a woken worker counts as running from the wake-up): a burst wakes once.
+    /// spec: C3.1 (a woken worker counts as running from the wake-up): a burst wakes no more workers than the target.
     #[test]
     fn a_burst_on_an_idle_pool_wakes_up_to_the_target() {
         let mut word = Running::managed(2).unwatchable();
@@ -496,9 +508,9 @@ mod tests {
         assert_eq!(
             stalled.reserve(),
             (stalled, None),
-            "whoever is woken here next would not get a CPU either"
+            "the next worker that is woken here would not get a CPU either"
         );
-        assert!(matches!(stalled.kick().1, Kick::Wake(_)), "its own items may be as lucky as the next one");
+        assert!(matches!(stalled.kick().1, Kick::Wake(_)), "the pool still wakes workers for its own items");
         assert_eq!(stalled.unstall(), pool);
     }
 

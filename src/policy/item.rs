@@ -4,12 +4,12 @@
 //! |---|---|
 //! | pending | the item will run: its entry lies on the lists of `home` or is kept (`met`), or its timer is armed |
 //! | running | a worker executes its function |
-//! | met | a worker popped the item's next entry while the item ran; the slow-path state keeps the entry for the runner |
+//! | met | a worker popped the item's next entry while the item ran; the slow-path state keeps it for the runner |
 //! | listed | an entry lies on the lists of `home`; if the item is armed or not pending, that entry is cancelled |
 //! | stale | other cancelled entries lie on lists; the slow-path state names their shards |
 //! | armed | the item is pending by a timer, which the slow-path state names, and not by an entry |
-//! | disabled | the item cannot be queued; the slow-path state counts the disable calls that no enable call has undone |
-//! | waited | a thread waits for the pending submission, or for the run; the slow-path state holds the thread's signal |
+//! | disabled | the item cannot be queued; the slow-path state counts the calls of disable that no enable has undone |
+//! | waited | a thread waits for the pending submission or the run; the slow-path state holds the thread's signal |
 //! | home | the shard to which the item was queued last |
 //! | handles | the number of handles; an armed timer holds one |
 //!
@@ -22,11 +22,11 @@
 //!
 //! Lists cannot be searched, so a cancelled item leaves its entry behind. A submission to the same shard revives that
 //! entry. A submission to another shard notes the old entry in the slow-path state. In two cases, a submission to the
-//! same shard does not revive the old entry either. In an ordered queue, a revived entry would overtake the items that
-//! were queued meanwhile. While a flush waits for the old entry, a revived entry would make the flush wait for a later
+//! same shard does not revive the old entry. In an ordered queue, a revived entry would overtake the items that were
+//! queued meanwhile. While a flush waits for the old entry, a revived entry would make the flush wait for a later
 //! submission. In both cases, the old entry is noted too, and the item gets a new entry at the end of the list.
 //!
-//! The number of the item's entries on the lists of a shard is `(home is this shard and listed) + (number of times that
+//! The number of an item's entries on the lists of a shard is `(home is this shard and listed) + (number of times that
 //! the slow-path state names this shard)`. If home is this shard and the item is listed, one of these entries is the
 //! entry *at home*. In an ordered queue, the entry at home is the last of them. In other queues, entries may be popped
 //! in another order than they were pushed, so the entry at home is recognised by its ticket (see [`Known`]). If several
@@ -121,7 +121,7 @@ impl ItemState {
         self.0 & DISABLED != 0
     }
 
-    /// Returns whether a submission makes the item pending by a new entry without the slow-path state.
+    /// Returns whether a submission makes the item pending by a new entry, and does not need the slow-path state.
     pub(crate) const fn is_idle(self) -> bool {
         self.0 & (PENDING | LISTED | STALE | DISABLED) == 0
     }
@@ -362,10 +362,10 @@ impl ItemState {
         }
     }
 
-    /// Returns how much room arming a timer needs within the bound of the target's queue (`max_pending`). `named` says
-    /// that the slow-path state names the target's shard. `now` says that the timer is due immediately. `again` is as
-    /// in [`arm_slowly`](Self::arm_slowly). Where entries are not revived, the answers limit the entries that an item
-    /// leaves on lists. There are at most as many as the bound, plus the entry of one timer that fires later.
+    /// Returns how arming a timer uses the bound of the target's queue (`max_pending`). `named` says that the slow-path
+    /// state names the target's shard. `now` says that the timer is due immediately. `again` is as in
+    /// [`arm_slowly`](Self::arm_slowly). So where entries are not revived, an item leaves on lists at most as many
+    /// entries as the bound, plus the entry of one timer that fires later.
     pub(crate) fn room_to_arm(self, target: Target, named: bool, now: bool, again: bool) -> Room {
         let lies_there = self.is_listed_at(target.shard) || named;
         match (now && again, target.revives) {

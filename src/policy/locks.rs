@@ -27,7 +27,7 @@ pub(crate) enum Rank {
 }
 
 impl Rank {
-    /// Returns whether a thread that holds a lock of the rank `held` may take one of this rank.
+    /// Returns whether a thread that holds a lock of the rank `held` may take a lock of this rank.
     #[cfg_attr(not(debug_assertions), allow(dead_code, reason = "debug builds check the order"))]
     pub(crate) fn may_follow(self, held: Self) -> bool {
         held < self

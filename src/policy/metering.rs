@@ -2,8 +2,8 @@
 //!
 //! A reading of the thread's CPU clock costs as much as several short items, and a reading of the coarse clock costs a
 //! tenth of a short item. So a worker groups items into *windows*, and reads the CPU clock at the end of each window. A
-//! window has as many items as use a tenth of a millisecond together, judged by the last window. If items are longer
-//! than that, a window has one item.
+//! window has as many items as are expected to use a tenth of a millisecond together, judged by the items of the last
+//! window. If items are longer than that, a window has one item.
 //!
 //! A window also ends when the coarse clock has ticked. The worker reads the coarse clock after sixteen items at the
 //! latest, and before each item that follows an item of another queue. So an item that is longer than a tick can share
@@ -75,7 +75,7 @@ impl Metering {
         used >= LITTLE + 2 * WINDOW * before / self.span
     }
 
-    /// Ends the window, in which the worker used this much CPU time.
+    /// Ends the window. `used` is the CPU time that the worker used in the window.
     pub(crate) fn ended(&mut self, used: Duration) {
         let items = self.items.max(1);
         let each = (used.as_nanos() / u128::from(items)).max(1);

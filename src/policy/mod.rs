@@ -1,4 +1,4 @@
-//! The policy layer makes decisions, by pure functions of `Copy` words and plain structs.
+//! The policy layer makes decisions with pure functions on `Copy` words and plain structs.
 //!
 //! This folder contains no lock, atomic, thread, clock, I/O or `unsafe`. The present time is an argument, `now`. The
 //! protocol layer stores the words, and the engine performs the actions that the functions return. Table tests and

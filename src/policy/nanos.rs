@@ -1,4 +1,4 @@
-//! Serialises durations as integers, in nanoseconds. The names of such fields end in `_ns`.
+//! Serialises durations as integers, in nanoseconds. The names of the serialised fields end in `_ns`.
 
 #![forbid(unsafe_code)]
 
@@ -14,12 +14,12 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     u64::deserialize(deserializer).map(Duration::from_nanos)
 }
 
-/// Returns the duration in nanoseconds. Durations longer than 584 years saturate.
+/// Returns the duration in nanoseconds, or `u64::MAX` if the duration is longer than 584 years.
 fn of(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Serialises durations that may be absent, in the same way.
+/// Serialises optional durations in the same way.
 pub(crate) mod option {
     use super::{Deserialize, Deserializer, Duration, Serializer, of};
 

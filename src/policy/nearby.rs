@@ -29,7 +29,7 @@ impl Nearby {
             nearby.by_cpu.push(nearest(*cpu, &served));
             nearby.by_node.entry(cpu.node).or_default().extend(slot_of.get(&cpu.id));
         }
-        // The topology does not tell which CPUs are near an offline CPU, so offline CPUs spread over all slots.
+        // The topology does not tell which CPUs are near an offline CPU, so offline CPUs are spread over all slots.
         for cpu in topology.offline().iter() {
             nearby.by_cpu.resize(nearby.by_cpu.len().max(cpu + 1), None);
             nearby.by_cpu[cpu] = cpu.checked_rem(served.len()).map(|turn| served[turn].1);
@@ -38,20 +38,21 @@ impl Nearby {
     }
 
     /// Returns the slot of the CPU itself if the executor uses this CPU. Otherwise returns one of the nearest slots,
-    /// always the same for a given CPU. So items for one CPU keep their order, and items for different CPUs spread.
+    /// which is always the same slot for a given CPU. So items for one CPU keep their order, and items for different
+    /// CPUs are spread over the nearest slots.
     pub(crate) fn slot_of_cpu(&self, cpu: usize) -> Option<usize> {
         *self.by_cpu.get(cpu)?
     }
 
-    /// Returns the slots of the executor's CPUs on a node. There may be none of them. Returns `None` if the machine has
-    /// no such node.
+    /// Returns the slots of the executor's CPUs on a node. The slice is empty if the executor has no CPU on the node.
+    /// Returns `None` if the machine has no such node.
     pub(crate) fn slots_of_node(&self, node: usize) -> Option<&[usize]> {
         self.by_node.get(&node).map(Vec::as_slice)
     }
 }
 
-/// Returns the slot for `cpu`. This is the slot of `cpu` itself, or else a slot in the same core, cache or node, or in
-/// the machine, whichever is nearest.
+/// Returns the slot for `cpu`. If `cpu` has no slot of its own, returns a slot in the same core, else in the same
+/// cache, else in the same node, else in the whole machine.
 fn nearest(cpu: Cpu, served: &[(Cpu, usize)]) -> Option<usize> {
     let distances: [fn(Cpu, Cpu) -> bool; 5] = [
         |one, other| one.id == other.id,
@@ -76,11 +77,11 @@ mod tests {
         list.parse().unwrap()
     }
 
-    /// spec: W6.3 (an item for a CPU outside of the allowed set runs elsewhere): the item runs on a near CPU.
+    /// spec: W6.3 (an item for a CPU outside of the allowed set runs elsewhere): the item runs on a nearby CPU.
     #[test]
     fn the_nearest_used_cpu_serves_an_unused_one() {
-        // Two nodes with two caches each, two cores per cache, and two threads per core. The numbers of siblings differ
-        // by eight.
+        // Two nodes with two caches each, two cores per cache, and two threads per core. The CPU numbers of SMT
+        // siblings differ by eight.
         let topology = Topology::uniform(2, 2, 2, 2);
         let table = [
             // used, cpu, served by
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(Nearby::derive(&topology, &cpus("0")).slot_of_cpu(16), None);
     }
 
-    /// spec: W6.3 (an unknown CPU or node is an error): gaps in the numbering are unknown CPUs.
+    /// spec: W6.3 (an unknown CPU or node is an error): a number in a gap of the numbering belongs to no known CPU.
     #[test]
     fn nodes_and_cpus_keep_the_systems_numbers() {
         let cpu = |id, node| Cpu { id, core: id, cache: node, node };
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(nearby.slots_of_node(0), None);
     }
 
-    /// spec: W6.5 (one that is offline runs elsewhere)
+    /// spec: W6.5 (an item for an offline CPU runs elsewhere)
     #[test]
     fn offline_cpus_are_served_by_others() {
         let topology = Topology::flat(&cpus("0,2,5")).with_offline(&cpus("0-3,7"));

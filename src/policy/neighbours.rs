@@ -1,4 +1,4 @@
-//! Decides which other pods a pod helps, the nearest pods first.
+//! Decides in which order a pod helps the other pods: the nearest pods first.
 
 #![forbid(unsafe_code)]
 
@@ -9,14 +9,15 @@ use super::topology::Topology;
 
 const WORD: usize = u64::BITS as usize;
 
-/// The other pods in the class of each pod, in tiers by how near they are.
+/// For each pod, the other pods of its class, divided into tiers by distance.
 #[derive(Debug)]
 pub(crate) struct Neighbours {
     words: usize,
     of: Vec<[Box<[u64]>; TIERS]>,
 }
 
-/// The number of tiers: the pods that share a cache with a pod, the pods that share a node with it, and all other pods.
+/// The number of tiers. The first tier contains the pods that share a cache with a pod, the second tier the other pods
+/// that share a node with it, and the third tier all remaining pods.
 const TIERS: usize = 3;
 
 impl Neighbours {
@@ -46,8 +47,9 @@ impl Neighbours {
         Self { words, of: groups.iter().enumerate().map(tiers).collect() }
     }
 
-    /// Returns the pod nearest to `pod` among the pods whose bits are set. `word` returns the bits of 64 pods. The
-    /// search through equally near pods begins at `pod`, so that different pods do not all choose the same one.
+    /// Returns the pod nearest to `pod` among the pods whose bits are set. `word(n)` returns the bits of the 64 pods
+    /// from number `64 * n` on. The search through equally near pods begins at `pod`, so that different pods do not all
+    /// choose the same pod.
     pub(crate) fn nearest(&self, pod: usize, word: impl Fn(usize) -> u64) -> Option<usize> {
         self.of[pod].iter().find_map(|tier| {
             (0..self.words).find_map(|step| {
@@ -90,7 +92,7 @@ impl Groups {
 }
 
 /// Returns the pod for items of a CPU that belongs to no pod. This is one of the nearest pods, chosen by the CPU's
-/// number so that CPUs spread over these pods.
+/// number so that such CPUs are spread over these pods.
 pub(crate) fn nearest_pod(topology: &Topology, pods: &[CpuSet], cpu: usize) -> usize {
     let own = Groups::of(topology, &CpuSet::single(cpu));
     let tiers: Vec<_> = pods.iter().map(|pod| own.tier(&Groups::of(topology, pod))).collect();

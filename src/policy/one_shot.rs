@@ -1,9 +1,10 @@
-//! The state of a one-shot item. Such an item is a closure that runs once, and the result that its handle waits for.
+//! The state of a one-shot item. Such an item consists of a closure, which runs once, and of the result for which its
+//! handle waits.
 //!
 //! Two parties own the cell: its *entry* on a list, and the *handle*. Each party has a bit in the word, which is set
 //! while the party exists. The party that clears the last of the two bits frees the cell. The closure belongs to the
-//! thread that ends the queued state. This is the worker that begins the item, or the thread that cancels the item
-//! through the handle. The result belongs to the handle, or to the worker if the handle is gone.
+//! thread that ends the queued state. This thread is the worker that begins the item, or the thread that cancels the
+//! item through the handle. The result belongs to the handle, or to the worker if the handle is gone.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +37,7 @@ pub(crate) enum Take {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finish {
-    /// The handle has the result now.
+    /// The result now belongs to the handle.
     Leave,
     /// A thread waits for the result through the handle. Wake that thread.
     Wake,
@@ -64,7 +65,7 @@ impl OneShotState {
         self.0 & (DONE | CANCELLED) != 0
     }
 
-    /// Returns whether a worker executes the item.
+    /// Returns whether a worker is executing the item.
     pub(crate) const fn has_begun(self) -> bool {
         self.0 & RUNNING != 0
     }
@@ -104,8 +105,8 @@ impl OneShotState {
         (done, finish)
     }
 
-    /// Cancels the item for the handle. Returns true if the closure had not begun. The closure then belongs to the
-    /// handle.
+    /// Cancels the item on behalf of the handle. Returns true if the closure had not begun. The closure then belongs to
+    /// the handle.
     pub(crate) const fn cancel(self) -> (Self, bool) {
         if self.0 & (RUNNING | DONE | CANCELLED) != 0 {
             (self, false)

@@ -1,10 +1,11 @@
-//! Limits how fast a pool grows when the detector finds workers that sleep or use their CPUs for long.
+//! Limits how fast a pool grows when the detector finds workers that sleep, or that use their CPUs for a long time.
 //!
 //! The pool replaces each worker that the detector takes *out* of the count of running workers. Detection is meant to
 //! replace a few workers at a time, but not a crowd. Blocked threads cost memory, and spinning threads take CPU time
-//! from each other. So the detector takes as many workers out immediately as the pool has CPUs. It takes each further
-//! worker out after a gap, which grows with the number of workers that are out already. The gaps are longer for hogs,
-//! because further threads do not help against hogs. Declared blocks (guards) are not paced.
+//! from each other. So the detector takes workers out without delay only while fewer workers are out than the pool has
+//! CPUs. It takes out each further worker only after a gap. The gap grows with the number of workers that are out
+//! already. The gaps are longer for hogs, because further threads do not help against hogs. Declared blocks (guards)
+//! are not paced.
 
 #![forbid(unsafe_code)]
 
@@ -20,11 +21,12 @@ struct Gap {
     longest: Duration,
 }
 
-/// If forty sleepers more than the pool has CPUs are out, the gap is a second and a half.
+/// The gap is a second and a half if the number of sleepers that are out exceeds the number of the pool's CPUs by 40.
 const OF_SLEEPERS: Gap =
     Gap { first: Duration::from_micros(200), growth: 10, longest: Duration::from_secs(10) };
 
-/// If ten hogs more than the pool has CPUs are out, the gap is a bit more than half a second.
+/// The gap is a bit more than half a second if the number of hogs that are out exceeds the number of the pool's CPUs by
+/// ten.
 const OF_HOGS: Gap = Gap { first: Duration::from_millis(10), growth: 12, longest: Duration::from_secs(60) };
 
 impl Gap {
@@ -55,7 +57,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// The pace of a pool from which no worker was taken out yet.
+    /// The pace of a pool from which no worker has been taken out yet.
     pub(crate) const NEW: Self = Self { sleeper: None, hog: None };
 
     /// Returns the earliest time at which the detector takes out the next worker for the reason `why`. `out` workers
@@ -84,7 +86,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Returns how many workers are out after this time if there is always another worker to take out.
+    /// Returns how many workers are out after `time` if there is always another worker to take out.
     fn out_after(why: Why, cpus: usize, time: Duration) -> usize {
         let (mut pace, mut out, mut now) = (Pace::default(), 0, Time::default() + Duration::from_secs(1));
         let end = now + time;
@@ -98,7 +100,7 @@ mod tests {
         }
     }
 
-    /// spec: S5.1 (as many as there are CPUs at once, then after growing gaps)
+    /// spec: S5.1 (as many as there are CPUs without delay, the others after growing gaps)
     #[test]
     fn growth_is_fast_first_and_slow_later() {
         for cpus in [1, 2, 8] {
@@ -111,7 +113,7 @@ mod tests {
         }
     }
 
-    /// spec: S5.1 (no crowd, however long it goes on)
+    /// spec: S5.1 (no crowd, however long workers are taken out)
     #[test]
     fn an_hour_makes_no_crowd() {
         let hour = Duration::from_secs(3600);

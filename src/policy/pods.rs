@@ -54,8 +54,8 @@ pub enum AffinityScope {
     /// All CPUs are one pod.
     #[doc(alias = "WQ_AFFN_SYSTEM")]
     System,
-    /// The executor's default scope, also after that default [changes](crate::Executor::set_default_scope). The default
-    /// is [`Cache`](Self::Cache) unless the user sets another scope.
+    /// The executor's default scope. If that default [changes](crate::Executor::set_default_scope), the queue's scope
+    /// changes too. The default is [`Cache`](Self::Cache) unless the user sets another scope.
     #[default]
     #[doc(alias = "WQ_AFFN_DFL")]
     Default,
@@ -123,7 +123,7 @@ impl fmt::Display for ParseAffinityScopeError {
 
 impl Error for ParseAffinityScopeError {}
 
-/// The allowed CPUs of a machine, divided by a scope.
+/// The allowed CPUs of a machine, divided into the pods of a scope.
 ///
 /// Pods are numbered from 0 in the order of their lowest CPU. No pod is empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -134,15 +134,16 @@ pub(crate) struct Pods {
 }
 
 impl Pods {
-    /// Divides the CPUs of the machine first, and restricts the pods to `allowed` afterwards. So whether two CPUs share
-    /// a pod does not depend on which other CPUs are allowed. A CPU that the topology does not know belongs to no pod.
+    /// Divides the CPUs of the machine first, and restricts the pods to `allowed` afterwards. So the other CPUs in
+    /// `allowed` do not influence whether two CPUs share a pod. A CPU that the topology does not know belongs to no
+    /// pod.
     pub(crate) fn derive(topology: &Topology, scope: AffinityScope, allowed: &CpuSet) -> Self {
         let cpus = topology.cpus();
         let groups: Vec<usize> = match scope {
             AffinityScope::Cpu => cpus.iter().map(|cpu| cpu.id).collect(),
             AffinityScope::Smt => cpus.iter().map(|cpu| cpu.core).collect(),
-            // The caller has replaced `Default` by the executor's default scope. Here, `Default` means the crate's own
-            // default.
+            // The caller has replaced `Default` by the executor's default scope. If `Default` arrives here all the
+            // same, it means the crate's own default.
             AffinityScope::Cache | AffinityScope::Default => cpus.iter().map(|cpu| cpu.cache).collect(),
             AffinityScope::CacheShard => cache_shards(cpus),
             AffinityScope::Numa => cpus.iter().map(|cpu| cpu.node).collect(),
@@ -188,9 +189,10 @@ impl Pods {
     }
 }
 
-/// Returns the shard of each CPU. The shards of all caches are numbered consecutively.
+/// Returns the shard of each CPU. Shards are numbered consecutively across all caches.
 fn cache_shards(cpus: &[Cpu]) -> Vec<usize> {
-    // Counts the cores of each cache, and ranks them. The ranks ascend with the CPU numbers, because `cpus` is sorted.
+    // Counts the cores of each cache, and gives each core its rank in the cache. The ranks ascend with the CPU numbers,
+    // because `cpus` is sorted.
     let mut cores_of_cache: BTreeMap<usize, usize> = BTreeMap::new();
     let mut rank_in_cache: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for cpu in cpus {
@@ -215,14 +217,14 @@ fn cache_shards(cpus: &[Cpu]) -> Vec<usize> {
     cpus.iter().map(shard).collect()
 }
 
-/// Returns the number of shards of a cache with this many cores.
+/// Returns the number of shards of a cache with `cores` cores.
 const fn shards_of(cores: usize) -> usize {
     let rounded = (cores + CORES_PER_SHARD / 2) / CORES_PER_SHARD;
     if rounded == 0 { 1 } else { rounded }
 }
 
-/// Returns the shard of the core with this `rank` in a cache of `cores` cores. The cores are divided evenly. If there
-/// is a remainder, each of the first shards has one core more.
+/// Returns the shard of the core with this `rank` in a cache of `cores` cores. The cores are divided evenly. If the
+/// division leaves a remainder, each of the first shards gets one more core.
 const fn shard_of_core(rank: usize, cores: usize) -> usize {
     let shards = shards_of(cores);
     let (size, larger) = (cores / shards, cores % shards);
@@ -236,7 +238,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Checks the pods against `pod_of`, and returns the pods as CPU lists.
+    /// Checks that the pods agree with `pod_of`, and returns the pods as CPU lists.
     fn pods_in(topology: &Topology, scope: AffinityScope, allowed: &CpuSet) -> Vec<String> {
         let pods = Pods::derive(topology, scope, allowed);
         for (id, pod) in pods.pods().iter().enumerate() {
@@ -249,7 +251,7 @@ mod tests {
         topology.cpus().iter().map(|cpu| cpu.id).collect()
     }
 
-    /// Checks the pods of each scope. A row is a scope and the expected pods, separated by blanks.
+    /// Checks the pods of each scope. A row contains a scope and its expected pods, separated by blanks.
     fn check(topology: &Topology, allowed: &CpuSet, rows: [(AffinityScope, &str); 6]) {
         for (scope, expected) in rows {
             assert_eq!(pods_in(topology, scope, allowed).join(" "), expected, "scope {scope}");

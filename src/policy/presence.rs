@@ -13,7 +13,7 @@ use super::time::Time;
 pub(crate) enum Presence {
     /// A thread is making the manager.
     Starting,
-    /// The manager has been made. It ends only with its executor.
+    /// The manager exists. It ends only when its executor ends.
     There,
     /// The last attempt to make the manager has failed. No thread begins another attempt before the time `until`.
     Missing { until: Time },
@@ -44,8 +44,8 @@ impl Presence {
         }
     }
 
-    /// Notes that the attempt has succeeded. The manager's new thread calls this too, so that it never finds the
-    /// manager missing.
+    /// Notes that the attempt has succeeded. The manager's new thread calls this too, so that this thread never finds
+    /// the manager missing.
     pub(crate) fn made(&mut self) {
         debug_assert!(!matches!(self, Self::Missing { .. }), "an attempt succeeded that no thread had begun");
         *self = Self::There;

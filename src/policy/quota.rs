@@ -18,7 +18,7 @@ impl Quota {
         (micros > 0 && period > 0).then_some(Self { micros, period })
     }
 
-    /// Returns how many CPUs the quota lets be busy all the time.
+    /// Returns how many CPUs can be busy all the time under the quota.
     pub(crate) fn cpus(self) -> f64 {
         self.micros as f64 / self.period as f64
     }

@@ -1,11 +1,12 @@
-//! When a pool that needs a worker and cannot have one calls rescuers, and how long a rescuer stays.
+//! Decides when a pool calls rescuers because a worker that it needs cannot be made, and how long a rescuer stays.
 //!
-//! [`Distress`] is a part of the idle set, inside the pool's mutex. A call begins when a reservation waits for a worker
-//! that the manager could not make immediately. It ends when no reservation waits any more. While it lasts, it has a
-//! deadline, which is one of the pool's deadlines.
+//! [`Distress`] is part of the idle set, which the pool's mutex protects. A call begins when a reservation waits for a
+//! worker that the manager could not make immediately. The call ends when no reservation waits any more. While the call
+//! lasts, its deadline is one of the pool's deadlines.
 //!
-//! The call goes on if no queue has a rescuer, which costs ten wake-ups of the manager per second: a queue with a
-//! rescuer may be built while the pool waits, and its items may come to this pool.
+//! The call goes on even if no queue has a rescuer, although the manager then wakes ten times per second for nothing.
+//! The reason is that a queue with a rescuer may be built while the pool waits, and that its items may come to this
+//! pool.
 
 #![forbid(unsafe_code)]
 
@@ -13,21 +14,21 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// How long a pool is in need before rescuers are called.
+/// How long a pool is in need before it calls rescuers.
 pub(crate) const MAYDAY_INITIAL: Duration = Duration::from_millis(10);
 
-/// How often rescuers are called while the need lasts.
+/// The interval at which a pool calls rescuers again while the need lasts.
 pub(crate) const MAYDAY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// After this many items in one pool, a rescuer goes on to the next pool that called it.
 const TURN: usize = 16;
 
-/// Whether a pool is in need of a worker that cannot be made, and has called for help.
+/// Whether a pool needs a worker that cannot be made, and whether it has called for help.
 #[derive(Debug, Default)]
 pub(crate) struct Distress {
     /// Whether the manager could not make the requested worker immediately.
     unserved: bool,
-    /// The deadline of the present call: when rescuers are called next.
+    /// The deadline of the present call, at which rescuers are called next, or `None` if no call is under way.
     mayday_at: Option<Time>,
 }
 
@@ -47,14 +48,15 @@ impl Distress {
         self.mayday_at = None;
     }
 
-    /// Notes that a reservation waits for a worker. A call begins if the worker cannot be made and no call lasts.
+    /// Notes that a reservation waits for a worker. Begins a call if the worker cannot be made and no call is under
+    /// way.
     pub(crate) fn call(&mut self, now: impl FnOnce() -> Time) {
         if self.unserved && self.mayday_at.is_none() {
             self.mayday_at = Some(now() + MAYDAY_INITIAL);
         }
     }
 
-    /// Returns whether rescuers are to be called now. If so, sets the next deadline of the call.
+    /// Returns whether it is time to call rescuers. If so, sets the next deadline of the call.
     pub(crate) fn is_due(&mut self, now: Time) -> bool {
         let is_due = self.mayday_at.is_some_and(|at| at <= now);
         if is_due {
@@ -63,7 +65,7 @@ impl Distress {
         is_due
     }
 
-    /// Returns the deadline of the present call.
+    /// Returns the deadline of the present call, or `None` if no call is under way.
     pub(crate) fn mayday_at(&self) -> Option<Time> {
         self.mayday_at
     }
@@ -73,7 +75,7 @@ impl Distress {
     }
 }
 
-/// Returns whether a rescuer leaves a pool for others that wait, after it ran `rescued` items there.
+/// Returns whether a rescuer that has run `rescued` items in a pool now leaves this pool for other pools that wait.
 pub(crate) fn gives_way(rescued: usize, others_wait: bool) -> bool {
     others_wait && rescued >= TURN
 }
@@ -86,7 +88,8 @@ mod tests {
         Time::default() + Duration::from_millis(millis)
     }
 
-    /// spec: P2.3 (a pool that is served immediately never calls; 10 ms, then every 100 ms)
+    /// spec: P2.3 (a pool that is served immediately never calls rescuers; otherwise it calls after 10 ms, then every
+    /// 100 ms)
     #[test]
     fn a_distress_has_a_deadline_from_its_beginning_to_its_end() {
         let mut distress = Distress::default();
@@ -94,7 +97,7 @@ mod tests {
         assert_eq!(distress.mayday_at(), None);
         distress.unserved();
         distress.call(|| at(0));
-        distress.call(|| unreachable!("one deadline is enough"));
+        distress.call(|| unreachable!("the call has a deadline already"));
         assert!(!distress.is_due(at(9)) && distress.is_due(at(10)) && !distress.is_due(at(109)));
         assert_eq!(distress.mayday_at(), Some(at(110)));
         distress.calm();
@@ -106,7 +109,7 @@ mod tests {
             "a worker is still missing, and a reservation waits again"
         );
         distress.served();
-        distress.call(|| unreachable!("it was made"));
+        distress.call(|| unreachable!("the worker was made"));
         assert!(!distress.is_due(at(210)));
     }
 

@@ -1,23 +1,27 @@
-//! Which pool gets the next thread when an executor has as many threads as it may have.
+//! Decides which pool gets the next thread when an executor has reached its cap on threads.
 //!
-//! A pool whose work waits for a thread stands in the [`Line`]. A thread becomes free when a worker ends, or when
-//! an idle worker of another pool is sent away. Where all threads are busy, a worker *gives way* between two items,
-//! but only for a pool that *starves*. A pool starves if its work waits and none of its workers runs. It also
-//! starves if it has begun no item for [`FAMINE`], since a pool that does not manage concurrency counts a blocked
-//! worker as a running one. A pool that only wants more workers than it has waits until a thread is free.
+//! A pool whose work waits for a thread stands in the [`Line`]. A thread becomes free when a worker ends, or when an
+//! idle worker of another pool is sent away. If all threads are busy, a worker *gives way* between two items, but only
+//! to a pool that *starves*. A pool starves if its work waits and none of its workers runs. A pool also starves if its
+//! work has waited for [`FAMINE`] and it has begun no item in that time. The second rule is for pools that do not
+//! manage concurrency, because they count blocked workers as running. A pool that wants more workers, but does not
+//! starve, waits until a thread becomes free.
 //!
-//! **Order.** While a pool stands in the line, each thread goes to the first pool in the line. Starving pools come
-//! first. Of these, every second thread goes to the pool that has waited longest. The other threads go to the pool
-//! of the highest priority, and of several such pools to the oldest. So the pool that is `k`-th by age gets one of
-//! the next `2k` threads, however many pools of a higher priority come.
+//! **Order.** While any pool stands in the line, each thread that becomes free goes to a pool in the line. Pools that
+//! starve come before all others. Within either group, threads go alternately to the pool with the highest priority and
+//! to the *oldest* pool, which has waited longest. If several pools have the highest priority, the oldest of these
+//! pools gets the thread. So a starving pool that is the `k`-th oldest in the line gets one of the next `2k` threads,
+//! however many pools with a higher priority arrive.
 //!
-//! **Turns.** Giving way costs the end of one thread and the making of another. At first a worker gives way only if
-//! its pool has other running workers. Each thread that changes its pool then leaves one pool fewer without a
-//! worker. If no worker has given way for a [`TURN`], every worker may. So pools that share too few threads take
-//! turns of that length, however short their items are.
+//! **Turns.** Giving way is expensive, because one thread ends and another thread is made. In the first turn after a
+//! request, a worker gives way only if its pool has another running worker. So each thread that passes to a starving
+//! pool reduces the number of pools without a running worker by one. If no worker gives way within a [`TURN`], any
+//! worker does so, even if it is the only running worker of its pool. So pools that share too few threads take turns of
+//! that length, however short their items are.
 //!
-//! **The bound.** The pool that is `k`-th by age waits for at most `2k` times the sum of: a turn, the first item to
-//! end after it on any thread, and the time to make a thread.
+//! **The bound.** A starving pool that is the `k`-th oldest in the line waits for at most `2k` rounds. A round takes at
+//! most the sum of three times: a turn, the time from its end until an item ends on any thread, and the time to make a
+//! thread.
 
 #![forbid(unsafe_code)]
 
@@ -25,22 +29,22 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// After this long without an answer, even the only running worker of a pool gives way.
+/// If no worker answers a request to give way for this long, even the only running worker of a pool gives way.
 pub(crate) const TURN: Duration = Duration::from_millis(1);
 
 /// A pool starves if it has waited for a thread for this long and has begun no item meanwhile, even if its workers
 /// seem to run.
 pub(crate) const FAMINE: Duration = Duration::from_secs(1);
 
-/// What a pool lacks without another thread.
+/// How badly a pool needs another thread.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shortage {
-    /// Only a spare.
+    /// The pool lacks only a spare worker.
     None,
-    /// Its work would go on sooner with one more thread.
+    /// The pool's work would go on sooner with one more thread.
     Waits,
-    /// Its work does not go on at all.
+    /// The pool's work does not go on at all.
     Starves,
 }
 
@@ -48,16 +52,16 @@ pub(crate) enum Shortage {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Claim {
     pub(crate) starves: bool,
-    /// The nice level of its workers.
+    /// The nice level of the pool's workers.
     pub(crate) nice: i32,
 }
 
 /// The pools that wait for a thread.
 #[derive(Debug)]
 pub(crate) struct Line<P> {
-    /// The pools, the one that has waited longest first.
+    /// The pools that wait, beginning with the pool that has waited longest.
     waiting: Vec<(P, Claim)>,
-    /// The next thread goes to the pool that has waited longest.
+    /// Whether the next thread goes to the pool that has waited longest.
     by_age: bool,
 }
 
@@ -66,8 +70,8 @@ impl<P> Line<P> {
         Self { waiting: Vec::new(), by_age: false }
     }
 
-    /// Puts the pool in the line. A pool that waits already keeps its place. Returns whether it starved before and
-    /// no longer does.
+    /// Puts the pool in the line. A pool that already stands in the line keeps its place. Returns whether the pool
+    /// starved before and no longer starves.
     pub(crate) fn wait(&mut self, pool: P, is_it: impl Fn(&P) -> bool, claim: Claim) -> bool {
         match self.waiting.iter_mut().find(|(known, _)| is_it(known)) {
             Some((_, known)) => std::mem::replace(known, claim).starves && !claim.starves,
@@ -78,7 +82,7 @@ impl<P> Line<P> {
         }
     }
 
-    /// Removes the pool from the line. Returns whether it waited.
+    /// Removes the pool from the line. Returns whether the pool was in the line.
     pub(crate) fn leave(&mut self, is_it: impl Fn(&P) -> bool) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|(known, _)| !is_it(known));
@@ -117,8 +121,8 @@ pub(crate) struct Famine {
 }
 
 impl Famine {
-    /// Notes that the pool was refused a thread, after its workers had begun `begun` items. Returns whether it has
-    /// begun none for [`FAMINE`].
+    /// Notes that the pool was refused a thread. `begun` changes whenever an item of the pool is begun. Returns whether
+    /// the pool has begun no item for [`FAMINE`].
     pub(crate) fn refused(&mut self, begun: u64, now: Time) -> bool {
         match self.since {
             Some((since, known)) if known == begun => now.since(since) >= FAMINE,
@@ -129,7 +133,8 @@ impl Famine {
         }
     }
 
-    /// Notes that the pool gets a thread, or waits for none any more. Its next wait is timed anew.
+    /// Notes that the pool gets a thread, or no longer waits for one. The timing of the pool's next wait starts from
+    /// zero.
     pub(crate) fn ends(&mut self) {
         *self = Self::default();
     }
@@ -155,7 +160,7 @@ mod tests {
         Some(first)
     }
 
-    /// spec: E2.5 (high priority first, and none for ever)
+    /// spec: E2.5 (high priority first, but no pool waits for ever)
     #[test]
     fn threads_go_to_the_highest_priority_and_to_the_oldest_by_turns() {
         let mut line =
@@ -164,8 +169,8 @@ mod tests {
         assert_eq!(order, "haibc");
     }
 
-    /// spec: E2.5: two pools of a higher priority come again each time. The `k`-th pool by age is among the next
-    /// `2k`.
+    /// spec: E2.5: two pools with a higher priority join the line before each thread is given away. Still, the `k`-th
+    /// oldest pool is among the next `2k` pools that get a thread.
     #[test]
     fn a_pool_gets_one_of_twice_as_many_threads_as_its_place_by_age() {
         let low = ['a', 'b', 'c', 'd'];
@@ -178,12 +183,12 @@ mod tests {
             served.extend(serve(&mut line));
         }
         for (before, pool) in low.iter().enumerate() {
-            let at = served.iter().position(|known| known == pool).expect("it gets one");
+            let at = served.iter().position(|known| known == pool).expect("each pool gets a thread");
             assert!(at < 2 * (before + 1), "{pool} is number {at}: {served:?}");
         }
     }
 
-    /// spec: E2.5: a pool that has running workers waits until the pools without any are served.
+    /// spec: E2.5: a pool that has running workers waits until the pools without running workers are served.
     #[test]
     fn pools_that_starve_come_first() {
         let mut line = line(&[('a', false, -20), ('b', true, 0), ('c', false, 0)]);
@@ -191,22 +196,22 @@ mod tests {
         assert_eq!(serve(&mut line), Some('b'));
         assert!(!line.starves());
         wait(&mut line, ('c', true, 0));
-        assert_eq!(serve(&mut line), Some('c'), "it starves by now");
+        assert_eq!(serve(&mut line), Some('c'), "the pool starves by now");
         assert!(line.leave(|pool| *pool == 'a') && !line.leave(|pool| *pool == 'a'));
         assert_eq!(line.first(), None);
     }
 
-    /// spec: E2.5: workers that seem to run, but do not.
+    /// spec: E2.5: a pool starves if its workers only seem to run.
     #[test]
     fn a_pool_that_begins_no_item_for_a_second_starves() {
         let at = |millis| Time::default() + Duration::from_millis(millis);
         let mut famine = Famine::default();
         assert!(!famine.refused(7, at(0)) && !famine.refused(7, at(999)));
-        assert!(!famine.refused(8, at(1000)), "it has begun an item");
+        assert!(!famine.refused(8, at(1000)), "the pool has begun an item");
         assert!(!famine.refused(8, at(1999)));
         assert!(famine.refused(8, at(2000)));
         famine.ends();
-        assert!(!famine.refused(8, at(2001)) && !famine.refused(8, at(3000)), "it was served meanwhile");
+        assert!(!famine.refused(8, at(2001)) && !famine.refused(8, at(3000)), "it was served before");
         assert!(famine.refused(8, at(3001)));
     }
 }

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// If items run for this long in the mean, all of them are timed. This costs a few per cent of their run time.
+/// If items run for this long on average, all items are timed. This costs a few per cent of their run time.
 const LONG: Duration = Duration::from_micros(4);
-/// The approximate number of past items that count in the mean.
+/// The approximate number of past items that determine the mean.
 const MEMORY: u64 = 256;
 /// The binary logarithm of the greatest weight.
 const RAREST: u32 = 5;
@@ -103,7 +103,7 @@ impl Stamp {
         self.queued.as_nanos() << 3 | (self.power as u64 + 1)
     }
 
-    /// Returns the stamp in a word. Returns `None` for the word 0, which means that the item is not timed.
+    /// Reads a stamp from a word. Returns `None` for the word 0, which means that the item is not timed.
     #[inline]
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match bits & 0b111 {
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// A burst is queued at the rate that was set after the last timed item of the burst before.
+    /// A burst begins at the rate that was set after the last timed item of the previous burst.
     #[test]
     fn a_long_item_at_the_end_of_a_burst_leaves_the_rate_low() {
         let nanos = Duration::from_nanos;
@@ -149,7 +149,7 @@ mod tests {
         }
         assert_eq!(Rate::of(nanos(mean)), Rate::OneOf(RAREST), "a mean of {mean} ns");
         (0..3).for_each(|_| mean = mean_after(mean, Duration::from_millis(1), 32));
-        assert_eq!(Rate::of(nanos(mean)), Rate::ALWAYS, "all are timed if many are long");
+        assert_eq!(Rate::of(nanos(mean)), Rate::ALWAYS, "all items are timed if many are long");
         assert!(mean_after(u64::MAX >> 9, Duration::MAX, 1 << RAREST) > 0);
     }
 
@@ -166,8 +166,8 @@ mod tests {
         assert!(Rate::ALWAYS.draws(7) && !Rate::Never.draws(0));
     }
 
-    /// Times a queue of items, of which `long_of_100` per cent are long, and returns the histogram. `run_length`
-    /// successive items are equally long.
+    /// Times a queue of items, of which `long_of_100` per cent are long, and returns the histogram. All items in a
+    /// group of `run_length` successive items are equally long.
     fn timed(long_of_100: u32, run_length: u32, items: u32, mut random: u64) -> Histogram {
         let mut draw = || {
             random ^= random << 13;

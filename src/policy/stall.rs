@@ -1,16 +1,16 @@
-//! Does a woken worker get no CPU? How long the woken workers of a sharing pool have been on their way.
+//! Detects woken workers that do not get a CPU, in pools that share items with sibling pools.
 //!
-//! A worker that was woken, or is being made, counts as if it ran, so no other worker comes for the item that it was woken
-//! for. If its CPU is taken, by an issuer that goes on without a pause or by another process, the sibling pools are to have
-//! that item. They have it after [`RARELY`] at most, and after [`STALL`] if the pool had woken no worker for twice
-//! [`RARELY`].
+//! A worker that has been woken, or that is being made, counts as running. So no other worker is woken for the same
+//! item. But an issuer that does not pause, or another process, may keep the worker's CPU busy. In this case, the
+//! sibling pools may take the item after at most [`RARELY`]. They may take it after [`STALL`] if the pool had woken no
+//! worker for twice [`RARELY`] before.
 //!
-//! So each wake-up needs a deadline, and almost all of them are met. One deadline of the manager covers all wake-ups
-//! that come while the manager waits for it. A look costs more than a wake-up: 11 µs were measured, so a look every 200
-//! µs takes 5 % of a CPU. A stream of small items has thousands of wake-ups a second. So the manager looks ever more
-//! rarely at a stream in which no worker is late: the next look is as far away as the stream is old, but for [`RARELY`]
-//! at most. A look that finds a worker on its way sets an exact deadline for it. A look that finds that no worker was
-//! woken since the last one ends the stream.
+//! So each wake-up needs a deadline, but almost all wake-ups meet their deadlines. One deadline of the manager covers
+//! all wake-ups that happen while the manager waits for it. A check costs more than a wake-up: 11 µs, as measured. So a
+//! check every 200 µs takes 5 % of a CPU. A stream of small items has thousands of wake-ups per second. So if no worker
+//! of a stream is late, the manager checks the stream ever more rarely. The time until the next check is the age of the
+//! stream, but at most [`RARELY`]. If a check finds a worker on its way, the check sets an exact deadline for this
+//! worker. If a check finds no worker on its way, and none was woken since the previous check, the stream ends.
 
 #![forbid(unsafe_code)]
 
@@ -19,30 +19,31 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// After so long without a stream, siblings may take the item that a worker was woken for.
+/// Outside a stream, siblings may take an item when the worker that was woken for it has been on its way for this long.
 pub(crate) const STALL: Duration = Duration::from_micros(200);
 
-/// The longest time between two looks at a stream of wake-ups. So this is the longest time that a woken worker without a
-/// CPU stays unnoticed.
+/// The longest time between two checks of a stream of wake-ups. So a woken worker without a CPU stays unnoticed for at
+/// most this long.
 pub(crate) const RARELY: Duration = Duration::from_micros(3200);
 
-/// Inside of the pool's mutex.
+/// The woken workers of a pool that have not arrived yet. The pool's mutex protects this state.
 #[derive(Debug, Default)]
 pub(crate) struct StallWatch {
-    /// When each of the workers was woken that have not come, the first one first.
+    /// The times at which the workers on their way were woken, in ascending order.
     on_their_way: VecDeque<Time>,
-    /// When the manager looks next. It may come before, for a time that was sooner than needed.
+    /// The time of the manager's next check. The manager may come to the pool earlier, because of a deadline that no
+    /// longer applies.
     next_look: Option<Time>,
-    /// A worker was woken since the last look.
+    /// Whether a worker was woken since the last check.
     woke: bool,
-    /// The last look found a worker late, and at each moment since then one was.
+    /// Whether the last check found a late worker, and at least one worker has been late at every moment since.
     late: bool,
-    /// In a stream: the time from the last look that found no worker on its way to the next one.
+    /// In a stream, the time from the last check that found no worker on its way to the check after it.
     streams: Option<Duration>,
 }
 
 impl StallWatch {
-    /// Notes that a worker was woken, or asked for.
+    /// Notes that a worker was woken, or that the manager was asked for one.
     pub(crate) fn woke(&mut self, now: Time) {
         self.on_their_way.push_back(now);
         self.woke = true;
@@ -52,22 +53,23 @@ impl StallWatch {
     }
 
     /// Notes that a woken worker has arrived, or will not arrive. No item waits for a particular worker, so it does not
-    /// matter which one it is.
+    /// matter which worker this is.
     pub(crate) fn came(&mut self) {
         self.on_their_way.pop_front();
     }
 
-    /// Returns the time of the next look, if one is needed.
+    /// Returns the time of the manager's next check, or `None` if no check is needed.
     pub(crate) fn next_look(&self) -> Option<Time> {
         self.next_look
     }
 
-    /// Returns whether a worker was late, as of the last look or [`ease`](Self::ease).
+    /// Returns whether a worker was late at the last [`look`](Self::look) or [`ease`](Self::ease).
     pub(crate) fn is_late(&self) -> bool {
         self.late
     }
 
-    /// Called after each worker that arrives while one is late. Returns whether no worker is late any more.
+    /// Checks, after a worker has arrived, whether another worker is still late. Returns true if a worker was late
+    /// before and no worker is late now.
     pub(crate) fn ease(&mut self, now: Time) -> bool {
         let first = self.on_their_way.front().copied();
         if !self.late || first.is_some_and(|since| now.since(since) >= STALL) {
@@ -84,8 +86,8 @@ impl StallWatch {
         self.next_look = Some(self.next_look.map_or(deadline, |next| next.min(deadline)));
     }
 
-    /// Checks the workers that are on their way, if the time of the next look has come. Returns whether one of them
-    /// does not get a CPU.
+    /// If the time of the next check has come, checks the workers that are on their way. Returns whether one of these
+    /// workers is late, because it does not get a CPU.
     pub(crate) fn look(&mut self, now: Time) -> bool {
         if self.next_look.is_none_or(|next| now < next) {
             return false;
@@ -102,7 +104,7 @@ impl StallWatch {
         if self.late || first.is_none() {
             self.streams = None;
         }
-        // Ever more rarely while a worker is late, because the siblings know it.
+        // While a worker is late, checks become ever rarer, because the siblings may already take the pool's items.
         self.next_look = first.map(|since| if self.late { now + now.since(since) } else { since + STALL });
         self.late
     }
@@ -129,7 +131,7 @@ mod tests {
     fn a_worker_that_has_not_come_after_two_hundred_microseconds_is_late() {
         let mut watch = watch();
         watch.woke(at(150));
-        assert_eq!(watch.next_look(), Some(at(200)), "the manager watches");
+        assert_eq!(watch.next_look(), Some(at(200)), "the first deadline stays");
         assert!(!watch.look(at(199)) && watch.look(at(200)) && watch.is_late());
         assert_eq!(watch.next_look(), Some(at(400)));
         watch.came();
@@ -137,15 +139,15 @@ mod tests {
         assert_eq!(watch.next_look(), Some(at(350)), "the second worker is younger");
         assert!(watch.look(at(350)));
         assert_eq!(watch.next_look(), Some(at(550)));
-        assert!(!watch.look(at(400)), "this one was too soon");
+        assert!(!watch.look(at(400)), "this check was too early");
         assert!(watch.look(at(550)));
-        assert_eq!(watch.next_look(), Some(at(950)), "more rarely");
+        assert_eq!(watch.next_look(), Some(at(950)), "checks become rarer");
         watch.came();
         assert!(watch.ease(at(800)) && !watch.look(at(950)));
         assert_eq!(watch.next_look(), None);
     }
 
-    /// spec: A3.2, A3.6 (200 µs), however long others have been late.
+    /// spec: A3.2, A3.6 (200 µs): the deadline holds however long other workers have been late.
     #[test]
     fn a_worker_that_is_woken_while_others_are_late_is_looked_for_in_time() {
         let mut watch = watch();
@@ -161,7 +163,7 @@ mod tests {
         assert!(watch.look(at(1100)));
         watch.woke(at(1200));
         assert_eq!(watch.next_look(), Some(at(1300)));
-        assert!(!watch.ease(at(1250)), "one is late still");
+        assert!(!watch.ease(at(1250)), "a worker is still late");
     }
 
     #[test]
@@ -171,15 +173,15 @@ mod tests {
         watch.woke(at(190));
         watch.came();
         assert!(!watch.look(at(200)));
-        assert_eq!(watch.next_look(), Some(at(400)), "more may come");
+        assert_eq!(watch.next_look(), Some(at(400)), "more workers may be woken");
         assert!(!watch.look(at(400)));
         assert_eq!(watch.next_look(), None);
         watch.woke(at(500));
         assert_eq!(watch.next_look(), Some(at(700)));
     }
 
-    /// The looks at a stream in which all workers come in time become rare. The first worker that is woken after the
-    /// stream is looked for in time.
+    /// Checks of a stream become rare while all workers arrive in time. After the end of the stream, the manager checks
+    /// the next woken worker in time.
     #[test]
     fn a_stream_of_wake_ups_is_looked_at_ever_more_rarely() {
         let mut watch = watch();
@@ -194,7 +196,7 @@ mod tests {
         }
         watch.woke(at(now - 100));
         assert!(!watch.look(at(now)));
-        assert_eq!(watch.next_look(), Some(at(now + 100)), "exact, once one is seen");
+        assert_eq!(watch.next_look(), Some(at(now + 100)), "exact for a worker on its way");
         assert!(watch.look(at(now + 100)));
         watch.came();
         assert!(watch.ease(at(now + 200)) && !watch.look(at(now + 300)));

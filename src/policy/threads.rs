@@ -1,15 +1,15 @@
 //! The threads of an executor: how many exist, whether there is room for one more, and when the last one is gone.
 //!
 //! A thread is *alive* from before it is made until its thread-local destructors, which are user code, have run. A
-//! worker or a rescuer *leaves* before that, at the end of its own code. From then on it takes no room, because a
-//! destructor may wait for an item that needs the place of its thread.
+//! worker or a rescuer *leaves* before that, at the end of its own code. From then on, the thread no longer counts
+//! towards the cap, because its destructors may wait for an item that needs the thread's place.
 //!
-//! All counts are in one word. So a worker that leaves and a manager that finds no room cannot miss each other, and
-//! there is one moment at which the last thread of any kind is gone.
+//! One word holds all counts. So if the manager finds no room while a worker leaves, the manager learns of the new
+//! room. There is also a single moment at which the last thread of any kind is gone.
 //!
-//! The word also carries the manager's request to busy workers at the cap, for a pool that starves (see
-//! [`room`](super::room)). At first only workers whose pool has other running workers give way; after a turn every
-//! worker does. One worker gives way for one request.
+//! At the cap, the word also holds the manager's request that a busy worker give way to a pool that starves (see
+//! [`room`](super::room)). In the first turn, a worker gives way only if its pool has another running worker. After
+//! that, any worker does. Only one worker gives way for each request.
 
 #![forbid(unsafe_code)]
 
@@ -25,16 +25,16 @@ const ASKED: u64 = 1 << 61;
 const URGENT: u64 = 1 << 62;
 const FULL: u64 = 1 << 63;
 
-/// The default cap of a small machine: enough for this many blocked items besides the running ones.
+/// The default cap on a small machine. It leaves room for about this many blocked items besides the running items.
 const DEFAULT_CAP: usize = 512;
-/// The default cap of a machine with many CPUs, per CPU.
+/// The default cap per CPU on a machine with many CPUs.
 const DEFAULT_CAP_PER_CPU: usize = 8;
-/// The least default cap per CPU: a worker and a spare at each of the two priorities.
+/// The smallest default cap per CPU. It allows for a worker and a spare at each of the two priorities.
 const LEAST_CAP_PER_CPU: usize = 4;
 
-/// Returns how many workers an executor has at most if its builder sets no cap. `task_limit` is the number of
-/// threads that the system lets the process have, if known. Half of them are left to the rest of the program, unless
-/// the least cap is more.
+/// Returns the maximum number of workers of an executor whose builder sets no cap. `task_limit` is the system's limit
+/// on the threads of the process, if known. The cap leaves half of this limit to the rest of the program, unless the
+/// smallest cap exceeds the other half.
 pub(crate) fn default_cap(cpus: usize, task_limit: Option<u64>) -> usize {
     let cpus = cpus.max(1);
     let usual = DEFAULT_CAP.max(cpus.saturating_mul(DEFAULT_CAP_PER_CPU));
@@ -52,7 +52,7 @@ pub(crate) enum Kind {
     Worker,
     Rescuer,
     Manager,
-    /// Destroys what the manager could not.
+    /// A thread that destroys the values that the manager must not destroy.
     Cleaner,
 }
 
@@ -61,24 +61,24 @@ impl Threads {
         Self(0)
     }
 
-    /// Workers that have not left.
+    /// Returns the number of workers that have not left.
     pub(crate) const fn workers(self) -> u64 {
         self.0 >> WORKERS & WORKERS_MASK
     }
 
-    /// Rescuers that have not left.
+    /// Returns the number of rescuers that have not left.
     pub(crate) const fn rescuers(self) -> u64 {
         self.0 >> RESCUERS & RESCUERS_MASK
     }
 
-    /// Threads of every kind that are not gone.
+    /// Returns the number of threads of every kind that are not gone.
     pub(crate) const fn alive(self) -> u64 {
         self.0 & ALIVE_MASK
     }
 
-    /// Counts a worker that the manager is about to make. Returns false if there are `max` already; the next worker
-    /// that leaves then tells the manager. A worker that comes begins a new turn: if another pool starves, only
-    /// workers whose pool has other running workers give way for now.
+    /// Counts a worker that the manager is about to make. Returns false if there are `max` workers already. In that
+    /// case, the next worker that leaves tells the manager. A new worker begins a new turn. So if another pool starves,
+    /// a worker gives way for now only if its own pool has another running worker.
     pub(crate) const fn worker_comes(self, max: u64) -> (Self, bool) {
         if self.workers() < max && self.workers() < WORKERS_MASK && self.alive() < ALIVE_MASK {
             (Self((self.0 & !URGENT) + (1 << WORKERS) + 1), true)
@@ -92,7 +92,7 @@ impl Threads {
         Self(self.0 | ASKED)
     }
 
-    /// Lets every worker give way if one is still asked to, because none has for a whole turn.
+    /// If the request is still unanswered after a whole turn, lets any worker give way.
     pub(crate) const fn hurry(self) -> Self {
         if self.is_asked() { Self(self.0 | URGENT) } else { self }
     }
@@ -108,8 +108,8 @@ impl Threads {
         self.0 & ASKED != 0
     }
 
-    /// Returns whether a worker gives way, which ends the request. It asks between two items. `others_run`: its
-    /// pool has other running workers.
+    /// Returns whether the calling worker, which is between two items, gives way. If so, ends the request. `others_run`
+    /// says whether the worker's pool has other running workers.
     pub(crate) const fn give_way(self, others_run: bool) -> (Self, bool) {
         let gives_way = self.is_asked() && (others_run || self.0 & URGENT != 0);
         if gives_way { (self.withdraw(), true) } else { (self, false) }
@@ -126,8 +126,8 @@ impl Threads {
         Self(self.0 + 1)
     }
 
-    /// Notes that a thread has ended its own code, or could not be made. The thread stays alive. Returns whether to
-    /// tell the manager that there is room.
+    /// Notes that a thread has ended its own code, or could not be made. The thread still counts as alive. Returns
+    /// whether the caller must tell the manager that there is room.
     pub(crate) const fn leaves(self, kind: Kind) -> (Self, bool) {
         match kind {
             Kind::Worker => {
@@ -142,8 +142,8 @@ impl Threads {
         }
     }
 
-    /// Notes that a thread that has left has run its thread-local destructors, or could not be made. Returns
-    /// whether it was the last one.
+    /// Notes that a thread is gone, because it has left and has run its thread-local destructors, or because it could
+    /// not be made. Returns whether this was the last thread.
     pub(crate) const fn gone(self) -> (Self, bool) {
         debug_assert!(self.alive() > 0);
         let next = Self(self.0 - 1);
@@ -199,8 +199,8 @@ mod tests {
         assert_eq!((word.workers(), word.alive()), (1, 2));
     }
 
-    /// spec: E2.5 (a busy worker gives way between items): one worker per request, at first from pools that can
-    /// spare one.
+    /// spec: E2.5 (a busy worker gives way between items): one worker answers each request, at first only a worker that
+    /// its pool can spare.
     #[test]
     fn one_worker_gives_way_for_one_request() {
         let none = Threads::none();
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(asked.hurry().withdraw(), none);
     }
 
-    /// spec: E2.5 (pools take turns): a thread became free by itself, and another pool still starves.
+    /// spec: E2.5 (pools take turns): a thread became free without a request, and another pool still starves.
     #[test]
     fn a_worker_that_comes_begins_a_new_turn() {
         let (full, comes) = Threads::none().worker_comes(1);

@@ -11,18 +11,18 @@ use super::time::Time;
 pub(crate) struct Ticks {
     /// The time of the tick for which the item runs next, or runs now.
     pub(crate) next: Time,
-    /// The number of ticks that passed while the item still ran for an earlier tick, or had not begun that run yet.
+    /// The number of missed ticks. A tick is missed if it passes before the run for an earlier tick has ended.
     pub(crate) missed: u64,
 }
 
 impl Ticks {
-    /// Returns the ticks of an item whose first tick comes one period after `now`.
+    /// Returns the ticks of an item whose first tick is one period after `now`.
     pub(crate) fn new(period: Duration, now: Time) -> Self {
         Self { next: now + period, missed: 0 }
     }
 
-    /// Ends a run at the time `now`. The ticks after the run's own tick, up to `now`, are missed. The next run is for
-    /// the first tick after `now`. `period` is not zero.
+    /// Ends a run at the time `now`. Counts each tick after the run's own tick, up to `now`, as missed. The next run is
+    /// for the first tick after `now`. `period` is not zero.
     pub(crate) fn ran(self, period: Duration, now: Time) -> Self {
         let next = self.next + period;
         let late = now.since(next).as_nanos();

@@ -5,10 +5,10 @@
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// The number of nanoseconds since an origin that the caller chooses, such as the start of the process or of a made-up
-/// machine.
+/// The number of nanoseconds since an origin that the caller chooses, such as the start of the process or of a
+/// simulated machine.
 ///
-/// 64 bits are enough for 584 years. Arithmetic saturates, so a deadline further away than that is
+/// 64 bits are enough for 584 years. Arithmetic saturates, so a deadline beyond this range becomes
 /// [`NEVER`](Self::NEVER).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub(crate) struct Time(u64);

@@ -9,13 +9,13 @@ use super::cpu_set::CpuSet;
 /// One logical CPU. Two CPUs with the same `core`, `cache` or `node` number share that part of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cpu {
-    /// The operating system's number of the CPU.
+    /// The operating system's number for the CPU.
     pub(crate) id: usize,
     /// The number of the core. CPUs of the same core are SMT siblings.
     pub(crate) core: usize,
     /// The number of the last-level cache.
     pub(crate) cache: usize,
-    /// The operating system's number of the NUMA node.
+    /// The operating system's number for the NUMA node.
     pub(crate) node: usize,
 }
 
@@ -42,8 +42,8 @@ impl Topology {
         Self { cpus, offline: CpuSet::new() }
     }
 
-    /// Adds the machine's offline CPUs, of which only the numbers are known. Ignores those of `cpus` that are in the
-    /// table already.
+    /// Adds the machine's offline CPUs, of which only the numbers are known. Ignores CPUs that are already in the
+    /// table.
     pub(crate) fn with_offline(self, cpus: &CpuSet) -> Self {
         let known: CpuSet = self.cpus.iter().map(|cpu| cpu.id).collect();
         Self { offline: cpus.iter().filter(|cpu| !known.contains(*cpu)).collect(), ..self }

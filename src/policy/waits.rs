@@ -21,7 +21,7 @@ pub(crate) type Id = usize;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Waiter {
     pub(crate) item: Id,
-    /// The limiters of which the item holds slots. A limiter is listed once for each slot.
+    /// The limiters whose slots the item holds. A limiter is listed once for each slot.
     pub(crate) holds: Vec<Id>,
     /// All the things that the item needs before it can end.
     pub(crate) needs: Vec<Need>,
@@ -59,7 +59,7 @@ struct Obstacle {
     /// The waiters that need this thing. A waiter is listed once for each time that it needs the thing.
     dependents: Vec<usize>,
     /// The number of stuck waiters that block this thing. A waiter that holds several slots counts once for each slot.
-    /// The thing comes about when this number is 0.
+    /// If this number is 0, nothing blocks the thing any more.
     in_the_way: usize,
 }
 
@@ -181,7 +181,7 @@ mod tests {
     use super::Need::{End, Slot};
     use super::*;
 
-    /// An item, the limiters of which the item holds slots, and the item's needs.
+    /// An item, the limiters whose slots it holds, and its needs.
     type Row<'a> = (Id, &'a [Id], &'a [Need]);
 
     /// Returns the stuck items. Each limiter is given by its number, its active slots and its limit.
@@ -254,8 +254,8 @@ mod tests {
         assert_eq!(stuck(&[needs_slot, holder, another], &[(92, 2, 1)]), [1, 2, 3]);
         // Another thread holds the limiter's items back for a time.
         assert!(stuck(&[needs_slot, holder], &[(92, 1, 0)]).is_empty());
-        // The item itself holds the only slot. This is its own slot, or a slot of another limiter that the item was
-        // given while it ran.
+        // The item itself holds the only slot. The slot is the item's own slot, or belongs to another limiter and was
+        // given to the item while it ran.
         assert_eq!(stuck(&[(1, &[91], &[Slot(91)])], &[(91, 1, 1)]), [1]);
         assert_eq!(stuck(&[(1, &[91, 92], &[Slot(92)])], &[(91, 1, 9), (92, 1, 1)]), [1]);
         assert_eq!(stuck(&[(1, &[91, 91], &[Slot(91)])], &[(91, 2, 2)]), [1]);

@@ -7,7 +7,7 @@
 //! * A pool that counts running workers is checked every few milliseconds, because a worker that counts might sleep, or
 //!   might keep a CPU for itself. The first check is immediate, and the second check follows after a millisecond.
 //!   Checks become rarer while they find nothing. A finding makes checks frequent for a while.
-//! * In a pool that does not count running workers, no worker keeps another worker from starting, unless no more
+//! * In a pool that does not count running workers, a worker can keep another worker from starting only if no more
 //!   threads can be made. The manager checks such a pool rarely, for the watchdog.
 
 #![forbid(unsafe_code)]
@@ -21,10 +21,10 @@ use super::time::Time;
 use super::watchdog::Watchdog;
 use super::worker::WorkerState;
 
-/// The number of checks in a row without pending work after which the watch of a pool ends.
+/// The watch of a pool ends after this many checks in a row have found no pending work.
 const QUIET_LOOKS: u8 = 2;
 
-/// The time between the first check and the second.
+/// The time between the first and the second check of a pool that counts running workers.
 pub(crate) const PERIOD: Duration = Duration::from_millis(1);
 /// The number of checks that follow a finding at short intervals, before checks become rare again. A block is often
 /// followed by other blocks.
@@ -34,7 +34,7 @@ pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
 /// The longest time between two checks of a pool that counts running workers.
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
 
-/// The time between the first check and the second, for a pool that does not count running workers.
+/// The time between the first and the second check of a pool that does not count running workers.
 const WATCHDOG_PERIOD: Duration = Duration::from_millis(10);
 /// The longest time between two checks of a pool that does not count running workers.
 const WATCHDOG_LONGEST: Duration = Duration::from_secs(1);
@@ -48,7 +48,8 @@ pub(crate) struct Rules {
     pub(crate) is_told: bool,
     /// The CPU time that makes a worker a hog, or `None` if the manager does not search for hogs.
     pub(crate) hogs: Option<Duration>,
-    /// The time after which a pool that has work, but starts no item, has stalled. `None` if there is no watchdog.
+    /// The time after which a pool that has work, but starts no item, counts as stalled. `None` if there is no
+    /// watchdog.
     pub(crate) watchdog: Option<Duration>,
     /// The time after which pending work without a worker shows that the executor itself is at fault. If this is
     /// `None`, the manager does not search for such work.
@@ -89,9 +90,9 @@ impl Look {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// The findings. Each finding is carried out only if the worker still has the word that the check has read.
+    /// The findings. Each finding is carried out only if the worker still has the word that the check read.
     pub(crate) found: Vec<Found>,
-    /// The pool's pace after the check. The pace is kept when the watch ends.
+    /// The pool's pace after the check. The pool keeps this pace when the watch ends.
     pub(crate) pace: Pace,
     /// The time since which the pool has started no item, if this stall was reported. Becomes `None` when the pool has
     /// started an item or has no pending work.
@@ -214,8 +215,8 @@ impl Watch {
             Duration::ZERO => first,
             last => longest.min(last * 2),
         };
-        // The pool is checked four times within the patience. So the pool is reported only if several checks in a row
-        // have found it stuck.
+        // The manager checks the pool at least four times before the patience runs out. So it reports the pool only if
+        // several checks in a row have found it stuck.
         rules.patience.map_or(period, |patience| period.min((patience / 4).max(SHORTEST)))
     }
 }
@@ -300,8 +301,8 @@ mod tests {
         WorkerState::new(Phase::Between).begin_item(Phase::Running)
     }
 
-    /// Returns the times between the checks of a pool, in microseconds. The pool's one worker has another item at each
-    /// check, and only the sixth check finds the worker asleep.
+    /// Returns the times between the checks of a pool, in microseconds. The pool's only worker has a different item at
+    /// each check, and only the sixth check finds the worker asleep.
     fn looks(rules: Rules, cpus: Option<usize>) -> Vec<u64> {
         let mut watch = Watch::new(at(0));
         let (mut now, mut word, mut looks) = (at(0), running(), Vec::new());
@@ -394,7 +395,7 @@ mod tests {
         let mut watch = Watch::new(at(0));
         let mut told = Vec::new();
         for millis in 0..100 {
-            // The pool's worker enters and leaves guards alternately.
+            // The pool's worker alternately enters and leaves guards.
             let word = if millis % 2 == 0 { running() } else { running().block().0 };
             let given = if millis < 50 { millis } else { 50 };
             let look = Look { given, workers: vec![(3, word)], ..STUCK };

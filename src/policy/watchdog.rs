@@ -9,8 +9,8 @@ use super::time::Time;
 /// The watchdog of one watched pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Watchdog {
-    /// The last time at which a check found that the pool had started an item, or had no pending work. At first, this
-    /// is the start of the watch.
+    /// The time of the last check that found that the pool had started an item, or had no pending work. Before the
+    /// first such check, the time at which the watch began.
     since: Time,
     /// Whether the present stall was reported.
     told: bool,
@@ -22,8 +22,8 @@ impl Watchdog {
     }
 
     /// Notes the result of a check. `pending` says whether the pool has work, and `progress` says whether the pool has
-    /// started an item since the last check. If a stall is to be reported now, returns how long the stall has lasted.
-    /// Each stall is reported once.
+    /// started an item since the last check. If a stall must be reported now, returns how long the stall has lasted so
+    /// far. Each stall is reported once.
     pub(crate) fn looked(
         &mut self,
         pending: bool,
@@ -40,12 +40,12 @@ impl Watchdog {
         tells.then_some(stalled_for)
     }
 
-    /// Returns the time since which the pool has started no item, if this stall was reported.
+    /// Returns the start of the present stall, if this stall was reported.
     pub(crate) fn told_since(&self) -> Option<Time> {
         self.told.then_some(self.since)
     }
 
-    /// Returns the time at which the present stall is to be reported, or `None` if it was reported already.
+    /// Returns the time at which the present stall must be reported, or `None` if the stall was reported already.
     pub(crate) fn next(&self, threshold: Duration) -> Option<Time> {
         (!self.told).then(|| self.since + threshold)
     }

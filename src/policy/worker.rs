@@ -5,11 +5,11 @@
 //! word when it records a finding. A party that takes the worker out of the pool's count, or puts the worker back, also
 //! changes that count.
 //!
-//! The worker raises the sequence number with every item. The word also contains a count of *returns*, which rises when
-//! the item goes on after a guard, and when the detector finds that a sleeping thread runs again. The detector reads
-//! the word *before* it inspects the thread, and changes the word only if the word is still the same. So a finding
-//! never applies to another item, nor to a later stretch of the same item. (The count of returns wraps around after
-//! 4096 returns, but a check takes only microseconds.)
+//! The worker raises the sequence number when it begins an item. The word also contains a count of *returns*. This
+//! count rises when the item goes on after a guard, and when the detector finds that a sleeping thread runs again. The
+//! detector reads the word *before* it inspects the thread, and then changes the word only if the word still has the
+//! value that was read. So a finding never applies to another item, nor to the same item after a return. The count of
+//! returns wraps around after 4096 returns. This does no harm, because a check takes only microseconds.
 //!
 //! | from | to | changed by |
 //! |---|---|---|
@@ -44,9 +44,9 @@ pub(crate) struct WorkerState(u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Phase {
-    /// The worker is on the idle stack. It is parked, or is about to park.
+    /// The worker is on the idle stack, and is parked or about to park.
     Idle = 0,
-    /// The worker has a reservation and has not begun. It was taken off the idle stack, or is new.
+    /// The worker has a reservation, but has not begun to work. The worker is new, or was taken off the idle stack.
     Waking = 1,
     /// The worker counts as running, and has no item.
     Between = 2,
@@ -58,17 +58,17 @@ pub(crate) enum Phase {
     Blocked = 5,
     /// The detector has found the worker asleep outside of all guards. The worker does not count as running.
     Asleep = 6,
-    /// A block does not change the pool's count, because the worker's item is declared CPU intensive, the pool manages
-    /// no concurrency, or the worker is a rescuer.
+    /// The worker has an item, but a block does not change the pool's count. The reason is that the item is declared
+    /// CPU intensive, that the pool manages no concurrency, or that the worker is a rescuer.
     Uncounted = 7,
-    /// The detector has found the worker's item CPU intensive. The worker does not count as running until the item
-    /// ends.
+    /// The detector has found that the worker's item is CPU intensive. The worker does not count as running until the
+    /// item ends.
     Hog = 8,
     /// The worker was told to leave, or gives its thread to another pool.
     Exiting = 9,
 }
 
-/// A finding of the detector about the present stretch of a worker's item.
+/// A finding of the detector about the item that a worker is executing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Finding {
     /// The thread sleeps outside of all guards, so the worker no longer counts as running.
@@ -84,7 +84,7 @@ pub(crate) enum Finding {
 }
 
 impl Phase {
-    /// Returns whether the worker counts as running, if its pool counts running workers.
+    /// Returns whether the worker counts as running. The answer applies only to a pool that counts running workers.
     pub(crate) const fn is_counted(self) -> bool {
         matches!(self, Self::Between | Self::Running | Self::MayBlock)
     }
@@ -93,7 +93,7 @@ impl Phase {
     /// running workers.
     pub(crate) const fn is_at_work(self, counts: bool) -> bool {
         match self {
-            // A worker stays `Waking` after it has taken its reservation, until it begins.
+            // After a worker has taken its reservation, it stays in this phase until it begins to work.
             Self::Waking | Self::Between | Self::Running | Self::MayBlock => true,
             Self::Uncounted => !counts,
             Self::Idle | Self::Blocked | Self::Asleep | Self::Hog | Self::Exiting => false,
@@ -190,8 +190,8 @@ impl WorkerState {
         }
     }
 
-    /// Enters a `may_block` guard. If the detector has just found the worker asleep, the worker counts as running again
-    /// when it leaves the guard.
+    /// Enters a `may_block` guard. If the detector has just found the worker asleep, the worker comes back into the
+    /// count when it leaves the guard.
     pub(crate) const fn enter_may_block(self) -> Self {
         match self.phase() {
             Phase::Running => self.with_phase(Phase::MayBlock),
@@ -292,7 +292,8 @@ mod tests {
         assert_eq!((inside.phase(), comes_back), (Phase::MayBlock, true));
     }
 
-    /// Takes each way out of the count and back into it. At the end of the item, the worker counts exactly once.
+    /// Exercises every way in which a worker leaves the count and comes back into it. After the item has ended, the
+    /// worker is always counted exactly once.
     ///
     /// spec: S1.7
     #[test]

@@ -1,4 +1,5 @@
-//! The name by which the system knows a thread, as long as the thread works for the executor. The name is a number.
+//! The system's name for a thread, which is a number. The cell holds this name as long as the thread works for the
+//! executor.
 //!
 //! After the thread has ended, the system may give the name to another thread. This must not happen:
 //!
@@ -26,7 +27,7 @@ impl<T: Copy> AliveCell<T> {
         (*name).map(act)
     }
 
-    /// Removes the name. The named thread calls this before it ends. Afterwards no other thread uses the name.
+    /// Removes the name. The named thread calls this before it ends. After the call, no other thread uses the name.
     pub(crate) fn leave(&self) {
         *self.0.lock() = None;
     }

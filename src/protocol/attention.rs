@@ -1,8 +1,9 @@
 //! Whether the manager watches the process's CPUs, or rests until a worker becomes active.
 //!
-//! A worker that becomes active makes this visible, through its phase or its pool's count. It then fences, and reads
-//! this cell. A manager that begins to rest writes that to this cell, fences, and reads the counts and phases. At least
-//! one of the two threads sees what the other thread wrote. The two fences forbid this:
+//! When a worker becomes active, it writes this to its phase or to its pool's count. The worker then issues a fence,
+//! and reads this cell. When the manager begins to rest, it writes this to the cell. The manager then issues a fence,
+//! and reads the counts and phases. At least one of the two threads sees what the other thread wrote. The two fences
+//! forbid this:
 //!
 //! * worker: becomes active; reads this cell, which says that the manager watches;
 //! * manager: writes that it rests; reads the counts and phases, and finds no active worker. So the manager rests
@@ -26,9 +27,9 @@ impl AttentionCell {
 
     /// Tells the manager that the calling worker is active. Returns whether the caller must wake the manager.
     ///
-    /// Before the call, the worker has made its activity visible. Either the worker's phase says that the worker is
-    /// active, and the worker has done a read-modify-write since then, or the worker has raised its pool's count with a
-    /// read-modify-write.
+    /// Before the call, the worker has made its activity visible in one of two ways. Either it has raised its pool's
+    /// count with a read-modify-write. Or its phase says that it is active, and it has done a read-modify-write since
+    /// then.
     #[inline]
     pub(crate) fn active(&self) -> bool {
         fence_after_update(); // pairs with `rest`; see the module

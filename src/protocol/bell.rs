@@ -6,9 +6,9 @@
 //! * issuer: writes a request, and rings; the manager is awake, so the issuer does not wake it;
 //! * manager: notes that it rests, and sleeps although there is a request.
 //!
-//! So a ring, the beginning of a rest and the end of a rest are read-modify-writes of the same word. If the manager
-//! rests before the ring, the first ring ends the rest and wakes the manager. If the ring comes first, the manager
-//! finds the ring, and does not rest.
+//! So a ring, the beginning of a rest and the end of a rest are all read-modify-writes of the same word. If the manager
+//! begins its rest first, the next ring ends the rest and wakes the manager. If a thread rings first, the manager sees
+//! this, and does not rest.
 //!
 //! `ring` releases and `awake` acquires. So the manager sees the request:
 //!
@@ -48,7 +48,7 @@ impl BellCell {
     }
 
     /// Ends the manager's rest, and clears the ring. The manager calls this after its sleep, or if [`rest`](Self::rest)
-    /// did not permit the sleep, and then checks all requests.
+    /// did not permit the sleep. After the call, the manager checks for requests of all kinds.
     pub(crate) fn awake(&self) {
         self.0.swap(AWAKE, Ordering::Acquire);
     }

@@ -10,17 +10,18 @@
 //! * worker: stores `started` = 1, then `completed` = 1;
 //! * reader: loads `completed` = 1, then `started` = 0.
 //!
-//! **Opened and settled.** The account of a shard lists the shard's open cells. A thread settles a cell that it no
-//! longer needs: under the account's lock, the thread adds the cell's numbers to the account's own numbers, and takes
-//! the cell off the list. Readers add up all numbers under the same lock. So a reader counts each number once, and no
-//! sum ever falls. When a cell is settled, its owner has no item of the shard, so the cell does not change any more.
+//! **Opened and settled.** The account of a shard lists the shard's open cells. When a thread no longer needs a cell,
+//! it settles the cell. In one step under the account's lock, the thread adds the cell's numbers to the account's own
+//! numbers, and takes the cell off the list. Readers add up all numbers under the same lock. So a reader counts each
+//! number once, and no sum ever falls. The owner settles a cell only while it has no item of the shard in flight, so
+//! the cell does not change any more.
 //!
-//! **After the shard.** Accounts and cells are reference-counted. If a thread writes to a cell after the shard was
-//! freed, no thread reads the cell, so the write does no harm.
+//! **After the shard.** Accounts and cells are reference-counted. A thread can write to a cell after the shard was
+//! freed. This does no harm, because no thread reads the cell any more.
 //!
 //! **CPU time.** The owner first publishes the reading of its clock, and then adds the time to the cell, with release.
-//! A reader first loads the cell, with acquire, and then adds the time since the published reading. The orderings
-//! forbid this, in which the reader counts a time twice:
+//! A reader first loads the cell, with acquire, and then adds the time since the published reading. Without these
+//! orderings, a reader could count a time twice:
 //!
 //! * owner: publishes the reading 5 ms; adds 5 ms to the cell;
 //! * reader: loads the cell with the 5 ms, then the old reading, and adds the 5 ms once more.
@@ -55,7 +56,7 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 pub(crate) struct Account<W> {
     /// The book is boxed, because a thread may hold a weak reference to the account after the shard was freed. This
-    /// reference keeps the memory of the account, but not that of the book.
+    /// reference keeps the account allocated, but not the book.
     book: Mutex<Box<Book<W>>>,
 }
 
@@ -66,7 +67,7 @@ struct Book<W> {
     open: Vec<(Arc<CounterCell>, W)>,
 }
 
-/// Where an item starts, in relation to its pool.
+/// The place at which an item starts, as seen from the item's pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Start {
     /// A worker of the pool starts the item on a CPU of the pool's pod.
@@ -88,7 +89,7 @@ impl CounterCell {
         }
     }
 
-    /// Counts an item of the shard that begins. Only the owner of the cell calls this.
+    /// Counts the beginning of an item of the shard. Only the owner of the cell calls this.
     #[inline]
     pub(crate) fn start(&self, start: Start) {
         add(&self.started, 1, Ordering::Relaxed);
@@ -135,7 +136,7 @@ impl<W> Account<W> {
     }
 
     /// Settles a cell: adds the cell's numbers to the account, and takes the cell off the list. Only the owner of the
-    /// cell calls this, while it has no item of the shard.
+    /// cell calls this, and only while it has no item of the shard in flight.
     pub(crate) fn settle(&self, cell: &Arc<CounterCell>) {
         let mut book = self.book.lock();
         book.settled.add(cell.load());
@@ -149,8 +150,8 @@ impl<W> Account<W> {
         drop(settled);
     }
 
-    /// Returns the sum of all numbers. Calls `in_flight` with the worker of each cell that counts more started items
-    /// than completed items.
+    /// Returns the sum of all numbers. For each cell with more started items than completed items, calls `in_flight`
+    /// with the cell's worker.
     pub(crate) fn total(&self, mut in_flight: impl FnMut(&W)) -> Counts {
         let book = self.book.lock();
         let mut total = book.settled;
@@ -209,10 +210,11 @@ impl ReadingCell {
         add(&cell.cpu_time, used, Ordering::Release);
     }
 
-    /// Publishes a time that the owner has read before the item with this sequence number. Only the owner calls this.
+    /// Publishes a time that the owner has read from its clock. `before` is the sequence number of the next item that
+    /// the owner begins. Only the owner calls this.
     ///
-    /// The sequence number is stored first. So a reader that sees the time also sees this sequence number, or a later
-    /// one.
+    /// The sequence number is stored before the time. So a reader that sees the time also sees this sequence number, or
+    /// a later one.
     pub(crate) fn publish(&self, time: Time, before: u64) {
         self.before.store(before, Ordering::Release);
         self.time.store(time.as_nanos(), Ordering::Release);
@@ -230,14 +232,14 @@ impl ReadingCell {
         self.before.load(Ordering::Acquire) == item
     }
 
-    /// Returns the last time that was published before the item with this sequence number. The caller has seen that
-    /// this item has begun. Returns `None` if a later time was published, because then the item has ended. The owner
-    /// publishes the later time before its word says that the item has ended. Without the check of the sequence number,
-    /// this could happen:
+    /// Returns the time of the last reading before the item with this sequence number began. The caller has seen that
+    /// this item has begun. Returns `None` if the owner has published a later reading, because this means that the item
+    /// has ended. The owner publishes this later reading before its word says that the item has ended. Without the
+    /// check of the sequence number, this could happen:
     ///
-    /// * owner: ends the item, and publishes the time;
-    /// * reader: reads that time, and then finds the item in the owner's word. So an item that took several seconds
-    ///   seems to have just begun.
+    /// * owner: finishes the item, and publishes the present time;
+    /// * reader: reads that time, and then still finds the item in the owner's word. So an item that took several
+    ///   seconds appears to have begun just now.
     pub(crate) fn time_before(&self, item: u64) -> Option<Time> {
         let time = Time::from_nanos(self.time.load(Ordering::Acquire));
         (self.before.load(Ordering::Relaxed) <= item).then_some(time)

@@ -1,18 +1,17 @@
 //! The type of a worker's current item and the number of the item's shard, for readers on other threads.
 //!
-//! Neither the worker nor a reader uses a lock or a read-modify-write. The worker, which owns the cell, stores both
-//! values between two items, before its word says that the next item has begun. A reader loads the word, then both
-//! values, and then the word again. If the word still shows the same item, the values belong to that item. Otherwise
-//! the reader gets no values.
+//! Neither the worker nor a reader uses a lock or a read-modify-write. The worker owns the cell. It stores both values
+//! between two items, before its word says that the next item has begun. A reader loads the word, then both values, and
+//! then the word again. If the word still shows the same item, the values belong to that item. Otherwise the reader
+//! gets no values.
 //!
-//! The stores of the word and of the values release, and the loads acquire. So the values that a reader gets are not
-//! too old:
+//! Threads write the word and the values with release, and readers load them with acquire. So the values that a reader
+//! gets are not too old:
 //!
 //! * owner: stores the values of item 1; its word says that item 1 has begun;
 //! * reader: sees item 1 in the word, then reads the values of item 1, or later ones.
 //!
-//! In the other direction, the values are not too new. Otherwise a reader could take the values of item 2 for those of
-//! item 1:
+//! The values are not too new either, so a reader never takes the values of item 2 for those of item 1:
 //!
 //! * owner: its word says that item 1 has ended; it stores the values of item 2;
 //! * reader: reads the values of item 2, then the word, which does not show item 1 any more.
@@ -54,12 +53,12 @@ impl<T> CurrentItemCell<T> {
         (seen.phase().has_item() && same).then_some((item_type, shard))
     }
 
-    /// Calls `find` with the number of the shard that the worker worked for when its word was `seen`. `find` looks up
-    /// the shard with that number, and keeps the shard's queue in memory. `find` then calls its second argument, which
+    /// Calls `find` with the shard number of the item that the worker had when its word was `seen`. `find` looks up the
+    /// shard with that number, and keeps the shard's queue in memory. `find` then calls its second argument, which
     /// returns whether the worker still has the item.
     ///
     /// An item keeps its shard in memory. So while the worker has the item, no other shard has the same number. If
-    /// `find` did not ask again, this could happen:
+    /// `find` did not call its second argument, this could happen:
     ///
     /// * reader: reads the number of the shard;
     /// * worker: ends the item, which was the last item of its queue. The queue is freed, and a shard of another queue

@@ -7,13 +7,15 @@
 //! * drain: reads the second limiter, which is empty. So the drain misses the item in the first limiter.
 //!
 //! Therefore a drain first sets the intakes so that only the queue's own items can add items. A [`ChainedCount`] counts
-//! the added items, and the drain reads this count before and after the limiters. An item that adds another item raises
-//! the count *after* the other item is admitted, and *before* it gives up its own slot:
+//! the added items. The drain reads this count before it reads the limiters, and again after that. An item that adds
+//! another item raises the count *after* the other item is admitted, and *before* it gives up its own slot:
 //!
 //! * If the first reading of the count includes the added item, the drain finds this item in its limiter, unless the
-//!   item has completed by then. For this, `admit` releases the count and `load` acquires it.
-//! * If the first reading does not include the added item, and the drain finds all limiters empty, then the adding item
-//!   has given up its slot, and has raised the count before that. So the second reading is higher than the first.
+//!   item has completed by then. This holds because `admit` raises the count with release, and `load` reads the count
+//!   with acquire.
+//! * Suppose that the first reading does not include the added item, but the drain finds all limiters empty. Then the
+//!   drain has seen that the adding item gave up its slot. The adding item had raised the count before that. So the
+//!   second reading is higher than the first.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -41,7 +43,7 @@ impl ChainedCount {
     }
 }
 
-/// Returns whether there certainly was a moment at which no item was in flight in any of these limiters. If so, the
+/// Returns true only if there was a moment at which no item was in flight in any of these limiters. In that case, the
 /// caller sees the effects of all items. `chained` returns the sum of the [`ChainedCount`]s of the limiters' queues.
 pub(crate) fn were_empty<'a>(
     chained: impl Fn() -> u64,

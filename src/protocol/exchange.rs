@@ -1,21 +1,21 @@
 //! How items move from pools that have too much work to pools that have room.
 //!
 //! The pools of a class share two sets of bits, [`PodBits`]. One set shows which pools have *excess*, and the other set
-//! shows which pools have *room*. After a thread has given a pool excess or room, it fences, sets the pool's bit, and
-//! searches the other set:
+//! shows which pools have *room*. After a thread has given a pool excess or room, it issues a fence, sets the pool's
+//! bit, and searches the other set:
 //!
-//! * **Offer.** A thread that has pushed to a full pool, or has withdrawn a worker or a helper from such a pool,
-//!   searches for a sibling with room. The thread reserves a worker of that sibling, on an errand to the full pool.
-//! * **Seek.** A thread that has lowered the count of a pool, so that the pool has room, searches for a sibling with
-//!   excess. The thread reserves a worker of its own pool, on an errand to that sibling.
+//! * **Offer.** A thread has pushed to a full pool, or has withdrawn a worker or a helper from such a pool. The thread
+//!   searches for a sibling with room, and reserves a worker of that sibling, on an errand to the full pool.
+//! * **Seek.** A thread has lowered the count of a pool, so the pool has room. The thread searches for a sibling with
+//!   excess, and reserves a worker of its own pool, on an errand to that sibling.
 //!
 //! A worker that is reserved on an errand counts as a *helper* of the pool to which it is sent. The helper counts until
-//! it has taken its first item, from any pool, or until it is certain that it takes none. So an item is offered to one
-//! worker, and not to the workers of all pools with room. A thread that takes a helper out of the count fences, and
-//! offers the items that are left, because other threads may have relied on the helper.
+//! it has taken its first item, from any pool, or will certainly not take one. So an item is offered to one worker, and
+//! not to the workers of all pools with room. After a thread takes a helper out of the count, it issues a fence and
+//! offers the remaining items, because other threads may have relied on the helper.
 //!
-//! In each of the following pairs, each side fences after each of its writes. So at least one of the two sides reads
-//! what the other side wrote:
+//! In each of the following pairs, each side issues a fence after each of its writes. So at least one of the two sides
+//! reads what the other side wrote:
 //!
 //! | pair | one side | other side |
 //! |---|---|---|
@@ -41,8 +41,8 @@ pub(crate) struct Exchange {
     excess: PodBits,
 }
 
-/// The number of a pool's helpers. These are workers of siblings that were woken for the pool's items and have not
-/// taken an item yet.
+/// The number of a pool's helpers. A helper is a sibling's worker that was woken for the pool's items and has not taken
+/// an item yet.
 #[derive(Debug)]
 pub(crate) struct Helpers(AtomicU64);
 
@@ -59,7 +59,7 @@ pub(crate) trait Member {
         self.running().load().has_excess(self.movable(), self.helpers().count())
     }
 
-    /// Returns whether there is an item to take for a sibling's worker that has already arrived.
+    /// Returns whether a sibling's worker that has already arrived may take an item of this pool.
     fn has_excess_for_thief(&self) -> bool {
         self.running().load().has_excess(self.movable(), 0)
     }
@@ -93,7 +93,8 @@ impl Exchange {
     }
 
     /// If the pool of this pod has excess, reserves a worker of the nearest sibling that has room. Before the call, the
-    /// caller has pushed to the pool of this pod, or withdrawn a worker or a helper from it, and has fenced.
+    /// caller has pushed to the pool of this pod, or has withdrawn a worker or a helper from this pool. After that, the
+    /// caller has issued a fence.
     #[inline]
     pub(crate) fn offer<P: Member, H: Deref<Target = P>>(
         &self,
@@ -102,8 +103,8 @@ impl Exchange {
         pool: impl Fn(PodId) -> Option<H>,
     ) -> Option<(H, Reserved)> {
         loop {
-            // This is repeated after each attempt, because a sibling that relied on the helper of that attempt may have
-            // cleared the bit.
+            // The bit is set again after each failed attempt. A sibling may have cleared the bit because it relied on
+            // the helper of that attempt.
             self.excess.set(pod as usize);
             let other = self.nearest(pod, &self.room)?;
             if !own.has_excess() {
@@ -124,8 +125,9 @@ impl Exchange {
     }
 
     /// Sets the room bit of the caller's pool if that pool has room. If a sibling has excess, also reserves a worker on
-    /// an errand to that sibling. The worker belongs to the caller's pool or, if that pool was filled meanwhile, to the
-    /// pool that is returned. Before the call, the caller has lowered the count of its pool, and has fenced.
+    /// an errand to that sibling. If a pool is returned, the worker belongs to that pool, because the caller's pool was
+    /// filled meanwhile. Otherwise the worker belongs to the caller's pool. Before the call, the caller has lowered the
+    /// count of its pool, and has issued a fence.
     #[inline]
     pub(crate) fn seek<P: Member, H: Deref<Target = P>>(
         &self,

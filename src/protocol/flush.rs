@@ -1,43 +1,46 @@
 //! The cell of a queue's [`Flushes`], and the count of the items that have no ticket.
 //!
-//! **The lock.** All steps that concern tickets happen under one lock. In these steps, a flush begins, an item takes
-//! its ticket and is admitted, an item with a ticket is listed or gives up its slot, or a count ends. So these steps
-//! need no other ordering.
+//! **The lock.** All steps that concern tickets happen under one lock. Such a step begins a flush, admits an item with
+//! its ticket, lists an item with a ticket or gives up its slot, or ends a count. So these steps need no other
+//! ordering.
 //!
-//! **The count.** Items without a ticket are admitted and completed without the lock. A flush that counts them turns
-//! each limiter to *flushing*, and learns in the same step how many items are in flight in the limiter. So an item that
-//! is admitted before that step is counted, and an item that is admitted after it takes a ticket. When an item without
-//! a ticket gives up its slot, it learns in the same step whether its limiter is flushing. If so, the item was counted,
-//! and it [reports](Unreported::report) afterwards. If these were two separate steps, this could happen:
+//! **The count.** Items without a ticket are admitted and completed without the lock. When a flush counts these items,
+//! it marks each limiter as *flushing*, and learns in the same step how many items are in flight in the limiter. So an
+//! item that is admitted before that step is counted, and an item that is admitted after that step takes a ticket. When
+//! an item without a ticket gives up its slot, it learns in the same step whether its limiter is flushing. If so, the
+//! flush has counted the item, and the item [reports](Unreported::report) afterwards. If an item gave up its slot and
+//! learned this in two separate steps, this could happen:
 //!
 //! * worker: reads the limiter, which is not flushing;
-//! * flusher: turns the limiter to flushing, and counts the item;
+//! * flusher: marks the limiter as flushing, and counts the item;
 //! * worker: gives up the item's slot, and does not report. So the count never ends.
 //!
-//! Some items may report before the flush has added the numbers of all limiters. These reports make the count negative.
-//! So the count is zero again if, and only if, every counted item has reported. The thread that brings the count to
-//! zero ends it.
+//! Some items may report before the flush adds the number of counted items. These reports make the count negative. So
+//! after the addition, the count is zero if, and only if, every counted item has reported. The thread that brings the
+//! count to zero ends the count.
 //!
-//! **Arrivals.** The step that turns a limiter to flushing also returns how many items are coming to the limiter's
-//! list. These items must be listed before later items. So an issuer passes each later item to this cell if the item
-//! has to wait for a slot. The cell holds that item, and lists it when the earlier items are listed. While the cell
-//! holds items of a limiter, the limiter counts at least one item as coming. So no other item gets a slot of the
-//! limiter ahead of a held item. An item without a ticket is listed without the lock. In the same step, its issuer
-//! learns whether the limiter is flushing. If so, the flush has found the item coming, and the issuer
-//! [notes](FlushCell::arrived) that the item has arrived. By then, the item's run and even the count may be over. So
-//! the limiters stay flushing until the last such item has arrived.
+//! **Arrivals.** The step that marks a limiter as flushing also returns the number of *coming* items, which are on
+//! their way to the limiter's list. These items must be listed before later items. So if a later item has to wait for a
+//! slot, its issuer passes the item to this cell. The cell holds the later item, and lists it after the earlier items.
+//! While the cell holds items of a limiter, the limiter counts at least one item as coming. So no other item gets a
+//! slot of the limiter ahead of a held item. An item without a ticket is listed without the lock. In the step that
+//! counts the item as listed, the issuer learns whether the limiter is flushing. If so, a flush has counted the item as
+//! coming, and the issuer [notes](FlushCell::arrived) that the item has arrived. By then, the item's run and even the
+//! count may be over. So the limiters stay flushing until the last such item has arrived.
 //!
-//! **Former places.** A cancelled item has an entry in flight, for which flushes may wait. If a later submission used
-//! that entry, those flushes would wait for the later submission. So an entry is used again only under the lock, and
-//! only if [no thread waits for a flush](FlushCell::with_awaited).
+//! **Cancelled entries.** The entry of a cancelled item stays in flight, and flushes may wait for this entry. If a
+//! later submission used the entry again, those flushes would also wait for the later submission. So a submission uses
+//! the entry again only in two cases. Either [no thread waits for a flush](FlushCell::with_awaited), and the submission
+//! holds the lock. Or the submission's new entry would have the same ticket as the old entry, so that each flush waits
+//! for both entries or for neither.
 //!
 //! **Lifetime.** An item that has given up its slot does not keep its queue in memory, but a count does. Before the
-//! flush turns the first limiter to flushing, it takes a reference to the queue for the count. The thread that ends the
+//! flush marks the first limiter as flushing, it takes a reference to the queue for the count. The thread that ends the
 //! count gives up this reference. The count does not end before every counted item has reported. So a counted item may
 //! use the queue until it has reported.
 //!
 //! **Order.** A report releases, and the thread that ends the count acquires all reports. A limiter is read with
-//! acquire. All other steps are under the lock, and a [`Signal`] wakes the flushing thread:
+//! acquire. All other steps happen under the lock, and a [`Signal`] wakes the flushing thread:
 //!
 //! * worker: runs the item, then reports;
 //! * last worker: reports, ends the count, and sets the signal;
@@ -61,9 +64,9 @@ pub(crate) struct FlushCell<E> {
     state: Mutex<State<E>>,            // F
 }
 
-/// The number of counted items that have not reported. It is zero between two counts.
+/// The number of counted items that have not reported. Between two counts, this number is zero.
 ///
-/// This is a separate type that consists of one atomic word, because the queue may be freed before a call of
+/// `Unreported` is a separate type that consists of one atomic word, because the queue may be freed before a call of
 /// [`report`](Self::report) returns. A reference to a struct with padding promises that the struct's bytes stay in
 /// memory until the call returns. A reference to an atomic makes no such promise.
 #[repr(transparent)]
@@ -84,9 +87,9 @@ pub(crate) struct Flush {
     over: Arc<Signal>,
 }
 
-/// The maximum number of items that are listed under the lock before the caller starts those that have a slot. The
-/// number is limited because each listed item gets a slot while the intake is shut, and a limiter can count only a
-/// limited number of active items.
+/// The maximum number of held items that one step lists under the lock. After the step, the caller starts the items
+/// that got a slot. The number is limited because each listed item gets a slot while the intake is shut, and because a
+/// limiter can count only a limited number of active items.
 const LISTED_AT_ONCE: usize = 64;
 
 /// The work that a step under the lock leaves to the caller. The caller keeps the queue in memory until this work is
@@ -110,8 +113,8 @@ impl<E> FlushCell<E> {
         Self { unreported: Unreported(AtomicI64::new(0)), state: Mutex::ranked(Rank::Flushes, state) }
     }
 
-    /// Begins a flush. Returns `None` in place of the flush if the flush is over immediately. If a count begins, first
-    /// calls `reference`, which takes the count's reference to the queue.
+    /// Begins a flush. Returns `None` in place of the flush if the flush is over immediately. If the flush begins a
+    /// count, first calls `reference`, which takes the count's reference to the queue.
     pub(crate) fn begin<'g>(
         &self,
         limiters: impl Iterator<Item = &'g LimiterCell> + Clone,
@@ -120,8 +123,8 @@ impl<E> FlushCell<E> {
         let mut state = self.state.lock();
         let with_ticket = state.flushes.with_ticket();
         // Each limiter has at least as many items in flight as it has items with tickets. The number of items with
-        // tickets changes only under the lock. So if the sums are equal, no limiter had an item without a ticket when
-        // it was read.
+        // tickets changes only under the lock. So if the sums are equal, every item of each limiter had a ticket when
+        // that limiter was read.
         let finds_more = || limiters.clone().map(LimiterCell::in_flight).sum::<u64>() > with_ticket;
         let finds_more = !state.flushes.gives_tickets() && (state.flushes.has_coming() || finds_more());
         let number = state.flushes.begin(finds_more);
@@ -131,8 +134,8 @@ impl<E> FlushCell<E> {
             let found: Found = limiters.clone().map(LimiterCell::begin_flush).sum();
             state.flushes.found_coming(found.coming);
             let counted = (found.in_flight - with_ticket) as i64;
-            // This acquires what the reports release. So the flusher sees everything that the items did before they
-            // reported.
+            // Each report is a release, and this addition is an acquire. So the flusher sees everything that the items
+            // did before they reported.
             if self.unreported.0.fetch_add(counted, Ordering::AcqRel) + counted == 0 {
                 state.end_count(limiters, &mut rest);
             }
@@ -141,7 +144,7 @@ impl<E> FlushCell<E> {
         (flush, rest)
     }
 
-    /// Calls `act`, and passes it whether a thread waits for a flush. No flush begins during the call.
+    /// Calls `act` with true if a thread waits for a flush, and with false otherwise. No flush begins during the call.
     #[cold]
     pub(crate) fn with_awaited<R>(&self, act: impl FnOnce(bool) -> R) -> R {
         let state = self.state.lock();
@@ -158,8 +161,8 @@ impl<E> FlushCell<E> {
         publish();
     }
 
-    /// Calls `admit`, which admits items to a limiter that was seen flushing. Gives these items a ticket if new items
-    /// still take tickets. `came` gets the number of admitted items from the result of `admit`.
+    /// Calls `admit`, which admits items to a limiter that the caller has seen flushing. If new items still take
+    /// tickets, gives these items a ticket. `came` extracts the number of admitted items from the result of `admit`.
     #[cold]
     pub(crate) fn admit<A>(
         &self,
@@ -172,9 +175,9 @@ impl<E> FlushCell<E> {
         (admitted, ticket)
     }
 
-    /// Takes an item with this ticket from its issuer, after the item's limiter has answered that the item waits. Then
-    /// lists the items that may now be listed. `list` puts an item at the end of its limiter's list, calls
-    /// [`LimiterCell::list_held`], and returns the item that the caller starts, if any.
+    /// Takes over an item with this ticket from its issuer. Before the call, the item's limiter has answered that the
+    /// item has to wait. Then lists the held items that may now be listed. `list` puts an item at the end of its
+    /// limiter's list, calls [`LimiterCell::list_held`], and returns the item that must be started, if any.
     #[cold]
     pub(crate) fn bring<'g>(
         &self,
@@ -189,9 +192,9 @@ impl<E> FlushCell<E> {
         state.proceed(limiters, list)
     }
 
-    /// Notes that this many items without a ticket have arrived, which means that they are on their list or were
-    /// withdrawn. Their limiter has told the caller that a flush had found them coming. `list` does the same as in
-    /// [`bring`](Self::bring).
+    /// Notes that the given number of items without a ticket have arrived. Each of these items is on its limiter's
+    /// list, or was withdrawn. The items' limiter has told the caller that a flush had counted the items as coming.
+    /// `list` does the same as in [`bring`](Self::bring).
     #[cold]
     pub(crate) fn arrived<'g>(
         &self,
@@ -246,7 +249,7 @@ impl<E> FlushCell<E> {
         (left, rest)
     }
 
-    /// Ends the count. The thread whose call of [`report`](Unreported::report) returned true calls this.
+    /// Ends the count. The caller's call of [`report`](Unreported::report) has returned true.
     pub(crate) fn end_count<'g>(&self, limiters: impl Iterator<Item = &'g LimiterCell>) -> Rest<E> {
         let mut rest = Rest::new();
         self.state.lock().end_count(limiters, &mut rest);
@@ -258,14 +261,14 @@ impl<E> FlushCell<E> {
     pub(crate) fn abandon(&self, flush: Flush) {
         let mut state = self.state.lock();
         let number = flush.number;
-        // The flush is dropped under the lock. So if several threads give up, the last of them finds that no other
-        // thread shares the signal.
+        // The flush is dropped under the lock. So if all threads that share a signal give up waiting, the last of these
+        // threads finds that no other thread shares the signal.
         drop(flush);
         let is_shared = |other: &Flush| Arc::strong_count(&other.over) > 1;
         state.awaited.retain(|other| other.number != number || is_shared(other));
     }
 
-    /// Returns whether this flush waits for an item in flight that has this ticket, or has no ticket if `ticket` is
+    /// Returns whether this flush waits for an item in flight with this ticket, or without a ticket if `ticket` is
     /// `None`.
     pub(crate) fn waits_for(&self, flush: &Flush, ticket: Option<Ticket>) -> bool {
         let state = self.state.lock();
@@ -277,8 +280,8 @@ impl Unreported {
     /// Reports that an item without a ticket has left its limiter, which is flushing. Returns whether the caller must
     /// [end the count](FlushCell::end_count).
     ///
-    /// The count keeps the queue in memory until the item has reported. After that, only a caller that must end the
-    /// count can still rely on the count to keep the queue in memory.
+    /// The count keeps the queue in memory until the item has reported. After the report, the count keeps the queue in
+    /// memory for the caller only if the caller must end the count.
     #[must_use]
     pub(crate) fn report(&self) -> bool {
         self.0.fetch_sub(1, Ordering::AcqRel) == 1
@@ -335,7 +338,7 @@ impl<E> State<E> {
 }
 
 impl Flush {
-    /// Sleeps until the flush is over. Returns false if the time ran out first.
+    /// Sleeps until the flush is over. Returns false if the time runs out first.
     pub(crate) fn wait(&self, until: Until) -> bool {
         self.over.wait(until)
     }

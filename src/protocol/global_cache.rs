@@ -2,17 +2,16 @@
 //!
 //! No thread waits here. A thread only tries to take the lock, and does without a bundle if another thread holds the
 //! lock. So after a fork, the child process can go on even if a thread of its parent held the lock. The lock also
-//! orders the two threads. So the thread that takes a bundle sees everything that the other thread did with the bundle
-//! before.
+//! orders the two threads. So the thread that takes a bundle sees everything that the other thread did before it put
+//! the bundle into the cache.
 //!
-//! The number of bundles can be read without the lock. The number is only a hint while another thread puts or takes a
-//! bundle, but exact otherwise, because it is changed under the lock. If it were changed after the lock is released,
-//! this could happen:
+//! The number of bundles can be read without the lock. While another thread puts or takes a bundle, the number is only
+//! a hint. Otherwise the number is exact, because threads change it under the lock. If a thread changed the number
+//! after it had released the lock, this could happen:
 //!
 //! * first thread: takes the last bundle, and releases the lock;
-//! * second thread: puts a bundle, and shows that there is one bundle;
-//! * first thread: shows that there is no bundle. So no thread takes the second thread's bundle until another bundle is
-//!   put.
+//! * second thread: puts a bundle, and sets the number to 1;
+//! * first thread: sets the number to 0. So no thread takes the second thread's bundle until another bundle is put.
 
 use crossbeam_utils::CachePadded;
 
@@ -27,8 +26,8 @@ pub(crate) struct GlobalCache<B> {
 }
 
 impl<B> GlobalCache<B> {
-    /// Makes an empty global cache from its empty parts. So a static global cache can be made at compile time, and a
-    /// model can make the parts at run time.
+    /// Makes an empty global cache from its parts, which are empty. The caller makes the parts at compile time for a
+    /// static global cache, and at run time in a model.
     pub(crate) const fn of(bundles: Mutex<Vec<B>>, len: AtomicU64) -> Self {
         Self { bundles: CachePadded::new(bundles), len }
     }
@@ -50,8 +49,8 @@ impl<B> GlobalCache<B> {
         bundle
     }
 
-    /// Puts a bundle. Returns the bundle as the error if there are `limit` bundles already, or if another thread holds
-    /// the lock.
+    /// Puts a bundle. Fails and returns the bundle if there are `limit` bundles already, or if another thread holds the
+    /// lock.
     pub(crate) fn put(&self, bundle: B, limit: usize) -> Result<(), B> {
         match self.bundles.try_lock() {
             Some(mut bundles) if bundles.len() < limit => {

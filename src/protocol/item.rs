@@ -1,27 +1,26 @@
 //! The cell of a reusable item: its state word and its slow-path state.
 //!
 //! **Order.** Every submission is a read-modify-write that releases, even if the submission coalesces. The beginning of
-//! a run is a read-modify-write that acquires, and it comes later in the order of the word's changes. So the run sees
-//! everything that an issuer wrote before a submission that this run serves:
+//! a run is a read-modify-write that acquires, and follows the submissions that the run serves in the word's
+//! modification order. So the run sees everything that an issuer wrote before such a submission:
 //!
 //! * issuer: writes; submits the item, which is pending already, so the submission coalesces;
 //! * worker: begins the run, then sees what the issuer wrote.
 //!
-//! If the coalescing submission were only a load, nothing would order the issuer's writes before the run. The end of a
-//! run releases, and the beginning of the next run acquires. So a run sees what earlier runs did.
+//! If the coalescing submission were only a load, nothing would order the issuer's writes before the run. A run sees
+//! what earlier runs did, because the end of a run releases, and the beginning of the next run acquires.
 //!
-//! The slow-path state's lock orders the rare paths among themselves. Rare and common paths compete by compare-and-swap
-//! on the word. A path that loses applies its transition again to the new word.
+//! The slow-path state's lock makes the rare paths run one after the other. A rare path and a common path compete
+//! through compare-and-swap on the word. The path that loses applies its transition again, to the new word.
 //!
 //! **Timers.** An armed item is pending, and its slow-path state names the timer. The thread that fires a timer and a
 //! thread that cancels it both take the slow-path state's lock. The first of these threads removes the timer's name.
 //! The other thread finds a different name or no name, and does nothing. So a submission is neither lost nor run twice,
 //! whether or not the timer is still on the list of timers.
 //!
-//! **Waiting.** A thread that waits for a submission leaves a [`Signal`] in the slow-path state. The signal belongs to
-//! the submission: it moves from `pending` to `running` when the run begins, and is set when the run ends or the
-//! submission is cancelled. While the slow-path state has a signal, the word's *waited* bit makes the beginning and the
-//! end of a run, and a cancel, take the slow path. So the common paths do not check for waiting threads.
+//! **Waiting.** A thread that waits for a submission leaves a [`Signal`] in the slow-path state. The signal moves from
+//! `pending` to `running` when the run begins, and is set when the run ends or the submission is cancelled. Meanwhile
+//! the word's *waited* bit is set, so these steps take the slow path. The common paths do not check for waiting threads.
 
 mod answers;
 
@@ -45,18 +44,17 @@ pub(crate) struct ItemCell<E, T> {
 
 #[derive(Debug)]
 struct SlowState<E, T> {
-    /// The shards on whose lists cancelled entries lie, not counting the entry that the word records. A shard is named
-    /// once for each of these entries.
+    /// The shards on whose lists cancelled entries of the item lie. A shard is named once for each such entry, but the
+    /// entry that the word records does not count.
     stale: Vec<ShardId>,
     /// The ticket, if any, of the entry that the word records. The outer `None` means that the ticket is not known, or
-    /// that the entries are in order. The ticket is known only if `stale` named a shard when the entry was pushed,
-    /// counting a shard that this push added.
+    /// that the entries are in order. The ticket is known only if `stale` names a shard after the entry is pushed.
     home: Option<Option<Ticket>>,
-    /// The next entry of the item, if a worker popped this entry while the item ran.
+    /// The entry for the item's next run, if a worker popped this entry while the item ran.
     kept: Option<E>,
     /// The timer that has armed the item.
     timer: Option<T>,
-    /// The number of times that the item was disabled and has not been enabled since.
+    /// The number of disable calls that no enable call has undone.
     disabled: u32,
     /// The signal that is set when the pending submission has run or was cancelled.
     pending: Option<Arc<Signal>>,
@@ -115,7 +113,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Submits the item with `transition`. `before` converts the old word into the word that says which entry is
+    /// Submits the item with `transition`. `before` converts the old word. The converted word shows which entry is
     /// revived or left behind.
     #[cold]
     fn queue_slowly(
@@ -143,7 +141,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
             Queue::Refused => Queued::Refused,
             Queue::Revived if was_home => Queued::Revived,
             Queue::Revived => {
-                // Any entry that the slow-path state names in this shard may be the revived one, since no flush waits.
+                // If the slow-path state names several entries in this shard, any of them may be the revived entry,
+                // because no flush waits.
                 slow_state.home = None;
                 self.strike_out(slow_state, target.shard);
                 Queued::Revived
@@ -151,9 +150,9 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Arms the item with a timer, which makes the item pending. Calls `set`, which puts the timer on the list of
-    /// timers, only if the item becomes armed. If `again` is true, replaces a submission that is pending already. Also
-    /// returns the remains of the replaced submission, which the caller cleans up.
+    /// Arms the item with a timer, which makes the item pending. Calls `set` only if the item becomes armed. `set` puts
+    /// the timer on the list of timers. If `again` is true, replaces a submission that is pending already. Also returns
+    /// the remains of the replaced submission, which the caller cleans up.
     pub(crate) fn arm(&self, again: bool, set: impl FnOnce() -> T) -> (Arm, TakenBack<E, T>) {
         let mut slow_state = self.slow_state.lock();
         let arm = self.update(|state| state.arm_slowly(again));
@@ -169,8 +168,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Returns how much of the bound of the target's queue it takes to arm the item. The answer is only a hint, because
-    /// it may change at any moment.
+    /// Returns how much room arming the item needs within the bound of the target's queue. The answer is only a hint,
+    /// because it may change at any moment.
     pub(crate) fn room_to_arm(&self, target: Target, now: bool, again: bool) -> Room {
         let state = self.load();
         let named = state.is_stale() && self.slow_state.lock().stale.contains(&target.shard);
@@ -209,7 +208,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Repeats the transition under the lock, because the word may have changed before the lock was taken.
+    /// Repeats the transition of [`begin`](Self::begin) under the lock, because the word may have changed before the
+    /// lock was taken.
     #[cold]
     fn begin_slowly(&self, shard: ShardId, entry: E) -> Popped<E> {
         self.add_handle();
@@ -296,18 +296,19 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Adds a handle. A thread without a handle also takes one before it uses the slow-path state. Otherwise its
-    /// transition under the lock could be the item's last one, after which the item is freed together with the lock.
+    /// Adds a handle. A thread that has no handle also calls this before it uses the slow-path state. Otherwise another
+    /// thread could free the item after the transition, although this thread still holds the item's lock.
     pub(crate) fn add_handle(&self) {
         self.update(|state| match state.add_handle() {
             Some(next) => (next, ()),
-            // A program with so many handles is broken. The standard library's reference counts abort it, too.
+            // Only a broken program reaches this number of handles. The standard library's reference counts also abort
+            // in this case.
             None => std::process::abort(),
         });
     }
 
-    /// Drops a handle. Returns whether the item is over. If it is, the caller frees it. Otherwise the item may be freed
-    /// at any moment.
+    /// Drops a handle. Returns whether the item is over. If the item is over, the caller frees it. Otherwise the item
+    /// may be freed at any moment.
     #[must_use]
     pub(crate) fn drop_handle(&self) -> bool {
         self.update(|state| {
@@ -316,8 +317,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         })
     }
 
-    /// Cancels the pending submission. The caller has a handle, also in `disarm`, `disable`, `enable` and
-    /// `last_submission`.
+    /// Cancels the pending submission. The caller holds a handle. The same is true of the callers of `disarm`,
+    /// `disable`, `enable` and `last_submission`.
     pub(crate) fn cancel(&self) -> TakenBack<E, T> {
         let done = |was_pending| TakenBack { was_pending, kept: None, timer: None };
         match self.update(ItemState::cancel) {
@@ -334,8 +335,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Cancels the submission of a timer that is given up instead of fired. Returns false if this timer no longer arms
-    /// the item.
+    /// Cancels the pending submission, because its timer is given up instead of fired. Returns false if this timer no
+    /// longer arms the item.
     pub(crate) fn disarm(&self, timer: &T) -> bool {
         let mut slow_state = self.slow_state.lock();
         if slow_state.timer.as_ref() != Some(timer) {
@@ -348,8 +349,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         taken.was_pending
     }
 
-    /// Cancels the pending submission, and refuses others until [`enable`](Self::enable). If `wait` is true and a run
-    /// has begun, also returns the signal of that run.
+    /// Cancels the pending submission, and refuses further submissions until [`enable`](Self::enable). If `wait` is
+    /// true and a run has begun, also returns the signal of that run.
     pub(crate) fn disable(&self, wait: bool) -> (TakenBack<E, T>, Option<Arc<Signal>>) {
         let mut slow_state = self.slow_state.lock();
         slow_state.disabled =
@@ -362,7 +363,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         (taken, run)
     }
 
-    /// Undoes one call of [`disable`](Self::disable). Returns whether no other such call is in effect any more.
+    /// Undoes one call of [`disable`](Self::disable). Returns whether all calls of `disable` are now undone.
     pub(crate) fn enable(&self) -> Result<bool, NotDisabled> {
         let mut slow_state = self.slow_state.lock();
         slow_state.disabled = slow_state.disabled.checked_sub(1).ok_or(NotDisabled)?;
@@ -377,8 +378,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         self.wait_for(&mut self.slow_state.lock(), ItemState::wait_slowly)
     }
 
-    /// Calls `look` with the entry that a worker popped while the item runs, if there is one. The run keeps the item in
-    /// memory.
+    /// If a worker has popped the item's next entry during the present run, calls `look` with this entry. The run keeps
+    /// the item in memory.
     pub(crate) fn with_kept<R>(&self, look: impl FnOnce(&E) -> R) -> Option<R> {
         self.slow_state.lock().kept.as_ref().map(look)
     }
@@ -396,8 +397,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         Some(Arc::clone(signal.get_or_insert_with(|| Arc::new(Signal::new()))))
     }
 
-    /// Removes a submission that is no longer pending from the slow-path state. Returns its remains, and the signal of
-    /// the threads that wait for it.
+    /// If the item was pending, removes the cancelled submission from the slow-path state. Returns the remains of this
+    /// submission, and the signal of the threads that wait for it.
     fn take_back(
         &self,
         slow_state: &mut SlowState<E, T>,
@@ -435,7 +436,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
 }
 
 impl<E, T> SlowState<E, T> {
-    /// Returns the knowledge of the slow-path state about this shard, and about an entry with this ticket.
+    /// Returns the facts that the slow-path state knows about this shard, and about an entry with this ticket.
     fn known(&self, shard: ShardId, ticket: Option<Ticket>) -> Known {
         Known { named: self.stale.contains(&shard), alike: self.home == Some(ticket) }
     }

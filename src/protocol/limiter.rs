@@ -8,7 +8,7 @@
 //! * issuer: pushes the item to the list, then counts it as listed;
 //! * worker: takes a listed item out of the count, then pops: the list is not empty.
 //!
-//! When an item gives up its slot, the same step tells whether a flush has counted the item: see
+//! The step in which an item gives up its slot also returns whether a flush has counted the item. See
 //! [`protocol::flush`](super::flush).
 
 use crate::policy::admission::{
@@ -16,7 +16,7 @@ use crate::policy::admission::{
 };
 use crate::sys::sync::{AtomicU64, Ordering};
 
-/// The answer to an item that asks for admission.
+/// The answer to a request to admit one item.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Came {
@@ -24,7 +24,7 @@ pub(crate) enum Came {
     Started,
     /// The caller puts the item on the waiting list, and then calls [`LimiterCell::list`].
     Waits,
-    /// The item was not admitted yet, because the limiter is flushing. The caller repeats the attempt with
+    /// The item is not admitted yet, because the limiter is flushing. The caller tries again with
     /// [`LimiterCell::admit_beside_flush`].
     Flushing,
     /// The item was not admitted.
@@ -35,10 +35,10 @@ pub(crate) enum Came {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Listed {
-    /// Whether the caller starts the list's first item.
+    /// Whether the caller must start the list's first item.
     pub(crate) handed: bool,
-    /// Whether the limiter is flushing. If the limiter is flushing and the item has no ticket, a flush has found the
-    /// item coming. Then the item's issuer tells the flush that the item [has
+    /// Whether the limiter is flushing. If the limiter is flushing and the item has no ticket, a flush has counted the
+    /// item as coming. Then the item's issuer tells the flush that the item [has
     /// arrived](super::flush::FlushCell::arrived).
     pub(crate) was_counted: bool,
 }
@@ -82,26 +82,26 @@ impl LimiterCell {
         Admission::from_bits(self.word.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of items that were accepted and are not done. This number includes items that are held back
-    /// and not counted in the word, and is only a hint.
+    /// Returns the number of items that were accepted and are not done, as a hint. This number includes held items that
+    /// the word does not count.
     pub(crate) fn len(&self) -> u64 {
         let uncounted = self.held.load(Ordering::Relaxed).saturating_sub(HELD_AS_COMING);
         self.in_flight() + uncounted
     }
 
-    /// Returns whether no item is in flight. If none is, the caller sees what all items did.
+    /// Returns whether no item is in flight. If so, the caller sees all effects of the items that are done.
     pub(crate) fn is_empty(&self) -> bool {
         self.in_flight() == 0
     }
 
-    /// Returns whether the queue should refuse more items.
+    /// Returns whether the queue should refuse further items.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.load().is_full()
     }
 
-    /// Returns the number of items that the word counts as accepted and not done. The caller sees what all other
-    /// accepted items did.
+    /// Returns the number of items that the word counts as accepted and not done. The caller sees all effects of the
+    /// items that are done.
     pub(crate) fn in_flight(&self) -> u64 {
         Admission::from_bits(self.word.load(Ordering::Acquire)).in_flight()
     }
@@ -137,8 +137,8 @@ impl LimiterCell {
         }
     }
 
-    /// Admits the first of `items` items (at least one), or all of them. The first of the admitted items get the free
-    /// slots. The caller puts the other admitted items on the waiting list, and then calls
+    /// Admits the first of the caller's `items` items, or all of them. `items` is at least 1. The free slots go to the
+    /// first of the admitted items. The caller puts the other admitted items on the waiting list, and then calls
     /// [`list_many`](Self::list_many).
     pub(crate) fn admit_many(&self, items: usize) -> AdmitMany {
         self.update(|word| word.admit_many(items))
@@ -156,21 +156,22 @@ impl LimiterCell {
         self.update(|word| (word.with_max(max).with_intake(intake), ()));
     }
 
-    /// Takes a free slot for a listed item, if there are a free slot and a listed item. Returns whether it took a slot.
-    /// If it did, the caller starts the list's first item, and calls this function again.
+    /// Takes a free slot for a listed item, if a slot is free and an item is listed. Returns whether it took a slot. If
+    /// so, the caller starts the list's first item, and calls this function again.
     #[must_use]
     pub(crate) fn start_listed(&self) -> bool {
         self.update(Admission::start_listed) == Slot::Handed
     }
 
-    /// Takes an item off the list after the intake was shut. Returns true if the list had an item. Then the caller pops
-    /// the list's first item, completes it without a run, and calls this function again.
+    /// Counts a listed item as active after the intake was shut, whatever the limit is. Returns whether it counted an
+    /// item. If so, the caller pops the list's first item, completes that item without a run, and calls this function
+    /// again.
     #[must_use]
     pub(crate) fn recall(&self) -> bool {
         self.update(Admission::recall) == Slot::Handed
     }
 
-    /// Counts the caller's item as listed. The caller has put the item on the list before.
+    /// Counts the caller's item as listed. The caller has already put the item on the list.
     #[inline]
     pub(crate) fn list(&self) -> Listed {
         self.update(|word| {
@@ -179,8 +180,8 @@ impl LimiterCell {
         })
     }
 
-    /// Counts the caller's `items` items (at least one) as listed. The caller has put them on the list before. Returns
-    /// how many of them have arrived, and [`was_counted`](Listed::was_counted) for these.
+    /// Counts the caller's `items` items as listed. `items` is at least 1, and the caller has already put the items on
+    /// the list. Returns how many of the items have arrived, and [`was_counted`](Listed::was_counted) for these items.
     pub(crate) fn list_many(&self, items: usize) -> (Arrived, bool) {
         self.update(|word| {
             let (next, arrived) = word.list_many(items);
@@ -190,8 +191,9 @@ impl LimiterCell {
 
     /// Completes an item.
     ///
-    /// After `Free` or `Last`, the caller's item no longer keeps the limiter in memory, unless a flush has counted the
-    /// item. After `Last`, the limiter stays in memory until the caller has told the limiter's owner.
+    /// If the answer is `Free` or `Last`, the caller's item no longer keeps the limiter in memory, unless a flush has
+    /// counted the item. If the answer is `Last`, the limiter stays in memory until the caller has told the limiter's
+    /// owner that the limiter is empty.
     #[inline]
     pub(crate) fn complete(&self) -> Left {
         self.update(|word| {
@@ -215,14 +217,14 @@ impl LimiterCell {
         self.update(Admission::begin_flush)
     }
 
-    /// Ends the flush, because all counted items are done. New items need no ticket any more. The caller holds the lock
-    /// of the queue's flushes.
+    /// Ends the flush, because all counted items are done. After that, new items need no ticket. The caller holds the
+    /// lock of the queue's flushes.
     pub(crate) fn end_flush(&self) {
         self.update(Admission::end_flush);
     }
 
-    /// Holds back an item that is coming, until [`list_held`](Self::list_held) lists it. The caller holds the lock of
-    /// the queue's flushes.
+    /// Holds back a coming item until [`list_held`](Self::list_held) counts the item as listed. The caller holds the
+    /// lock of the queue's flushes.
     ///
     /// While items are held, at least one of them is counted as coming. So no other item overtakes a held item, and the
     /// limiter is not empty.
@@ -233,8 +235,8 @@ impl LimiterCell {
         }
     }
 
-    /// Counts a held item as listed. The caller has put the item on the list before, and holds the lock of the queue's
-    /// flushes. Returns whether the caller starts the list's first item.
+    /// Counts a held item as listed. The caller has already put the item on the list, and holds the lock of the queue's
+    /// flushes. Returns whether the caller must start the list's first item.
     #[cold]
     #[must_use]
     pub(crate) fn list_held(&self) -> bool {
@@ -259,7 +261,8 @@ impl LimiterCell {
 mod tests {
     use super::*;
 
-    /// spec: Q3.4 (full): a limiter immediately refuses an item that it cannot count. It does not wait for other items.
+    /// spec: Q3.4 (full): a limiter immediately refuses an item that it cannot count, and does not wait until other
+    /// items are done.
     #[test]
     fn a_limiter_refuses_an_item_that_it_cannot_count() {
         let limiter = LimiterCell::new(Admission::new(1));
@@ -271,8 +274,8 @@ mod tests {
         assert_eq!(limiter.load(), word);
     }
 
-    /// spec: Q3.4 (full): held items never fill the limiter, however many they are, and each of them is listed in the
-    /// end.
+    /// spec: Q3.4 (full): held items never fill the limiter, no matter how many there are, and each held item is listed
+    /// in the end.
     #[test]
     fn held_items_do_not_fill_a_limiter() {
         let limiter = LimiterCell::new(Admission::new(2));

@@ -1,9 +1,9 @@
-//! The protocol layer stores the words that policy defines. Each cell holds a word, and adds the orderings and the
-//! retry loop.
+//! The protocol layer stores the words that policy defines. Each cell holds one word, and adds the memory orderings and
+//! the retry loop to the transitions of that word.
 //!
-//! The layer makes no decisions. The header of each cell says which access pairs with which, and which interleaving a
-//! weaker ordering would allow. The loom models in `models` prove these claims. Each patch in `tests/mutants/` breaks
-//! the code so that a loom model, or a run of the engine, must fail.
+//! The layer makes no decisions. The header of each cell's module states which accesses pair with each other, and which
+//! interleaving a weaker ordering would allow. The loom models in `models` prove these claims. Each patch in
+//! `tests/mutants/` breaks the code so that a loom model, or a run of the engine, must fail.
 
 pub(crate) mod alive;
 pub(crate) mod attention;
@@ -34,10 +34,10 @@ mod models;
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
-/// Applies a transition of policy to a stored word, and returns its answer.
+/// Applies a transition that policy defines to a stored word, and returns the transition's answer.
 ///
-/// This is one read-modify-write, even if the transition leaves the word unchanged. So every answer has its place in
-/// the order of the word's changes.
+/// Each call performs one read-modify-write, even if the transition leaves the word unchanged. So each call has its
+/// place in the modification order of the word.
 #[inline]
 fn update<W: Copy, A>(
     word: &AtomicU64,

@@ -16,7 +16,7 @@ use crate::policy::one_shot::{Finish, OneShotState, Take};
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 
-/// The word that says which of the two owners has the closure, the result and the cell itself.
+/// The word that says to which of the two owners the closure, the result and the cell itself belong.
 #[derive(Debug)]
 pub(crate) struct OneShotCell(AtomicU64);
 
@@ -41,21 +41,21 @@ impl OneShotCell {
         self.update(OneShotState::take)
     }
 
-    /// Finishes the item. The caller has stored the item's result before. After `Finish::Leave` or `Finish::Wake`, the
+    /// Finishes the item. The caller has already stored the item's result. After `Finish::Leave` or `Finish::Wake`, the
     /// handle may free the cell at any moment.
     #[inline]
     pub(crate) fn finish(&self) -> Finish {
         self.update(OneShotState::finish)
     }
 
-    /// Finishes the item as cancelled. The caller has taken the closure, and dropped it instead of running it. Otherwise
-    /// this is like [`finish`](Self::finish).
+    /// Finishes the item as cancelled. The caller has taken the closure, and has dropped it instead of running it.
+    /// Otherwise this is like [`finish`](Self::finish).
     pub(crate) fn abandon(&self) -> Finish {
         self.update(OneShotState::abandon)
     }
 
     /// Returns the key on which the handle's thread sleeps. The key is the cell's address. [`wake`](Self::wake) may use
-    /// the key even after the cell was freed.
+    /// the key even after the cell has been freed.
     pub(crate) fn key(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }

@@ -1,17 +1,18 @@
-//! A set of pods, with one bit for each pod of a class. A class has two such sets: the pods that have room, and the pods
-//! that have excess items.
+//! A set of pods, with one bit for each pod of a class. A class has two such sets: one of the pods that have room, and
+//! one of the pods that have excess items.
 //!
 //! A bit is a hint, but no bit stays wrong for long. Two handshakes ensure this:
 //!
-//! * **Offer against room.** A thread of a pod sets the pod's bit in one set, fences, and reads the other set.
+//! * **Offer against room.** A thread of a pod sets the pod's bit in one set, issues a fence, and reads the other set.
 //!   Without the fences, two threads could each miss the other thread's bit:
 //!   * issuer: sets the excess bit of its pod; reads the room bits: none is set;
 //!   * worker: sets the room bit of its pod; reads the excess bits: none is set.
-//! * **Set against clear.** A thread that finds a bit set wrongly clears the bit, fences, and checks the pool again. If
-//!   the bit should be set by now, the thread sets it. Another thread changes the pool so that the bit should be set,
-//!   fences, and reads the bit. If the bit is clear, that thread sets it. Without the fences, the bit could stay clear:
+//! * **Set against clear.** If a thread finds that a set bit should be clear, it clears the bit, issues a fence, and
+//!   checks the pool again. If the bit should be set after all, this thread sets it again. Another thread may meanwhile
+//!   change the pool so that the bit should be set. That thread then issues a fence, reads the bit, and sets the bit if
+//!   it is clear. Without the fences, the bit could stay clear:
 //!   * clearing thread: clears the bit; checks the pool: the bit should be clear;
-//!   * other thread: changes the pool; reads the bit: it is set, so this thread does not set it.
+//!   * other thread: changes the pool; reads the bit: it is still set, so this thread does not set it.
 //!
 //! Usually the bit is set already, so a call of `set` costs one load.
 
@@ -21,7 +22,7 @@ use crate::sys::sync::{AtomicU64, Ordering, fence};
 
 const WORD: usize = u64::BITS as usize;
 
-/// A set of pods: see the module.
+/// A set of pods. See the module.
 #[derive(Debug)]
 pub(crate) struct PodBits(CachePadded<Box<[AtomicU64]>>);
 
@@ -32,13 +33,14 @@ impl PodBits {
         Self(CachePadded::new(words.collect()))
     }
 
-    /// Returns the bits of the 64 pods from number `64 * at` on.
+    /// Returns the bits of 64 pods. The first of these pods has the number `64 * at`.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> u64 {
         self.0[at].load(Ordering::Relaxed)
     }
 
-    /// Sets the bit of a pod. The caller has changed the pool so that the bit should be set, and has fenced since then.
+    /// Sets the bit of a pod. The caller has changed the pool so that the bit should be set, and has issued a fence
+    /// since then.
     #[inline]
     pub(crate) fn set(&self, pod: usize) {
         let (word, bit) = (&self.0[pod / WORD], 1 << (pod % WORD));

@@ -1,12 +1,12 @@
-//! The count of references to a queue, which keep the queue in memory. All handles together have one reference. There is
-//! also one for each closed limiter with an item in flight, one for each `QueueRef`, one for the count of a flush, and
-//! one for each item with a ticket while that item leaves its limiter.
+//! The count of references to a queue. A reference keeps the queue in memory. All handles share one reference. Each of
+//! the following has a reference of its own: a closed limiter with an item in flight, a `QueueRef`, the count of a
+//! flush, and an item with a ticket while it leaves its limiter.
 //!
-//! A thread that has a reference can take another one. A thread without a reference finds the queue in the executor's
-//! register. A queue leaves the register, under the register's lock, before it is freed. So the thread may find a queue
-//! that has no reference left. Then it gets no reference.
+//! A thread that has a reference can take another reference. A thread without a reference finds the queue in the
+//! executor's register. A queue leaves the register, under the register's lock, before it is freed. So such a thread
+//! may find a queue that has no reference left. In that case, the thread gets no reference.
 //!
-//! Giving up a reference releases and acquires:
+//! The step that gives up a reference releases and acquires:
 //!
 //! * first owner: uses the queue, then gives up its reference;
 //! * last owner: gives up its reference, then frees the queue, after the first owner's last use.
@@ -35,8 +35,8 @@ impl ReferenceCount {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
     }
 
-    /// Gives up a reference. Returns true if this was the last reference. Then the caller frees the queue. Otherwise the
-    /// queue may be freed at any moment.
+    /// Gives up a reference. Returns true if this was the last reference. Then the caller frees the queue. Otherwise
+    /// another thread may free the queue at any moment.
     #[must_use]
     pub(crate) fn release(&self) -> bool {
         let before = self.0.fetch_sub(1, Ordering::AcqRel);

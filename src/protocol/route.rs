@@ -1,39 +1,40 @@
-//! The cell of a route, which leads a shard's items to a pool. The route may turn to another pool at any time, and
-//! the items keep their order.
+//! The cell of a route, which leads a shard's items to a pool. The route can be turned to another pool at any time, and
+//! the items still keep their order.
 //!
-//! The word is the address of a pool. Its lowest bit says that the route is *plugged*. While it is plugged, new
-//! entries are held in order. A route that is turned is plugged if an entry may lie in the former pool. Its entries
-//! are held until all entries before them have left the former pool's worklist. A *marker* tells when: the turn
-//! pushes this entry to the end of that worklist. The worker that pops the last marker releases the held entries, and
-//! opens the route.
+//! The word is the address of a pool. Its lowest bit says that the route is *plugged*. While the route is plugged, it
+//! holds new entries in order. A turn plugs the route if an entry may still lie in the former pool. Then the route
+//! holds new entries until all earlier entries have left the former pool's worklist. A *marker* shows when the earlier
+//! entries have left: the turn pushes this special entry to the end of that worklist. The worker that pops the last
+//! marker releases the held entries, and opens the route.
 //!
-//! While a route is plugged, only late entries (see below) are pushed to the pool that it leads to. So when a plugged
-//! route is turned again, the pool that it leaves needs no marker, unless the route was open while it led there.
+//! While a route is plugged, only late entries (see below) are pushed to the pool that it leads to. So if a plugged
+//! route is turned away from a pool, that pool needs a marker only if the route was open at some time while it led
+//! there.
 //!
-//! **Late entries.** A push takes no lock. So an issuer may read the address of the former pool before the turn, and
-//! push its entry behind the marker. Two fences forbid that this goes unnoticed: the fence in
+//! **Late entries.** A push takes no lock. So an issuer can read the address of the former pool before the turn, and
+//! push its entry behind the marker. Two fences ensure that such an entry does not stay unnoticed: the fence in
 //! [`turn`](RouteCell::turn), and the fence of [`RunningCell::pushed`](super::running::RunningCell::pushed) after the
-//! push. Without them:
+//! push. Without the fences, this could happen:
 //!
-//! * issuer: reads the route; pushes to the former pool; reads the route once more: it still leads there;
-//! * turning thread: turns the word; looks for entries in the former pool, or pushes the marker: the entry of the
-//!   issuer is not there.
+//! * issuer: reads the route; pushes to the former pool; reads the route again: it still leads there;
+//! * turning thread: changes the word; looks for entries in the former pool, or pushes the marker: the issuer's entry
+//!   is not there yet.
 //!
-//! With them, the entry lies before the marker, or the issuer finds the route turned. In that case it pushes a marker
-//! of its own ([`late`](RouteCell::late)), before its caller goes on. So each entry that is submitted after that is
-//! held. The call of `late` plugs the route if it was open. Then entries may lie in the pool that the route leads to,
-//! ahead of the held ones.
+//! With the fences, either the entry lies before the marker, or the issuer finds that the route was turned. In the
+//! second case, the issuer pushes a marker of its own ([`late`](RouteCell::late)) before the submission returns. So the
+//! route holds all entries that are submitted afterwards. If the route was open, `late` plugs it. In that case, the
+//! pool that the route leads to may contain entries, and these come before the held entries.
 //!
-//! Some callers cannot read the route again, because their entry may have been the last one to keep the shard in
-//! place. They read the pool's [`RouteEpoch`] instead.
+//! Some issuers cannot read the route again, because the shard may be freed as soon as their entry is gone. These
+//! issuers read the pool's [`RouteEpoch`] instead.
 //!
-//! **Opening.** The held entries are pushed before the word is opened, under the lock:
+//! **Opening.** Under the lock, the held entries are pushed before the word is opened:
 //!
 //! * worker: pushes the held entries, then opens the word (release);
-//! * issuer: finds the word open (acquire), then pushes. So its entry comes after the held ones.
+//! * issuer: finds the word open (acquire), then pushes. So the issuer's entry comes after the held entries.
 //!
-//! `U` keeps the pool that a route leads to open, and a former pool until the route's entries have left it. `E` is an
-//! entry.
+//! A value of type `U` (a *user*) keeps a pool open. The route has a user of the pool that it leads to, and keeps the
+//! user of a former pool until the route's entries have left that pool. `E` is the type of an entry.
 
 use std::collections::VecDeque;
 
@@ -49,13 +50,14 @@ pub(crate) struct RouteCell<P, E, U> {
 
 #[derive(Debug)]
 struct Plug<E, U> {
-    /// The number of markers that were pushed and not popped. The route is plugged while there are any.
+    /// The number of markers that were pushed and not yet popped. The route is plugged while this number is not zero.
     markers: usize,
     held: VecDeque<E>,
-    /// Whether the route was open at any time since it leads to its pool. If so, entries may lie there.
+    /// Whether the route has been open at any time since it was turned to its present pool. If so, that pool may
+    /// contain entries.
     was_open: bool,
     user: U,
-    /// The users of the pools in whose worklists the markers lie.
+    /// The users of the pools that have markers of this route on their worklists.
     left: Vec<U>,
 }
 
@@ -63,13 +65,13 @@ struct Plug<E, U> {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turned<U> {
-    /// The route needs the former pool no more: here is its user.
+    /// The route no longer needs the former pool. This is the user of that pool.
     Clear(U),
     /// A marker was pushed to the former pool.
     Marked,
 }
 
-/// The route epoch of a pool: the number of times that a route was turned away from it.
+/// The route epoch of a pool, which is the number of times that a route was turned away from the pool.
 #[derive(Debug)]
 pub(crate) struct RouteEpoch(AtomicU64);
 
@@ -80,23 +82,23 @@ impl RouteEpoch {
         Self(AtomicU64::new(0))
     }
 
-    /// Returns the epoch. An issuer reads it before it reads the route, and again after its push and fence. If both
-    /// are equal, its entry has not come late.
+    /// Returns the epoch. An issuer reads the epoch before it reads the route, and again after its push and its fence.
+    /// If the two values are equal, the issuer's entry is not late.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
-        // Acquire: if the first epoch includes a turn, the issuer reads the route as it is after that turn.
+        // Acquire: if the first value counts a turn, the issuer then reads the route as it is after that turn.
         self.0.load(Ordering::Acquire)
     }
 
-    /// Counts a turn of a route away from this pool. The caller fences afterwards.
+    /// Counts a turn of a route away from this pool. The caller issues a fence afterwards.
     pub(crate) fn advance(&self) {
         self.0.fetch_add(1, Ordering::Release);
     }
 }
 
 impl<P, E, U> RouteCell<P, E, U> {
-    /// Makes a route that leads to this pool, which `user` keeps open. Pools are larger than a byte and live as long
-    /// as the cell.
+    /// Makes a route that leads to this pool, which `user` keeps open. The address of a pool is even, and pools live as
+    /// long as the cell.
     pub(crate) fn new(pool: *const P, user: U) -> Self {
         const { assert!(align_of::<P>() > PLUGGED) };
         let plug = Plug { markers: 0, held: VecDeque::new(), was_open: true, user, left: Vec::new() };
@@ -106,30 +108,30 @@ impl<P, E, U> RouteCell<P, E, U> {
     /// Returns the pool to push to, or `None` while the route is plugged.
     #[inline]
     pub(crate) fn open(&self) -> Option<*const P> {
-        // Acquire: an issuer that finds the route open pushes after the held entries. See the module.
+        // Acquire: if an issuer finds the route open, its entry comes after the held entries. See the module.
         let word = self.word.load(Ordering::Acquire);
         (word.addr() & PLUGGED == 0).then_some(word.cast_const())
     }
 
-    /// Returns the pool that the route leads to, plugged or not.
+    /// Returns the pool that the route leads to, even if the route is plugged.
     pub(crate) fn pool(&self) -> *const P {
         self.word.load(Ordering::Acquire).map_addr(|address| address & !PLUGGED)
     }
 
-    /// Returns whether the route leads elsewhere by now, or has come back plugged. The caller has pushed an entry to
-    /// this pool, and has fenced since. A route that has come back plugged might be turned again without a marker
-    /// behind that entry.
+    /// Returns whether the route leads to another pool by now, or is plugged. The caller has pushed an entry to this
+    /// pool, and has issued a fence since then. If the route has come back to this pool and is plugged, it could be
+    /// turned away again without a marker behind that entry.
     #[inline]
     pub(crate) fn has_left(&self, pool: *const P) -> bool {
         self.word.load(Ordering::Relaxed).addr() != pool.addr()
     }
 
-    /// Holds an entry back. Returns the entry if the route was opened meanwhile.
+    /// Holds an entry back. Returns the entry if the route has been opened meanwhile.
     pub(crate) fn hold_back(&self, entry: E) -> Result<(), E> {
         self.hold_back_by(entry, VecDeque::push_back)
     }
 
-    /// Like [`hold_back`](Self::hold_back), for an entry that comes before all others.
+    /// Holds an entry back, as [`hold_back`](Self::hold_back) does, but ahead of all other held entries.
     pub(crate) fn hold_back_first(&self, entry: E) -> Result<(), E> {
         self.hold_back_by(entry, VecDeque::push_front)
     }
@@ -143,8 +145,9 @@ impl<P, E, U> RouteCell<P, E, U> {
         Ok(())
     }
 
-    /// Turns the route to `pool`, and calls `turned` after that. `has_backlog` returns whether an entry may lie in
-    /// the former pool. If so, `mark` pushes a marker there. One thread at a time calls this or [`late`](Self::late).
+    /// Turns the route to `pool`, and then calls `turned`. `has_backlog` returns whether an entry may lie in the former
+    /// pool. `mark` pushes a marker to the former pool, if the pool needs one. Only one thread at a time calls this
+    /// function or [`late`](Self::late).
     pub(crate) fn turn(
         &self,
         pool: *const P,
@@ -170,8 +173,8 @@ impl<P, E, U> RouteCell<P, E, U> {
         Turned::Clear(former)
     }
 
-    /// Plugs the route until the entries of a pool are popped, because an entry has come to that pool after the route
-    /// left it. `mark` pushes a marker there, and `user` keeps the pool open.
+    /// Plugs the route until the entries of a pool have been popped, because an entry was pushed to that pool after the
+    /// route had left it. `mark` pushes a marker to that pool, and `user` keeps the pool open.
     pub(crate) fn late(&self, user: U, mark: impl FnOnce()) {
         let mut plug = self.plug.lock();
         self.word.store(plugged(self.pool()), Ordering::Release);
@@ -180,8 +183,9 @@ impl<P, E, U> RouteCell<P, E, U> {
         plug.left.push(user);
     }
 
-    /// Notes that a marker was popped. If it was the last one, gives the held entries to `push`, with the pool that
-    /// the route leads to, and opens the route. Returns the users of the pools that the route needs no more.
+    /// Notes that a marker was popped. If it was the last marker, passes each held entry to `push`, together with the
+    /// pool that the route leads to, and opens the route. Returns the users of the pools that the route no longer
+    /// needs.
     pub(crate) fn marker_popped(&self, mut push: impl FnMut(*const P, E)) -> Vec<U> {
         let mut plug = self.plug.lock();
         debug_assert!(plug.markers > 0, "more markers were popped than pushed");
@@ -195,7 +199,7 @@ impl<P, E, U> RouteCell<P, E, U> {
         std::mem::take(&mut plug.left)
     }
 
-    /// Opens the route, which leads to this pool. No entry is held any more.
+    /// Opens the route, which leads to this pool. No held entry is left.
     fn unplug(&self, plug: &mut Plug<E, U>, pool: *const P) {
         plug.was_open = true;
         self.word.store(pool.cast_mut(), Ordering::Release);

@@ -1,29 +1,29 @@
-//! The cell of a pool's [`Running`] word, which tells an issuer whether to wake a worker, and a worker whether it may
-//! start.
+//! The cell of a pool's [`Running`] word. The word tells an issuer whether to wake a worker, and tells a woken worker
+//! whether it may start.
 //!
-//! Four handshakes meet here. In each, two threads write one thing and then read the other, and at least one of them
-//! must see what the other wrote.
+//! Four handshakes meet here. In each handshake, each of two threads makes a write, and then reads a location that the
+//! other thread writes. At least one of the two threads must see the other thread's write.
 //!
-//! * **Push against leave.** A worker stops counting: it blocks, goes idle, or begins a CPU-intensive item. Fences in
-//!   [`pushed`](RunningCell::pushed) and [`look`](RunningCell::look) forbid this:
-//!   * issuer: pushes an item; reads the word: a worker runs, so the issuer wakes none;
-//!   * worker: lowers the word; reads the worklist: it is empty. So the item waits, and no worker comes for it.
-//! * **Push against retarget.** The same fences, if a thread raises the target:
-//!   * issuer: pushes an item; reads the word: the pool is full;
+//! * **Push against leave.** A worker no longer counts as running, because it blocks, goes idle, or begins a
+//!   CPU-intensive item. Fences in [`pushed`](RunningCell::pushed) and [`look`](RunningCell::look) forbid this:
+//!   * issuer: pushes an item; reads the word: a worker runs, so the issuer wakes no worker;
+//!   * worker: lowers the word; reads the worklist: it is empty. So the item waits, and no worker is woken for it.
+//! * **Push against retarget.** A thread raises the target. The same fences forbid this:
+//!   * issuer: pushes an item; reads the word: the pool is full, so the issuer wakes no worker;
 //!   * other thread: raises the target; reads the worklist: it is empty.
-//! * **Push against unwatch.** The same fences, if the manager stops watching a saturated pool:
-//!   * issuer: pushes an item; reads the word: the manager watches;
+//! * **Push against unwatch.** The manager stops watching a saturated pool. The same fences forbid this:
+//!   * issuer: pushes an item; reads the word: the manager watches the pool, so the issuer does not notify the manager;
 //!   * manager: clears the watched bit; reads the worklist: it is empty. So work is pending, and the manager does not
-//!     watch.
-//! * **Leave against short.** The manager has no room for a worker that the pool asked for. In one step it sets the
-//!   short bit and learns whether a worker runs. No fence is needed, because both sides change the same word. In two
-//!   steps this could happen:
+//!     watch the pool.
+//! * **Leave against short.** The manager has no room for a worker that the pool asked for. In one step, the manager
+//!   sets the short bit and learns whether a worker of the pool runs. No fence is needed, because both sides change the
+//!   same word. With two steps, this could happen:
 //!   * manager: reads the word: a worker runs;
-//!   * worker: leaves the count, and looks at the word: the short bit is not set;
-//!   * manager: sets the short bit. So no worker runs, and the manager does not know.
+//!   * worker: leaves the count; reads the word: the short bit is not set;
+//!   * manager: sets the short bit. So no worker runs, and the manager does not know this.
 //!
-//! `SeqCst` accesses instead of the fences would not do. They do not order the accesses of the worklist, which only
-//! acquire and release.
+//! `SeqCst` accesses to the word could not replace the fences, because they would not order the accesses to the
+//! worklist, which only acquire and release.
 
 use crate::policy::concurrency::{Kick, Next, Reserved, Running};
 use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
@@ -37,28 +37,28 @@ impl RunningCell {
         Self(AtomicU64::new(word.into_bits()))
     }
 
-    /// Returns the word. It may be out of date when it is used.
+    /// Returns the word, which may be out of date when the caller uses it.
     pub(crate) fn load(&self) -> Running {
         Running::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// Asks what to do about an item that the caller has just made visible.
+    /// Decides what the caller does about an item that it has just made visible to workers.
     #[inline]
     pub(crate) fn pushed(&self) -> Kick {
         fence(Ordering::SeqCst); // with `look`; see the module
         self.kick()
     }
 
-    /// Asks what to do about the work that is left, after the caller has changed the word: it has left the count,
-    /// used up a reservation, or cleared the watched bit.
+    /// Decides what the caller does about pending work. The caller has already changed the word: for example, it has
+    /// left the count, used up a reservation, or cleared the watched bit.
     #[inline]
     pub(crate) fn look(&self, has_work: impl FnOnce() -> bool) -> Kick {
         fence_after_update(); // with `pushed`; see the module
         if has_work() { self.kick() } else { Kick::Enough }
     }
 
-    /// Asks what to do about pending work. The common answer, "enough", costs one load. The loaded word may be out of
-    /// date, but a thread that lowers the word looks at the work afterwards.
+    /// Decides what the caller does about pending work. The common answer, "enough", costs one load. The loaded word
+    /// may be out of date. This does no harm, because a thread that lowers the word checks for work afterwards.
     #[inline]
     fn kick(&self) -> Kick {
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -74,24 +74,25 @@ impl RunningCell {
         }
     }
 
-    /// Reserves a worker for the work of a sibling, if there is room for it.
+    /// Reserves a worker of this pool for the work of a sibling, if this pool has room for that work.
     pub(crate) fn reserve(&self) -> Option<Reserved> {
         self.update(Running::reserve)
     }
 
-    /// Notes that a woken worker does not get a CPU. The caller then offers the work to the sibling pools. The fences
-    /// forbid this:
+    /// Notes that a woken worker does not get a CPU. The caller then offers the pool's work to the sibling pools. The
+    /// fences forbid this:
     ///
     /// * caller: sets the stalled bit; reads the room bits of the siblings: none is set;
-    /// * worker of a sibling: sets the room bit of its pool; reads this word: it is not stalled, so there is nothing
-    ///   to take.
+    /// * worker of a sibling: sets the room bit of its pool; reads this word: the stalled bit is not set, so the worker
+    ///   takes nothing.
     #[cold]
     pub(crate) fn stall(&self) {
         self.update(|word| (word.stall(), ()));
         fence_after_update(); // with `PodBits::set` of a sibling that sets its room bit
     }
 
-    /// Notes that no woken worker is late any more. The caller owes a [`look`](Self::look).
+    /// Notes that no woken worker is late any more. The worker that has arrived [looks](Self::look) afterwards, or the
+    /// thread that drops its reservation does.
     #[cold]
     pub(crate) fn unstall(&self) {
         self.update(|word| (word.unstall(), ()));
@@ -103,7 +104,7 @@ impl RunningCell {
         self.update(Running::short)
     }
 
-    /// Takes back the note of [`short`](Self::short): the manager knows that no worker runs, or a worker has come.
+    /// Clears the note of [`short`](Self::short), because a worker has arrived, or the manager needs no further notice.
     #[cold]
     pub(crate) fn unshort(&self) {
         self.update(|word| (word.unshort(), ()));
@@ -115,21 +116,21 @@ impl RunningCell {
         self.update(Running::start)
     }
 
-    /// Gives up a reservation that no worker can serve. So the next push reserves again.
+    /// Gives up a reservation that no worker can serve. After that, the next push reserves a worker again.
     #[cold]
     pub(crate) fn drop_reservation(&self, reserved: Reserved) {
         let _used_up = reserved;
         self.update(|word| (word.drop_reservation(), ()));
     }
 
-    /// Gives up these reservations by `give_up`, because no work is left. After each of them, calls `look`, the
-    /// [`look`](Self::look) that the caller owes.
+    /// Gives up these reservations with `give_up`, because no work is left. After each reservation, calls `look`, which
+    /// performs the [`look`](Self::look) that the caller owes.
     ///
-    /// One look for all of them would miss an item:
+    /// If this function called `look` only once, after the last reservation, this could happen:
     ///
-    /// * manager: gives up two reservations;
-    /// * two issuers: each pushes an item, and relied on one of the reservations;
-    /// * manager: looks once, and wakes a worker for one item.
+    /// * two issuers: each pushes an item, and wakes no worker, because the word counts a reservation for the item;
+    /// * manager: gives up both reservations;
+    /// * manager: calls `look` once, and wakes a worker for only one of the items.
     pub(crate) fn stand_down(
         dropped: Vec<Reserved>,
         mut give_up: impl FnMut(Reserved),
@@ -151,7 +152,7 @@ impl RunningCell {
         );
     }
 
-    /// Counts a worker that has come back.
+    /// Puts a worker back into the count of running workers.
     #[inline]
     pub(crate) fn come_back(&self) {
         let before = self.0.fetch_add(Running::ONE.into_bits(), Ordering::AcqRel);
@@ -161,7 +162,8 @@ impl RunningCell {
         );
     }
 
-    /// Asks what a worker does between two items. [`Next::Shed`] has taken it out of the count.
+    /// Returns what a running worker does between two items. If this is [`Next::Shed`], the worker no longer counts as
+    /// running.
     #[inline]
     pub(crate) fn between_items(&self, work: bool) -> Next {
         let seen = self.load();
@@ -172,30 +174,30 @@ impl RunningCell {
         }
     }
 
-    /// Marks the pool as abandoned: it runs nothing any more. From now on every push is told to wake a worker, and
-    /// its issuer then finds the mark. The caller has marked the sideline before, and looks at the worklist
-    /// afterwards. The fences forbid this:
+    /// Marks the pool as abandoned, so that it runs nothing any more. From now on, each issuer that pushes is told to
+    /// wake a worker, and then finds the mark of the sideline. The caller has already marked the sideline, and checks
+    /// the worklist afterwards. The fences forbid this:
     ///
     /// * issuer: pushes an item; reads the word: the pool is saturated, so the issuer wakes no worker;
-    /// * caller: marks the word; reads the worklist: it is empty. So the item stays for ever.
+    /// * caller: marks the word; reads the worklist: it is empty. So the item stays on the worklist for ever.
     #[cold]
     pub(crate) fn abandon(&self) {
         self.update(|word| (word.abandoned(), ()));
         fence_after_update(); // with `pushed`
     }
 
-    /// Notes that the manager watches from now on. Returns whether it did not watch before.
+    /// Notes that the manager watches the pool from now on. Returns true if the manager did not watch the pool before.
     pub(crate) fn watch(&self) -> bool {
         self.update(Running::watch)
     }
 
-    /// Notes that the manager stops watching. It owes a [`look`](Self::look).
+    /// Notes that the manager stops watching the pool. The caller owes a [`look`](Self::look).
     pub(crate) fn unwatch(&self) {
         self.update(|word| (word.unwatch(), ()));
     }
 
-    /// Sets the target. If that changes it, [looks](Self::look) at the work: the pool may need more workers for it,
-    /// or may have more of it than its workers can do.
+    /// Sets the target. If this changes the target, [looks](Self::look) for work, because the pool may now need more
+    /// workers, or may have more work than its workers can do.
     #[cold]
     pub(crate) fn retarget(&self, target: usize, has_work: impl FnOnce() -> bool) -> Kick {
         if self.update(|word| word.retarget(target)) { self.look(has_work) } else { Kick::Enough }

@@ -1,15 +1,15 @@
-//! The number of items of a scope that are not over, and the sleep of the thread that waits for them.
+//! The count of a scope's items that are not over, and the sleep of the thread that waits for these items.
 //!
-//! The body of the scope counts as one item. So the count is not zero while the body may still spawn. If the body is
-//! not the last to leave, it waits, and the item that brings the count to zero wakes it.
+//! The body of the scope counts as one item. So the count is not zero while the body can still spawn items. If items
+//! remain when the body leaves, the body's thread waits, and the item that brings the count to zero wakes that thread.
 //!
-//! The cell lies on the waiter's stack. It is gone as soon as the waiter has seen the zero. So leaving is an item's
-//! last access to the cell, and the wake-up uses the cell's address only as a key.
+//! The cell lies on the waiter's stack. It is gone as soon as the waiter has seen the count at zero. So an item does
+//! not access the cell after the item has left, and the wake-up uses the cell's address only as a key.
 //!
-//! Every leave releases and acquires, and the waiter's load acquires:
+//! Every call of `leave` releases and acquires, and the waiter's load acquires:
 //!
-//! * item: uses what it has borrowed, then leaves;
-//! * waiter: sees the zero, then frees what the items had borrowed.
+//! * item: uses borrowed values, then leaves;
+//! * waiter: sees the count at zero, then frees the values that the items had borrowed.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
@@ -29,12 +29,12 @@ impl ScopeCell {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the key that the waiter sleeps on. [`wake`](Self::wake) may use it after the cell is gone.
+    /// Returns the key on which the waiter sleeps. [`wake`](Self::wake) may use the key even after the cell is gone.
     pub(crate) fn key(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
 
-    /// Takes an item that is over, or the body, out of the count. Returns whether it was the last one. After an item
+    /// Takes the body, or an item that is over, out of the count. Returns whether the count is zero now. After an item
     /// has left, the cell may be gone.
     #[must_use]
     pub(crate) fn leave(&self) -> bool {
@@ -51,7 +51,7 @@ impl ScopeCell {
         self.0.load(Ordering::Acquire) == 0
     }
 
-    /// Sleeps until the last item has left. Called after the body has left.
+    /// Sleeps until the last item has left. The body has already left.
     pub(crate) fn wait(&self) {
         while !self.is_over() {
             wait::sleep(self.key(), || !self.is_over(), Until::FOREVER);

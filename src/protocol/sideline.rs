@@ -1,39 +1,41 @@
-//! The entries of a pool that come before the entries on its worklist. Also the mark that the pool is *abandoned*:
-//! its executor was shut down, and the pool runs nothing any more.
+//! The sideline of a pool. It holds the entries that come before the entries on the pool's worklist. It also holds the
+//! mark that the pool is *abandoned*. An abandoned pool runs nothing any more, because the pool's executor was shut
+//! down.
 //!
-//! [`Sideline`] is inside of the pool's lock. [`Shown`] is beside the lock, for threads that ask without it: it holds
-//! the number of entries, or the mark. Each change of the sideline is shown before the lock is released.
+//! [`Sideline`] is inside the pool's lock. [`Shown`] is outside the lock, for threads that do not take the lock.
+//! `Shown` holds the number of entries, or the mark. A thread that changes the sideline updates `Shown` before it
+//! releases the lock.
 //!
-//! * **Put back against leave.** The fences are those of [`RunningCell::pushed`](super::running::RunningCell::pushed)
-//!   and [`RunningCell::look`](super::running::RunningCell::look). They forbid this:
-//!   * issuer: puts an entry back, shows the number of entries; reads the running word: a worker runs;
-//!   * worker: lowers the running word; reads the number: there are none. So the entry waits, and no worker comes for
-//!     it.
-//! * **Put back against abandon.** Both happen under the lock. If the entry is first, the thread that abandons the
-//!   pool takes it. If the mark is first, the entry comes back to the thread that brought it.
-//! * **Pop against abandon.** A number never replaces the mark: a worker that finds the sideline empty shows nothing,
-//!   and a change after the mark shows the mark again.
+//! * **Put back against leave.** The fences of [`RunningCell::pushed`](super::running::RunningCell::pushed) and
+//!   [`RunningCell::look`](super::running::RunningCell::look) forbid this:
+//!   * issuer: puts an entry back, and shows the number of entries; reads the running word: a worker runs;
+//!   * worker: lowers the running word; reads the number of entries: it is zero. So the entry waits, and no worker is
+//!     woken for it.
+//! * **Put back against abandon.** Both steps happen under the lock. If the entry is put back first, the thread that
+//!   abandons the pool takes the entry. If the mark is set first, `put_back` returns the entry to its caller.
+//! * **Pop against abandon.** A number never replaces the mark, because a worker that finds the sideline empty does not
+//!   update `Shown`, and any change after the mark shows the mark again.
 
 use std::collections::VecDeque;
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
-/// An entry that may be bound to its pool.
+/// An entry that tells whether it is bound to its pool.
 pub(crate) trait Bound {
     fn is_bound(&self) -> bool;
 }
 
-/// See the module. It is inside of the pool's lock.
+/// The entries and the mark, which are inside the pool's lock. See the module.
 #[derive(Debug)]
 pub(crate) struct Sideline<E> {
     entries: VecDeque<E>,
-    /// The number of entries that no sibling may take.
+    /// The number of bound entries, which siblings may not take.
     bound: usize,
-    /// Set once. There are no entries afterwards.
+    /// Whether the pool is abandoned. If so, the sideline stays empty.
     is_abandoned: bool,
 }
 
-/// What the sideline shows to threads without the lock. It is written under the lock.
+/// The numbers that the sideline shows to threads without the lock. They are written under the lock.
 #[derive(Debug)]
 pub(crate) struct Shown {
     /// The number of entries, or [`ABANDONED`].
@@ -41,7 +43,7 @@ pub(crate) struct Shown {
     bound: AtomicU64,
 }
 
-/// The mark, in place of the number of entries.
+/// The mark, which takes the place of the number of entries.
 const ABANDONED: u64 = u64::MAX;
 
 impl<E: Bound> Sideline<E> {
@@ -61,7 +63,7 @@ impl<E: Bound> Sideline<E> {
         self.entries.iter()
     }
 
-    /// Adds an entry before all others. Returns it if the pool is abandoned.
+    /// Adds an entry before all others. Returns the entry if the pool is abandoned.
     pub(crate) fn put_back(&mut self, entry: E, shown: &Shown) -> Result<(), E> {
         if self.is_abandoned {
             return Err(entry);
@@ -72,8 +74,8 @@ impl<E: Bound> Sideline<E> {
         Ok(())
     }
 
-    /// Adds an entry behind the others. The caller owes a [`show`](Self::show), and has seen that the pool is not
-    /// abandoned.
+    /// Adds an entry behind all others. The caller has seen that the pool is not abandoned, and calls
+    /// [`show`](Self::show) afterwards.
     pub(crate) fn push_back(&mut self, entry: E) {
         debug_assert!(!self.is_abandoned, "an entry was moved to the sideline of a pool that is abandoned");
         self.bound += usize::from(entry.is_bound());
@@ -87,7 +89,8 @@ impl<E: Bound> Sideline<E> {
         Some(entry)
     }
 
-    /// Takes the first entry, and adds another one behind the others. Returns the other one if there is no first one.
+    /// Takes the first entry, and adds `entry` behind all others. If the sideline is empty, returns `entry`, and adds
+    /// nothing.
     pub(crate) fn swap_front(&mut self, entry: E, shown: &Shown) -> E {
         if self.entries.is_empty() {
             return entry;
@@ -96,7 +99,7 @@ impl<E: Bound> Sideline<E> {
         self.pop_front(shown).expect("the sideline was not empty")
     }
 
-    /// Takes the first entry that is `wanted`.
+    /// Takes the first entry for which `wanted` returns true.
     pub(crate) fn take_first(&mut self, shown: &Shown, wanted: impl Fn(&E) -> bool) -> Option<E> {
         let at = self.entries.iter().position(wanted)?;
         let entry = self.entries.remove(at)?;
@@ -105,7 +108,7 @@ impl<E: Bound> Sideline<E> {
         Some(entry)
     }
 
-    /// Marks the pool as abandoned. Returns the entries, which the caller gives up.
+    /// Marks the pool as abandoned. Returns the entries. The caller gives up these entries.
     #[must_use]
     pub(crate) fn abandon(&mut self, shown: &Shown) -> VecDeque<E> {
         self.is_abandoned = true;
@@ -115,7 +118,7 @@ impl<E: Bound> Sideline<E> {
         entries
     }
 
-    /// Shows the number of entries, or the mark.
+    /// Writes the number of entries, or the mark, to `shown`.
     pub(crate) fn show(&self, shown: &Shown) {
         let entries = if self.is_abandoned { ABANDONED } else { self.entries.len() as u64 };
         shown.bound.store(self.bound as u64, Ordering::Relaxed);
@@ -128,8 +131,8 @@ impl Shown {
         Self { entries: AtomicU64::new(0), bound: AtomicU64::new(0) }
     }
 
-    /// Returns whether a worker has to look at the sideline before the worklist, because the sideline has entries or
-    /// the pool is abandoned. A hint.
+    /// Returns whether a worker has to check the sideline before the worklist, because the sideline has entries or the
+    /// pool is abandoned. The answer is a hint.
     #[inline]
     pub(crate) fn comes_first(&self) -> bool {
         self.entries.load(Ordering::Relaxed) > 0
@@ -144,8 +147,8 @@ impl Shown {
         }
     }
 
-    /// Returns the number of entries that siblings may take, or `None` if the pool is abandoned. The two numbers
-    /// belong to one moment only if the caller has the lock.
+    /// Returns the number of entries that siblings may take, or `None` if the pool is abandoned. The answer is exact
+    /// only if the caller holds the lock, because it is computed from two loads.
     pub(crate) fn movable(&self) -> Option<u64> {
         match self.entries.load(Ordering::Acquire) {
             ABANDONED => None,

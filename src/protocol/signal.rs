@@ -1,14 +1,14 @@
-//! An event that happens once, and that any number of threads wait for.
+//! An event that happens once, and for which any number of threads can wait.
 //!
 //! `set` releases and `is_set` acquires:
 //!
-//! * setting thread: writes, then sets the signal;
-//! * waiting thread: finds the signal set, then reads what was written.
+//! * setting thread: makes its writes, then sets the signal;
+//! * waiting thread: finds the signal set, then sees these writes.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 
-/// Shared by the thread that sets it and the threads that wait.
+/// The signal, which the setting thread and the waiting threads share.
 #[derive(Debug)]
 pub(crate) struct Signal(AtomicU64);
 

@@ -1,23 +1,24 @@
-//! The cell of an executor's [`Threads`] word: how its threads learn that another one leaves, or is gone.
+//! The cell of an executor's [`Threads`] word. From this word, threads learn that a thread of the executor leaves or is
+//! gone.
 //!
-//! **Room.** A manager that finds no room asks in the same step to be told of some. A worker that leaves learns in
-//! one step whether the manager has asked. In two steps this could happen:
+//! **Room.** If the manager finds no room for a worker, it asks in the same step to be told when there is room. A
+//! worker leaves, and learns in the same step whether the manager has asked. With two steps, this could happen:
 //!
 //! * manager: finds no room;
-//! * worker: leaves; the manager has not asked;
-//! * manager: asks. There is room, and the manager is not told.
+//! * worker: leaves; reads that the manager has not asked;
+//! * manager: asks. So there is room, and no thread tells the manager.
 //!
-//! **Request to give way.** At the cap, the manager first asks for a thread that is in use, and then looks for an
-//! idle worker, under the pool's lock. A worker first becomes idle, under the same lock, and then reads whether the
-//! manager has asked. The order of the steps and the lock forbid this:
+//! **Request to give way.** At the cap on threads, the manager first asks that a busy worker give way, and then looks
+//! for an idle worker, under the lock of the worker's pool. A worker first becomes idle, under the same lock, and then
+//! reads whether the manager has asked. The order of the steps and the lock forbid this:
 //!
 //! * manager: asks; locks the pool: no worker is idle;
-//! * worker: locks the pool, becomes idle; reads that no worker is asked. So an idle worker stays, though its thread
-//!   is needed.
+//! * worker: locks the pool, becomes idle; reads that the manager has not asked. So an idle worker stays, although its
+//!   thread is needed.
 //!
-//! If the manager locks first, the worker reads after the request. If the worker locks first, the manager finds it
-//! idle. A busy worker reads the request between its items. Giving way is one step, so one worker gives way for one
-//! request.
+//! If the manager locks the pool first, the worker reads the word after the request was made. If the worker locks the
+//! pool first, the manager finds the worker idle. A busy worker reads the request between two items. The step in which
+//! a worker gives way also ends the request. So only one worker gives way for each request.
 //!
 //! **The end.** `gone` releases and the waiting thread acquires:
 //!
@@ -37,18 +38,18 @@ impl ThreadsCell {
         Self(AtomicU64::new(Threads::none().into_bits()))
     }
 
-    /// Returns the word. It may be out of date when it is used.
+    /// Returns the word, which may be out of date when the caller uses it.
     pub(crate) fn load(&self) -> Threads {
         Threads::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// Counts a worker that is about to be made. Returns false if there are `max` already.
+    /// Counts a worker that is about to be made. Returns false if there are already `max` workers.
     pub(crate) fn worker_comes(&self, max: u64) -> bool {
         self.update(|word| word.worker_comes(max))
     }
 
-    /// Asks a worker to give way, because a pool starves. `idle_leaves` makes an idle worker leave instead, and
-    /// returns whether there was one.
+    /// Asks a busy worker to give way, because a pool starves. `idle_leaves` makes an idle worker leave instead, if
+    /// there is one, and returns whether there was one.
     pub(crate) fn ask(&self, idle_leaves: impl FnOnce() -> bool) {
         self.update(|word| (word.ask(), ()));
         if idle_leaves() {
@@ -56,12 +57,12 @@ impl ThreadsCell {
         }
     }
 
-    /// Lets every worker answer the request, because a turn has passed since.
+    /// Lets any worker answer the request, because no worker has answered it for a whole turn.
     pub(crate) fn hurry(&self) {
         self.update(|word| (word.hurry(), ()));
     }
 
-    /// Withdraws the request: no worker needs to give way.
+    /// Withdraws the request, because no worker needs to give way any more.
     pub(crate) fn withdraw(&self) {
         if self.is_asked() {
             self.update(|word| (word.withdraw(), ()));
@@ -74,15 +75,15 @@ impl ThreadsCell {
         self.load().is_asked()
     }
 
-    /// Returns whether the calling worker gives way. It asks between two items. `others_run`: its pool has other
-    /// running workers.
+    /// Returns whether the calling worker, which is between two items, gives way. `others_run` says whether the
+    /// worker's pool has other running workers.
     #[cold]
     pub(crate) fn give_way(&self, others_run: bool) -> bool {
         self.update(|word| word.give_way(others_run))
     }
 
-    /// Answers the request for the calling worker, which has become idle. If a worker is asked to give way, `leaves`
-    /// makes an idle one leave, and returns whether there was one.
+    /// Answers a request after the calling worker has become idle. If a worker is asked to give way, calls `leaves`.
+    /// `leaves` makes an idle worker of the caller's pool leave, and returns whether there was an idle worker.
     pub(crate) fn rested(&self, leaves: impl FnOnce() -> bool) {
         if self.is_asked() && leaves() {
             self.withdraw();
@@ -99,21 +100,21 @@ impl ThreadsCell {
         self.update(|word| (word.other_comes(), ()));
     }
 
-    /// Takes away the room of a thread that has ended its own code, or could not be made. Returns whether to tell the
-    /// manager.
+    /// Frees the room of a thread that has ended its own code, or could not be made. Returns whether the caller must
+    /// tell the manager.
     #[must_use]
     pub(crate) fn leaves(&self, kind: Kind) -> bool {
         self.update(|word| word.leaves(kind))
     }
 
-    /// Takes a thread out of the count that has run its last user code, or could not be made.
+    /// Takes a thread out of the count, because the thread has run its last user code, or could not be made.
     pub(crate) fn gone(&self) {
         if self.update(Threads::gone) {
             wait::wake_all(self.key());
         }
     }
 
-    /// Waits until all threads are gone. Returns the number of threads that are left when the time runs out.
+    /// Waits until all threads are gone, or until the time runs out. Returns the number of threads that are not gone.
     pub(crate) fn wait(&self, until: Until) -> u64 {
         while self.alive() > 0 && wait::sleep(self.key(), || self.alive() > 0, until) {}
         self.alive()

@@ -1,20 +1,21 @@
 //! The timing of a queue's items: which items are timed ([`RateCell`]), and the histogram of their times
 //! ([`Recorder`]).
 //!
-//! **The rate.** The queue's user sets it, and workers adapt it to how long items run. A worker replaces the rate
-//! only if it is still the one that the worker has read. Otherwise:
+//! **The rate.** The queue's user switches timing on or off, and workers adapt the rate to the run times of items. A
+//! worker replaces the rate only if the rate still has the value that the worker has read. Otherwise, this could
+//! happen:
 //!
 //! * worker: reads "each item";
 //! * user: switches timing off;
-//! * worker: stores "one of eight". So the items are timed though the user has switched timing off.
+//! * worker: stores "one of eight". So items are timed, although the user has switched timing off.
 //!
-//! **The histogram.** It has many writers and no lock. A writer changes the sum and the maximum, and then counts the
-//! item, with release. A reader loads the counts first, with acquire. So a reader that sees an item in the counts
-//! also finds its time in the sum, and no smaller maximum. The sum and the maximum may be ahead of the counts. The
-//! orderings forbid this:
+//! **The histogram.** It has many writers and no lock. A writer first updates the sum and the maximum, and then counts
+//! the item, with release. A reader first loads the counts, with acquire. So if a reader sees an item in the counts,
+//! the sum that the reader loads includes the item's time, and the maximum is not smaller than that time. The sum and
+//! the maximum may also include items that the counts do not contain yet. The orderings forbid this:
 //!
-//! * worker: counts an item of 5 ms;
-//! * reader: loads the counts with the item, then the sum without its 5 ms.
+//! * worker: adds 5 ms to the sum, then counts the item;
+//! * reader: loads the counts, which contain the item, then the sum, which lacks the 5 ms.
 
 use crate::policy::histogram::{Histogram, bucket_of};
 use crate::policy::sampling::Rate;
@@ -41,8 +42,8 @@ impl RateCell {
 
     /// Switches timing on or off for the queue's user.
     ///
-    /// Every change of the rate is a read-modify-write. loom knows the order of these, but not that of a store among
-    /// them.
+    /// Like every change of the rate, this is a read-modify-write and not a store. loom knows the order of
+    /// read-modify-writes, but not the place of a store among them.
     pub(crate) fn switch(&self, on: bool) {
         self.0.swap(Self::switched(on).into_bits(), Ordering::Relaxed);
     }
@@ -56,7 +57,8 @@ impl RateCell {
         Rate::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// Sets the rate that fits how long items run. Called by workers. Changes nothing if timing was switched off.
+    /// Sets the rate that suits the run times of items. Workers call this. It changes nothing if timing was switched
+    /// off.
     pub(crate) fn adapt(&self, rate: Rate) {
         let known = self.load();
         if known != rate && known != Rate::Never {
@@ -67,7 +69,7 @@ impl RateCell {
 }
 
 impl Recorder {
-    /// Makes a histogram of so many buckets, beginning with the shortest times.
+    /// Makes a histogram with the given number of buckets, which begin with the shortest times.
     pub(crate) fn new(buckets: usize) -> Self {
         Self {
             counts: (0..buckets).map(|_| AtomicU64::new(0)).collect(),

@@ -1,47 +1,49 @@
 //! The cell of a worker's [`WorkerState`].
 //!
-//! **Outside of items** one thread writes at a time, so a change is a load and a store. That thread is the
-//! owner, except while the worker is on the idle stack: then it is the thread that takes the worker off, under the
-//! pool's mutex. The owner enters the idle stack under that mutex too, and the other thread unparks it after the
-//! write. Stores release and loads acquire:
+//! **Outside items**, only one thread at a time writes the word, so a change is a load and a store. Usually that thread
+//! is the *owner*, which is the worker itself. While the worker is on the idle stack, that thread is the *waker*: it
+//! takes the worker off the stack, under the pool's mutex. The owner enters the idle stack under the same mutex, and
+//! the waker first writes the word and then unparks the owner. Stores release and loads acquire:
 //!
 //! * waker: writes, then stores the phase *waking*;
 //! * woken worker: loads *waking*, then sees what the waker wrote.
 //!
-//! The same holds for a reader on another thread: if it sees a phase, it sees what the owner did before.
+//! The same holds for a reader on any other thread. If the reader sees a phase, it also sees everything that was
+//! written before that phase was stored.
 //!
-//! **Inside of an item** the detector writes, too. So the owner's change is a read-modify-write in each phase that
-//! the detector may end: one at the end of each item, and one when it enters a guard. Leaving a blocking guard is a
-//! store, since only the owner changes the word of a blocked worker. A store at the end of an item could lose a
-//! change:
+//! **Inside an item**, the detector also writes the word. So in each phase that the detector can end, the owner changes
+//! the word with a read-modify-write. For example, the owner does so at the end of each item, and when it enters a
+//! guard. When the owner leaves a blocking guard, a store is enough, because only the owner changes the word of a
+//! blocked worker. A store at the end of an item could overwrite a change:
 //!
 //! * owner: loads *running*;
 //! * detector: stores *asleep*, lowers the count;
-//! * owner: stores *between*, and does not know that it has left the count.
+//! * owner: stores *between*, and does not know that the detector has taken the worker out of the count.
 //!
-//! **The count.** The thread that takes the worker out of the pool's count lowers the count after it changed the
-//! word, fences, and looks at the work. The thread that puts the worker back raises the count before it changes the
-//! word. So the count may be one too high for a moment, which the look makes up for, and it is never too low. The
-//! other order:
+//! **The count.** A thread that takes the worker out of the pool's count first changes the word, then lowers the count,
+//! issues a fence, and checks for work. A thread that puts the worker back raises the count before it changes the word.
+//! So the count can be one too high for a short time, but it is never too low. The check for work makes up for a count
+//! that is too high. If the detector raised the count after it changes the word, this could happen:
 //!
 //! * detector: changes the word to *running*;
-//! * owner: ends its item, and leaves the count, which falls below zero;
+//! * owner: ends its item, and leaves the count, so that the count falls below zero;
 //! * detector: raises the count.
 //!
-//! Only between two items, where the detector changes nothing, the owner raises the count after the word.
+//! There is one exception. At the end of an item, the owner changes the word first and then raises the count, because
+//! the detector changes nothing between two items.
 
 use crate::policy::worker::{Finding, Phase, WorkerState};
 use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::running::RunningCell;
 
-/// What became of a finding of the detector.
+/// The outcome of one finding of the detector.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Carried {
-    /// The finding was about the present word, and was carried out.
+    /// Whether the finding applied to the present word and was carried out.
     pub(crate) holds: bool,
-    /// The count was lowered: the caller owes a [`look`](RunningCell::look).
+    /// Whether the count was lowered. If so, the caller owes a [`look`](RunningCell::look).
     pub(crate) owes_look: bool,
 }
 
@@ -59,38 +61,37 @@ impl WorkerCell {
         WorkerState::from_bits(self.0.load(Ordering::Acquire))
     }
 
-    /// Sets the phase. Called by the owner outside of items, or by the thread that takes the worker off the idle
-    /// stack.
+    /// Sets the phase. The caller is the owner, outside items, or the thread that takes the worker off the idle stack.
     pub(crate) fn set_phase(&self, phase: Phase) {
         self.write(|state| (state.with_phase(phase), ()));
     }
 
-    /// Begins an item. Called by the owner, between two items.
+    /// Begins an item. The caller is the owner, which is between two items.
     #[inline]
     pub(crate) fn begin_item(&self, phase: Phase) {
         self.write(|state| (state.begin_item(phase), ()));
     }
 
-    /// Ends the item. Called by the owner. Returns whether it must come back into the count.
+    /// Ends the item. The caller is the owner. Returns whether the owner must come back into the count.
     #[inline]
     pub(crate) fn end_item(&self) -> bool {
         self.change(WorkerState::end_item)
     }
 
-    /// Declares the item CPU intensive. Called by the owner. Returns whether it must leave the count.
+    /// Declares the item CPU intensive. The caller is the owner. Returns whether the owner must leave the count.
     #[inline]
     pub(crate) fn uncount(&self) -> bool {
         self.change(WorkerState::uncount)
     }
 
-    /// Enters a blocking guard. Called by the owner. Returns whether it must leave the count.
+    /// Enters a blocking guard. The caller is the owner. Returns whether the owner must leave the count.
     #[inline]
     pub(crate) fn block(&self) -> bool {
         self.change(WorkerState::block)
     }
 
-    /// Leaves a blocking guard. Called by the owner. Returns whether it was blocked; then it is back in the count.
-    /// `outer`: the guard is inside of a `may_block` guard.
+    /// Leaves a blocking guard. The caller is the owner. Returns whether the owner was blocked. If so, the owner is in
+    /// the count again. `outer` says whether the guard is inside a `may_block` guard.
     #[inline]
     pub(crate) fn unblock(&self, outer: bool, count: &RunningCell) -> bool {
         let (next, comes_back) = self.load().unblock(outer);
@@ -102,13 +103,14 @@ impl WorkerCell {
         comes_back
     }
 
-    /// Enters a `may_block` guard. Called by the owner.
+    /// Enters a `may_block` guard. The caller is the owner.
     #[inline]
     pub(crate) fn enter_may_block(&self) {
         self.change(|state| (state.enter_may_block(), ()));
     }
 
-    /// Leaves a `may_block` guard. Called by the owner. Returns whether it did block; then it is back in the count.
+    /// Leaves a `may_block` guard. The caller is the owner. Returns whether the owner was blocked. If so, the owner is
+    /// in the count again.
     #[inline]
     pub(crate) fn leave_may_block(&self, count: &RunningCell) -> bool {
         let seen = self.load();
@@ -116,13 +118,13 @@ impl WorkerCell {
         if !comes_back && self.replace(seen, next) {
             return false;
         }
-        // If the word was replaced meanwhile, the worker is blocked: the detector makes no other change in this
+        // If the word was replaced meanwhile, the worker is blocked, because the detector makes no other change in this
         // phase.
         self.unblock(false, count)
     }
 
-    /// Carries out a finding, if the word is still the one that was `seen`. Called by the detector, which has read
-    /// `seen` and then looked at the thread.
+    /// Carries out a finding, if the word is still equal to `seen`. The caller is the detector, which has read `seen`
+    /// and then inspected the thread.
     pub(crate) fn carry_out(&self, seen: WorkerState, finding: Finding, count: &RunningCell) -> Carried {
         let puts_back = !finding.takes_out();
         if puts_back {
@@ -140,14 +142,14 @@ impl WorkerCell {
         seen.found(finding).is_some_and(|next| self.replace(seen, next))
     }
 
-    /// Returns false if the word has changed since it was `seen`.
+    /// Replaces the word. Returns false, and changes nothing, if the word is no longer equal to `seen`.
     #[inline]
     fn replace(&self, seen: WorkerState, next: WorkerState) -> bool {
         let (seen, next) = (seen.into_bits(), next.into_bits());
         self.0.compare_exchange(seen, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Changes the word where only the caller writes.
+    /// Changes the word while no other thread can change it.
     #[inline]
     fn write<A>(&self, transition: impl FnOnce(WorkerState) -> (WorkerState, A)) -> A {
         let state = WorkerState::from_bits(self.0.load(Ordering::Relaxed));
@@ -156,7 +158,7 @@ impl WorkerCell {
         answer
     }
 
-    /// Changes the word where the detector may write, too.
+    /// Changes the word while the detector might change it, too.
     #[inline]
     fn change<A>(&self, transition: impl FnMut(WorkerState) -> (WorkerState, A)) -> A {
         super::update(&self.0, Ordering::AcqRel, WorkerState::from_bits, WorkerState::into_bits, transition)

@@ -1,4 +1,4 @@
-//! Attributes of a queue that is in use.
+//! The attributes of a queue that is in use.
 
 use crate::engine::queue::workqueue::Queue;
 use crate::error::attrs::ApplyAttrsError;
@@ -7,20 +7,21 @@ use crate::policy::attrs::EffectiveAttrs;
 use crate::queue::WorkQueue;
 
 impl WorkQueue {
-    /// Replaces all attributes of the queue. Does not wait, so an item may call it, too.
+    /// Replaces all attributes of the queue. The call does not wait, so an item may also make it.
     ///
-    /// Items that are active (running, blocked, or on a worklist) finish where they are. Items that wait, and later
-    /// ones, go to workers with the new attributes. All limits hold meanwhile, and items keep their order: an ordered
-    /// queue runs one item at a time in queueing order, and in other queues no new item overtakes one that was queued
-    /// before it on the same CPU. A [`high_priority`](crate::WorkQueueBuilder::high_priority) queue keeps the high nice
-    /// level if the attributes name none. Costs O(CPUs).
+    /// Items that are active (running, blocked, or on a worklist) finish where they are. Items that wait for a slot,
+    /// and items that are queued later, go to workers with the new attributes. Meanwhile, all limits hold, and items
+    /// keep their order. An ordered queue runs one item at a time, in queueing order. In other queues, no new item
+    /// overtakes an item that was queued before it on the same CPU. A
+    /// [`high_priority`](crate::WorkQueueBuilder::high_priority) queue keeps the high nice level if the attributes
+    /// specify no nice level. The call costs O(CPUs).
     ///
-    /// The former attributes remain in two cases. A [`Work`](crate::Work) that was cancelled while active may get its
-    /// former place back if it is queued again before a worker has reached that place. Then it runs once more with the
-    /// attributes of that place. The queue's [rescuer](crate::WorkQueueBuilder::rescuer) keeps its nice level, because
-    /// raising a level that was lowered needs a privilege.
+    /// The former attributes still apply in two cases. A [`Work`](crate::Work) that was cancelled while active may get
+    /// its former place back if it is queued again before a worker has reached that place. Then the `Work` runs once
+    /// more with the attributes of that place. The queue's [rescuer](crate::WorkQueueBuilder::rescuer) keeps its nice
+    /// level, because a thread that has lowered its priority needs a privilege to raise the priority again.
     ///
-    /// Each different set of attributes that a queue has had keeps some KiB of memory until the queue is gone.
+    /// Each different set of attributes that a queue has had occupies a few KiB of memory until the queue is gone.
     ///
     /// # Examples
     ///
@@ -41,14 +42,15 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If the attributes are invalid, the queue cannot have attributes, or its executor is shut down. The error says
-    /// which. Nothing was changed.
+    /// Returns an error if the attributes are invalid, if the queue cannot have attributes, if its executor is shut
+    /// down, or in a forked process. The error says which of these is the case. The attributes stay as they were.
     #[doc(alias = "apply_workqueue_attrs")]
     pub fn apply_attrs(&self, attrs: Attrs) -> Result<(), ApplyAttrsError> {
         change_attrs(self.handle.queue(), &attrs, |_| attrs.clone())
     }
 
-    /// Returns the attributes in effect. `None` for per-CPU and bh queues, which have none, and in a forked child.
+    /// Returns the attributes in effect. Returns `None` for per-CPU and bh queues, which have no attributes, and in a
+    /// forked process.
     ///
     /// # Examples
     ///
@@ -69,8 +71,9 @@ impl WorkQueue {
     }
 }
 
-/// Changes the requested attributes, if the queue can have attributes and `new` is valid. `new` names what is new in
-/// them. The caller holds a reference to the queue.
+/// Changes the requested attributes, if the queue can have attributes and `new` is valid. `change` gets the attributes
+/// that were requested last, and returns the new ones. `new` contains the attributes that `change` sets. The caller
+/// holds a reference to the queue.
 pub(crate) fn change_attrs(
     queue: &Queue,
     new: &Attrs,

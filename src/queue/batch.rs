@@ -5,11 +5,11 @@ use crate::join::JoinHandle;
 use crate::queue::WorkQueue;
 use crate::work::Work;
 
-/// Many items at once, on the CPU of the caller, in their order. The pool is notified once for all of them, or once for
-/// each 256 of a longer batch, instead of once per item.
+/// These methods queue many items in one call, in order, on the caller's CPU. The pool is notified once for the whole
+/// batch, or once for each 256 items of a longer batch, instead of once per item.
 impl WorkQueue {
-    /// Queues closures that run once each. Returns their handles. Runs the iterator to its end first: nothing is queued
-    /// before it has ended, and nothing at all if it panics.
+    /// Queues closures that each run once. Returns their handles. This first runs the iterator to its end, and then
+    /// queues the closures. If the iterator panics, no closure is queued.
     ///
     /// # Examples
     ///
@@ -25,8 +25,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If a closure is refused: the reason, as for [`spawn`](Self::spawn); the handles of the closures before it, which
-    /// stay accepted; and the refused closure with those behind it.
+    /// If a closure is refused, the error contains the reason, as for [`spawn`](Self::spawn). It also contains the
+    /// handles of the earlier closures, which stay accepted, and returns the refused closure and all later closures.
     pub fn spawn_batch<I, F, T>(&self, closures: I) -> Result<Vec<JoinHandle<T>>, RefusedBatch<F, T>>
     where
         I: IntoIterator<Item = F>,
@@ -40,11 +40,12 @@ impl WorkQueue {
         }
     }
 
-    /// As [`spawn_batch`](Self::spawn_batch), but without handles, and cheaper: the items cannot be joined or
-    /// cancelled. The worker that runs a closure drops its result. To wait until all have run, flush the queue.
+    /// Queues closures like [`spawn_batch`](Self::spawn_batch), but returns no handles, and costs less. The items
+    /// cannot be joined or cancelled. The worker that runs a closure also drops the closure's result. To wait until all
+    /// closures have run, flush the queue.
     ///
-    /// Takes closures from the iterator, and queues them, 256 at a time. If the iterator panics, the closures that were
-    /// queued run, and the others are dropped.
+    /// This takes up to 256 closures from the iterator, queues them, and then continues with the next ones. If the
+    /// iterator panics, the closures that are already queued run, and the others are dropped.
     ///
     /// # Examples
     ///
@@ -64,8 +65,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If a closure is refused: the reason, as for [`spawn`](Self::spawn); how many were accepted before it; and the
-    /// refused closure with those behind it.
+    /// If a closure is refused, the error contains the reason, as for [`spawn`](Self::spawn). It also contains the
+    /// number of closures that were accepted earlier, and returns the refused closure and all later closures.
     pub fn spawn_batch_detached<I, F, T>(&self, closures: I) -> Result<(), RefusedDetachedBatch<F>>
     where
         I: IntoIterator<Item = F>,
@@ -76,8 +77,8 @@ impl WorkQueue {
         spawned.map_err(|cut| RefusedDetachedBatch::new(cut.error, cut.accepted, cut.rest))
     }
 
-    /// Queues reusable items, each as [`queue`](Self::queue) does. Returns how many of them this call made pending; the
-    /// others were pending already.
+    /// Queues reusable items, each as [`queue`](Self::queue) does. Returns the number of items that this call made
+    /// pending. The other items were already pending.
     ///
     /// # Examples
     ///
@@ -95,8 +96,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If an item is refused: the reason, as for [`queue`](Self::queue), and its index. Items before it stay queued,
-    /// those behind it were not tried.
+    /// If an item is refused, the error contains the reason, as for [`queue`](Self::queue), and the item's index. The
+    /// items before it stay queued, and the items after it were not tried.
     pub fn queue_batch(&self, works: &[Work]) -> Result<usize, QueueBatchError> {
         let works = works.iter().map(|work| &work.item);
         let queued = self.handle.queue().queue_batch(works);

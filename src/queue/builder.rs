@@ -20,7 +20,7 @@ pub(super) enum Kind {
     Bh,
 }
 
-/// Describes a queue; [`build`](Self::build) makes it.
+/// Describes a queue, which [`build`](Self::build) then makes.
 ///
 /// # Examples
 ///
@@ -76,32 +76,35 @@ impl WorkQueueBuilder {
         }
     }
 
-    /// Items go to separate pools, whose workers have the high nice level. Not for queues with `attrs` that name a nice
-    /// level.
+    /// Sends the queue's items to separate pools, whose workers have the high nice level. This cannot be combined with
+    /// `attrs` that specify a nice level.
     #[doc(alias = "WQ_HIGHPRI")]
     pub fn high_priority(mut self) -> Self {
         self.high_priority = true;
         self
     }
 
-    /// Items do not count as running once they have started. For items that keep the CPU busy for long: the system's
-    /// scheduler shares the CPU between them and other items. They start by the same rule as other items. Per-CPU
-    /// queues only.
+    /// Declares the queue's items CPU intensive. This setting is for items that keep the CPU busy for a long time. Such
+    /// an item no longer counts as running once it has started, so the pool goes on to start other items. The system's
+    /// scheduler shares the CPU among all these items. CPU-intensive items start by the same rule as other items. Only
+    /// per-CPU queues can have this setting.
     #[doc(alias = "WQ_CPU_INTENSIVE")]
     pub fn cpu_intensive(mut self) -> Self {
         self.cpu_intensive = true;
         self
     }
 
-    /// The queue is per-CPU, unless the executor was built as
-    /// [`power_efficient`](crate::ExecutorBuilder::power_efficient): then it is unbound. Per-CPU queues only.
+    /// Makes the queue unbound if the executor was built as
+    /// [`power_efficient`](crate::ExecutorBuilder::power_efficient). Otherwise, the queue stays per-CPU. Only per-CPU
+    /// queues can have this setting.
     #[doc(alias = "WQ_POWER_EFFICIENT")]
     pub fn power_efficient(mut self) -> Self {
         self.power_efficient = true;
         self
     }
 
-    /// The queue starts nothing while the executor is [frozen](Executor::freeze_begin). Not for bh queues.
+    /// Makes the queue freezable. A freezable queue starts no item while the executor is
+    /// [frozen](Executor::freeze_begin). A bh queue cannot be freezable.
     #[doc(alias = "WQ_FREEZABLE")]
     #[doc(alias = "create_freezable_workqueue")]
     pub fn freezable(mut self) -> Self {
@@ -109,21 +112,24 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Gives the queue a thread of its own, made when the queue is built, which runs its items when no other thread can
-    /// be made. For work on which threads wait while they hold a resource that the system lacks.
+    /// Gives the queue a thread of its own, the *rescuer*, which is made together with the queue. The rescuer runs the
+    /// queue's items when no other thread can be made. A queue needs a rescuer if threads wait for its items while they
+    /// hold a resource that the system lacks.
     ///
-    /// The rescuer, named `cmwq/R-` and the queue's name, sleeps until a worker pool with items of this queue has
-    /// needed a worker for 10 ms and could not have one, because the system refused or `max_threads` was reached. Then
-    /// it runs this queue's items from that pool, one at a time, until the pool has a worker. If several pools need it,
-    /// it serves each in turn. It is called again every 100 ms while the need lasts. Items that it runs count as
-    /// rescued, and not as running in the pool. It is bound to the CPUs of the pool that it serves. It keeps the nice
+    /// The name of the rescuer's thread is `cmwq/R-` followed by the queue's name. The rescuer sleeps until a worker
+    /// pool with items of this queue has needed a worker for 10 ms and could not have one, because the system refused a
+    /// thread or `max_threads` was reached. Then the rescuer runs this queue's items from that pool, one at a time,
+    /// until the pool has a worker. If several pools need the rescuer, it alternates between them. While the need
+    /// lasts, the rescuer is called again every 100 ms. Items that the rescuer runs count as rescued, and not as
+    /// running in the pool. The rescuer is bound to the CPUs of the pool that it serves. The rescuer keeps the nice
     /// level that the queue's workers have when the queue is built.
     ///
-    /// A rescuer is one thread: an item that it runs must not wait for another item that needs it, too. It does not
-    /// count among [`max_threads`](crate::ExecutorBuilder::max_threads), since it is there for when these are not
-    /// enough. The hooks for threads are called for it. It ends with the queue. Not for bh queues. A rescuer cannot
-    /// help when the system, or a [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook, does not refuse a thread
-    /// but never returns.
+    /// A rescuer is one thread, so an item that it runs must not wait for another item that also needs the rescuer.
+    /// Rescuers do not count towards [`max_threads`](crate::ExecutorBuilder::max_threads), because they help out when
+    /// these threads are not enough. The executor calls its thread hooks for rescuers, too. A rescuer ends with its
+    /// queue. A bh queue cannot have a rescuer. A rescuer cannot help if a
+    /// [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook, or the system's call that makes a thread, never
+    /// returns instead of refusing the thread.
     ///
     /// # Examples
     ///
@@ -149,8 +155,9 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Permits changes of the queue's attributes and limit through the control socket (`cmwq::control`, with the
-    /// feature `control`), by any process that may open it. Without this, clients can only read them.
+    /// Permits any process that can open the control socket to change the queue's attributes and limit. The module
+    /// `cmwq::control`, with the feature `control`, provides this socket. Without this setting, the socket's clients
+    /// can only read the attributes and the limit.
     ///
     /// # Examples
     ///
@@ -167,61 +174,66 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Limits how many items may be active (running, blocked, or on a worklist) per CPU that they were queued on: 1 to
-    /// 512. 0 stands for the default, 256. The other items wait in order.
-    /// [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active) changes it later.
+    /// Limits the number of active items (running, blocked, or on a worklist) for each CPU on which items were queued.
+    /// The limit is between 1 and 512, or 0 for the default of 256. The other items wait in order.
+    /// [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active) can change the limit later.
     ///
-    /// Ordered and bh queues run one item at a time: they accept only 0.
+    /// Ordered and bh queues run one item at a time, so they accept only 0.
     pub fn max_active(mut self, items: usize) -> Self {
         self.max_active = Some(items);
         self
     }
 
-    /// Limits the active items of the queue as a whole instead, 1 to 512. 0 stands for the default, 256. Cannot be
-    /// combined with a `max_active` other than 0.
+    /// Limits the number of active items of the whole queue, instead of the number for each CPU. The limit is between 1
+    /// and 512, or 0 for the default of 256. This limit cannot be combined with a `max_active` other than 0.
     ///
-    /// Ordered and bh queues run one item at a time: they accept only 0.
+    /// Ordered and bh queues run one item at a time, so they accept only 0.
     pub fn max_active_total(mut self, items: usize) -> Self {
         self.max_active_total = Some(items);
         self
     }
 
-    /// Limits how many accepted items may wait to begin; beyond that number the queue returns
-    /// [`QueueError::Full`](crate::QueueError::Full). By default the only limit is a hundred million. A cancelled item
-    /// counts until a worker reaches its place in the queue.
+    /// Limits the number of accepted items that have not begun. At this limit, the queue refuses further items with
+    /// [`QueueError::Full`](crate::QueueError::Full). Without this setting, the limit is a hundred million items. A
+    /// cancelled item counts until a worker reaches its place in the queue.
     ///
-    /// Armed timers do not count, and the queue accepts the items of timers that fire beyond this number. There are two
-    /// exceptions. In an ordered queue, and while a queue is flushed, a cancelled item keeps its former place until a
-    /// worker has reached it; before that, the item can be armed again only if there is room. And
-    /// [`mod_delayed`](crate::WorkQueue::mod_delayed) without a delay needs room, as any submission does.
+    /// Armed timers do not count. When a timer fires, the queue accepts the timer's item even if the limit is reached.
+    /// There are two exceptions. First, in an ordered queue, and while a queue is flushed, a cancelled item keeps its
+    /// former place until a worker has reached that place. Before that, the item can be armed again only if the queue
+    /// has room. Second, [`mod_delayed`](crate::WorkQueue::mod_delayed) without a delay needs room, as any submission
+    /// does.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
         self
     }
 
-    /// Measures how long items wait and run, for [`WorkQueue::latency`](crate::WorkQueue::latency). Of items that run
-    /// for less than a few microseconds, only a part is measured. Default: the setting of the
-    /// [executor](crate::ExecutorBuilder::histograms), which is false by default.
-    /// [`WorkQueue::set_histograms`](crate::WorkQueue::set_histograms) changes it later.
+    /// Sets whether the queue measures how long its items wait and run, for
+    /// [`WorkQueue::latency`](crate::WorkQueue::latency). If items run for less than a few microseconds, the queue
+    /// measures only some of them. The default is the setting of the [executor](crate::ExecutorBuilder::histograms),
+    /// which is false by default. [`WorkQueue::set_histograms`](crate::WorkQueue::set_histograms) can change the
+    /// setting later.
     pub fn histograms(mut self, yes: bool) -> Self {
         self.histograms = Some(yes);
         self
     }
 
-    /// Sets where items run, and at which nice level. [`WorkQueue::apply_attrs`](crate::WorkQueue::apply_attrs) changes
-    /// them later. Not for per-CPU and bh queues.
+    /// Sets the attributes, which decide where items run and at which nice level.
+    /// [`WorkQueue::apply_attrs`](crate::WorkQueue::apply_attrs) can change them later. Per-CPU and bh queues cannot
+    /// have attributes.
     pub fn attrs(mut self, attrs: Attrs) -> Self {
         self.attrs = Some(attrs);
         self
     }
 
-    /// Makes the queue on the [global executor](Executor::global). With a rescuer, waits until its thread exists.
+    /// Makes the queue on the [global executor](Executor::global). If the queue has a rescuer, waits until the
+    /// rescuer's thread exists.
     ///
     /// # Errors
     ///
-    /// If the settings contradict each other or are out of range: the error says which, and why.
-    /// [`BuildQueueError::Rescuer`] if the queue's rescuer cannot be made, [`BuildQueueError::ShutDown`] if the
-    /// executor is shut down, and [`BuildQueueError::Forked`] in a forked process. Nothing was made then.
+    /// Returns an error if settings contradict each other or are out of range. The error says which settings, and why.
+    /// Returns [`BuildQueueError::Rescuer`] if the queue's rescuer cannot be made, [`BuildQueueError::ShutDown`] if the
+    /// executor is shut down, and [`BuildQueueError::Forked`] in a forked process. In each of these cases, nothing was
+    /// made.
     pub fn build(self) -> Result<WorkQueue, BuildQueueError> {
         self.build_on(Executor::global())
     }
@@ -230,7 +242,7 @@ impl WorkQueueBuilder {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build).
+    /// The errors are those of [`build`](Self::build).
     pub fn build_on(self, executor: &Executor) -> Result<WorkQueue, BuildQueueError> {
         if self.name.is_empty() {
             return Err(BuildQueueError::EmptyName);
@@ -247,7 +259,8 @@ impl WorkQueueBuilder {
         }
         match self.make_on(executor) {
             Ok((queue, true)) => Ok(queue),
-            // The executor was shut down meanwhile, and its manager may have ended before it made a rescuer.
+            // The executor was shut down meanwhile. The executor's manager may have ended before it could make a
+            // rescuer.
             Ok((_, false)) => Err(BuildQueueError::ShutDown),
             Err(BuildQueueError::Rescuer { .. }) if executor.inner.is_shut_down() => {
                 Err(BuildQueueError::ShutDown)
@@ -256,8 +269,8 @@ impl WorkQueueBuilder {
         }
     }
 
-    /// Makes the queue, also in a forked process or on an executor that was shut down: there the queue refuses every
-    /// operation. Returns with it whether the executor accepts it.
+    /// Makes the queue, even in a forked process or on an executor that was shut down. There, the queue refuses every
+    /// operation. Also returns whether the executor accepts the queue.
     pub(crate) fn make_on(self, executor: &Executor) -> Result<(WorkQueue, bool), BuildQueueError> {
         let (limit, unbound) = (self.limit()?, self.unbound(executor));
         let attrs = self.attrs.clone().unwrap_or_default();
@@ -371,14 +384,15 @@ impl WorkQueueBuilder {
         };
         match (self.kind, self.max_active_total) {
             (Kind::Ordered, _) => Ok(Limit::Total(1)),
-            // A bh queue is limited by its one worker.
+            // A bh queue needs no limit, because a single worker on each CPU runs its items.
             (Kind::Bh, _) => Ok(Limit::PerCpu(NO_LIMIT)),
             (_, Some(_)) => checked("max_active_total", self.max_active_total).map(Limit::Total),
             (_, None) => checked("max_active", self.max_active).map(Limit::PerCpu),
         }
     }
 
-    /// The attributes, with the executor's defaults for what they leave open; `None` for a queue without attributes.
+    /// Returns the settings that complete the attributes of an unbound queue. Returns `None` for a queue without
+    /// attributes.
     fn unbound(&self, executor: &Executor) -> Option<Unbound> {
         let executor = &executor.inner;
         let is_unbound = match self.kind {

@@ -6,8 +6,8 @@ use crate::policy::histogram::Latency;
 use crate::queue::WorkQueue;
 
 impl WorkQueue {
-    /// Returns the counters of the queue's items so far, on all CPUs together. Reading them stops no thread. All zeros
-    /// in a forked process. Costs O(CPUs · threads).
+    /// Returns the counters of the queue's items so far, on all CPUs together. Reading them stops no thread. In a
+    /// forked process, all counters are zero. Costs O(CPUs · threads).
     ///
     /// # Examples
     ///
@@ -27,12 +27,13 @@ impl WorkQueue {
         self.handle.queue().counters()
     }
 
-    /// Returns how long the queue's items have waited and run, on all CPUs together. `None` unless they are measured:
-    /// [`WorkQueueBuilder::histograms`](crate::WorkQueueBuilder::histograms), [`set_histograms`](Self::set_histograms).
+    /// Returns how long the queue's items have waited and run, on all CPUs together. Returns `None` unless
+    /// [`WorkQueueBuilder::histograms`](crate::WorkQueueBuilder::histograms) or
+    /// [`set_histograms`](Self::set_histograms) has turned the measurement on.
     ///
-    /// Each item that runs for microseconds or more is measured. Of shorter items, a random sample is measured, each of
-    /// which stands for up to 32. An item that is queued while it is pending has waited since it was queued first.
-    /// Costs O(CPUs).
+    /// If the items run for 4 µs or more on average, every item is measured. If they are shorter, a random sample of
+    /// the items is measured, and each measured item stands for up to 32 items. If an item is queued again while it is
+    /// pending, its wait is measured from the first submission. Costs O(CPUs).
     ///
     /// # Examples
     ///
@@ -52,15 +53,15 @@ impl WorkQueue {
         self.handle.queue().latency()
     }
 
-    /// Turns the measuring of items on or off. The measurements so far are kept, and are visible again once it is on
-    /// again. Does nothing in a forked process.
+    /// Turns the measurement of items on or off. The results so far are kept, and are visible again once the
+    /// measurement is turned on again. In a forked process, the call does nothing.
     pub fn set_histograms(&self, yes: bool) {
         self.handle.queue().time_items(yes);
     }
 
-    /// Returns how many items wait or run: they are accepted, and have not ended. A cancelled item counts until a
-    /// worker reaches its place in the queue, and an item that has just ended counts for a moment longer. A hint: it
-    /// may have changed when this returns. Costs O(CPUs).
+    /// Returns the number of items that were accepted and have not ended. A cancelled item counts until a worker
+    /// reaches its place in the queue. An item that has just ended may count for a short time longer. The number is a
+    /// hint, because it may have changed by the time this call returns. Costs O(CPUs).
     ///
     /// # Examples
     ///
@@ -79,14 +80,15 @@ impl WorkQueue {
         self.handle.queue().len()
     }
 
-    /// Returns whether no item waits or runs. A hint, as [`len`](Self::len).
+    /// Returns whether no item waits or runs. The answer is a hint, like that of [`len`](Self::len).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns whether items that were queued on this CPU wait because `max_active` of them are active. A hint: it may
-    /// have changed when this returns. In a queue that is limited as a whole, every CPU gives the same answer.
+    /// Returns whether items that were queued on this CPU wait because `max_active` items are active. The answer is a
+    /// hint, because it may have changed by the time this call returns. If `max_active` limits the queue as a whole,
+    /// the answer is the same for every CPU.
     ///
     /// # Examples
     ///
@@ -102,7 +104,7 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::UnknownCpu`] if the executor does not use this CPU.
+    /// Returns [`QueueError::UnknownCpu`] if the executor does not use this CPU.
     #[doc(alias = "workqueue_congested")]
     pub fn is_congested(&self, cpu: usize) -> Result<bool, QueueError> {
         let queue = self.handle.queue();

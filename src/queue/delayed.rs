@@ -1,4 +1,4 @@
-//! Queueing after a delay, once or every period.
+//! Queueing an item once after a delay, or once in every period.
 
 use std::time::Duration;
 
@@ -15,13 +15,14 @@ use crate::queue::WorkQueue;
 use crate::work::Work;
 
 impl WorkQueue {
-    /// Queues a reusable item after `delay`. Returns true if the item is pending by this call. Returns false if it was
-    /// pending already; then its run or timer stays as it is.
+    /// Queues a reusable item after `delay`. Returns true if this call made the item pending. Returns false if the item
+    /// was pending already. In that case, its pending run or its timer stays as it is.
     ///
-    /// The item is queued no earlier than `delay` from now, on the CPU of this call. Items with equal deadlines are
-    /// queued in the order of the calls. Until then the item is pending, but not queued: a [`flush`](Self::flush) does
-    /// not wait for it. A delay of zero queues it at once. Arming costs O(log n) for n armed timers, and an armed timer
-    /// keeps the queue and the item alive.
+    /// The item is queued no earlier than `delay` from now, on the CPU on which the call was made. Items with equal
+    /// deadlines are queued in the order of the calls. Until its deadline, the item is pending but not queued, so a
+    /// [`flush`](Self::flush) of the queue does not wait for the item. If the delay is zero, the item is queued
+    /// immediately. Arming a timer costs O(log n) for n armed timers. An armed timer keeps the queue and the item
+    /// alive.
     ///
     /// # Examples
     ///
@@ -43,17 +44,18 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// As [`queue`](Self::queue), except for [`QueueError::Full`]: an armed item is queued when it is due, also beyond
-    /// `max_pending`. It needs room only in an ordered queue, or in one that is being flushed, if no worker has reached
-    /// the place of an earlier, cancelled submission of the item yet.
+    /// Returns the same errors as [`queue`](Self::queue), except for [`QueueError::Full`]. When an armed item is due,
+    /// it is queued even if the queue holds `max_pending` items. Arming an item fails with [`QueueError::Full`] only if
+    /// the full queue still holds a cancelled submission of the same item. This can happen only in an ordered queue, in
+    /// a bh queue, or in a queue that is being flushed.
     #[doc(alias = "queue_delayed_work")]
     #[doc(alias = "schedule_delayed_work")]
     pub fn queue_delayed(&self, work: &Work, delay: Duration) -> Result<bool, QueueError> {
         self.queue_delayed_at(Place::Here, work, delay)
     }
 
-    /// As [`queue_delayed`](Self::queue_delayed), on this CPU. Another CPU serves one that the executor does not use:
-    /// see [`queue_on`](Self::queue_on).
+    /// Queues a reusable item as [`queue_delayed`](Self::queue_delayed) does, but on the CPU `cpu`. If the executor
+    /// does not use this CPU, a CPU near it serves the item: see [`queue_on`](Self::queue_on).
     ///
     /// # Examples
     ///
@@ -73,7 +75,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`queue_delayed`](Self::queue_delayed).
+    /// Returns [`QueueError::UnknownCpu`] if the topology has no such CPU, or an error of
+    /// [`queue_delayed`](Self::queue_delayed).
     #[doc(alias = "queue_delayed_work_on")]
     #[doc(alias = "schedule_delayed_work_on")]
     pub fn queue_delayed_on(&self, cpu: usize, work: &Work, delay: Duration) -> Result<bool, QueueError> {
@@ -89,10 +92,11 @@ impl WorkQueue {
         Ok(matches!(arm, Arm::Armed { .. }))
     }
 
-    /// Reschedules the item, and replaces a pending run, on whichever queue. Returns whether it replaced one.
+    /// Queues the item after `delay`. If the item is pending on any queue, replaces the pending run. Returns whether a
+    /// pending run was replaced.
     ///
-    /// For debouncing: called at each change, it makes the item run once, `delay` after the last change. A delay of
-    /// zero queues the item at once, behind the items that are queued already.
+    /// This suits debouncing. If the call is made at each change, the item runs once, `delay` after the last change. If
+    /// the delay is zero, the item is queued immediately, behind the items that are queued already.
     ///
     /// # Examples
     ///
@@ -113,15 +117,16 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// As [`queue_delayed`](Self::queue_delayed). With a delay of zero, also [`QueueError::Full`] if the item needs
-    /// another place than it has, and there is no room. After an error, a pending run stays as it was.
+    /// Returns the same errors as [`queue_delayed`](Self::queue_delayed). Also returns [`QueueError::Full`] if the
+    /// delay is zero, the item needs a new place, and the queue has no room. After an error, a pending run stays as it
+    /// was.
     #[doc(alias = "mod_delayed_work")]
     pub fn mod_delayed(&self, work: &Work, delay: Duration) -> Result<bool, QueueError> {
         self.mod_delayed_at(Place::Here, work, delay)
     }
 
-    /// As [`mod_delayed`](Self::mod_delayed), on this CPU. Another CPU serves one that the executor does not use: see
-    /// [`queue_on`](Self::queue_on).
+    /// Queues the item as [`mod_delayed`](Self::mod_delayed) does, but on the CPU `cpu`. If the executor does not use
+    /// this CPU, a CPU near it serves the item: see [`queue_on`](Self::queue_on).
     ///
     /// # Examples
     ///
@@ -141,8 +146,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`mod_delayed`](Self::mod_delayed).
-    /// After an error, a pending run stays as it was.
+    /// Returns [`QueueError::UnknownCpu`] if the topology has no such CPU, or an error of
+    /// [`mod_delayed`](Self::mod_delayed). After an error, a pending run stays as it was.
     #[doc(alias = "mod_delayed_work_on")]
     pub fn mod_delayed_on(&self, cpu: usize, work: &Work, delay: Duration) -> Result<bool, QueueError> {
         let place = self.executor().place_on_cpu(cpu)?;
@@ -154,8 +159,8 @@ impl WorkQueue {
         Ok(matches!(arm, Arm::Armed { was_pending: true }))
     }
 
-    /// Queues a closure that runs once, after `delay`. See [`queue_delayed`](Self::queue_delayed) for the delay, and
-    /// [`spawn`](Self::spawn) for the handle.
+    /// Queues a closure that runs once, after `delay`. [`queue_delayed`](Self::queue_delayed) explains the delay, and
+    /// [`spawn`](Self::spawn) explains the handle.
     ///
     /// [`JoinHandle::cancel`] cancels the item, and removes its timer.
     ///
@@ -176,7 +181,7 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// As [`queue_delayed`](Self::queue_delayed), with the closure.
+    /// Returns the same errors as [`queue_delayed`](Self::queue_delayed), with the closure.
     pub fn spawn_after<F, T>(&self, delay: Duration, closure: F) -> Result<JoinHandle<T>, Refused<F>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -188,10 +193,12 @@ impl WorkQueue {
         }
     }
 
-    /// Calls `function` every `period`, first after one period, until the handle is cancelled or dropped.
+    /// Calls `function` once in every `period` until the handle is cancelled or dropped. The first call is one period
+    /// from now.
     ///
-    /// Calls never overlap. Ticks are at fixed times, so the calls do not drift. A tick is missed, and counted, if the
-    /// function still runs, or has not begun for the tick before. A panic ends that call only.
+    /// Calls never overlap. Ticks are at fixed times, so the calls do not drift. If the function still runs for an
+    /// earlier tick, or has not begun for it yet, the new tick is missed, and is counted as missed. A panic ends only
+    /// the call in which it happens.
     ///
     /// # Examples
     ///
@@ -212,7 +219,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// As [`queue_delayed`](Self::queue_delayed), with the function, and [`QueueError::ZeroPeriod`].
+    /// Returns [`QueueError::ZeroPeriod`] if the period is zero, or an error of [`queue_delayed`](Self::queue_delayed).
+    /// All errors return the function.
     pub fn spawn_every<F>(&self, period: Duration, function: F) -> Result<PeriodicHandle, Refused<F>>
     where
         F: Fn() + Send + Sync + 'static,
@@ -226,7 +234,7 @@ impl WorkQueue {
         }
     }
 
-    /// Undoes one [`Work::disable`]. If it was the last one, queues the item, and returns true.
+    /// Undoes one [`Work::disable`]. If this enables the item, queues the item and returns true.
     ///
     /// The run makes up for all submissions that were refused while the item was disabled.
     ///
@@ -246,7 +254,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If the item is not disabled, or the queue does not accept it. In the second case it stays enabled.
+    /// Returns an error if the item is not disabled, or if the queue does not accept the item. In the second case, the
+    /// item stays enabled.
     #[doc(alias = "enable_and_queue_work")]
     pub fn enable_and_queue(&self, work: &Work) -> Result<bool, EnableError> {
         if !work.enable()? {

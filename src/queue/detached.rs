@@ -6,11 +6,12 @@ use crate::queue::WorkQueue;
 
 /// Items without a handle.
 impl WorkQueue {
-    /// Queues a closure that runs once, without a handle to join or cancel it. Cheaper than [`spawn`](Self::spawn)
-    /// followed by a drop of the handle. A [`flush`](Self::flush) waits for the item as for any other.
+    /// Queues a closure that runs once, without a handle to join or cancel it. This is cheaper than calling
+    /// [`spawn`](Self::spawn) and dropping the handle. A [`flush`](Self::flush) waits for the item as for any other
+    /// item.
     ///
     /// The worker that runs the closure drops its result, which may be of any type. If the closure panics, only the
-    /// executor's [`panic_handler`](crate::ExecutorBuilder::panic_handler) learns of it.
+    /// executor's [`panic_handler`](crate::ExecutorBuilder::panic_handler) learns of the panic.
     ///
     /// # Examples
     ///
@@ -32,7 +33,7 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// Those of [`spawn`](Self::spawn), with the closure.
+    /// Returns the same errors as [`spawn`](Self::spawn), with the closure.
     #[doc(alias = "queue_work")]
     #[doc(alias = "schedule_work")]
     #[inline]

@@ -8,15 +8,15 @@ use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
 
 impl WorkQueue {
-    /// Waits under a blocking guard until the queue is empty. Meanwhile the queue accepts only submissions by its own
-    /// items, which is called chained queueing. It refuses others with
-    /// [`QueueError::Draining`](crate::QueueError::Draining), and the item or closure stays as it was. Queueing an item
-    /// that is pending already still returns false.
+    /// Waits under a blocking guard until the queue is empty. During the drain, the queue accepts only submissions by
+    /// its own items, which is called chained queueing. The queue refuses other submissions with
+    /// [`QueueError::Draining`](crate::QueueError::Draining), and leaves the item or closure as it was. If an item is
+    /// pending already, queueing it still returns false.
     ///
-    /// Items that queue themselves again and again never let the drain end. A timer that fires meanwhile is held until
-    /// the drain has ended; a timer that fires just as it ends may be queued before those. If several drains overlap,
-    /// the queue refuses submissions from outside until the last one has ended. A frozen queue is drained after it has
-    /// thawed.
+    /// If an item queues itself again and again, the drain never ends. A timer that fires during the drain is held
+    /// until the drain has ended. The item of a timer that fires just as the drain ends may be queued before the items
+    /// of held timers. If several drains overlap, the queue refuses submissions from outside until the last one has
+    /// ended. A frozen queue is drained after it has thawed.
     ///
     /// # Examples
     ///
@@ -35,14 +35,15 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or an item that is pending on it;
-    /// [`WaitError::Forked`] in a forked process. Nothing was changed.
+    /// Returns [`WaitError::WouldDeadlock`] if the calling item belongs to this queue, is pending on this queue, or
+    /// occupies a bh thread that the queue's items need. Returns [`WaitError::Forked`] in a forked process. In both
+    /// cases, the call changes nothing.
     #[doc(alias = "drain_workqueue")]
     pub fn drain(&self) -> Result<(), WaitError> {
         blocking(|| self.handle.queue().drain(Until::FOREVER))
     }
 
-    /// As [`drain`](Self::drain), but waits for `timeout` at most.
+    /// Drains the queue as [`drain`](Self::drain) does, but waits for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -66,24 +67,26 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// As [`drain`](Self::drain). [`WaitError::TimedOut`] if the queue is not empty in time: it accepts submissions
-    /// again, as after any drain.
+    /// Returns the same errors as [`drain`](Self::drain). Returns [`WaitError::TimedOut`] if the queue is not empty in
+    /// time. In that case, the queue accepts submissions again, as after any drain.
     pub fn drain_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         blocking(|| self.handle.queue().drain(Until::after(timeout)))
     }
 
     /// Ends the queue, and waits under a blocking guard until it is empty. Accepted items run. From the call on, only
-    /// the queue's own items may submit; other submissions are refused with
-    /// [`QueueError::Destroyed`](crate::QueueError::Destroyed). After it returns, every submission is refused. Armed
-    /// timers of the queue are cancelled. Returns how many, without items that were cancelled before. A timer that
-    /// fires during the call either fires or is cancelled; if it is cancelled just as the call returns, it is not in
-    /// the number. A [`JoinHandle`](crate::JoinHandle) of its item returns the error in any case.
+    /// the queue's own items may submit, and other submissions are refused with
+    /// [`QueueError::Destroyed`](crate::QueueError::Destroyed). After the call returns, every submission is refused.
+    /// The call cancels the queue's armed timers and returns their number, which excludes timers of items that were
+    /// cancelled before. If a timer becomes due during the call, it either fires or is cancelled. The number may
+    /// exclude a timer that is cancelled just as the call returns. In any case, the [`JoinHandle`](crate::JoinHandle)
+    /// of a cancelled timer's item returns [`JoinError::Cancelled`](crate::JoinError::Cancelled).
     ///
-    /// Costs O(n) for the n timers that are armed in the whole executor; arming and firing wait for that.
+    /// Costs O(n) for the n timers that are armed in the whole executor. Other threads that arm or fire timers wait
+    /// meanwhile.
     ///
-    /// To give up a queue without waiting, drop its handles; nothing is lost by that. Destroy it if none of its items
-    /// may run any more, while other threads may still have handles. A queue that was destroyed before stays as it is,
-    /// and the call returns 0.
+    /// To give up a queue without waiting, drop its handles. No accepted item is lost then. Call `destroy` to ensure
+    /// that no item of the queue runs any more, even if other threads still hold handles to the queue. If the queue was
+    /// destroyed before, the call changes nothing and returns 0.
     ///
     /// # Examples
     ///
@@ -104,14 +107,15 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or an item that is pending on it;
-    /// [`WaitError::Forked`] in a forked process. Nothing was changed.
+    /// Returns [`WaitError::WouldDeadlock`] if the calling item belongs to this queue, is pending on this queue, or
+    /// occupies a bh thread that the queue's items need. Returns [`WaitError::Forked`] in a forked process. In both
+    /// cases, the call changes nothing.
     #[doc(alias = "destroy_workqueue")]
     pub fn destroy(&self) -> Result<usize, WaitError> {
         blocking(|| self.handle.queue().destroy(Until::FOREVER))
     }
 
-    /// As [`destroy`](Self::destroy), but waits for `timeout` at most.
+    /// Destroys the queue as [`destroy`](Self::destroy) does, but waits for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -128,9 +132,10 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// As [`destroy`](Self::destroy). [`WaitError::TimedOut`] if the queue is not empty in time: it goes on to run its
-    /// items, and to refuse submissions from outside. Call it again to continue the wait; that call returns the number
-    /// of timers.
+    /// Returns the same errors as [`destroy`](Self::destroy). Returns [`WaitError::TimedOut`] if the queue is not empty
+    /// in time. In that case, the queue still runs its items, and still refuses submissions from outside. Call
+    /// `destroy` or `destroy_timeout` again to continue the wait. The later call returns the number of cancelled
+    /// timers.
     pub fn destroy_timeout(&self, timeout: Duration) -> Result<usize, WaitError> {
         blocking(|| self.handle.queue().destroy(Until::after(timeout)))
     }

@@ -28,9 +28,9 @@ use self::builder::{Kind, WorkQueueBuilder};
 
 /// A named queue in front of the worker pools that all queues share.
 ///
-/// A queue costs no thread: a service may have a hundred. A group of items gets a queue for its limits, its flush and
-/// its counters. Handles are cheap to clone; all clones refer to the same queue. After the last handle is dropped,
-/// accepted items still run. Dropping never blocks.
+/// A queue costs no thread, so a service may have a hundred queues. A group of items needs its own queue to have its
+/// own limits, flush and counters. Handles are cheap to clone, and all clones refer to the same queue. After the last
+/// handle is dropped, accepted items still run. Dropping never blocks.
 ///
 /// Five kinds:
 ///
@@ -60,18 +60,18 @@ pub struct WorkQueue {
 }
 
 impl WorkQueue {
-    /// The recommended kind: unbound and *managed*. Items run near their issuer, as many at a time as their pod has
-    /// CPUs. Items that block under a guard do not count.
+    /// Returns a builder for a queue of the recommended kind, which is unbound and *managed*. Items run near their
+    /// issuer. A pod runs as many items at a time as it has CPUs. Items that block under a guard do not count.
     ///
     /// If an item's pod is full, or gets no CPU, the item starts in another pod of the queue that has a free CPU,
     /// unless the queue is [strict](crate::Attrs::strict).
     ///
-    /// Managed queues share this limit if they divide the same CPUs in the same way and have the same nice level: a
-    /// hundred such queues run no more items than one. Other queues do not share it. Managed queues with another nice
-    /// level, managed queues with other pods (by [`Attrs`](crate::Attrs), also if the pods overlap), strict ones, and
-    /// per-CPU queues of normal and of high priority each have a limit of their own, and do not count each other's
-    /// items. Plain unbound and ordered queues have no such limit. Where several of these share a CPU, the system's
-    /// scheduler divides it between them.
+    /// Managed queues share this limit if they divide the same CPUs in the same way and have the same nice level. So a
+    /// hundred such queues run no more items at a time than one queue. Each of the following groups of queues has a
+    /// separate limit: managed queues with another nice level, managed queues with other pods (set by
+    /// [`Attrs`](crate::Attrs), even if the pods overlap), strict queues, per-CPU queues of normal priority, and
+    /// per-CPU queues of high priority. No group counts the items of another group. Plain unbound and ordered queues
+    /// have no such limit. If several groups use the same CPU, the system's scheduler divides the CPU between them.
     ///
     /// # Examples
     ///
@@ -89,7 +89,8 @@ impl WorkQueue {
         WorkQueueBuilder::new(name.into(), Kind::Managed)
     }
 
-    /// Items run on the CPU on which they were queued, one at a time while that one does not block.
+    /// Returns a builder for a queue whose items run on the CPU on which they were queued. The CPU runs one item at a
+    /// time, but starts the next item while an item blocks.
     ///
     /// # Examples
     ///
@@ -107,8 +108,9 @@ impl WorkQueue {
         WorkQueueBuilder::new(name.into(), Kind::PerCpu)
     }
 
-    /// Items start as soon as possible, up to `max_active`, regardless of how many run: each has a thread. For items
-    /// that mostly wait, where guards cannot be placed.
+    /// Returns a builder for a queue that starts items as soon as possible, regardless of how many already run, up to
+    /// `max_active`. Each running item has its own thread. This kind is for items that mostly wait in code where guards
+    /// cannot be placed.
     ///
     /// # Examples
     ///
@@ -125,7 +127,8 @@ impl WorkQueue {
         WorkQueueBuilder::new(name.into(), Kind::Unbound)
     }
 
-    /// Items run one at a time in the whole process, in queueing order: like a lock, but no thread blocks on it.
+    /// Returns a builder for a queue whose items run one at a time in the whole process, in queueing order. Such a
+    /// queue works like a lock, but no thread blocks on it.
     ///
     /// # Examples
     ///
@@ -149,17 +152,18 @@ impl WorkQueue {
         WorkQueueBuilder::new(name.into(), Kind::Ordered)
     }
 
-    /// For short items that must not block, and are to run soon, like the kernel's bottom halves. Each CPU has one
-    /// thread for them, `cmwq/bh0`, and one for those of high priority, `cmwq/bh0H`. All bh queues share these threads.
-    /// Such a thread runs one item after the other, in the order in which they were queued on that CPU, regardless of
-    /// what else runs there.
+    /// Returns a builder for a queue of short items that must not block and that should run soon, like the kernel's
+    /// bottom halves. Each CPU has one thread for such items, and one for such items of high priority. CPU 0, for
+    /// example, has `cmwq/bh0` and `cmwq/bh0H`. All bh queues share these threads. Such a thread runs one item after
+    /// the other, in the order in which they were queued on that CPU, regardless of what else runs on the CPU.
     ///
-    /// There is no concurrency management: while an item blocks, no other takes its place, and all bh items of its CPU
-    /// wait. So a blocking guard does nothing here, nor do the guards of joins and flushes. In debug builds a guard is
-    /// reported through `log`, once for each type of items. Queue work that has to block on another kind of queue.
+    /// There is no concurrency management. While an item blocks, no other item takes its place, and all other items of
+    /// its thread wait. So a blocking guard has no effect here, and neither have the guards of joins and flushes. Debug
+    /// builds report the use of a guard through `log`, once for each type of items. Use another kind of queue for work
+    /// that has to block.
     ///
-    /// The thread yields its CPU to other threads once after 2 ms, or after it has restarted ten times with the items
-    /// that came meanwhile. Then it goes on.
+    /// The thread runs items in batches. The items that arrive during a batch form the next batch. After 2 ms, or after
+    /// the first batch and ten further batches, the thread yields its CPU to other threads once. Then it goes on.
     ///
     /// # Examples
     ///
@@ -195,12 +199,13 @@ impl WorkQueue {
         self.handle.queue().name()
     }
 
-    /// Queues a closure that runs once. Returns the handle to join it. Costs one allocation at most, and none if the
-    /// cell of an earlier item can be used again. The lists of pending items take one more allocation for each block of
-    /// 63 entries. While the pool is busy, it costs no system call and no wait for a lock.
+    /// Queues a closure that runs once. Returns a handle with which to join the item. The call costs one allocation at
+    /// most, and none if the cell of an earlier item can be used again. The lists of pending items take one more
+    /// allocation for each block of 63 entries. While the pool is busy, the call makes no system call and waits for no
+    /// lock.
     ///
-    /// All that happens before this call happens before the closure runs. Dropping the handle detaches the item. If you
-    /// do not need the handle, [`spawn_detached`](Self::spawn_detached) is cheaper.
+    /// Everything that happens before this call happens before the closure runs. Dropping the handle detaches the item.
+    /// If you do not need the handle, [`spawn_detached`](Self::spawn_detached) is cheaper.
     ///
     /// # Examples
     ///
@@ -217,10 +222,10 @@ impl WorkQueue {
     ///
     /// All errors return the closure.
     ///
-    /// * [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait.
-    /// * [`QueueError::Draining`], [`QueueError::Destroyed`] and [`QueueError::ShutDown`] if the queue or the executor
-    ///   ends.
-    /// * [`QueueError::Forked`] in a process that was forked from the executor's.
+    /// * [`QueueError::Full`] if `max_pending` items are pending in the queue, or if a hundred million items wait.
+    /// * [`QueueError::Draining`] if the queue is being drained, [`QueueError::Destroyed`] if the queue was destroyed,
+    ///   and [`QueueError::ShutDown`] if the executor is being shut down.
+    /// * [`QueueError::Forked`] in a process that was forked after the executor was made.
     #[inline]
     pub fn spawn<F, T>(&self, closure: F) -> Result<JoinHandle<T>, Refused<F>>
     where
@@ -242,15 +247,16 @@ impl WorkQueue {
         }
     }
 
-    /// Queues a reusable item. Returns true if the item is pending by this call. Returns false if it was pending
-    /// already; the pending run sees all that was written before this call. The last submission always gets a run that
-    /// begins after it.
+    /// Queues a reusable item. Returns true if this call made the item pending. Returns false if the item was pending
+    /// already. In that case, the pending run sees everything that was written before this call. After the last
+    /// submission, the item always runs at least once more, unless it is cancelled.
     ///
-    /// One worker executes an item at a time. An item that is queued while it runs, also from inside itself or on
-    /// another queue, runs again afterwards, in the slot and order of the queue on which it was queued.
+    /// At most one worker executes the item at a time. If the item is queued while it runs, it runs again afterwards.
+    /// This also holds if the item queues itself, or is queued on another queue. The new run gets its slot and its
+    /// order from the queue on which the item was queued.
     ///
-    /// Costs no allocation for the item; the lists of pending items take one for each block of 63 entries. While the
-    /// pool is busy, it costs no lock and no system call.
+    /// The call makes no allocation for the item. The lists of pending items take one allocation for each block of 63
+    /// entries. While the pool is busy, the call takes no lock and makes no system call.
     ///
     /// # Examples
     ///
@@ -269,13 +275,13 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// * [`QueueError::Full`] if the queue holds `max_pending` items, or a hundred million wait, and this one is not
-    ///   among them.
-    /// * [`QueueError::Disabled`] if the item is [disabled](Work::disable), or another thread waits for the end of its
-    ///   cancellation.
-    /// * [`QueueError::Draining`], [`QueueError::Destroyed`] and [`QueueError::ShutDown`] if the queue or the executor
-    ///   ends.
-    /// * [`QueueError::Forked`] in a process that was forked from the one in which the executor, or the item, was made.
+    /// * [`QueueError::Full`] if the item is not pending yet, and either `max_pending` items are pending in the queue
+    ///   or a hundred million items wait.
+    /// * [`QueueError::Disabled`] if the item is [disabled](Work::disable), or if another thread is cancelling it and
+    ///   waits for its run to end.
+    /// * [`QueueError::Draining`] if the queue is being drained, [`QueueError::Destroyed`] if the queue was destroyed,
+    ///   and [`QueueError::ShutDown`] if the executor is being shut down.
+    /// * [`QueueError::Forked`] in a process that was forked after the executor or the item was made.
     #[doc(alias = "queue_work")]
     #[doc(alias = "schedule_work")]
     #[inline]
@@ -283,19 +289,19 @@ impl WorkQueue {
         self.handle.queue().queue(Place::Here, &work.item)
     }
 
-    /// Returns the limit of active items. It holds for each CPU's part of the queue or, if the queue was built with
-    /// [`max_active_total`](WorkQueueBuilder::max_active_total), for the queue as a whole. 1 for an ordered queue;
-    /// `usize::MAX` for a bh queue, which has no such limit. In a forked child, the limit that the queue was built
-    /// with.
+    /// Returns the limit of active items. The limit applies to each CPU's part of the queue, or to the whole queue if
+    /// the queue was built with [`max_active_total`](WorkQueueBuilder::max_active_total). Returns 1 for an ordered
+    /// queue. Returns `usize::MAX` for a bh queue, which has no such limit. In a forked child, returns the limit that
+    /// the queue was built with.
     #[must_use]
     pub fn max_active(&self) -> usize {
         self.handle.queue().max_active()
     }
 
-    /// Sets the limit of active items, 1 to 512; 0 stands for the default, 256.
+    /// Sets the limit of active items, from 1 to 512. The value 0 stands for the default of 256.
     ///
-    /// Raising it starts waiting items at once, in order. Lowering it lets the active items finish; the limit holds
-    /// once enough of them have ended.
+    /// Raising the limit immediately starts waiting items, in order. Lowering the limit does not stop active items, so
+    /// the new limit holds only once enough of these items have ended.
     ///
     /// # Examples
     ///
@@ -312,7 +318,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If the queue is an ordered or a bh queue, or the value is out of range. Nothing was changed.
+    /// Returns an error, and changes nothing, if the queue is an ordered or a bh queue, or if the value is out of
+    /// range.
     #[doc(alias = "workqueue_set_max_active")]
     pub fn set_max_active(&self, items: usize) -> Result<(), SetMaxActiveError> {
         set_max_active(self.handle.queue(), items)
@@ -320,13 +327,14 @@ impl WorkQueue {
 
     /// Waits under a blocking guard until every item that was queued before this call has ended.
     ///
-    /// It does not wait for items that are queued later, even if other threads flush the same queue: each flush waits
-    /// for the items that were queued before its own call. So a later item may itself wait for the flush, with one
-    /// exception. If another thread is still queueing a [`Work`] when the flush begins, the flush may wait for a later
-    /// run of that [`Work`]. Such a run must not wait for the flush.
+    /// The call does not wait for items that are queued later, even if other threads flush the same queue. Each flush
+    /// waits only for the items that were queued before its own call. So a later item may itself wait for the flush,
+    /// with one exception. If another thread is still queueing a [`Work`] when the flush begins, the flush may wait for
+    /// a later run of that [`Work`]. Such a run must not wait for the flush.
     ///
-    /// Costs O(CPUs) for a queue that is used on all. Until the items that were queued before the call have ended, each
-    /// submission to the same queue takes one lock and one allocation more, even if the flush has timed out.
+    /// The call costs O(CPUs) for a queue that is used on all CPUs. Until the items that were queued before the call
+    /// have ended, each submission to the same queue takes one more lock and makes one more allocation, even if the
+    /// flush has timed out.
     ///
     /// # Examples
     ///
@@ -349,14 +357,14 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the caller is an item of this queue, or an item that is pending on it;
-    /// [`WaitError::Forked`] in a forked process.
+    /// Returns [`WaitError::WouldDeadlock`] if the calling item belongs to this queue, is pending on this queue, or
+    /// occupies a bh thread that the queue's items need. Returns [`WaitError::Forked`] in a forked process.
     #[doc(alias = "flush_workqueue")]
     pub fn flush(&self) -> Result<(), WaitError> {
         self.handle.queue().flush_until(Until::FOREVER)
     }
 
-    /// As [`flush`](Self::flush), but waits for `timeout` at most.
+    /// Flushes the queue as [`flush`](Self::flush) does, but waits for `timeout` at most.
     ///
     /// # Examples
     ///
@@ -373,13 +381,14 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// As [`flush`](Self::flush). [`WaitError::TimedOut`] if the items have not ended in time.
+    /// Returns the same errors as [`flush`](Self::flush). Returns [`WaitError::TimedOut`] if the items have not ended
+    /// in time.
     pub fn flush_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         self.handle.queue().flush_until(Until::after(timeout))
     }
 }
 
-/// Sets the limit of active items, if the queue has one that can be set. The caller holds a reference to the queue.
+/// Sets the limit of active items, if the queue has a limit that can be set. The caller holds a reference to the queue.
 pub(crate) fn set_max_active(queue: &Queue, items: usize) -> Result<(), SetMaxActiveError> {
     if queue.spec.is_bh {
         return Err(SetMaxActiveError::Bh);

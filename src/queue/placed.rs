@@ -1,4 +1,4 @@
-//! Queueing on a CPU or NUMA node that the caller names.
+//! Queueing on a CPU or NUMA node that the caller chooses.
 
 use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::refusal::QueueError;
@@ -7,14 +7,15 @@ use crate::join::JoinHandle;
 use crate::queue::WorkQueue;
 use crate::work::Work;
 
-/// The caller chooses the CPU or node, by the numbers of the executor's topology: on Linux, those of the system.
+/// The caller chooses the CPU or node by its number in the executor's topology. On Linux, the topology of the machine
+/// has the system's numbers.
 ///
-/// A per-CPU queue runs the item on that very CPU, an unbound one in its pod.
+/// A per-CPU or bh queue runs the item on this CPU. An unbound queue runs the item in the pod of this CPU.
 impl WorkQueue {
-    /// As [`queue`](Self::queue), on this CPU.
+    /// Queues a reusable item as [`queue`](Self::queue) does, but on the CPU `cpu`.
     ///
-    /// If the executor does not use this CPU, another one near it serves the item, always the same: a sibling of its
-    /// core, or else a CPU of its cache, its node, or the machine.
+    /// If the executor does not use this CPU, a CPU near it serves the item. This is a CPU of the same core, or else of
+    /// the same cache, the same node or the machine. A given CPU is always replaced by the same CPU.
     ///
     /// # Examples
     ///
@@ -34,7 +35,7 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`queue`](Self::queue).
+    /// Returns [`QueueError::UnknownCpu`] if the topology has no such CPU, or an error of [`queue`](Self::queue).
     #[doc(alias = "queue_work_on")]
     #[doc(alias = "schedule_work_on")]
     pub fn queue_on(&self, cpu: usize, work: &Work) -> Result<bool, QueueError> {
@@ -42,8 +43,8 @@ impl WorkQueue {
         self.handle.queue().queue(place, &work.item)
     }
 
-    /// As [`spawn`](Self::spawn), on this CPU. Another CPU serves one that the executor does not use: see
-    /// [`queue_on`](Self::queue_on).
+    /// Queues a closure as [`spawn`](Self::spawn) does, but on the CPU `cpu`. If the executor does not use this CPU, a
+    /// CPU near it serves the item: see [`queue_on`](Self::queue_on).
     ///
     /// # Examples
     ///
@@ -62,8 +63,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::UnknownCpu`] if the topology has no such CPU, and those of [`spawn`](Self::spawn). All return the
-    /// closure.
+    /// Returns [`QueueError::UnknownCpu`] if the topology has no such CPU, or an error of [`spawn`](Self::spawn). All
+    /// errors return the closure.
     #[doc(alias = "queue_work_on")]
     pub fn spawn_on<F, T>(&self, cpu: usize, closure: F) -> Result<JoinHandle<T>, Refused<F>>
     where
@@ -76,8 +77,9 @@ impl WorkQueue {
         }
     }
 
-    /// As [`queue`](Self::queue), on a CPU of this NUMA node: the caller's own if it belongs to the node, else one of
-    /// the node's CPUs in turn. If the executor uses none of the node's CPUs, this is the same as `queue`.
+    /// Queues a reusable item as [`queue`](Self::queue) does, but on a CPU of the NUMA node `node`. The item is queued
+    /// on the caller's CPU if that CPU belongs to the node. Otherwise, successive calls use the node's CPUs one after
+    /// the other. If the executor uses none of the node's CPUs, the item is queued on the caller's CPU.
     ///
     /// # Examples
     ///
@@ -98,14 +100,16 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::UnknownNode`] if the topology has no CPU of such a node, and those of [`queue`](Self::queue).
+    /// Returns [`QueueError::UnknownNode`] if the topology has no CPU of such a node, or an error of
+    /// [`queue`](Self::queue).
     #[doc(alias = "queue_work_node")]
     pub fn queue_on_node(&self, node: usize, work: &Work) -> Result<bool, QueueError> {
         let place = self.executor().place_on_node(node)?;
         self.handle.queue().queue(place, &work.item)
     }
 
-    /// As [`spawn`](Self::spawn), on a CPU of this NUMA node, chosen as by [`queue_on_node`](Self::queue_on_node).
+    /// Queues a closure as [`spawn`](Self::spawn) does, but on a CPU of the NUMA node `node`, which is chosen as in
+    /// [`queue_on_node`](Self::queue_on_node).
     ///
     /// # Examples
     ///
@@ -116,7 +120,7 @@ impl WorkQueue {
     /// let two_nodes = TopologySource::Synthetic("numa:2 core:4 pu:1".into());
     /// let executor = Executor::builder().topology(two_nodes).build()?;
     /// let queue = WorkQueue::new("tables").build_on(&executor)?;
-    /// let table = queue.spawn_on_node(1, || vec![0u8; 4096])?; // In the memory of node 1, on which it is first touched.
+    /// let table = queue.spawn_on_node(1, || vec![0u8; 4096])?; // In the memory of node 1, where it is first touched.
     /// assert_eq!(table.join()?.len(), 4096);
     /// # Ok(())
     /// # }
@@ -124,8 +128,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`QueueError::UnknownNode`] if the topology has no CPU of such a node, and those of [`spawn`](Self::spawn). All
-    /// return the closure.
+    /// Returns [`QueueError::UnknownNode`] if the topology has no CPU of such a node, or an error of
+    /// [`spawn`](Self::spawn). All errors return the closure.
     #[doc(alias = "queue_work_node")]
     pub fn spawn_on_node<F, T>(&self, node: usize, closure: F) -> Result<JoinHandle<T>, Refused<F>>
     where

@@ -1,6 +1,6 @@
 //! [`WorkQueue::scope`]: items that borrow.
 //!
-//! The following must not compile. A handle or the scope itself that leaves the scope:
+//! The following programs must not compile. In the first three programs, the scope itself or a handle leaves the scope:
 //!
 //! ```compile_fail,E0521
 //! let queue = cmwq::WorkQueue::new("q").build().unwrap();
@@ -21,7 +21,7 @@
 //! handle.join();
 //! ```
 //!
-//! Two items that change the same thing:
+//! Two items change the same variable:
 //!
 //! ```compile_fail,E0499
 //! let queue = cmwq::WorkQueue::new("q").build().unwrap();
@@ -32,7 +32,7 @@
 //! });
 //! ```
 //!
-//! An item that borrows what the body owns, and would outlive it:
+//! An item borrows a variable of the body, but may outlive this variable:
 //!
 //! ```compile_fail,E0597
 //! let queue = cmwq::WorkQueue::new("q").build().unwrap();
@@ -43,7 +43,7 @@
 //! });
 //! ```
 //!
-//! A result that borrows from the item's own variables:
+//! The result of an item borrows one of the item's own variables:
 //!
 //! ```compile_fail,E0515
 //! let queue = cmwq::WorkQueue::new("q").build().unwrap();
@@ -55,7 +55,7 @@
 //! });
 //! ```
 //!
-//! A closure that must not go to another thread:
+//! The closure of an item must not be sent to another thread:
 //!
 //! ```compile_fail,E0277
 //! let queue = cmwq::WorkQueue::new("q").build().unwrap();
@@ -65,7 +65,7 @@
 //! });
 //! ```
 //!
-//! A change of a variable that stays borrowed until the scope ends:
+//! The body changes a variable that stays borrowed until the scope ends:
 //!
 //! ```compile_fail,E0506
 //! let queue = cmwq::WorkQueue::new("q").build().unwrap();
@@ -92,13 +92,14 @@ use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
 
 impl WorkQueue {
-    /// Runs `body` with a [`Scope`], whose items may borrow what lives outside of `body`. Returns the result of `body`
-    /// when all items have ended.
+    /// Runs `body` with a [`Scope`], whose items may borrow variables from outside `body`. Waits until all of these
+    /// items have ended, and then returns the result of `body`.
     ///
-    /// The caller waits under a blocking guard, and never runs another item on its own stack. There is no form with a
-    /// timeout, because the items hold the borrows. To stop early, let the items check a flag, or cancel them by their
-    /// handles. For the same reason, the wait at the end of a scope is never refused: it hangs if an item of the scope
-    /// waits for something that only the caller can bring about after the scope.
+    /// The caller waits under a blocking guard, and never runs another item on its own stack. There is no variant with
+    /// a timeout, because items that had not ended would still hold their borrows. To stop early, let the items check a
+    /// flag, or cancel them through their handles. For the same reason, the wait at the end of a scope is never
+    /// refused. So the wait never ends if an item of the scope waits for something that the caller does only after the
+    /// scope.
     ///
     /// # Examples
     ///
@@ -120,14 +121,15 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// [`ScopeError::Dropped`] if an item was dropped before it began, and not by its handle: the executor was shut
-    /// down, and the time for that ran out. [`ScopeError::Forked`] in a process that was forked inside of `body`.
+    /// Returns [`ScopeError::Dropped`] if a shutdown of the executor ran out of time and dropped an item of the scope
+    /// before the item began. Items that were cancelled through their handles do not count. Returns
+    /// [`ScopeError::Forked`] in a process that was forked inside `body`.
     ///
     /// # Panics
     ///
-    /// If `body` panics, its payload is rethrown once all items have ended. Otherwise, if an item panicked and its
-    /// panic was not joined, that payload is rethrown; if several items panicked, one of the payloads. A payload that
-    /// went with a leaked handle is lost.
+    /// If `body` panics, its payload is rethrown once all items have ended. Otherwise, if an item panicked and no join
+    /// returned its panic, the payload of that panic is rethrown. If this applies to several items, one of their
+    /// payloads is rethrown. If the payload was lost with a leaked handle, another payload takes its place.
     #[doc(alias = "thread::scope")]
     pub fn scope<'env, F, R>(&self, body: F) -> Result<R, ScopeError>
     where
@@ -144,10 +146,10 @@ impl WorkQueue {
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// Queues a closure that runs once, before the scope ends, and may borrow what outlives the scope. Returns the
-    /// handle to join it. Costs as much as [`WorkQueue::spawn`].
+    /// Queues a closure that runs once, before the scope ends. The closure may borrow variables that outlive the scope.
+    /// Returns a handle with which to join the item. Costs as much as [`WorkQueue::spawn`].
     ///
-    /// Items may spawn more items of the scope. The handle may be dropped: the scope waits for the item nevertheless.
+    /// Items may spawn more items of the scope. The scope waits for the item even if the handle is dropped.
     ///
     /// # Examples
     ///
@@ -166,9 +168,10 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// As [`WorkQueue::spawn`], with the closure. Also [`QueueError::WouldDeadlock`](crate::QueueError::WouldDeadlock)
-    /// if the item that opened the scope holds the only slot that this one could have, as in an ordered queue: this
-    /// item would begin only after the scope has ended.
+    /// Returns the same errors as [`WorkQueue::spawn`], with the closure. Also returns
+    /// [`QueueError::WouldDeadlock`](crate::QueueError::WouldDeadlock) if the item that opened the scope holds the only
+    /// slot in which the new item could run, as in an ordered queue. Such an item could begin only after the scope has
+    /// ended.
     #[inline]
     pub fn spawn<F, T>(&'scope self, closure: F) -> Result<ScopedJoinHandle<'scope, T>, Refused<F>>
     where
@@ -222,12 +225,12 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.raw().is_finished()
     }
 
-    /// Waits for the result, under a blocking guard. All that happens in the run happens before this returns. If it
-    /// returns a panic, the scope does not rethrow that panic.
+    /// Waits for the result under a blocking guard. Everything that happens in the run happens before this call
+    /// returns. If the call returns a panic, the scope does not rethrow that panic.
     ///
     /// # Errors
     ///
-    /// As [`JoinHandle::join`](crate::JoinHandle::join).
+    /// Returns the same errors as [`JoinHandle::join`](crate::JoinHandle::join).
     pub fn join(self) -> Result<T, JoinError> {
         match self.raw().wait(Until::FOREVER) {
             Ok(()) => self.result(),
@@ -236,11 +239,12 @@ impl<T> ScopedJoinHandle<'_, T> {
         }
     }
 
-    /// As [`join`](Self::join), but waits for `timeout` at most.
+    /// Waits for the result as [`join`](Self::join) does, but for `timeout` at most.
     ///
     /// # Errors
     ///
-    /// The handle, if the item has not ended in time. Inside `Ok`, the errors of [`join`](Self::join).
+    /// Returns the handle as the error if the item has not ended in time. The errors of [`join`](Self::join) are inside
+    /// `Ok`.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
         match self.raw().wait(Until::after(timeout)) {
             Ok(()) => Ok(self.result()),
@@ -250,8 +254,8 @@ impl<T> ScopedJoinHandle<'_, T> {
         }
     }
 
-    /// Cancels the item if it has not begun. Returns whether it did: then the closure has been dropped, the scope does
-    /// not wait for the item any more, and a join returns [`JoinError::Cancelled`].
+    /// Cancels the item if it has not begun. Returns whether this call cancelled the item. If so, the closure has been
+    /// dropped, the scope does not wait for the item any more, and a join returns [`JoinError::Cancelled`].
     pub fn cancel(&self) -> bool {
         self.scope_state.cancel(self.raw())
     }

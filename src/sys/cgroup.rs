@@ -1,8 +1,8 @@
 //! The limits of the process's cgroups, versions 1 and 2: the CPU quota, and the number of tasks.
 //!
-//! Each level may set a limit, and the smallest counts. A limit that cannot be read, or is malformed, is no limit: many
-//! systems have no cgroups, and containers show a part of them. Only text files are read, so on a system without them
-//! there is no quota.
+//! Each level of a hierarchy may set a limit, and the smallest limit counts. If the limit of a level cannot be read or
+//! is malformed, the level counts as unlimited. Many systems have no cgroups, and containers show only a part of them.
+//! Only text files are read, so a system without these files has no limits.
 
 use std::fs;
 use std::io;
@@ -14,9 +14,9 @@ use crate::policy::quota::Quota;
 #[derive(Debug)]
 pub(crate) struct CpuGroups {
     root: PathBuf,
-    /// The process's cgroups, as the system wrote them when `folders` was made.
+    /// The text of `/proc/self/cgroup` from which `folders` was made.
     membership: Option<String>,
-    /// The folders, from the process's own groups upwards.
+    /// The folders of the process's own groups, each followed by the folders of the groups above it.
     folders: Vec<PathBuf>,
     /// The quota that was read last.
     last: Option<Quota>,
@@ -32,7 +32,7 @@ struct Mount {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Version {
-    /// The hierarchy of the requested controller.
+    /// A hierarchy of version 1, with the requested controller.
     One,
     Two,
 }
@@ -42,14 +42,14 @@ impl CpuGroups {
         Self::below("/")
     }
 
-    /// `root`: the folder in place of `/`.
+    /// Returns the process's cgroups as the files below the folder `root` show them. Outside of tests, `root` is `/`.
     fn below(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), membership: None, folders: Vec::new(), last: None }
     }
 
-    /// Returns the present quota. The process may have moved to other groups; the mounts are read again only then.
+    /// Returns the present quota. Reads the mounts again only if the process has moved to other groups.
     pub(crate) fn quota(&mut self) -> Option<Quota> {
-        // If the files cannot be read at the moment, the last quota counts.
+        // If the files cannot be read at the moment, the quota that was read last still counts.
         if let Ok(quota) = self.read() {
             self.last = quota;
         }
@@ -73,8 +73,8 @@ impl CpuGroups {
     }
 }
 
-/// Returns how many tasks (processes and their threads) the cgroups let the process have, together with all other
-/// processes in them. A limit that cannot be read is no limit.
+/// Returns the limit that the process's cgroups set on the number of tasks (processes and their threads). The tasks of
+/// all processes in these cgroups count. If a limit cannot be read, it is ignored.
 pub(crate) fn task_limit() -> Option<u64> {
     task_limit_below(Path::new("/")).ok().flatten()
 }
@@ -83,14 +83,15 @@ fn task_limit_below(root: &Path) -> io::Result<Option<u64>> {
     let groups = text(&root.join("proc/self/cgroup"))?.unwrap_or_default();
     let mut least = None;
     for folder in folders_of(root, &groups, "pids")? {
-        // Without a limit the file says `max`, which is not a number.
+        // If there is no limit, the file contains `max`, which is not a number.
         let limit = text(&folder.join("pids.max"))?.and_then(|text| text.trim().parse().ok());
         least = least.into_iter().chain(limit).min();
     }
     Ok(least)
 }
 
-/// The folders of the groups of a controller to which the process belongs, as far as they are visible.
+/// Returns the folders of the controller's groups to which the process belongs, and of the groups above them, as far as
+/// these folders are visible.
 fn folders_of(root: &Path, membership: &str, controller: &str) -> io::Result<Vec<PathBuf>> {
     let mounts = text(&root.join("proc/self/mountinfo"))?.unwrap_or_default();
     let mounts: Vec<Mount> = mounts.lines().filter_map(|line| Mount::parse(line, controller)).collect();
@@ -98,11 +99,12 @@ fn folders_of(root: &Path, membership: &str, controller: &str) -> io::Result<Vec
     Ok(groups.flat_map(|(version, path)| upwards(root, &mounts, version, path)).collect())
 }
 
-/// The folder of a group and those above it, as far as they are visible.
+/// Returns the folder of a group and the folders above it, as far as they are visible.
 fn upwards(root: &Path, mounts: &[Mount], version: Version, path: &str) -> Vec<PathBuf> {
     let of_version = || mounts.iter().filter(|mount| mount.version == version);
     let exact = of_version().find_map(|mount| Some((mount, below(path, &mount.root)?)));
-    // In a container the two files may use different roots. Then the visible groups are the container's.
+    // In a container, `/proc/self/cgroup` and `mountinfo` may use different roots. In that case, the visible groups are
+    // the container's groups.
     let Some((mount, path)) = exact.or_else(|| Some((of_version().next()?, ""))) else {
         return Vec::new();
     };
@@ -111,7 +113,7 @@ fn upwards(root: &Path, mounts: &[Mount], version: Version, path: &str) -> Vec<P
     own.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned).collect()
 }
 
-/// The rest of `path` below the group `root`.
+/// Returns the rest of `path` below the group `root`, if `path` is visible there.
 fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(root.trim_end_matches('/'))?;
     // Groups beyond the root of a namespace are not visible.
@@ -119,7 +121,8 @@ fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     (is_seen && (rest.is_empty() || rest.starts_with('/'))).then_some(rest)
 }
 
-/// Parses a line of `/proc/self/cgroup`, if it names the group of this controller: `4:cpu,cpuacct:/a/b` or `0::/a/b`.
+/// Parses a line of `/proc/self/cgroup`, such as `4:cpu,cpuacct:/a/b` or `0::/a/b`. Returns `None` if the line does not
+/// name the group of this controller.
 fn group<'a>(line: &'a str, controller: &str) -> Option<(Version, &'a str)> {
     let mut fields = line.splitn(3, ':');
     let (number, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
@@ -131,7 +134,8 @@ fn group<'a>(line: &'a str, controller: &str) -> Option<(Version, &'a str)> {
 }
 
 impl Mount {
-    /// Parses a line of `/proc/self/mountinfo`: six fields, optional ones, a dash, and three more.
+    /// Parses a line of `/proc/self/mountinfo`. The line has six fields, optional further fields, a dash, and three
+    /// last fields.
     fn parse(line: &str, controller: &str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ').skip(3);
@@ -167,8 +171,8 @@ fn unescape(field: &str) -> String {
     plain
 }
 
-/// Reads a file. `None` if there is no such file, or it cannot be read. An error is one that may be over at the next
-/// attempt.
+/// Reads a file. Returns `None` if there is no such file, or if it cannot be read. Returns an error only if the next
+/// attempt may succeed.
 fn text(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -177,7 +181,8 @@ fn text(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Returns whether the process, or the system, has run out of some resource. That says nothing about the file.
+/// Returns whether the error says that the process or the system has run out of some resource. Such an error says
+/// nothing about the file.
 fn may_be_over_soon(error: &io::Error) -> bool {
     [libc::EMFILE, libc::ENFILE, libc::ENOMEM].into_iter().any(|code| error.raw_os_error() == Some(code))
 }
@@ -185,7 +190,7 @@ fn may_be_over_soon(error: &io::Error) -> bool {
 fn quota_of_two(folder: &Path) -> io::Result<Option<Quota>> {
     let text = text(&folder.join("cpu.max"))?.unwrap_or_default();
     let mut fields = text.split_whitespace().map(|field| field.parse().ok());
-    // Without a quota the first field is `max`.
+    // If there is no quota, the first field is `max`, which is not a number.
     Ok(quota(fields.next().flatten(), fields.next().flatten()))
 }
 
@@ -193,7 +198,7 @@ fn quota_of_one(folder: &Path) -> io::Result<Option<Quota>> {
     let read = |name| -> io::Result<Option<u64>> {
         Ok(text(&folder.join(name))?.and_then(|text| text.trim().parse().ok()))
     };
-    // Without a quota the file says −1, which is not a `u64`.
+    // If there is no quota, the file contains −1, which is not a `u64`.
     Ok(quota(read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?))
 }
 
@@ -205,7 +210,7 @@ fn quota(micros: Option<u64>, period: Option<u64>) -> Option<Quota> {
 mod tests {
     use super::*;
 
-    /// spec: C5: a process without a descriptor to spare keeps the quota that was seen last.
+    /// spec: C5: a process that has no descriptor left keeps the quota that it read last.
     #[test]
     fn a_lack_of_descriptors_may_be_over_soon() {
         for (code, soon) in
@@ -220,7 +225,7 @@ mod tests {
     const V1: &str =
         "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 master:1 - cgroup cgroup rw,cpu,cpuacct";
 
-    /// A tree of text files that looks like that of a system.
+    /// A folder with text files that are arranged like those of a system.
     struct Tree(PathBuf);
 
     impl Tree {
@@ -306,18 +311,18 @@ mod tests {
         assert_eq!(Tree::new("4:cpu,cpuacct:/b\n0::/a\n", &[V1, v2], &files).quota(), percent(25));
     }
 
-    /// spec: C5.3: a container sees a part of the hierarchy, under different names.
+    /// spec: C5.3: a container sees only a part of the hierarchy, under other names.
     #[test]
     fn a_container_sees_its_own_groups() {
         let inside = "31 23 0:28 /docker/1f /sys/fs/cgroup ro - cgroup2 cgroup rw";
         let table = [
-            // group, mount, where the quota is, seen
+            // group, mount, file with the quota, whether the quota is found
             ("/", V2, "cpu.max", true),
             ("/docker/1f", inside, "cpu.max", true),
             ("/docker/1f/sub", inside, "sub/cpu.max", true),
             ("/docker/1f/sub", inside, "cpu.max", true),
             ("/docker/1f2", inside, "2/cpu.max", false),
-            // The paths have different roots, or lead beyond the namespace: then the visible group is ours.
+            // If the paths have different roots or lead out of the namespace, the visible group is the process's own.
             ("/", inside, "cpu.max", true),
             ("/../other", V2, "cpu.max", true),
             ("/../other", V2, "other/cpu.max", false),

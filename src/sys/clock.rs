@@ -6,21 +6,21 @@ use std::time::Instant;
 use crate::policy::time::Time;
 use crate::sys::{self, machine};
 
-/// The origin of time: the first call in this process.
+/// The origin of time, which is the time at which this process first read the clock.
 struct Origin {
     instant: Instant,
-    /// The same moment, on the coarse clock.
+    /// The same time in nanoseconds of `CLOCK_MONOTONIC`, which has the same zero as the coarse clock.
     coarse: u64,
 }
 
-/// The origin is taken before any time that is measured from it, so that none lies before the origin.
+/// Returns the origin. `now` takes the origin before it reads the clock, so that no time lies before the origin.
 #[allow(clippy::disallowed_methods, reason = "this is where time comes from")]
 fn origin() -> &'static Origin {
     static ORIGIN: OnceLock<Origin> = OnceLock::new();
     ORIGIN.get_or_init(|| Origin { instant: Instant::now(), coarse: imp::nanos() })
 }
 
-/// The time since the first call in this process. It never goes backwards.
+/// Returns the time since this process first read the clock. This time never goes backwards.
 #[allow(clippy::disallowed_methods, reason = "this is where time comes from")]
 pub(crate) fn now() -> Time {
     if let Some(now) = machine::now() {
@@ -31,13 +31,13 @@ pub(crate) fn now() -> Time {
     Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// The moment of this time, for the standard library. `None` if it is too far away.
+/// Returns this time as an `Instant` of the standard library, or `None` if it is too far in the future.
 pub(crate) fn instant(at: Time) -> Option<Instant> {
     origin().instant.checked_add(at.since(Time::default()))
 }
 
-/// The time at the last tick of the system's clock, some milliseconds ago at most, for a fifth of the price. [`now`] if
-/// there is no such clock.
+/// Returns the time of the last tick of the system's clock, which was a few milliseconds ago at most. This call takes a
+/// fifth of the time of [`now`]. If the system has no such clock, returns [`now`].
 #[inline]
 pub(crate) fn coarse() -> Time {
     if sys::PORTABLE || machine::now().is_some() {
@@ -62,8 +62,8 @@ mod imp {
 
     fn read(clock: libc::clockid_t) -> u64 {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer is to memory of the right type. Both clocks exist wherever Linux does; if one did not,
-        // its time would stand still.
+        // SAFETY: the pointer refers to memory of the right type. Every Linux has both clocks. If a clock did not
+        // exist, its time would always be zero.
         unsafe { libc::clock_gettime(clock, &raw mut time) };
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }

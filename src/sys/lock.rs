@@ -1,7 +1,8 @@
-//! Locks that a thread takes in an order, which [`Rank`] has.
+//! Locks that each thread takes in the order of their [`Rank`]s.
 //!
-//! A debug build checks the order. A thread that takes a lock against it panics and names both locks, even if no other
-//! thread holds any of them. In a release build, these are the plain locks.
+//! A debug build checks the order. If a thread takes a lock against the order, the thread panics, even if no other
+//! thread holds either lock. The message names both locks. In a release build, the locks are plain locks without this
+//! check.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -27,12 +28,12 @@ pub(crate) struct MutexGuard<'a, T> {
     held: Held,
 }
 
-/// A condition that is waited for.
+/// A condition for which threads wait.
 #[derive(Default, Debug)]
 pub(crate) struct Condvar(plain::Condvar);
 
 impl<T> Mutex<T> {
-    /// Makes a lock of the last rank.
+    /// Makes a lock of the rank [`Rank::Last`].
     #[inline]
     #[track_caller]
     pub(crate) const fn new(value: T) -> Self {
@@ -51,7 +52,7 @@ impl<T> Mutex<T> {
         MutexGuard { guard: self.lock.lock(), held: self.place.hold() }
     }
 
-    /// Takes the lock if no thread has it. That is right in any order, since the thread does not wait.
+    /// Takes the lock if no thread holds it. This is allowed in any order, because the thread does not wait.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let guard = self.lock.try_lock()?;
@@ -111,7 +112,7 @@ impl Condvar {
         Self(plain::Condvar::new())
     }
 
-    /// Waits without the lock, which is taken again afterwards.
+    /// Releases the lock, waits, and then takes the lock again.
     #[inline]
     pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let MutexGuard { guard, held } = guard;
@@ -137,7 +138,7 @@ mod order {
 
     use crate::policy::locks::Rank;
 
-    /// How many locks a thread holds at most, as far as they are checked.
+    /// The maximum number of held locks that are recorded for a thread. Further locks are not checked.
     const MOST: usize = 8;
 
     thread_local! {
@@ -145,14 +146,14 @@ mod order {
         static HELD: [Cell<Option<Place>>; MOST] = const { [const { Cell::new(None) }; MOST] };
     }
 
-    /// The rank of a lock, and the code that has made it.
+    /// The rank of a lock, and the position of the code that made the lock.
     #[derive(Clone, Copy)]
     pub(super) struct Place {
         rank: Rank,
         made: &'static Location<'static>,
     }
 
-    /// A lock that this thread holds, by its index in `HELD`.
+    /// A lock that this thread holds, as its index in `HELD`. `None` if the lock is not recorded there.
     pub(super) struct Held(Option<usize>);
 
     impl Place {
@@ -183,7 +184,7 @@ mod order {
     }
 
     impl Held {
-        /// Waits while this thread does not hold the lock.
+        /// Calls `wait`, and counts the lock as not held during this call.
         pub(super) fn apart(&mut self, wait: impl FnOnce()) {
             let place = self.0.and_then(|at| HELD.with(|held| held[at].take()));
             wait();
@@ -193,7 +194,7 @@ mod order {
         }
     }
 
-    /// Calls the function as if this thread held no lock: it is not the thread's own code.
+    /// Calls the function as if this thread held no lock, because the function is not the thread's own code.
     #[cfg(test)]
     pub(crate) fn apart_from_all<R>(function: impl FnOnce() -> R) -> R {
         let kept = HELD.with(|held| held.each_ref().map(Cell::take));
@@ -252,7 +253,7 @@ mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// Takes the second lock inside of the first one. Returns the panic's message.
+    /// Takes the lock `inner` while the thread holds the lock `outer`. If that panics, returns the message.
     fn nested(outer: &Mutex<u8>, inner: &Mutex<u8>) -> Result<(), String> {
         let take = || {
             let _outer = outer.lock();
@@ -273,7 +274,7 @@ mod tests {
         assert!(message.contains(&format!("while it holds {}", here("Pool"))), "{message}");
         assert!(nested(&last, &pool).is_err() && nested(&last, &Mutex::new(0)).is_err());
         assert!(nested(&pool, &pool).is_err(), "a thread that would wait for itself");
-        // What was held is forgotten, also after a panic.
+        // A released lock no longer counts as held, even if a panic released it.
         assert_eq!(nested(&class, &pool), Ok(()));
     }
 

@@ -1,11 +1,11 @@
-//! The services of the operating system and the machine, each behind a small contract of our own.
+//! The services of the operating system and the machine, each behind a small contract that this crate defines.
 //!
-//! Only this folder names `libc`, `hwlocality`, `core_affinity` and the atomics, and makes threads of the crate. It may
-//! use policy's plain types, and nothing else of the crate.
+//! Only this folder uses `libc`, `hwlocality`, `core_affinity` and the atomics by name, and only this folder makes
+//! threads of the crate. From the rest of the crate, the folder may use only the plain types of `policy`.
 //!
 //! Linux is the platform. If a service has a Linux and a portable version, its `mod.rs` states the contract of both,
-//! and the portable version does as little as the contract allows. Tests build both, and `--cfg cmwq_portable` chooses
-//! the portable ones on Linux. The models see `sync` and `wait` only.
+//! and the portable version does as little as the contract allows. Tests build both versions, and `--cfg cmwq_portable`
+//! selects the portable versions on Linux. The models contain only `sync` and `wait` of this folder.
 
 #[cfg(not(cmwq_loom))]
 pub(crate) mod affinity;
@@ -44,7 +44,8 @@ pub(crate) mod thread_state;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod topology;
 pub(crate) mod wait;
-/// Whether only services that every system has are used: threads are not bound to CPUs, and have no nice levels.
+/// Whether the crate uses only services that every system has. In that case, threads are not bound to CPUs and have no
+/// nice levels.
 #[cfg(not(cmwq_loom))]
 pub(crate) const PORTABLE: bool = cfg!(any(cmwq_portable, not(target_os = "linux")));
 

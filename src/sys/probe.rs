@@ -1,4 +1,4 @@
-//! The looks of an executor at its threads, and the errors that tests inject into them.
+//! How an executor inspects its threads, and the errors that tests inject into these inspections.
 
 use std::io;
 use std::time::Duration;
@@ -8,24 +8,25 @@ use super::pause::Pause;
 use super::switches::{self, Readiness, Ring, Switch};
 use super::thread_state::{self, Eye};
 
-/// The looks that fail, each with the system's number of its error. None, except in tests.
+/// The inspections that fail, each with the system's number of the error. Outside of tests, every field is `None`.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Faults {
-    /// Reading states, and counts of switches.
+    /// The error of reading states and counts of switches.
     pub(crate) state: Option<i32>,
-    /// Reading clocks.
+    /// The error of reading clocks.
     pub(crate) cpu_time: Option<i32>,
-    /// Records of switches: the system permits none.
+    /// The error of recording switches, if the system does not permit records.
     pub(crate) switches: Option<i32>,
-    /// Listening to records.
+    /// The error of listening to records.
     pub(crate) listening: Option<i32>,
-    /// Records of one more thread, where the system permits them.
+    /// The error of recording one more thread, if the system permits records.
     pub(crate) attaching: Option<i32>,
-    /// Reading the records of a thread.
+    /// The error of reading the records of a thread.
     pub(crate) draining: Option<i32>,
 }
 
-/// The functions of [`thread_state`], [`switches`] and [`pause`](super::pause), with the injected errors.
+/// Calls functions of [`thread_state`], [`switches`] and [`pause`](super::pause), or returns the injected errors
+/// instead.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Probe {
     faults: Faults,
@@ -57,7 +58,7 @@ impl Probe {
         unless(self.faults.draining, || ring.drain(tell))
     }
 
-    /// Returns whether switches can be recorded and listened to: if so, the pause that listens.
+    /// Returns the pause that listens to records of switches, if switches can be recorded and listened to.
     pub(crate) fn listening(&self) -> io::Result<(Pause, Readiness)> {
         let ready = unless(self.faults.switches, switches::permitted)?;
         Ok((unless(self.faults.listening, Pause::listening)?, ready))

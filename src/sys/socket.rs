@@ -1,6 +1,7 @@
 //! Functions for Unix sockets that the standard library lacks, for the control socket.
 //!
-//! They raise no SIGPIPE, `exec` closes every descriptor, and all waits have an end.
+//! The functions raise no SIGPIPE, and `exec` closes each of their descriptors. A wait for a socket ends at its timeout
+//! at the latest.
 
 #![allow(unsafe_code, reason = "`getpeereid`, which systems other than Linux have, takes raw pointers")]
 
@@ -16,15 +17,15 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketType};
 use rustix::process::Pid;
 
-/// The event that is waited for at a descriptor.
+/// The event for which a thread waits at a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Interest {
     Read,
     Write,
 }
 
-/// Waits until one of these is ready, has failed or was closed at the other end, for `timeout` at most. Returns
-/// for each whether it is.
+/// Waits for `timeout` at most until one of the descriptors is ready, has failed or was closed at the other end.
+/// Returns for each descriptor whether this is the case.
 pub(crate) fn wait(
     sources: &[(BorrowedFd<'_>, Interest)],
     timeout: Option<Duration>,
@@ -32,7 +33,7 @@ pub(crate) fn wait(
     let flags = |interest| if interest == Interest::Read { PollFlags::IN } else { PollFlags::OUT };
     let mut polled: Vec<PollFd<'_>> =
         sources.iter().map(|(fd, interest)| PollFd::from_borrowed_fd(*fd, flags(*interest))).collect();
-    // A time that does not fit means no limit.
+    // A timeout that is too long for the system's type means no limit.
     let timeout = timeout.and_then(|timeout| timeout.try_into().ok());
     match rustix::event::poll(&mut polled, timeout.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -41,7 +42,7 @@ pub(crate) fn wait(
     Ok(polled.iter().map(|source| !source.revents().is_empty()).collect())
 }
 
-/// Writes as many bytes as fit. Returns how many.
+/// Writes as many bytes as the socket has room for. Returns the number of bytes written.
 pub(crate) fn send(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
     #[cfg(target_vendor = "apple")]
     let flags = SendFlags::empty();
@@ -50,13 +51,13 @@ pub(crate) fn send(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(stream, bytes, flags)?)
 }
 
-/// Connects. Waits for `timeout` at most, even if the server does not accept.
+/// Connects to the socket at `path`. Waits for `timeout` at most, even if the server accepts no connection.
 pub(crate) fn connect(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
     let stream = UnixStream::from(socket);
-    // The system uses the send timeout for this.
+    // The system uses the send timeout as the timeout of `connect`.
     stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1))))?;
     rustix::net::connect(&stream, &address)?;
     Ok(stream)
@@ -67,28 +68,28 @@ pub(crate) fn is_path_short_enough(path: &Path) -> bool {
     SocketAddrUnix::new(path).is_ok()
 }
 
-/// The user of the other side when it connected or began to listen.
+/// Returns the user of the process on the other side, at the time when that process connected or began to listen.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
     Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw())
 }
 
-/// As above, on systems with `getpeereid`.
+/// Returns the user of the process on the other side, on systems with `getpeereid`.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
     use std::os::fd::AsRawFd;
     let (mut user, mut group) = (0, 0);
-    // SAFETY: the descriptor is open, and the pointers are to numbers that outlive the call.
+    // SAFETY: the descriptor is open, and the pointers refer to numbers that outlive the call.
     let result = unsafe { libc::getpeereid(stream.as_raw_fd(), &mut user, &mut group) };
     if result == 0 { Ok(user) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The effective user of this process.
+/// Returns the effective user of this process.
 pub(crate) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Returns whether a process of this number exists. Processes of other users count.
+/// Returns whether a process with this number exists, even if it belongs to another user.
 pub(crate) fn is_process(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
@@ -99,14 +100,14 @@ pub(crate) fn is_process(pid: u32) -> bool {
 pub(crate) struct DirectoryLock(File);
 
 impl DirectoryLock {
-    /// Waits until no other process has locked it.
+    /// Locks the directory. Waits as long as another process holds the lock.
     pub(crate) fn wait(path: &Path) -> io::Result<Self> {
         let directory = File::open(path)?;
         flock(&directory, FlockOperation::LockExclusive)?;
         Ok(Self(directory))
     }
 
-    /// `None` if another process has locked it.
+    /// Locks the directory. Returns `None` if another process has locked it.
     pub(crate) fn try_take(path: &Path) -> io::Result<Option<Self>> {
         let directory = File::open(path)?;
         match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
@@ -118,13 +119,14 @@ impl DirectoryLock {
 }
 
 impl Drop for DirectoryLock {
-    /// Closing the file is not enough: a process that was forked meanwhile has the descriptor, too.
+    /// Unlocks the directory. Closing the file is not enough, because a process that was forked meanwhile has the
+    /// descriptor, too.
     fn drop(&mut self) {
         let _closed_anyway = flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// Sleeps for this time, for a thread whose waits have failed.
+/// Sleeps for this time. A thread calls this after a wait has failed.
 pub(crate) fn pause(time: Duration) {
     std::thread::park_timeout(time);
 }

@@ -1,5 +1,6 @@
-//! The only place that names atomics, locks and thread parking: std and parking_lot, loom for the models, or
-//! [`yields`](super::yields) in unit tests and to widen races on real threads.
+//! The crate's atomics and locks. They are those of std and parking_lot, but the models use loom's. Unit tests, and
+//! builds that widen races on real threads, use those of [`yields`](super::yields). Code outside `sys` imports atomics
+//! and locks only from here.
 //!
 //! loom models `SeqCst` fences but not `SeqCst` accesses, so every handshake of the protocol layer is written with
 //! explicit fences.
@@ -20,12 +21,13 @@ use super::yields as imp;
 mod imp {
     pub(crate) use loom::sync::atomic::{AtomicI64, Ordering, fence};
 
-    /// loom's atomic, except that freeing it is an access like any other: loom reports a thread that accesses it later,
-    /// or that has accessed it before and is not ordered before the free.
+    /// loom's atomic, but its drop counts as an access. So loom reports each access after the drop, and each earlier
+    /// access that is not ordered before the drop.
     ///
-    /// Its loads are also visible to loom's search. loom remembers only the last access: if a thread loads and then
-    /// writes, its own load hides that its write races with an earlier load of another thread, and loom never tries the
-    /// other order. A read-modify-write that changes nothing, before each load, makes the order of loads matter.
+    /// In addition, loom's search takes the order of loads into account. By itself, loom remembers only the last access
+    /// to an atomic. So if a thread loads and then writes, its own load hides the race between its write and an earlier
+    /// load of another thread, and loom never tries the other order. To prevent this, a read-modify-write that changes
+    /// nothing precedes each load.
     #[derive(Debug)]
     pub(crate) struct AtomicU64 {
         value: loom::sync::atomic::AtomicU64,
@@ -62,7 +64,8 @@ mod imp {
         }
     }
 
-    /// The same for an address, without the check of its end.
+    /// loom's `AtomicPtr`, with the same read-modify-write before each load and each store. Its drop does not count as
+    /// an access.
     #[derive(Debug)]
     pub(crate) struct AtomicPtr<T> {
         value: loom::sync::atomic::AtomicPtr<T>,
@@ -88,8 +91,8 @@ mod imp {
         }
     }
 
-    /// loom's. It is leaked if its thread panics: after a deadlock loom has no active thread, so loom's own drop would
-    /// panic again, and abort the process before the test is reported as failed.
+    /// loom's `Arc`, but a thread that panics leaks it. After a deadlock, loom has no active thread, so the drop of
+    /// loom's `Arc` would panic again. This would abort the process before the test is reported as failed.
     #[derive(Debug)]
     pub(crate) struct Arc<T>(Option<loom::sync::Arc<T>>);
 
@@ -129,7 +132,7 @@ mod imp {
         }
     }
 
-    /// loom's mutex with the interface of parking_lot's: no poisoning.
+    /// loom's mutex with the interface of parking_lot's mutex, which has no poisoning.
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
@@ -156,10 +159,10 @@ mod imp {
 pub(crate) use super::lock::{Condvar, Mutex, MutexGuard};
 pub(crate) use imp::*;
 
-/// A `SeqCst` fence right after a read-modify-write of the same thread.
+/// Acts as a `SeqCst` fence if the same thread has done a read-modify-write directly before.
 ///
-/// On x86-64 every read-modify-write is a full barrier. So only the compiler must be kept from moving later accesses
-/// before it; a second barrier would double the cost of a blocking guard.
+/// On x86-64 every read-modify-write is a full barrier. So it suffices to keep the compiler from moving later accesses
+/// before the read-modify-write. A second barrier would double the cost of a blocking guard.
 #[inline]
 pub(crate) fn fence_after_update() {
     if cfg!(all(target_arch = "x86_64", not(miri), not(cmwq_loom))) {

@@ -1,9 +1,10 @@
-//! Waiting on an address: a queue of sleepers outside of the object that they wait for.
+//! Lets threads wait on an address. The queue of sleepers lies outside the object for which they wait.
 //!
-//! Contract: `sleep` blocks only if `validate` still holds once the sleeper is registered, and `wake_all` wakes all
-//! threads that were registered before it. So no wake-up is missed if the waker changes the state that `validate` reads
-//! *before* it wakes. The address is only a key and is never read, so the object may be gone when `wake_all` is called.
-//! Sleepers may wake up for no reason, by another object with the same key, or by a chore: they sleep in a loop.
+//! Contract: `sleep` blocks only if `validate` still returns true after the sleeper was registered. `wake_all` wakes
+//! all threads that were registered before the call. So no wake-up is missed if the waker changes the state that
+//! `validate` reads *before* it calls `wake_all`. The address is only a key and is never read, so the object may
+//! already be freed when `wake_all` is called. A sleeper may wake up without a reason, because of another object with
+//! the same key, or because of a chore. So callers sleep in a loop.
 
 #[cfg(not(cmwq_loom))]
 mod imp {
@@ -17,14 +18,15 @@ mod imp {
     use crate::policy::time::Time;
     use crate::sys::{clock, machine};
 
-    /// How long a caller is ready to wait.
+    /// The time until which a caller waits, or no limit.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Until(Option<Time>);
 
     impl Until {
         pub(crate) const FOREVER: Self = Self(None);
 
-        /// A timeout that is too long to be represented means no limit.
+        /// Returns the time at which `timeout` has passed. If this time is too late to be represented, returns no
+        /// limit.
         pub(crate) fn after(timeout: Duration) -> Self {
             Self(Some(clock::now() + timeout).filter(|at| *at < Time::NEVER))
         }
@@ -33,7 +35,7 @@ mod imp {
             self.0.is_none()
         }
 
-        /// The time that is left. `None` if the wait has no limit.
+        /// Returns the time that is left, or `None` if the wait has no limit.
         #[cfg(all(target_os = "linux", not(cmwq_portable)))]
         pub(crate) fn left(self) -> Option<Duration> {
             self.0.map(|end| end.since(clock::now()))
@@ -43,24 +45,25 @@ mod imp {
             self.0
         }
 
-        /// Returns the earlier of both.
+        /// Returns the earlier of this limit and the end of `time` from now.
         fn or_after(self, time: Duration) -> Self {
             let other = Self::after(time);
             Self(self.0.into_iter().chain(other.0).min())
         }
     }
 
-    /// A task that sleepers perform at intervals, because no thread exists that could.
+    /// A task that sleepers perform at intervals, because no other thread exists that could perform it.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Chore {
         pub(crate) every: Duration,
-        /// Called with no lock of this crate held.
+        /// The caller of this function holds no lock of the crate.
         pub(crate) perform: fn(),
     }
 
     static CHORE: Mutex<Option<Chore>> = Mutex::new(None);
 
-    /// Sets the chore, or removes it. All threads that begin to sleep from now on perform it while asleep.
+    /// Sets the chore, or removes it. All threads that begin to sleep after this call interrupt their sleep at
+    /// intervals to perform the chore.
     pub(crate) fn set_chore(chore: Option<Chore>) {
         *CHORE.lock() = chore;
     }
@@ -69,8 +72,9 @@ mod imp {
         *CHORE.lock()
     }
 
-    /// Threads sleep on these addresses, which are ours for ever, instead of the objects' own. An object may be freed,
-    /// and its address reused for a lock of other code, before its waker is done.
+    /// The addresses on which threads really sleep. These addresses always belong to this crate. The address of an
+    /// object does not: the object may be freed before its waker is done, and other code may then have a lock at that
+    /// address.
     static PLACES: [u8; 1024] = [0; 1024];
 
     fn place(key: usize) -> usize {
@@ -79,7 +83,7 @@ mod imp {
         std::ptr::from_ref(&PLACES[hash as usize]) as usize
     }
 
-    /// Sleeps until woken. Returns false if the time ran out first.
+    /// Sleeps until the thread is woken. Returns false if the time ran out first.
     pub(crate) fn sleep(key: usize, validate: impl FnOnce() -> bool, until: Until) -> bool {
         let mut validate = Some(validate);
         let mut once = || validate.take().is_some_and(|validate| validate());
@@ -90,8 +94,8 @@ mod imp {
         let Some(chore) = chore() else { return park(key, validate, until) };
         let break_at = until.or_after(chore.every);
         park(key, validate, break_at) || {
-            // The chore is performed at the end of the wait, too, because a thread may wait for a short time again and
-            // again.
+            // The thread performs the chore even if its wait ends now, because some threads wait for a short time again
+            // and again.
             (chore.perform)();
             until.0.is_none() || until.0 != break_at.0
         }
@@ -99,7 +103,7 @@ mod imp {
 
     fn park(key: usize, validate: impl FnOnce() -> bool, Until(until): Until) -> bool {
         let until = until.and_then(clock::instant);
-        // SAFETY: the address is in a static of ours, so no other code uses it; none of the callbacks panics or calls
+        // SAFETY: the address lies in a static of this module, so no other code uses it. No callback panics or calls
         // into parking_lot.
         let result = unsafe {
             parking_lot_core::park(place(key), validate, || {}, |_, _| {}, DEFAULT_PARK_TOKEN, until)
@@ -110,7 +114,7 @@ mod imp {
     /// Wakes all threads that sleep on `key`.
     pub(crate) fn wake_all(key: usize) {
         machine::wake(machine::Key::Address(key), true);
-        // SAFETY: as above.
+        // SAFETY: as in `park`.
         unsafe {
             parking_lot_core::unpark_all(place(key), DEFAULT_UNPARK_TOKEN);
         }
@@ -122,11 +126,11 @@ mod imp {
     use loom::sync::{Condvar, Mutex};
 
     loom::lazy_static! {
-        /// One bucket for all keys: wake-ups of other keys are spurious ones.
+        /// The only bucket, which all keys share. So a wake-up for another key is a spurious wake-up.
         static ref BUCKET: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
     }
 
-    /// loom has no time: a wait never runs out, or has run out already.
+    /// loom has no time, so a wait never runs out or has already run out.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) enum Until {
         Forever,

@@ -1,20 +1,23 @@
-//! Atomics and locks that let other threads run: `sys::sync` in unit tests, and in builds with `--cfg cmwq_yields`.
+//! Atomics and locks that let other threads run before and after each operation. `sys::sync` uses them in unit tests,
+//! and in builds with `--cfg cmwq_yields`.
 //!
-//! In unit tests, the points belong to [`machine`](super::machine), and do nothing on other threads. The rest of this text is
-//! about the other builds.
+//! In unit tests, a simulated [`machine`](super::machine) decides before and after each operation which of its threads
+//! runs next. Threads outside of a machine execute the plain operations. The rest of this text is about builds with
+//! `--cfg cmwq_yields`.
 //!
-//! Real threads seldom hit a race between two instructions, since hardly any time passes between them. Here, around
-//! each operation is a *point* at which the thread may yield or sleep. So every window is opened wide sooner or later,
-//! in the very code that is shipped.
+//! Real threads seldom hit a race between two instructions, because hardly any time passes between them. Here, there
+//! are *points* around each operation, at which the thread may yield or sleep. So sooner or later, each window for a
+//! race opens wide, in the same code that is shipped.
 //!
-//! Each thread draws its actions from a sequence of its own, which derives from a seed and the thread's name. A thread
-//! without a name uses the number of such threads before it. `CMWQ_YIELD_SEED` sets the seed. It is printed on standard
-//! error at the first point, so that a failed run can be repeated, as far as real threads can.
+//! Each thread draws its actions from its own pseudo-random sequence, which derives from a seed and the thread's name.
+//! A thread without a name uses the number of nameless threads before it instead. `CMWQ_YIELD_SEED` sets the seed. The
+//! seed is printed on standard error at the first point, so that a failed run can be repeated as exactly as real
+//! threads permit.
 
 #![allow(
     dead_code,
     unused_imports,
-    reason = "these have the interface of the standard library, of which parts are used"
+    reason = "these have the interface of the standard library, but only parts of it are used"
 )]
 
 use std::cell::Cell;
@@ -31,24 +34,25 @@ pub(crate) use super::machine::{Condvar, Mutex, MutexGuard};
 pub(crate) use parking_lot::{Condvar, MutexGuard};
 pub(crate) use std::sync::{Arc, atomic::Ordering};
 
-/// The most eager thread yields at one point of this number.
+/// The most eager thread yields at one in this many points.
 const YIELD: u64 = 16;
-/// The most eager thread sleeps at one point of this number; the calmest thread at one of sixteen times as many.
+/// The most eager thread sleeps at one in this many points. The calmest thread sleeps at one in sixteen times as many.
 const SLEEP: u64 = 1024;
 /// The longest sleep.
 const NAP_MICROS: u64 = 40;
-/// If a yield or sleep takes longer than this, other threads compute on this CPU, and each yield may cost a time slice
-/// of theirs. Then the thread goes on without points for as long again. So the points take half of its time at most.
+/// If a yield or sleep takes longer than this, other threads compute on this CPU, and each yield may last for one of
+/// their time slices. So the thread then goes on for the same time without an action at its points. In this way, the
+/// points take at most half of the thread's time.
 const LOST: Duration = Duration::from_micros(300);
 
 /// How a thread behaves at its points.
 #[derive(Clone, Copy)]
 struct Temper {
-    /// The state of its sequence.
+    /// The state of the thread's sequence.
     state: u64,
-    /// 0 is the most eager. Threads of different tempers overtake each other.
+    /// The calmness of the thread; 0 is the most eager. Threads with different tempers overtake each other.
     calm: u32,
-    /// It passes points without an action until this time.
+    /// The time until which the thread passes points without an action.
     hurries: Option<Instant>,
 }
 
@@ -56,7 +60,7 @@ thread_local! {
     static TEMPER: Cell<Option<Temper>> = const { Cell::new(None) };
 }
 
-/// A point: other threads may run here.
+/// Executes a point, at which other threads may run.
 #[allow(clippy::disallowed_methods, reason = "a point yields and sleeps")]
 fn point() {
     #[cfg(test)]
@@ -90,7 +94,7 @@ impl Temper {
         }
     }
 
-    /// `thread`: a value that tells it from other threads.
+    /// Returns the temper of a thread. `thread` is a value that distinguishes the thread from others.
     fn of(seed: u64, thread: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         (seed, thread).hash(&mut hasher);
@@ -99,7 +103,7 @@ impl Temper {
         temper
     }
 
-    /// The next number of a sequence that looks random (SplitMix64).
+    /// Returns the next number of the pseudo-random sequence (SplitMix64).
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.state;
@@ -122,13 +126,13 @@ fn seed() -> u64 {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             now.map_or(1, |since| since.as_micros() as u64)
         });
-        // A test harness would capture the output of `eprintln!`, and lose it.
+        // A test harness would capture and lose the output of `eprintln!`.
         drop(writeln!(std::io::stderr(), "to repeat this run: CMWQ_YIELD_SEED={seed}"));
         seed
     })
 }
 
-/// A point, the operation, and another point.
+/// Executes a point before the operation and another point after it.
 macro_rules! around {
     ($operation:expr) => {{
         point();
@@ -142,7 +146,7 @@ pub(crate) fn fence(ordering: Ordering) {
     around!(atomic::fence(ordering));
 }
 
-/// The parts that all atomics have. Layout and initial values are the standard library's.
+/// Defines the parts that all atomics have. Their layout and initial values are those of the standard library.
 macro_rules! atomic {
     ($name:ident$(<$parameter:ident>)?, $value:ty) => {
         #[repr(transparent)]
@@ -192,7 +196,7 @@ macro_rules! atomic {
                 failure: Ordering,
                 mut update: impl FnMut($value) -> Option<$value>,
             ) -> Result<$value, $value> {
-                // Has points between the load and the exchange.
+                // This loop has points between the load and the exchange.
                 let mut seen = self.load(failure);
                 while let Some(next) = update(seen) {
                     match self.compare_exchange_weak(seen, next, success, failure) {
@@ -226,7 +230,7 @@ macro_rules! atomic {
     };
 }
 
-/// Read-modify-writes that only some types have.
+/// Defines the read-modify-writes that only some types have.
 macro_rules! operations {
     ($name:ident, $value:ty, $($operation:ident)*) => {
         impl $name {
@@ -249,8 +253,8 @@ operations!(AtomicI64, i64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fet
 operations!(AtomicU64, u64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
 operations!(AtomicUsize, usize, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
 
-/// A lock with a point before it is taken, one while it is held, and none after its release: the next operation of the
-/// thread has one.
+/// A lock with one point before it is taken and one point while it is held. It has no point after its release, because
+/// the thread's next operation begins with a point.
 #[cfg(not(test))]
 #[derive(Default)]
 pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);

@@ -10,8 +10,7 @@ pub(crate) enum Queue {
     Push,
     /// The item is pending now, by an entry that a cancelled submission left on a list. Push no entry.
     Revived,
-    /// The item was pending already. The run for which it is pending sees everything that the issuer wrote before this
-    /// call.
+    /// The item was pending already. The pending run sees everything that the issuer wrote before this call.
     Coalesced,
     /// The item is disabled.
     Refused,
@@ -54,7 +53,8 @@ pub(crate) enum End {
 pub(crate) enum Cancel {
     /// The item was not pending.
     NotPending,
-    /// The item was pending. If an entry is on a list, it stays there, and a worker will complete it without a run.
+    /// The item was pending. If the item has an entry on a list, the entry stays there. A worker completes that entry
+    /// without a run, unless a later submission revives it.
     Done,
     /// Take the slow-path state's lock and ask again.
     Slow,
@@ -73,16 +73,16 @@ pub(crate) enum Arm {
     Refused,
 }
 
-/// How much room arming a timer needs within the bound of the timer's queue.
+/// How arming a timer uses the bound of the timer's queue (`max_pending`).
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// No room. The timer's item is accepted even beyond the bound.
+    /// The timer's item takes no place, and is accepted even beyond the bound.
     None,
-    /// No room yet, but the queue must have some. A cancelled entry of the item stays on a list until a worker pops it,
-    /// and the timer will add another entry.
+    /// The timer's item takes no place yet, but the queue must have room. A cancelled entry of the item stays on a list
+    /// until a worker pops it, and the timer will add another entry.
     Left,
-    /// One place, because a new entry is pushed immediately.
+    /// The timer's item takes a place, because a new entry is pushed immediately.
     Place,
 }
 

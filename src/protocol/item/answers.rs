@@ -13,7 +13,7 @@ pub(crate) trait HasTicket {
 pub(crate) enum Queued {
     /// The item is pending now, and the caller pushes an entry.
     Push,
-    /// The item is pending now, with an entry that lies on a list already.
+    /// The item is pending now, by an entry that already lies on a list.
     Revived,
     /// The item was pending already.
     Coalesced,
@@ -27,10 +27,11 @@ pub(crate) enum Queued {
 pub(crate) enum Popped<E> {
     /// The item is running now with this entry. The worker calls the item's function.
     Run(E),
-    /// Another worker runs the item, and the item keeps the entry. The item may be freed at any moment.
+    /// Another worker runs the item, and the item keeps the entry for its next run. The item may be freed at any
+    /// moment.
     Kept,
-    /// The item kept the entry. Meanwhile the entry has run or was cancelled, and the item is over. The worker frees
-    /// the item.
+    /// The item kept the entry. By now, the entry has run or was cancelled, and the item is over. The worker frees the
+    /// item.
     KeptLast,
     /// The worker completes the entry without a run. The item may be freed at any moment.
     Stale(E),
@@ -44,7 +45,7 @@ pub(crate) enum Popped<E> {
 pub(crate) enum Ended<E> {
     /// The worker does nothing more with the item, which may be freed at any moment.
     Idle,
-    /// The worker puts this entry at the front of the entry's pool, where the item runs next.
+    /// The worker puts this entry at the front of the entry's pool. The item then runs in that pool.
     PutBack(E),
     /// The item is over. The worker frees it.
     Last,
@@ -55,12 +56,12 @@ pub(crate) enum Ended<E> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TakenBack<E, T> {
     pub(crate) was_pending: bool,
-    /// The entry, if a worker has already popped it. The caller immediately completes the entry without a run.
+    /// The entry, if a worker has already popped it. The caller completes the entry immediately, without a run.
     pub(crate) kept: Option<E>,
-    /// The timer, if the item was armed. The caller takes the timer off the list of timers, if it is still there.
+    /// The timer, if the item was armed. If the timer is still on the list of timers, the caller takes it off.
     pub(crate) timer: Option<T>,
 }
 
-/// The error that an item was enabled more often than it was disabled.
+/// The error for enabling an item more times than it was disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotDisabled;

@@ -1,4 +1,4 @@
-//! CPU affinity on Linux, with masks of any length: libc's `cpu_set_t` ends at CPU 1023.
+//! CPU affinity on Linux. The masks have any length, because libc's `cpu_set_t` ends at CPU 1023.
 
 #![allow(unsafe_code, reason = "the affinity calls of libc take raw pointers to masks")]
 
@@ -23,8 +23,9 @@ pub(crate) fn current_cpu() -> Option<usize> {
     usize::try_from(cpu).ok()
 }
 
-/// Affinity belongs to threads. That of the main thread counts as the process's own: `taskset` and the parent process
-/// set it, and cpusets change it, whereas the caller may be a thread that has pinned itself.
+/// Returns the CPUs of the main thread as the CPUs of the process, because affinity belongs to threads. `taskset` and
+/// the parent process set the affinity of the main thread, and cpusets change it. The calling thread, in contrast, may
+/// have pinned itself.
 pub(crate) fn process_cpus() -> io::Result<CpuSet> {
     if let Some(cpus) = machine::cpus() {
         return Ok(cpus);
@@ -37,7 +38,8 @@ pub(crate) fn watched_cpus() -> Option<CpuSet> {
     process_cpus().ok()
 }
 
-/// Pins through `core_affinity`, except to CPUs beyond the end of its mask, for which it panics.
+/// Pins through `core_affinity` only to CPUs that fit into the mask of that crate, because the crate panics for other
+/// CPUs.
 pub(crate) fn pin_to_cpu(cpu: usize) -> bool {
     if machine::current().is_none() && cpu < libc::CPU_SETSIZE as usize {
         core_affinity::set_for_current(core_affinity::CoreId { id: cpu })
@@ -53,7 +55,7 @@ pub(crate) fn pin_to_set(cpus: &CpuSet) -> io::Result<()> {
     }
 }
 
-/// Binds a thread of a machine.
+/// Binds a thread of a made-up machine.
 fn bind_made_up(thread: Tid, cpus: &CpuSet) -> io::Result<()> {
     match machine::bind(thread, cpus) {
         Some(true) => Ok(()),
@@ -61,10 +63,10 @@ fn bind_made_up(thread: Tid, cpus: &CpuSet) -> io::Result<()> {
     }
 }
 
-/// The numbers of threads of a machine begin here: no system has so many threads.
+/// The lowest `ThreadId` of a thread of a made-up machine. The numbers of the system's threads are always lower.
 const MADE_UP: pid_t = 1 << 28;
 
-/// A thread, by the system's number, or its machine's.
+/// A thread, identified by its number in the system or in its made-up machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadId(pid_t);
 
@@ -73,17 +75,17 @@ impl ThreadId {
         Self(machine::current().map_or_else(|| thread_id() as pid_t, |own| MADE_UP + own as pid_t))
     }
 
-    /// Its number, if it is of a machine.
+    /// Returns the thread's number in its made-up machine, or `None` for a thread of the system.
     pub(crate) fn made_up(self) -> Option<Tid> {
         (self.0 >= MADE_UP).then(|| (self.0 - MADE_UP) as Tid)
     }
 
-    /// The number for system calls.
+    /// Returns the number for system calls.
     pub(in crate::sys) fn number(self) -> pid_t {
         self.0
     }
 
-    /// The number that the system's tools show.
+    /// Returns the number that the system's tools show.
     pub(crate) fn shown(self) -> Option<u32> {
         u32::try_from(self.0).ok()
     }
@@ -92,7 +94,7 @@ impl ThreadId {
         self.made_up().map_or_else(|| pin_thread(self.0, cpus), |thread| bind_made_up(thread, cpus))
     }
 
-    /// The CPUs on which the system lets it run.
+    /// Returns the CPUs on which the system lets the thread run.
     pub(crate) fn cpus(self) -> io::Result<CpuSet> {
         match self.made_up() {
             Some(thread) => machine::bound(thread).ok_or_else(|| io::ErrorKind::NotFound.into()),
@@ -114,8 +116,8 @@ impl Mask {
         Self(to_mask(cpus))
     }
 
-    /// Binds thread `tid`; 0 is the calling thread. A forked child may call this: it takes no lock and allocates
-    /// nothing.
+    /// Binds thread `tid`; 0 is the calling thread. A forked child may call this, because the call takes no lock and
+    /// allocates nothing.
     pub(in crate::sys) fn bind(&self, tid: pid_t) -> io::Result<()> {
         // SAFETY: the pointer and the length describe the mask, which outlives the call and is only read.
         let result = unsafe { libc::sched_setaffinity(tid, size_of_val(&*self.0), self.0.as_ptr().cast()) };
@@ -123,18 +125,19 @@ impl Mask {
     }
 }
 
-/// The mask of thread `tid`; 0 is the calling thread.
+/// Returns the CPUs to which thread `tid` is bound; 0 is the calling thread.
 fn thread_cpus(tid: pid_t) -> io::Result<CpuSet> {
     let mut mask: Vec<c_ulong> = vec![0; 1024 / WORD_BITS];
     loop {
-        // SAFETY: the pointer and the length describe `mask`, which outlives the call and is all initialised;
-        // any bits that the call writes there are valid words.
+        // SAFETY: the pointer and the length describe `mask`, which outlives the call and is fully initialised. Any
+        // bits that the call writes there are valid words.
         let result = unsafe { libc::sched_getaffinity(tid, size_of_val(&*mask), mask.as_mut_ptr().cast()) };
         if result == 0 {
             return Ok(from_mask(&mask));
         }
         let error = io::Error::last_os_error();
-        // The kernel refuses a mask that is shorter than its own, and does not tell the length of its own.
+        // The kernel refuses a mask that is shorter than the kernel's own mask, but does not tell how long that mask
+        // is. So the next attempt uses a mask that is twice as long.
         if error.raw_os_error() != Some(libc::EINVAL) || mask.len() * WORD_BITS >= CpuSet::LIMIT {
             return Err(error);
         }
@@ -160,7 +163,7 @@ mod tests {
     use super::*;
     use crate::sys::thread;
 
-    /// Runs in a separate thread, so that no other test finds itself pinned.
+    /// Runs `test` in a separate thread, so that no thread of another test is pinned.
     fn in_a_thread(test: impl FnOnce() + Send + 'static) {
         thread::spawn("affinity".to_owned(), None, test).unwrap().join().unwrap();
     }
@@ -215,7 +218,7 @@ mod tests {
     #[test]
     fn pinning_to_a_cpu_that_does_not_exist_fails() {
         in_a_thread(|| {
-            // Linux can be built for 8192 CPUs.
+            // Linux can be built for at most 8192 CPUs.
             for cpu in [8192, CpuSet::LIMIT - 1, CpuSet::LIMIT, usize::MAX] {
                 assert!(!pin_to_cpu(cpu), "CPU {cpu}");
             }

@@ -1,17 +1,19 @@
-//! The CPUs on which threads run.
+//! The CPUs on which threads run, and the binding of threads to CPUs.
 //!
-//! * `current_cpu() -> Option<usize>`: the CPU of the calling thread; the thread may have moved when the caller uses
-//!   the answer. `None` if the system does not tell.
+//! * `current_cpu() -> Option<usize>`: the CPU of the calling thread. The thread may have moved to another CPU by the
+//!   time the caller uses the answer. `None` if the system does not tell the CPU.
 //! * `process_cpus() -> io::Result<CpuSet>`: the CPUs that the process may use, never empty.
-//! * `watched_cpus() -> Option<CpuSet>`: the same, on systems where threads can be bound after a change; otherwise
-//!   `None`.
-//! * `pin_to_cpu(cpu) -> bool`: binds the calling thread to one CPU. Returns false if the system refuses or cannot.
+//! * `watched_cpus() -> Option<CpuSet>`: the same CPUs, on systems where the caller can bind threads again after these
+//!   CPUs have changed. `None` on other systems.
+//! * `pin_to_cpu(cpu) -> bool`: binds the calling thread to one CPU. Returns false if the system refuses this or cannot
+//!   bind threads.
 //! * `pin_to_set(&CpuSet) -> io::Result<()>`: binds the calling thread to a set. The system silently ignores CPUs that
-//!   it does not have; it is an error if none remains.
-//! * `ThreadId::current()` and `ThreadId::pin_to_set(&CpuSet) -> io::Result<()>`: the same for another thread. That
-//!   thread must not have ended: its number may belong to another thread by then, even of another process.
-//!   `ThreadId::cpus() -> io::Result<CpuSet>` returns the CPUs to which the system has bound it, and
-//!   `ThreadId::shown() -> Option<u32>` its number, if the system has such numbers.
+//!   it does not have. It is an error if no CPU of the set remains.
+//! * `ThreadId::current()` returns the id of the calling thread. `ThreadId::pin_to_set(&CpuSet) -> io::Result<()>`
+//!   binds the thread with this id to a set. The thread must not have ended, because its number may belong to another
+//!   thread by then, even to a thread of another process. `ThreadId::cpus() -> io::Result<CpuSet>` returns the CPUs to
+//!   which the system has bound the thread. `ThreadId::shown() -> Option<u32>` returns the thread's number, if the
+//!   system has such numbers.
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;

@@ -1,4 +1,4 @@
-//! CPU affinity on systems without it: CPUs are numbered from 0, and the system chooses the CPUs of threads.
+//! The version for systems without CPU affinity. CPUs are numbered from 0, and the system chooses the CPUs of threads.
 
 use std::io;
 use std::thread;

@@ -1,4 +1,4 @@
-//! A word on a page that the kernel empties in every child.
+//! A word on a page that the kernel fills with zeros in every forked child.
 
 #![allow(unsafe_code, reason = "a page is mapped, and read as a number")]
 
@@ -9,26 +9,26 @@ use crate::sys::sync::AtomicU64;
 /// Advice that Linux refuses.
 const NO_ADVICE: libc::c_int = -1;
 
-/// Makes a new word. `None` if the kernel has no such pages, or none can be mapped.
+/// Makes a new word. Returns `None` if the kernel has no such pages, or if no page can be mapped.
 pub(super) fn word() -> Option<&'static AtomicU64> {
     // The system rounds up to a page.
     let length = size_of::<AtomicU64>();
     let (protection, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, at an address that the system chooses.
+    // SAFETY: the call makes a new mapping at an address that the system chooses, so it replaces no other mapping.
     let page = unsafe { libc::mmap(ptr::null_mut(), length, protection, kind, -1, 0) };
     if page == libc::MAP_FAILED {
         return None;
     }
     // SAFETY: the page was mapped just now, and no other reference to it exists.
     let advised = |advice| unsafe { libc::madvise(page, length, advice) } == 0;
-    // An emulator that accepts this advice, which Linux refuses, follows no advice at all. qemu's user emulation of
-    // other architectures is one.
+    // Linux refuses this advice. An emulator that accepts it follows no advice at all. An example is qemu's user
+    // emulation of other architectures.
     if advised(NO_ADVICE) || !advised(libc::MADV_WIPEONFORK) {
         // SAFETY: as above.
         unsafe { libc::munmap(page, length) };
         return None;
     }
-    // SAFETY: the page is writable, begins with zeros, is aligned to its size, and is never unmapped. The kernel
-    // empties it in a child before the child has a thread.
+    // SAFETY: the page is writable, begins with zeros, is aligned to its size, and is never unmapped. The kernel fills
+    // the page with zeros in a child before the child has a thread.
     Some(unsafe { &*page.cast::<AtomicU64>() })
 }

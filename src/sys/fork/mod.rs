@@ -1,17 +1,17 @@
-//! Forks: the process in which an object was made.
+//! Detection of forks: each object records the process that made it.
 //!
-//! A forked child has the memory of its parent and none of its threads: threads that do not exist in the child may hold
-//! locks, or have begun waits. So each object that relies on threads records the process that made it ([`Origin`]), and
-//! checks it before it takes a lock or waits.
+//! A forked child has the memory of its parent, but only the thread that forked. In this memory, threads that do not
+//! exist in the child may hold locks, or may have begun to wait. So each object that relies on threads records the
+//! process that made it ([`Origin`]), and checks this record before it takes a lock or waits.
 //!
-//! Contract of a *word*: it keeps the value that is stored in it, and reads 0 in every process that was forked since.
-//! The check is one relaxed load: a child begins with one thread, after the fork, and sees the memory as the fork left
-//! it.
+//! Contract of a *word*: the word keeps the value that a process stores in it, and is 0 in every process that is forked
+//! afterwards. The check is one relaxed load. This suffices because a child begins with one thread, which sees the
+//! memory as the fork left it.
 //!
-//! * `linux::word()`: a page that the system empties at each fork, by whichever call. None before Linux 4.14, or under
-//!   an emulator that only claims to empty it.
-//! * `portable::word()`: a word that a handler of `pthread_atfork` empties; the library's `fork` calls the handler. On
-//!   systems that do not fork, it is never emptied.
+//! * `linux::word()`: a word on a page that the system fills with zeros in the child of each fork, whichever call makes
+//!   the fork. There is no such word before Linux 4.14, or under an emulator that only claims to clear the page.
+//! * `portable::word()`: a word that is cleared by a handler registered with `pthread_atfork`. The C library's `fork`
+//!   calls the handler. On systems without forks, the word is never cleared.
 
 #![allow(unsafe_code, reason = "the word, and the one value of a process, are published by pointer")]
 
@@ -26,15 +26,16 @@ mod portable;
 
 pub(crate) use portable::end_process;
 
-/// The process in which an object was made, among those that lead to this one by forks.
+/// The process that made an object. This is the calling process, or a process from which the calling process descends
+/// by forks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Origin(u64);
 
-/// Null until it is first needed.
+/// A pointer to the word of this process, or null until the word is first needed.
 static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// The number of the last process that asked for its origin. A child continues the numbers of its parent, so its number
-/// differs from the numbers of all of its ancestors.
+/// The number of the last process that asked for its origin. A child continues the numbering of its parent, so the
+/// child's number differs from the numbers of all its ancestors.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl Origin {
@@ -51,7 +52,7 @@ impl Origin {
         }
     }
 
-    /// Returns whether the calling process was forked since, so that it is another process.
+    /// Returns whether the calling process was forked, directly or indirectly, from the process of this origin.
     #[inline]
     pub(crate) fn is_forked(self) -> bool {
         word().load(Ordering::Relaxed) != self.0
@@ -60,8 +61,8 @@ impl Origin {
 
 #[inline]
 fn word() -> &'static AtomicU64 {
-    // SAFETY: it is null, or points to a word, which is never freed. Acquire pairs with the release in `find_word`: a
-    // word in a static was initialised before.
+    // SAFETY: the pointer is null, or points to a word that is never freed. Acquire pairs with the release in
+    // `find_word`, so this thread sees the word initialised.
     unsafe { WORD.load(Ordering::Acquire).as_ref() }.unwrap_or_else(find_word)
 }
 
@@ -72,7 +73,8 @@ fn find_word() -> &'static AtomicU64 {
     #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
     let word = portable::word();
     let ours = ptr::from_ref(word).cast_mut();
-    // If another thread installed its word first, that word is used, and a page of ours stays mapped and unused.
+    // If another thread has installed its word first, this thread uses that word. A page that this thread has mapped
+    // stays mapped and unused.
     match WORD.compare_exchange(ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => word,
         // SAFETY: as in `word`.
@@ -80,8 +82,9 @@ fn find_word() -> &'static AtomicU64 {
     }
 }
 
-/// A value that a process has one of, made when first used. A child makes its own: it does not wait for a thread of its
-/// parent that was making one. The parent's value stays where it is, for objects that refer to it.
+/// A value that exists once in each process, and is made when it is first used. A child makes its own value, so it does
+/// not wait for a thread of its parent that was making the parent's value. The parent's value stays in memory for the
+/// objects that refer to it.
 pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Place<T>>);
 
 struct Place<T> {
@@ -94,12 +97,12 @@ impl<T: Send + Sync> PerProcess<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Returns the value, if it was made.
+    /// Returns the value, if it has been made.
     pub(crate) fn get(&self) -> Option<&'static T> {
         self.present().and_then(|place| place.value.get())
     }
 
-    /// Provides the value. Gives it back if there is one already.
+    /// Sets the value. If the process has a value already, returns the new value as the error.
     pub(crate) fn set(&self, value: T) -> Result<(), T> {
         self.place().value.set(value)
     }
@@ -109,12 +112,12 @@ impl<T: Send + Sync> PerProcess<T> {
     }
 
     fn present(&self) -> Option<&'static Place<T>> {
-        // SAFETY: it is null, or points to a place that was leaked below and published with release.
+        // SAFETY: the pointer is null, or points to a place that `place` has leaked and published with release.
         let place = unsafe { self.0.load(Ordering::Acquire).as_ref() };
         place.filter(|place| !place.origin.is_forked())
     }
 
-    /// Returns this process's place for the value.
+    /// Returns this process's place for the value. Makes the place if there is none.
     fn place(&self) -> &'static Place<T> {
         loop {
             let seen = self.0.load(Ordering::Acquire);
@@ -124,7 +127,7 @@ impl<T: Send + Sync> PerProcess<T> {
             let place = Box::into_raw(Box::new(Place { origin: Origin::here(), value: OnceLock::new() }));
             let set = self.0.compare_exchange(seen, place, Ordering::AcqRel, Ordering::Acquire);
             if set.is_err() {
-                // SAFETY: it is from the box above, and no other thread has seen it.
+                // SAFETY: `place` comes from the box above, and no other thread has seen it.
                 drop(unsafe { Box::from_raw(place) });
             }
         }
@@ -138,13 +141,13 @@ mod tests {
     /// Runs `child` in a forked process. Returns its result.
     #[cfg(target_os = "linux")]
     fn in_a_child(child: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child calls nothing that takes a lock another thread may hold, and ends without exit handlers.
+        // SAFETY: the child takes no lock that another thread may hold, and ends without exit handlers.
         match unsafe { libc::fork() } {
             0 => end_process(i32::from(!child())),
             id => {
                 assert!(id > 0);
                 let mut status = 0;
-                // SAFETY: the pointer is to a number that outlives the call.
+                // SAFETY: the pointer refers to a number that outlives the call.
                 assert_eq!(unsafe { libc::waitpid(id, &mut status, 0) }, id);
                 libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
             }
@@ -185,7 +188,7 @@ mod tests {
         }
     }
 
-    /// spec: X2.3 (a new default can be had)
+    /// spec: X2.3 (a child can have a new default)
     #[cfg(target_os = "linux")]
     #[test]
     fn a_child_makes_the_one_value_of_a_process_anew() {

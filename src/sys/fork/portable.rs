@@ -1,4 +1,4 @@
-//! A word that a fork handler of the C library empties, on systems that fork; and the end of a process.
+//! A word that a fork handler clears on systems that fork, and a function that ends the process.
 
 #![allow(
     unsafe_code,
@@ -9,7 +9,7 @@ use crate::sys::sync::AtomicU64;
 
 static WORD: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the word, always the same one.
+/// Returns the word. Every call returns the same word.
 pub(super) fn word() -> &'static AtomicU64 {
     #[cfg(unix)]
     {
@@ -17,13 +17,13 @@ pub(super) fn word() -> &'static AtomicU64 {
             WORD.store(0, crate::sys::sync::Ordering::Relaxed);
         }
         // If there is no memory to register the handler, forks go unnoticed. Registering it twice is harmless.
-        // SAFETY: the handler stores a number and nothing else, which is permitted after any fork.
+        // SAFETY: the handler does nothing but store a number, which is permitted after any fork.
         let _registered = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     }
     &WORD
 }
 
-/// Ends the process without exit handlers: they may wait for locks that were held at the fork.
+/// Ends the process without its exit handlers, because these might wait for locks that were held at the fork.
 pub(crate) fn end_process(status: i32) -> ! {
     #[cfg(unix)]
     // SAFETY: the call touches no memory of the program and does not return.

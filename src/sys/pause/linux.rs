@@ -13,10 +13,10 @@ use libc::{POLLERR, POLLHUP, POLLIN, POLLNVAL, pollfd};
 
 use crate::sys::switches::Ring;
 
-/// How long to sleep if the system refuses to wait.
+/// The length of a sleep if the system refuses to wait for descriptors.
 const REFUSED: Duration = Duration::from_millis(1);
 
-/// A counter that the system keeps (eventfd). A counter that is not 0 ends a sleep, which resets it to 0.
+/// A counter that the system keeps (eventfd). If the counter is not 0, the sleep ends and resets the counter to 0.
 #[derive(Debug)]
 pub(super) struct Listener(File);
 
@@ -32,7 +32,8 @@ impl Listener {
     }
 
     pub(super) fn wake(&self) {
-        // The write fails only if the counter is about to overflow: then it is not 0.
+        // The write fails only if the counter is about to overflow. In that case, the counter is not 0 and ends the
+        // sleep anyway.
         let _full = (&self.0).write(&1_u64.to_ne_bytes());
     }
 
@@ -41,8 +42,8 @@ impl Listener {
         waited.push(waiting_for(Some(self.0.as_fd())));
         waited.extend(rings.iter().map(|ring| waiting_for(ring.descriptor())));
         let told = match poll(&mut waited, timeout) {
-            // The process may have fewer descriptors now than there are rings. Then the thread sleeps for a short time,
-            // and its caller reads the rings afterwards.
+            // The process's limit on descriptors may now be lower than the number of rings. In that case, the thread
+            // sleeps for a short time without the rings, and its caller reads the rings afterwards.
             Err(_) if waited.len() > 1 => {
                 poll(&mut waited[..1], Some(timeout.map_or(REFUSED, |some| some.min(REFUSED))))
             }
@@ -65,21 +66,22 @@ impl Listener {
     }
 }
 
-/// The system ignores an entry without a descriptor.
+/// Returns an entry for `poll`. The system ignores an entry without a descriptor.
 fn waiting_for(descriptor: Option<BorrowedFd<'_>>) -> pollfd {
     pollfd { fd: descriptor.map_or(-1, |descriptor| descriptor.as_raw_fd()), events: POLLIN, revents: 0 }
 }
 
-/// Returns false if the time ran out.
+/// Waits until one of the entries is ready. Returns false if the time ran out.
 fn poll(waited: &mut [pollfd], timeout: Option<Duration>) -> io::Result<bool> {
     let timeout = timeout.map(|timeout| libc::timespec {
-        // 68 years at most, and below a billion: every type that a system has for these fields holds them.
+        // The seconds are 68 years at most, and the nanoseconds are below a billion. So both values fit into any type
+        // that a system has for these fields.
         tv_sec: timeout.as_secs().min(i32::MAX as u64) as _,
         tv_nsec: timeout.subsec_nanos() as _,
     });
     let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the pointer and the length describe `waited`, and the time, if any, outlives the call; a null pointer
-    // asks for no other signal mask.
+    // SAFETY: the pointer and the length describe `waited`, and the timeout, if any, outlives the call. A null pointer
+    // means that the signal mask stays as it is.
     let told =
         unsafe { libc::ppoll(waited.as_mut_ptr(), waited.len() as libc::nfds_t, timeout, ptr::null()) };
     match io::Error::last_os_error() {

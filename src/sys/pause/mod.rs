@@ -1,14 +1,15 @@
-//! The sleep of one thread, until it is woken or a descriptor is ready.
+//! The sleep of one thread, which ends when another thread wakes the sleeper or a descriptor is ready.
 //!
 //! * `Pause::parking()`: the sleeper parks.
-//! * `Pause::listening() -> io::Result<Pause>`: the sleeper waits for descriptors, with one of the pause's own among
-//!   them. Fails if the process has no more descriptors.
-//! * `wake()`: wakes the sleeper. A thread may call it if it knows that the sleeper sleeps, or that its `validate` has
-//!   returned true. If the sleeper is awake already, its next sleep may end at once.
-//! * `sleep(validate, timeout, rings) -> bool`, by one thread: sleeps only if `validate` still holds when the sleeper
-//!   can be woken. Returns false if the time ran out. It may also end for no reason. No code of the program runs
-//!   between `validate` and the end. While listening, each of `rings` may end the sleep; afterwards `is_over` is true
-//!   for rings of threads that have ended. While parking, there are no rings.
+//! * `Pause::listening() -> io::Result<Pause>`: the sleeper waits for descriptors, one of which belongs to the pause
+//!   itself. Fails if the process has no descriptor left.
+//! * `wake()`: wakes the sleeper. A thread may call this if it knows that the sleeper sleeps, or that the sleeper's
+//!   `validate` has returned true. If the sleeper is awake already, its next sleep may end immediately.
+//! * `sleep(validate, timeout, rings) -> bool`: calls `validate` once the sleeper can be woken, and sleeps only if
+//!   `validate` returns true. Only one thread calls this. Returns false if the time ran out. The sleep may also end for
+//!   no reason. While listening, each of `rings` may end the sleep. Afterwards, `is_over` returns true for the ring of
+//!   each thread that has ended. While parking, there are no rings, and no code of the program runs between `validate`
+//!   and the end of the sleep.
 //!
 //! The portable version always parks.
 
@@ -42,7 +43,7 @@ pub(crate) struct Pause {
 
 #[derive(Debug)]
 enum Kind {
-    /// The thread that sleeps here, once it has slept.
+    /// The sleeper. The cell is set when the sleeper first calls `sleep`.
     Parks(OnceLock<Sleeper>),
     Listens(Listener),
 }
@@ -143,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Several wake-ups before the sleep count as one.
+    /// Several wake-ups before a sleep count as one wake-up.
     #[test]
     fn wake_ups_before_a_sleep_end_only_the_next_one() {
         for pause in pauses() {

@@ -1,11 +1,11 @@
-//! Systems that have no descriptors of context switches to listen to.
+//! The version for systems that have no descriptors for context switches, so nothing can be listened to.
 
 use std::io;
 use std::time::Duration;
 
 use crate::sys::switches::Ring;
 
-/// It cannot be made.
+/// A listener, which cannot be made on these systems.
 #[derive(Debug)]
 pub(super) enum Listener {}
 
@@ -23,7 +23,7 @@ impl Listener {
     }
 }
 
-/// The system does not tell how late a sleep may end.
+/// Stands for the timer slack on systems that do not tell how late a sleep may end.
 #[derive(Debug)]
 pub(super) struct Slack;
 

@@ -1,4 +1,4 @@
-//! How late the system may end a sleep of the calling thread.
+//! The timer slack: how late the system may end a sleep of the calling thread.
 
 #![allow(unsafe_code, reason = "the arguments of libc's prctl depend on the first")]
 
@@ -6,14 +6,14 @@ use std::sync::OnceLock;
 
 use libc::{c_long, c_ulong};
 
-/// The smallest slack. In nanoseconds, as all values here.
+/// The smallest slack that this module sets. All values here are in nanoseconds.
 const LEAST: c_long = 1000;
 
-/// The slack of one thread when it was first read. A slack that cannot be read is left as it is.
+/// The slack that a thread had when the slack was first read. If the slack cannot be read, it is not changed.
 #[derive(Debug)]
 pub(super) struct Slack(OnceLock<c_long>);
 
-/// While this exists, sleeps of the thread end on time.
+/// While this value exists, sleeps of the thread end on time. Its drop restores the former slack.
 #[derive(Debug)]
 pub(super) struct OnTime(Option<c_long>);
 
@@ -22,11 +22,12 @@ impl Slack {
         Self(OnceLock::new())
     }
 
-    /// Reduces the slack of the calling thread, which must always be the same one.
+    /// Reduces the slack of the calling thread. The same thread must make every call.
     ///
-    /// To save wake-ups, the system lets a sleep end late by the slack of its thread, usually 50 µs. Of sleeps of 250
-    /// µs, half were late by more than 57 µs with that slack, and by more than 9 µs with 1 µs. The slack must be
-    /// restored: threads inherit it from the thread that makes them, and the sleeps of items are not to be changed.
+    /// To save wake-ups, the system may end a sleep late by the slack of the thread, which is usually 50 µs. With that
+    /// slack, half of the measured sleeps of 250 µs ended more than 57 µs late. With a slack of 1 µs, half of them
+    /// ended more than 9 µs late. The slack must be restored, because new threads inherit the slack of the thread that
+    /// makes them, and the sleeps of items must not change.
     pub(super) fn reduce(&self) -> OnTime {
         let former = *self.0.get_or_init(own);
         OnTime((former > LEAST && set_own(LEAST)).then_some(former))
@@ -41,10 +42,10 @@ impl Drop for OnTime {
     }
 }
 
-/// Returns the slack of the calling thread. Negative if it cannot be read.
+/// Returns the slack of the calling thread, or a negative number if the slack cannot be read.
 fn own() -> c_long {
-    // The C library's own function would truncate it to an `int`.
-    // SAFETY: the call has no more arguments, and touches no memory of the program.
+    // The C library's own function would truncate the slack to an `int`.
+    // SAFETY: the call takes no further arguments and touches no memory of the program.
     unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TIMERSLACK) }
 }
 
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// On a separate thread, since the slack belongs to the thread.
+    /// The test runs on a separate thread, because the slack belongs to the thread.
     #[test]
     fn the_slack_of_the_thread_is_restored() {
         let test = || {

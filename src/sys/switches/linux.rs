@@ -1,9 +1,9 @@
-//! Records of context switches by `perf_event_open`: an event that counts nothing, for one thread, on any CPU. The
-//! kernel writes a ring of one page, and this code reads it.
+//! Records of context switches through `perf_event_open`. An event belongs to one thread on any CPU, and counts
+//! nothing. The kernel writes the event's records into a ring of one page, and this code reads the ring.
 //!
-//! The interface is used over libc: the crates for it offer much more, on four to seven architectures, and here a dozen
-//! numbers of a stable interface suffice. The events measure nothing of the kernel (`exclude_kernel`), so they are
-//! permitted as long as `perf_event_paranoid` is at most 2.
+//! This code calls the interface through libc, because it needs only a dozen numbers of a stable interface. The crates
+//! for this interface offer much more, but only on four to seven architectures. The events measure nothing in the
+//! kernel (`exclude_kernel`), so the system permits them if `perf_event_paranoid` is at most 2.
 
 #![allow(
     unsafe_code,
@@ -41,23 +41,24 @@ struct Attributes {
 const TYPE_SOFTWARE: u32 = 1;
 const SOFTWARE_DUMMY: u64 = 9;
 
-// Bits of `flags`, by the order in which C declares them.
+// The numbers of the bits of `flags`, in the order in which C declares the bits.
 const EXCLUDE_KERNEL: u32 = 5;
 const EXCLUDE_HYPERVISOR: u32 = 6;
 const WATERMARK_IS_BYTES: u32 = 14;
 const SAMPLE_ID_ALL: u32 = 18;
 const CONTEXT_SWITCH: u32 = 26;
 
-/// What is written at the end of each record, a word each: thread, time, id, stream, CPU and identifier. Only the CPU
-/// is read. The others make records [long](super::parity).
+/// The fields that the kernel writes at the end of each record, one word each: thread, time, id, stream, CPU and
+/// identifier. This code reads only the CPU. The other fields make the records [long](super::parity).
 const TRAILER: u64 = 1 << 1 | 1 << 2 | 1 << 6 | 1 << 9 | 1 << 7 | 1 << 16;
 
-/// Where the CPU's number is in a record, in bytes: four bytes, behind the header and four words.
+/// The offset of the CPU's number in a record, in bytes. The number has four bytes, and follows the header and four
+/// words.
 const CPU: u64 = 40;
 
 const OPEN_CLOEXEC: c_ulong = 1 << 3;
 
-// Offsets in the first page of a mapping.
+// Offsets in the first page of a mapping, in bytes.
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 
@@ -76,23 +77,24 @@ const KIND_SWITCH: u32 = 14;
 const MISC_OUT: u16 = 1 << 13;
 const MISC_OUT_PREEMPTED: u16 = 1 << 14;
 
-/// The records of one thread. The pages are dropped before the event.
+/// The records of one thread. `pages` is declared first, so that it is dropped before `event`.
 #[derive(Debug)]
 pub(crate) struct Ring {
     pages: Pages,
     event: OwnedFd,
-    /// The position up to which the records were read.
+    /// The position up to which this code has read the records.
     read: u64,
     thread: ThreadId,
     parity: Parity,
-    /// An event that wakes for the first record, an out, which the ring itself does not report. `None` after that
-    /// record. Dropped in this order.
+    /// An event that wakes a listener for the first record, if this record is an out, because the ring itself does not
+    /// wake for it. `None` after that record. The pages are dropped before their event.
     first: Option<(Pages, OwnedFd)>,
-    /// The last record that was read, with its CPU. `None` if there was none so far, or one after it was dropped.
+    /// The last record that was read, with its CPU. `None` if no record was read so far, or if the kernel may have
+    /// dropped a later record.
     last: Option<(Switch, usize)>,
-    /// The ring was made anew when it was drained last: a sleep that began in between left no record.
+    /// Whether the last `drain` has replaced the ring. A sleep that began during the replacement left no record.
     is_new: bool,
-    /// The thread has ended.
+    /// Whether a listener has seen that the thread has ended.
     over: Cell<bool>,
 }
 
@@ -124,7 +126,8 @@ impl Ring {
         self.over.get()
     }
 
-    /// The descriptor for listeners. `None` if the thread has ended, since that would wake a listener for ever.
+    /// Returns the descriptor for listeners. Returns `None` if the thread has ended, because the descriptor would then
+    /// wake a listener again and again.
     pub(in crate::sys) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         let event = self.first.as_ref().map_or(&self.event, |(_, event)| event);
         (!self.is_over()).then(|| event.as_fd())
@@ -141,7 +144,7 @@ impl Ring {
             return Ok(());
         }
         self.first = None;
-        // The kernel drops what has no room.
+        // The kernel drops records for which the ring has no room.
         let is_full = head - self.read + RECORD > self.pages.page as u64;
         let mut last = None;
         while self.read < head {
@@ -161,12 +164,12 @@ impl Ring {
                     tell(switch);
                     last = Some((switch, self.pages.number(self.read + CPU) as usize));
                 }
-                // No other kind was requested: this one says that records were lost.
+                // No other kind of record was requested, so this record says that records were lost.
                 _ => self.parity.note(header.size.into()),
             }
             self.read += u64::from(header.size);
         }
-        // Release: the kernel may overwrite the records only after they were read.
+        // The store is a release, because the kernel may overwrite the records only after they were read.
         self.pages.tail().store(self.read, Ordering::Release);
         self.last = last.filter(|_| !is_full);
         self.parity.remedy().map_or(Ok(()), |next| self.renew(next))
@@ -176,7 +179,8 @@ impl Ring {
         self.last.filter(|(switch, _)| *switch != Switch::Slept).map(|(_, cpu)| cpu)
     }
 
-    /// Makes an empty ring with new events. Mapping the same event again would wait for the kernel, for milliseconds.
+    /// Replaces the ring with an empty ring of new events. Mapping the same event again would take milliseconds,
+    /// because this thread would wait for the kernel.
     fn renew(&mut self, next: Next) -> io::Result<()> {
         match Self::new(self.thread, next) {
             Ok(ring) => *self = Self { is_new: true, ..ring },
@@ -192,7 +196,7 @@ fn open(thread: ThreadId, wakeup_watermark: u32) -> io::Result<OwnedFd> {
         return Err(ErrorKind::Unsupported.into());
     }
     let flags = [EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR, WATERMARK_IS_BYTES, SAMPLE_ID_ALL, CONTEXT_SWITCH];
-    // In C, the first bit is the highest one on machines whose first byte is the highest.
+    // On big-endian machines, C makes the first bit the highest bit.
     let bit = |bit: u32| if cfg!(target_endian = "big") { 1 << (63 - bit) } else { 1 << bit };
     let attributes = Attributes {
         kind: TYPE_SOFTWARE,
@@ -204,7 +208,8 @@ fn open(thread: ThreadId, wakeup_watermark: u32) -> io::Result<OwnedFd> {
         ..Attributes::default()
     };
     let (any_cpu, no_group): (c_int, c_int) = (-1, -1);
-    // SAFETY: the pointer is to attributes as long as they say, which the call reads; the other arguments are numbers.
+    // SAFETY: the pointer refers to attributes, which the call only reads, and whose length is in their `size`. The
+    // other arguments are numbers.
     let event = unsafe {
         let (attributes, thread) = (&raw const attributes, thread.number());
         libc::syscall(libc::SYS_perf_event_open, attributes, thread, any_cpu, no_group, OPEN_CLOEXEC)
@@ -216,7 +221,7 @@ fn open(thread: ThreadId, wakeup_watermark: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// An event of a thread that is not to be recorded: it has no ring.
+/// An event without a ring, so nothing is recorded for its thread.
 #[derive(Debug)]
 pub(crate) struct Readiness(#[allow(dead_code, reason = "it is kept open, and not used")] OwnedFd);
 
@@ -224,8 +229,8 @@ pub(crate) fn permitted() -> io::Result<Readiness> {
     Ring::attach(ThreadId::current(), true).map(|ring| Readiness(ring.event))
 }
 
-/// Two pages that are shared with the kernel: the positions of both sides, and the records. A forked process has no
-/// such mapping.
+/// Two pages that are shared with the kernel. The first page holds the positions of both sides, and the second page
+/// holds the records. A forked process does not inherit the mapping.
 #[derive(Debug)]
 struct Pages {
     start: NonNull<u8>,
@@ -238,7 +243,7 @@ impl Pages {
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         let page = usize::try_from(page).map_err(|_| io::Error::last_os_error())?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping, at an address that the system chooses.
+        // SAFETY: the call makes a new mapping at an address that the system chooses, so it replaces no other mapping.
         let start = unsafe {
             libc::mmap(ptr::null_mut(), 2 * page, protection, libc::MAP_SHARED, event.as_raw_fd(), 0)
         };
@@ -248,45 +253,47 @@ impl Pages {
         }
     }
 
-    /// The position up to which the kernel has written.
+    /// Returns the position up to which the kernel has written.
     fn head(&self) -> &AtomicU64 {
         self.word(HEAD)
     }
 
-    /// The position up to which the records were read.
+    /// Returns the position up to which this code has read the records.
     fn tail(&self) -> &AtomicU64 {
         self.word(TAIL)
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(offset + size_of::<AtomicU64>() <= self.page && offset % size_of::<AtomicU64>() == 0);
-        // SAFETY: the first page is mapped, readable and writable as long as `self` lives, begins with zeros, and is
-        // aligned to its size, which is more than the offset. Both sides write whole words there.
+        // SAFETY: as long as `self` lives, the first page is mapped, readable and writable. The page begins with zeros,
+        // and is aligned to its size, which is more than the offset. Both sides write whole words there.
         unsafe { self.start.byte_add(offset).cast::<AtomicU64>().as_ref() }
     }
 
-    /// The beginning of the record at `position`, in bytes behind the first record.
+    /// Returns the header of the record that begins `position` bytes after the start of the first record.
     fn header(&self, position: u64) -> Header {
         let offset = (position % self.page as u64) as usize;
         debug_assert_eq!(offset % size_of::<Header>(), 0, "the lengths of records are multiples of that");
-        // SAFETY: the second page is mapped, readable, and aligned to its size, of which the header's is a part, as all
-        // lengths are multiples of it. Every value is a valid header. The read is volatile because the kernel may write
-        // there at the same time, so the compiler must not read twice.
+        // SAFETY: the second page is mapped, readable, and aligned to its size. The page's size and the lengths of all
+        // records are multiples of the header's size, so the page contains the whole header, which is aligned. Every
+        // value is a valid header. The read is volatile because the kernel may write there at the same time, so the
+        // compiler must not read twice.
         unsafe { self.start.byte_add(self.page + offset).cast::<Header>().read_volatile() }
     }
 
-    /// The four bytes at `position`, in bytes behind the first record.
+    /// Returns the number in the four bytes that begin `position` bytes after the start of the first record.
     fn number(&self, position: u64) -> u32 {
         let offset = (position % self.page as u64) as usize;
         debug_assert_eq!(offset % size_of::<u32>(), 0, "a record and its fields begin at multiples of that");
-        // SAFETY: as for a header: four bytes of the second page, at a multiple of four.
+        // SAFETY: as in `header`. The four bytes lie in the second page, at a multiple of four.
         unsafe { self.start.byte_add(self.page + offset).cast::<u32>().read_volatile() }
     }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the pages were mapped by `map`, and no reference to them is left, since all borrow `self`.
+        // SAFETY: the pages were mapped by `map`, and no reference to them is left, because every such reference
+        // borrows `self`.
         let result = unsafe { libc::munmap(self.start.as_ptr().cast(), 2 * self.page) };
         debug_assert_eq!(result, 0, "what was mapped can be unmapped");
     }

@@ -1,24 +1,31 @@
-//! Records of when a thread of this process gets a CPU and gives it away, written by the scheduler.
+//! Records that the scheduler writes when a thread of this process gets a CPU or gives its CPU away.
 //!
-//! * `Ring::attach(thread, runs) -> io::Result<Ring>`: the switches of `thread` are recorded from now on. `runs` is
-//!   whether it runs at the moment, as far as the caller knows: one that waits for the caller's own CPU does not. If it
-//!   is wrong, the first sleep may go unnoticed, or the thread's getting a CPU may wake a listener. Fails if the system
-//!   does not permit it, has no such records, or has no more descriptors or memory that may be locked.
-//! * `Ring::drain(tell) -> io::Result<()>`: takes out the records since the last call, in order.
-//! * `Ring::is_awake_on() -> Option<usize>`: the CPU of the last record, unless it is of a sleep. `None` also if there
-//!   is no record so far, or one after it was lost. The answer is of the last `drain`.
-//! * `Ring::is_primed()`: a thread that waits for the ring's descriptor will be woken when the recorded thread next
-//!   gives its CPU away. While it is false, that may go unnoticed. Then the caller looks at the thread's state, and
-//!   drains the ring, once after attaching and then about every millisecond.
-//! * `Ring::is_over()`: a listener has seen that the thread has ended.
-//! * `permitted() -> io::Result<Readiness>`: whether the calling thread could attach now. As long as the `Readiness`
-//!   exists, attaching is quick. A system on which no thread is recorded needs milliseconds to begin.
+//! * `Ring::attach(thread, runs) -> io::Result<Ring>`: records the switches of `thread` from now on. `runs` says
+//!   whether the caller believes that the thread is running now. A thread that waits for the caller's own CPU is not
+//!   running. If `runs` is wrong, the thread's first sleep may go unnoticed, or a listener may be woken when the thread
+//!   gets a CPU. Fails if the system does not permit records, has no such records, or has no descriptor or lockable
+//!   memory left.
+//! * `Ring::drain(tell) -> io::Result<()>`: takes the records that were written since the last drain out of the ring,
+//!   and passes them to `tell` in order.
+//! * `Ring::is_awake_on() -> Option<usize>`: the CPU of the last record, or `None` if that record is of a sleep. `None`
+//!   also if there is no record so far, or if a later record may have been lost. The answer is from the time of the
+//!   last `drain`.
+//! * `Ring::is_primed()`: whether a thread that waits for the ring's descriptor will be woken when the recorded thread
+//!   next gives its CPU away. While the answer is false, the recorded thread's next sleep may go unnoticed. Until the
+//!   answer is true, the caller reads the thread's state and drains the ring, once after attaching and then about every
+//!   millisecond.
+//! * `Ring::is_over()`: whether a listener has seen that the thread has ended.
+//! * `permitted() -> io::Result<Readiness>`: succeeds if the calling thread could attach to a thread now. As long as
+//!   the `Readiness` exists, attaching is quick. Otherwise, a system that records no thread needs milliseconds for the
+//!   first attachment.
 //!
-//! A ring wakes a listener (see [`Pause`](super::pause::Pause)) when the thread gives its CPU away, and not when it
-//! gets one. A thread that already sleeps when it is attached leaves no record: look at its state once.
+//! A ring wakes a listener (see [`Pause`](super::pause::Pause)) when the thread gives its CPU away, but not when the
+//! thread gets a CPU. If a thread already sleeps when its ring is attached, that sleep leaves no record. So the caller
+//! must read the thread's state once.
 //!
-//! A forked process inherits the descriptors, up to two for each ring and one of `Readiness`, but not the mappings. It
-//! keeps them until it ends or executes another program. `Readiness` holds an event of the thread that asked for it.
+//! A forked process inherits the descriptors, but not the mappings. It inherits up to two descriptors for each ring and
+//! one for each `Readiness`, and keeps them until it ends or executes another program. A `Readiness` holds an event of
+//! the thread that called `permitted`.
 //!
 //! The portable version has no such records.
 
@@ -35,13 +42,13 @@ pub(crate) use linux::{Readiness, Ring, permitted};
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 pub(crate) use portable::{Readiness, Ring, permitted};
 
-/// An event of a thread.
+/// A context switch of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Switch {
-    /// It waits for something.
+    /// The thread gave its CPU away to wait for something.
     Slept,
-    /// Its CPU was given to another thread; it could go on.
+    /// The system gave the thread's CPU to another thread, although the thread could go on.
     Preempted,
-    /// It has a CPU.
+    /// The thread got a CPU.
     Resumed,
 }

@@ -1,7 +1,8 @@
-//! Computes when the kernel wakes the listener of a ring, and how to make it wake for the right records.
+//! Computes which records of a ring make the kernel wake the ring's listener, and chooses a watermark for which these
+//! are the right records.
 //!
 //! The listener must be woken only when a thread gives its CPU away (an *out*), and not when it gets one (an *in*).
-//! Otherwise, if both share a CPU, they wake each other for ever:
+//! Otherwise, a listener and a thread that share a CPU would take it from each other forever:
 //!
 //! ```text
 //! thread:    gets the CPU         (a record, which wakes the listener)
@@ -10,19 +11,21 @@
 //! thread:    gets the CPU         (a record, which wakes the listener)
 //! ```
 //!
-//! The kernel offers no such choice. But ins and outs alternate, each record has [`RECORD`] bytes, and the kernel wakes
-//! when the ring's end is more than the *watermark* behind a *mark*, which then moves on by the watermark. So the
-//! watermark says which records wake:
+//! The kernel has no option for this. But ins and outs alternate, and each record has [`RECORD`] bytes. The kernel
+//! wakes the listener when the end of the records is more than a *watermark* past a *mark*. It then moves the mark
+//! forward by the watermark. So the watermark decides which records wake the listener:
 //!
-//! * Two records: the third, the fifth, and so on. That is right if the first record is an out, as for a thread that
-//!   runs. (For this first record there is another ring, which wakes once, for any record.)
-//! * A byte less: the second, the fourth, and so on. That is right if the first record is an in, as for a thread that
-//!   sleeps or waits for the listener's own CPU. Each pair of records brings the mark a byte closer to the next in,
-//!   which would wake after 55 pairs: half a record, less one. So records are as long as the kernel makes them.
+//! * With a watermark of two records, the third record wakes, then the fifth, and so on. This is right if the first
+//!   record is an out, as for a thread that runs. (A second ring, which wakes for any record, reports this first out.)
+//! * With one byte less, the second record wakes, then the fourth, and so on. This is right if the first record is an
+//!   in, as for a thread that sleeps or waits for the listener's own CPU. But with each pair of records, the mark falls
+//!   one byte further behind the end. After as many pairs as a record has bytes, the next in would wake the listener.
+//!   So the records are made as long as the kernel permits.
 //!
-//! A ring that no longer wakes for the outs alone is made anew, by the last record: after an in the thread runs, after
-//! an out it does not. If the thread switches in between, the new ring is wrong, too. That is noticed at the next
-//! wake-up, because the state of the kernel is computed here from its records.
+//! A ring that no longer wakes for the outs alone is replaced. The last record tells how the new ring begins: with an
+//! out after an in, and with an in after an out. If the thread switches before the new ring exists, the new ring begins
+//! with the wrong kind of record. This is noticed at the next wake-up, because [`Parity`] computes the kernel's state
+//! from the records.
 
 /// The length of a record of a switch, in bytes.
 pub(super) const RECORD: u64 = 56;
@@ -30,14 +33,14 @@ pub(super) const RECORD: u64 = 56;
 /// The kind of a thread's next record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// It gets a CPU: it does not run at the moment.
+    /// The thread will get a CPU, so it is not running now.
     In,
-    /// It gives its CPU away: it runs.
+    /// The thread will give its CPU away, so it is running now.
     Out,
 }
 
 impl Next {
-    /// The watermark of a ring that begins with this record, in bytes.
+    /// Returns the watermark, in bytes, of a ring that begins with this record.
     pub(super) fn watermark(self) -> u64 {
         match self {
             Self::In => 2 * RECORD - 1,
@@ -50,9 +53,9 @@ impl Next {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parity {
     watermark: u64,
-    /// The position of the next write.
+    /// The position of the next write, in bytes.
     end: u64,
-    /// The length of the notes that the kernel writes together with the next record.
+    /// The length, in bytes, of the notes that the kernel writes together with the next record.
     note: u64,
     mark: u64,
     /// `None` before the first record.
@@ -60,17 +63,17 @@ pub(super) struct Parity {
 }
 
 impl Parity {
-    /// Of a ring that is expected to begin with this record.
+    /// Returns the state of a new ring that is expected to begin with the record `first`.
     pub(super) fn new(first: Next) -> Self {
         Self { watermark: first.watermark(), end: 0, note: 0, mark: 0, next: None }
     }
 
-    /// Adds a note that the kernel writes together with the next record.
+    /// Adds the length of a note that the kernel writes together with the next record.
     pub(super) fn note(&mut self, length: u64) {
         self.note += length;
     }
 
-    /// The kernel wrote a record of a switch, after which `next` comes.
+    /// Computes the state after the kernel has written a record. `next` is the kind of the record after that.
     pub(super) fn wrote(&mut self, next: Next) {
         self.end += self.note + RECORD;
         self.note = 0;
@@ -85,8 +88,8 @@ impl Parity {
         end - mark > self.watermark
     }
 
-    /// Returns whether the next out will wake the listener, and no in before it. Before the first record, the answer is
-    /// yes.
+    /// Returns whether the next out will wake the listener, and no in will wake it earlier. Returns true before the
+    /// first record.
     pub(super) fn is_primed(&self) -> bool {
         let wakes = |records: u64| self.wakes(self.end + records * RECORD, self.mark);
         match self.next {
@@ -96,7 +99,8 @@ impl Parity {
         }
     }
 
-    /// If the ring has to be made anew now that all its records were read: what it will begin with.
+    /// Returns the kind of record with which a new ring will begin, if all records were read and the ring must be
+    /// replaced.
     pub(super) fn remedy(&self) -> Option<Next> {
         self.next.filter(|_| !self.is_primed())
     }
@@ -106,7 +110,8 @@ impl Parity {
 mod tests {
     use super::*;
 
-    /// Simulates the kernel: returns the ins and outs that wake, in a thread's life from when the ring was made.
+    /// Simulates a kernel that writes the records `life`, each of which is `i` or `o`. Returns the records that wake
+    /// the listener.
     fn woken_by(parity: &mut Parity, life: &str) -> String {
         let mut woken = String::new();
         for record in life.chars() {
@@ -123,7 +128,7 @@ mod tests {
     #[test]
     fn of_a_ring_that_begins_as_expected_only_outs_wake() {
         let mut parity = Parity::new(Next::Out);
-        // Another ring wakes for this one.
+        // The second ring reports this first out.
         assert_eq!(woken_by(&mut parity, "o"), "");
         for _ in 0..1000 {
             assert_eq!((parity.is_primed(), parity.remedy()), (true, None));
@@ -139,7 +144,7 @@ mod tests {
         assert!(parity.is_primed());
     }
 
-    /// spec: S1: before an in wakes, the ring is made anew.
+    /// spec: S1: the ring is replaced before an in can wake the listener.
     #[test]
     fn a_ring_that_begins_with_an_in_is_made_anew_in_time() {
         let mut parity = Parity::new(Next::In);
@@ -165,7 +170,8 @@ mod tests {
         }
     }
 
-    /// A note of lost records is longer than a record, so an in wakes. Another one turns it round again.
+    /// A note about lost records is longer than a record, so the in that follows the note wakes the listener. After a
+    /// second note, the next out would not wake the listener, so the ring is replaced.
     #[test]
     fn lost_records_are_noticed() {
         let mut parity = Parity::new(Next::Out);

@@ -1,11 +1,11 @@
-//! The end of a thread, after its thread-local destructors, which are user code.
+//! Runs code at the end of a thread, after the thread-local destructors, which may be user code.
 //!
 //! On systems with native thread-locals, the standard library runs thread-local destructors in the reverse order of
 //! their registration. C++ registers its destructors in the same list. So the destructor that a thread registers first
 //! runs last.
 //!
-//! A thread that calls `exit` runs its thread-local destructors, too, and goes on. That is not its end: the end is
-//! armed only after the thread's own code has ended.
+//! A thread that calls `exit` also runs its thread-local destructors, but does not end there. So the code for the end
+//! is armed only after the thread's body has ended.
 
 use std::cell::Cell;
 use std::io;
@@ -20,7 +20,7 @@ thread_local! {
     static LAST: Last = const { Last(Cell::new(None)) };
 }
 
-/// The action at the end.
+/// The action at the end of the thread.
 struct Last(Cell<Option<Box<dyn FnOnce()>>>);
 
 impl Drop for Last {
@@ -31,9 +31,9 @@ impl Drop for Last {
     }
 }
 
-/// As [`spawn`](super::spawn), and calls `end` with the thread's handle when the thread has ended: after `body` has
-/// returned, or panicked, and the thread-local destructors have run. The thread calls `end`. If it has ended before its
-/// handle exists, the thread that calls this does. In a forked child nothing is called.
+/// Starts a thread as [`spawn`](super::spawn) does. Calls `end` with the thread's handle after `body` has returned or
+/// panicked and the thread-local destructors have run. The new thread itself calls `end`. But if the new thread ends
+/// before its handle exists, the caller of this function calls `end`. In a forked child, `end` is not called.
 pub(crate) fn spawn_to_the_end<E>(
     name: String,
     stack_size: Option<usize>,
@@ -55,8 +55,8 @@ where
     Ok(thread)
 }
 
-/// The meeting of a thread that has ended and the thread that made it. The first to come leaves its part for the
-/// second.
+/// The place where a thread that has ended meets the thread that made it. The first of them leaves its part here for
+/// the second.
 enum Meeting<E> {
     Neither,
     Made(JoinHandle<()>),
@@ -75,7 +75,7 @@ fn meet<E: FnOnce(JoinHandle<()>)>(meeting: &Mutex<Meeting<E>>, mine: Meeting<E>
     end(handle);
 }
 
-/// Arms the end of the thread when its own code has ended.
+/// On drop, which is when the thread's body has ended, arms the action at the end of the thread.
 struct Arms<E: FnOnce(JoinHandle<()>) + 'static> {
     origin: Origin,
     meeting: Arc<Mutex<Meeting<E>>>,
@@ -87,7 +87,7 @@ impl<E: FnOnce(JoinHandle<()>) + 'static> Drop for Arms<E> {
         let (origin, meeting, end) = (self.origin, Arc::clone(&self.meeting), self.end.take());
         let act = move || {
             if origin.is_forked() {
-                // The threads are those of the parent, and so are their locks.
+                // The other thread exists only in the parent, and its locks may stay locked in this child.
                 return mem::forget((meeting, end));
             }
             if let Some(end) = end {
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// A value that the destructor of another thread-local puts into a thread-local.
+    /// The value of a thread-local that is set only by the destructor of another thread-local.
     struct Later(Sender<&'static str>);
 
     impl Drop for Later {
@@ -128,7 +128,8 @@ mod tests {
         static LATE: RefCell<Option<Later>> = const { RefCell::new(None) };
     }
 
-    /// spec: E5.5: also after destructors that other destructors register, and after a panic.
+    /// spec: E5.5: the end also comes after the destructors that other destructors register. It comes after a panic,
+    /// too.
     #[test]
     fn the_end_comes_after_all_destructors() {
         for panics in [false, true] {
@@ -149,7 +150,7 @@ mod tests {
         }
     }
 
-    /// spec: E5.5: a thread may have ended before its maker has its handle.
+    /// spec: E5.5: a thread can end before its maker has the thread's handle.
     #[test]
     fn the_second_to_come_ends_the_thread() {
         for is_over in [false, true] {
@@ -164,7 +165,7 @@ mod tests {
             }
             let [first, second] = both;
             meet(&meeting, first);
-            assert!(told.try_recv().is_err(), "the other one has not come");
+            assert!(told.try_recv().is_err(), "the second part is still missing");
             meet(&meeting, second);
             assert_eq!(told.try_recv(), Ok(id));
         }

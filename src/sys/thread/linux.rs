@@ -1,4 +1,4 @@
-//! Threads on Linux, where a nice level belongs to a thread.
+//! Threads on Linux, where each thread has its own nice level.
 
 #![allow(unsafe_code, reason = "libc's calls for threads, priorities and clocks take raw pointers")]
 
@@ -19,26 +19,26 @@ pub(crate) use self::program::reset_scheduling;
 pub(crate) use self::signals::SignalMask;
 pub(super) use self::signals::SignalsBlocked;
 
-/// Waits until the system has finished the thread: it runs no code any more.
+/// Waits until the system has ended the thread, which then runs no more code.
 ///
 /// # Errors
 ///
-/// The handle, if the time runs out before.
+/// Returns the handle if the time runs out first.
 pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandle<()>> {
     let Some(left) = until.left() else {
-        // The panic was reported when it happened.
+        // If the thread panicked, the panic was reported at that time.
         drop(thread.join());
         return Ok(());
     };
     let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a time that outlives the call.
+    // SAFETY: the pointer points to a time that outlives the call.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut at) };
     let nanos = at.tv_nsec as u64 + u64::from(left.subsec_nanos());
     let seconds = left.as_secs().saturating_add(nanos / NANOS);
     // 68 years at most.
     at.tv_sec = at.tv_sec.saturating_add(i32::try_from(seconds).unwrap_or(i32::MAX).into());
     at.tv_nsec = (nanos % NANOS) as _;
-    // A number for the standard library, and an address for musl.
+    // The handle is a number in the standard library, but a pointer in musl.
     let handle = thread.as_pthread_t() as libc::pthread_t;
     // SAFETY: the handle is owned here, so the thread was neither joined nor detached. A null pointer asks for no
     // result, and the time outlives the call.
@@ -68,28 +68,28 @@ pub(crate) fn set_slice(slice: Duration) -> io::Result<()> {
         return Ok(());
     }
     let mut attributes = scheduling_of(0)?;
-    // Other policies have no slices; in one of them, this field has another meaning.
+    // Threads with another policy have no slices. For `SCHED_DEADLINE`, this field has another meaning.
     if ![libc::SCHED_OTHER, libc::SCHED_BATCH].map(|policy| policy as u32).contains(&attributes.sched_policy)
     {
         return Err(io::ErrorKind::Unsupported.into());
     }
     attributes.sched_runtime = slice.as_nanos() as u64;
-    // SAFETY: the pointer is to attributes whose size is in them, and which the call only reads.
+    // SAFETY: the pointer points to attributes that contain their own size, and the call only reads them.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The scheduling of a thread; 0 is the calling one.
+/// Returns the scheduling attributes of a thread. 0 stands for the calling thread.
 fn scheduling_of(thread: u32) -> io::Result<libc::sched_attr> {
-    // SAFETY: these are plain numbers, which may be 0.
+    // SAFETY: all fields are plain numbers, for which 0 is valid.
     let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };
     let size = size_of::<libc::sched_attr>();
-    // SAFETY: the pointer is to as much memory as the call is told of.
+    // SAFETY: the pointer points to `size` bytes, and the call knows this size.
     let result = unsafe { libc::syscall(libc::SYS_sched_getattr, thread, &raw mut attributes, size, 0) };
     if result == 0 { Ok(attributes) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The slice of the calling thread; 0 if the system ignores slices.
+/// Returns the slice of the calling thread, or 0 if the system ignores slices.
 #[cfg(test)]
 pub(crate) fn slice() -> io::Result<Duration> {
     Ok(Duration::from_nanos(scheduling_of(0)?.sched_runtime))
@@ -100,13 +100,13 @@ pub(crate) fn current_nice() -> io::Result<i32> {
 }
 
 pub(crate) fn process_nice() -> io::Result<i32> {
-    // The main thread has the process's number, also when another thread asks.
+    // The process id is also the id of the main thread, even for a caller on another thread.
     nice_of(std::process::id())
 }
 
 fn nice_of(thread: u32) -> io::Result<i32> {
-    // −1 is a nice level, too: only errno, cleared before, tells it from a failure.
-    // SAFETY: errno's address is valid and its value the calling thread's own; the other call takes plain
+    // −1 is also a nice level. So errno is cleared first, because only errno tells this level from a failure.
+    // SAFETY: errno's address is valid, and its value belongs to the calling thread. The other call takes plain
     // numbers.
     let (nice, errno) = unsafe {
         *libc::__errno_location() = 0;
@@ -117,7 +117,7 @@ fn nice_of(thread: u32) -> io::Result<i32> {
 }
 
 pub(in crate::sys) fn thread_id() -> u32 {
-    // glibc has the function `gettid` only since 2.30, hence the system call.
+    // glibc before 2.30 has no function `gettid`, so this code makes the system call.
     // SAFETY: the call has no arguments and touches no memory of the program.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) };
     u32::try_from(tid).expect("a thread id is positive and fits a pid_t")
@@ -129,7 +129,7 @@ mod tests {
     use crate::sys::thread::spawn;
     use std::sync::mpsc;
 
-    /// Runs `body` in a separate thread. Returns its result.
+    /// Runs `body` in a separate thread, and returns the result.
     pub(super) fn in_a_thread<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
         let (send, receive) = mpsc::channel();
         spawn("test".to_owned(), None, move || send.send(body()).unwrap()).unwrap().join().unwrap();
@@ -159,7 +159,7 @@ mod tests {
             set_slice(slice).unwrap();
             (super::slice().unwrap(), in_a_thread(|| super::slice().unwrap()))
         });
-        // Linux has time slices since 6.12.
+        // Linux before 6.12 ignores time slices.
         assert!(own == slice || own == Duration::ZERO, "{own:?}");
         assert_eq!((made, super::slice().unwrap()), (own, before));
         assert_eq!(in_a_thread(|| (set_nice(19).unwrap(), super::slice().unwrap()).1), before);

@@ -1,17 +1,18 @@
-//! Threads: making them, their scheduling, and their ends.
+//! Makes threads, sets their scheduling, and waits for their ends.
 //!
 //! * `set_nice(nice) -> io::Result<()>` and `current_nice() -> io::Result<i32>`: the nice level of the calling thread,
 //!   −20 to 19. Lowering it needs a privilege.
 //! * `process_nice() -> io::Result<i32>`: the nice level of the process's main thread.
-//! * `set_slice(slice) -> io::Result<()>`: the calling thread, and the threads that it makes from then on, run for this
-//!   time without a break when another thread waits for their CPU. Linux before 6.12 ignores it.
+//! * `set_slice(slice) -> io::Result<()>`: sets the time slice of the calling thread, and of the threads that it makes
+//!   from then on. A thread runs for its slice without a break, even if another thread waits for its CPU. Linux before
+//!   6.12 ignores slices.
 //! * `SignalsBlocked`: while it exists, threads made by the calling thread start with their signals blocked.
 //! * `SignalMask`: the signals that a thread blocks. `of_main_thread() -> io::Result<Self>` and `of_this_thread()` read
-//!   the present mask. `take_on()` gives it to the calling thread, and to the programs and threads that it starts from
-//!   then on.
-//! * `reset_scheduling(command)`: the program starts with the CPUs, nice level and slice of the main thread.
+//!   the current mask. `take_on()` sets the mask of the calling thread, and of the programs and threads that it starts
+//!   from then on.
+//! * `reset_scheduling(command)`: makes the program start with the CPUs, nice level and slice of the main thread.
 //! * `join(handle, until) -> Result<(), JoinHandle<()>>`: waits until the thread has ended. Returns the handle if the
-//!   time runs out. The portable version waits without a limit: it is meant for threads that are about to end.
+//!   time runs out. The portable version waits without a limit, because it is meant for threads that are about to end.
 
 mod end;
 
@@ -40,10 +41,11 @@ pub(crate) use linux::slice;
 pub(super) use linux::thread_id;
 pub(crate) use system::{SignalMask, current_nice, process_nice, reset_scheduling, set_nice, set_slice};
 
-/// Starts a thread that blocks all signals from its first instruction on, because a signal handler is the application's
-/// code. A thread that runs items takes on another [mask](SignalMask). The system shows the first 15 bytes of `name`.
+/// Starts a thread whose signals are blocked from its first instruction on, because a signal handler is code of the
+/// application. A thread that runs items takes on another [mask](SignalMask) later. The system shows only the first 15
+/// bytes of `name`.
 ///
-/// The thread starts with the affinity and nice level of the caller, and sets its own.
+/// The thread starts with the affinity and nice level of the caller, and then sets its own.
 pub(crate) fn spawn(
     name: String,
     stack_size: Option<usize>,
@@ -93,7 +95,7 @@ impl Sleeper {
         self.thread.name()
     }
 
-    /// Its sleep ends, or its next one.
+    /// Ends the thread's sleep. If the thread is awake, its next sleep ends immediately.
     pub(crate) fn unpark(&self) {
         match &self.machine {
             Some(parked) => parked.unpark(),
@@ -102,14 +104,14 @@ impl Sleeper {
     }
 }
 
-/// The calling thread sleeps until it is unparked, or for no reason.
+/// Makes the calling thread sleep until it is unparked. The sleep may also end without a reason.
 pub(crate) fn park() {
     if machine::park(None).is_none() {
         std::thread::park();
     }
 }
 
-/// The same for this time at most. Returns false if the time ran out.
+/// Does the same as [`park`], but for `timeout` at most. Returns false if the time ran out.
 #[allow(clippy::disallowed_methods, reason = "a parked thread is not told why it was woken")]
 pub(crate) fn park_timeout(timeout: Duration) -> bool {
     machine::park(Some(timeout)).unwrap_or_else(|| {
@@ -125,8 +127,8 @@ thread_local! {
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the number of the calling thread. Threads get numbers from 0 when they first ask. A thread that first asks
-/// while it ends gets 0.
+/// Returns the number of the calling thread. Each thread gets the next number, from 0 on, when it asks for the first
+/// time. A thread gets 0 if it asks for the first time while it ends.
 pub(crate) fn number() -> u64 {
     NUMBER.try_with(|number| *number).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Threads with the standard library only.
+//! Threads on systems for which the crate uses only the standard library.
 
 use std::io;
 use std::process::Command;
@@ -11,17 +11,17 @@ use crate::sys::wait::Until;
 ///
 /// # Errors
 ///
-/// None.
+/// This version never fails.
 pub(crate) fn join(thread: JoinHandle<()>, _until: Until) -> Result<(), JoinHandle<()>> {
-    // The panic was reported when it happened.
+    // If the thread panicked, the panic was reported at that time.
     drop(thread.join());
     Ok(())
 }
 
-/// On these systems threads have no scheduling that a program could inherit.
+/// Does nothing, because the crate's threads have no scheduling of their own on these systems.
 pub(crate) fn reset_scheduling(_command: &mut Command) {}
 
-/// On these systems no thread blocks signals.
+/// An empty mask. On these systems, the crate blocks no signals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SignalMask;
 
@@ -37,7 +37,7 @@ impl SignalMask {
     pub(crate) fn take_on(self) {}
 }
 
-/// There are no signals to block.
+/// Blocks no signals.
 pub(super) struct SignalsBlocked;
 
 impl SignalsBlocked {

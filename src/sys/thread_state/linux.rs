@@ -1,4 +1,4 @@
-//! The states of threads, from `/proc` and the CPU clocks of Linux.
+//! Reads the states of threads from Linux's `/proc` and CPU clocks.
 
 #![allow(unsafe_code, reason = "libc reads a clock through a raw pointer")]
 
@@ -12,13 +12,13 @@ use super::{Seen, State};
 use crate::sys::affinity::ThreadId;
 use crate::sys::machine::{self, Tid};
 
-/// The kernel's number of the clock for the CPU time of a thread, by the scheduler's account.
+/// The low bits of a clock id that stand for the CPU time of one thread, as the scheduler counts it.
 const THREAD_SCHED: libc::clockid_t = 6;
 
-/// The field of the CPU in the line, counted from the state.
+/// The position of the CPU's field in the line, counted from the state's field.
 const CPU_AFTER_STATE: usize = 36;
 
-/// The file from which one thread's state is read again and again, or a thread of a machine.
+/// An open file from which one thread's state is read repeatedly, or a thread of a simulated [machine].
 #[derive(Debug)]
 pub(crate) enum Eye {
     Real(File),
@@ -38,7 +38,7 @@ impl Eye {
             Self::Real(file) => file,
             Self::MadeUp(thread) => return told(machine::seen(*thread)),
         };
-        // The line has about fifty numbers, most of them small.
+        // The line fits: it has about fifty numbers, most of which are small.
         let mut line = [0; 1024];
         match file.read_at(&mut line, 0) {
             Ok(length) => parse(&line[..length]),
@@ -50,12 +50,13 @@ impl Eye {
     }
 }
 
-/// A machine tells of its own threads only.
+/// Returns the machine's answer, or an error if there is none. A machine knows only its own threads.
 fn told<T>(answer: Option<T>) -> io::Result<T> {
     answer.ok_or_else(|| ErrorKind::NotFound.into())
 }
 
-/// The name, in parentheses, may contain parentheses and spaces; the fields after it do not.
+/// Parses a thread's line. The thread's name stands in parentheses, and may itself contain parentheses and spaces. The
+/// fields after the name contain neither.
 fn parse(line: &[u8]) -> io::Result<Seen> {
     let end = line.iter().rposition(|byte| *byte == b')');
     match end.map(|end| &line[end..]) {
@@ -72,7 +73,8 @@ pub(crate) fn cpu_time(thread: ThreadId) -> io::Result<Duration> {
     if let Some(thread) = thread.made_up() {
         return told(machine::cpu_time(thread));
     }
-    // The C library makes the number of a thread's clock in this way. The kernel finds only threads of this process.
+    // The C library computes the id of a thread's clock in the same way. The kernel accepts only threads of this
+    // process.
     read((!thread.number() << 3) | THREAD_SCHED)
 }
 
@@ -85,7 +87,7 @@ pub(crate) fn own_cpu_time() -> Option<Duration> {
 
 fn read(clock: libc::clockid_t) -> io::Result<Duration> {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: the pointer is to memory of the right size and type.
+    // SAFETY: the pointer points to memory of the right size and type.
     if unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -130,7 +132,7 @@ mod tests {
     use std::sync::{Arc, mpsc};
     use std::thread::JoinHandle;
 
-    /// A thread that waits, runs when it is told to, and ends.
+    /// A thread that sleeps until the test tells it to run or to end.
     struct Other {
         id: ThreadId,
         orders: mpsc::Sender<Arc<AtomicBool>>,
@@ -168,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Looks until it sees that state.
+    /// Checks the thread repeatedly until it is in `state`.
     fn see(eye: &Eye, state: State) {
         while eye.look().unwrap().state != state {
             yield_now();
@@ -184,7 +186,7 @@ mod tests {
         other.while_it_runs(|| see(&eye, State::Runs));
         see(&eye, State::Sleeps);
         let id = other.end();
-        // The thread is joined a moment before the system removes it.
+        // The join returns shortly before the system removes the thread.
         see(&eye, State::Gone);
         assert_eq!(Eye::open(id).unwrap_err().kind(), ErrorKind::NotFound);
     }
@@ -246,7 +248,7 @@ mod tests {
         ] {
             assert_eq!(parse(line.as_bytes()).unwrap(), Seen { state, cpu: None }, "{line}");
         }
-        // The numbers of the fields are those of the manual.
+        // The value of each field is the field's number in the manual.
         let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
         let line = format!("7 (a) R {}\n", fields.join(" "));
         assert_eq!(parse(line.as_bytes()).unwrap().cpu, Some(39));

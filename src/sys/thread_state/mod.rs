@@ -1,20 +1,22 @@
 //! The states of other threads of this process, as the system sees them.
 //!
-//! Every answer may be late, since the thread goes on meanwhile. A thread that has ended is reported as such, or is an
-//! error. Its number may belong to another thread of this process by then. So an answer is a hint unless the caller
-//! knows that the thread lives. Only an [`Eye`] stays with the thread for which it was opened.
+//! Every answer may already be outdated, because the thread goes on in the meantime. If the thread has ended, the
+//! answer is [`State::Gone`] or an error. But the thread's number may also belong to another thread of this process by
+//! then. So an answer is only a hint, unless the caller knows that the thread has not ended. Only an [`Eye`] stays with
+//! the thread for which it was opened.
 //!
-//! * `Eye::open(thread) -> io::Result<Eye>`: keeps one descriptor open. Fails if the process has no more descriptors,
-//!   if the system shows no threads or not to this user, and if the thread has ended.
-//! * `Eye::look() -> io::Result<Seen>`: one system call, no allocation.
-//! * `cpu_time(thread) -> io::Result<Duration>`: how long the thread has used a CPU in its life. Needs only the clock.
-//! * `own_cpu_time() -> Option<Duration>`: the same for the calling thread, and cheaper. `None` if the system does not
-//!   tell.
-//! * `voluntary_switches(thread) -> io::Result<u64>`: how often the thread has given its CPU away because it waited.
-//! * `wait_channel(thread) -> Option<String>`: the function of the kernel in which the thread waits, for people. `None`
-//!   if it does not wait, or the system does not tell.
+//! * `Eye::open(thread) -> io::Result<Eye>`: keeps one descriptor open. Fails if the process has no free descriptors,
+//!   if the system does not show threads to this user, or if the thread has ended.
+//! * `Eye::look() -> io::Result<Seen>`: makes one system call and no allocation.
+//! * `cpu_time(thread) -> io::Result<Duration>`: the CPU time that the thread has used in its life. Reads only a clock.
+//! * `own_cpu_time() -> Option<Duration>`: the same for the calling thread, but cheaper. `None` if the system does not
+//!   tell the time.
+//! * `voluntary_switches(thread) -> io::Result<u64>`: the number of times that the thread has given its CPU away to
+//!   wait for something.
+//! * `wait_channel(thread) -> Option<String>`: the kernel function in which the thread waits, as information for
+//!   people. `None` if the thread does not wait, or if the system does not tell the function.
 //!
-//! In the portable version every function is `Unsupported`.
+//! In the portable version, every function returns the error `Unsupported` or `None`.
 
 use std::fmt;
 
@@ -29,30 +31,30 @@ pub(crate) use linux::{Eye, cpu_time, own_cpu_time, voluntary_switches, wait_cha
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 pub(crate) use portable::{Eye, cpu_time, own_cpu_time, voluntary_switches, wait_channel};
 
-/// A thread at one moment.
+/// The state and the CPU of a thread at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     pub(crate) state: State,
-    /// The CPU on which it runs, or ran last, if the system tells.
+    /// The CPU on which the thread runs or last ran, if the system tells it.
     pub(crate) cpu: Option<usize>,
 }
 
 /// The state of a thread at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// On a CPU, or waiting for one.
+    /// The thread runs on a CPU, or waits for one.
     Runs,
-    /// Waits for an event or a signal.
+    /// The thread waits for an event or a signal.
     Sleeps,
-    /// Waits for an event, usually a disk, and ignores signals.
+    /// The thread waits for an event, usually from a disk, and ignores signals.
     Uninterruptible,
-    /// A kernel thread that has nothing to do.
+    /// The thread is a kernel thread that has nothing to do.
     Idle,
-    /// Stopped by a signal or a debugger.
+    /// A signal or a debugger has stopped the thread.
     Stopped,
-    /// It has ended.
+    /// The thread has ended.
     Gone,
-    /// A state that Linux did not have when this was written.
+    /// The state is one that Linux did not have when this code was written.
     Other(char),
 }
 
@@ -69,7 +71,7 @@ impl State {
         }
     }
 
-    /// The letter that `ps` shows.
+    /// Returns the letter that `ps` shows.
     pub(crate) fn letter(self) -> char {
         match self {
             Self::Runs => 'R',
@@ -82,7 +84,7 @@ impl State {
         }
     }
 
-    /// A description in words.
+    /// Returns a description in words.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Runs => "running",
@@ -95,7 +97,7 @@ impl State {
         }
     }
 
-    /// Returns whether it waits for something other than a CPU.
+    /// Returns whether a thread in this state waits for something other than a CPU.
     pub(crate) fn is_blocked(self) -> bool {
         matches!(self, Self::Sleeps | Self::Uninterruptible)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Seen;
 use crate::sys::affinity::ThreadId;
 
-/// It cannot be made.
+/// No `Eye` can be opened on these systems.
 #[derive(Debug)]
 pub(crate) enum Eye {}
 

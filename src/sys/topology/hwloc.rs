@@ -1,4 +1,4 @@
-//! Reads the topology by hwloc. Only this file of the crate names hwloc's types.
+//! Reads the topology with hwloc. Only this file of the crate names hwloc's types.
 
 use std::error::Error;
 use std::sync::mpsc;
@@ -17,8 +17,8 @@ pub(super) fn read(source: &TopologySource) -> Result<Vec<Cpu>, Cause> {
     if *source != TopologySource::Probe {
         return read_here(source);
     }
-    // hwloc moves the probing thread from CPU to CPU. If it were the main thread, other threads would read a wrong
-    // affinity of the process meanwhile.
+    // While hwloc probes the machine, it moves the calling thread from CPU to CPU. If this were the main thread, other
+    // threads would read a wrong affinity of the process during that time.
     let (send, receive) = mpsc::channel();
     let probe = move || drop(send.send(read_here(&TopologySource::Probe)));
     let thread = thread::spawn("cmwq/topology".to_owned(), None, probe)?;
@@ -39,7 +39,7 @@ fn load(source: &TopologySource) -> Result<Machine, Box<dyn Error + Send + Sync>
     let builder = match source {
         TopologySource::Probe => builder,
         TopologySource::Synthetic(description) => builder.from_synthetic(description)?,
-        // Of hwloc's two XML parsers, the small one reads beyond the end of a document that was cut short.
+        // hwloc has two XML parsers. The small one reads beyond the end of a truncated document.
         TopologySource::Xml(document) if !document.trim_end().ends_with("</topology>") => {
             return Err("the document does not end with `</topology>`".into());
         }
@@ -50,27 +50,28 @@ fn load(source: &TopologySource) -> Result<Machine, Box<dyn Error + Send + Sync>
 
 fn to_cpu(machine: &Machine, pu: &TopologyObject, id: usize) -> Cpu {
     let core = pu.first_ancestor_with_type(ObjectType::Core).unwrap_or(pu);
-    // The cache is each CPU's own outermost one, since the cores of a machine may differ in their levels.
+    // For each CPU, the code looks for the CPU's own outermost cache, because the cores of a machine may have different
+    // cache levels.
     let cache = pu.ancestors().filter(|object| object.object_type().is_cpu_data_cache()).last();
     let cache = cache.or_else(|| pu.ancestors().find(|object| is_package_or_node(object)));
     let cache = cache.unwrap_or_else(|| machine.root_object());
     Cpu { id, core: group(core), cache: group(cache), node: node(machine, id) }
 }
 
-/// Whether the object takes the place of the cache for CPUs without any: a cache is part of one package, and reaches no
-/// other node's memory.
+/// Returns whether the object takes the place of the cache for CPUs that have no cache. Packages and NUMA nodes do,
+/// because no cache spans two of them.
 fn is_package_or_node(object: &TopologyObject) -> bool {
     object.object_type() == ObjectType::Package || object.memory_arity() > 0
 }
 
-/// A number that no other object of the machine has.
+/// Returns a number that no other object of the machine has.
 fn group(object: &TopologyObject) -> usize {
     object.global_persistent_index() as usize
 }
 
-/// The node nearest to a CPU. A CPU may be local to several nodes: to the fast memory of its package, say, and to that
-/// of its cluster. The node with the fewest CPUs counts, then the lowest. Without any node it is 0, as on a machine
-/// without NUMA.
+/// Returns the node nearest to a CPU. A CPU may be local to several nodes, for example to the fast memory of its
+/// package and to the memory of its cluster. The nearest of these nodes is the one with the fewest CPUs. Among equals,
+/// it is the one with the lowest number. If there is no node, returns 0, as on a machine without NUMA.
 fn node(machine: &Machine, cpu: usize) -> usize {
     let local = machine.objects_with_type(ObjectType::NUMANode).filter_map(|node| {
         let cpus = node.cpuset()?;

@@ -1,13 +1,14 @@
-//! Reads the machine's topology into policy's plain table.
+//! Reads the topology of a machine into the plain table that `policy` uses.
 //!
-//! Contract of a reader: it returns every CPU of a source that is online, including those that this process may not
-//! use, since the caller says which CPUs count for pods. Group numbers are unique in the machine. A CPU that shares no
-//! core or cache with others has numbers of its own. Readers agree if more than one can read a source: tests build all
-//! of them.
+//! Contract: a reader returns every online CPU of its source, including the CPUs that this process may not use, because
+//! the caller decides which CPUs count for pods. The numbers of cores, caches and nodes are unique in the machine. A
+//! CPU that shares no core or cache with other CPUs has its own numbers. If several readers can read a source, their
+//! results agree. Tests build all readers.
 //!
-//! * `hwloc`: all sources. With the feature of this name.
-//! * `sysfs`: this machine, from Linux. `synthetic`: descriptions. Both without the feature; XML is an error then.
-//! * If only the CPUs are known, they share everything but their cores.
+//! * `hwloc` reads all sources. It needs the feature `hwloc`.
+//! * `sysfs` reads this machine from Linux's `/sys`, and `synthetic` reads descriptions. Both are used without the
+//!   feature `hwloc`. XML is then an error.
+//! * If only the CPUs are known, they are taken to share everything but their cores.
 
 use std::error::Error;
 use std::fmt;
@@ -24,7 +25,7 @@ mod synthetic;
 #[cfg(all(target_os = "linux", any(test, not(any(feature = "hwloc", cmwq_portable)))))]
 mod sysfs;
 
-/// What is wrong with a source.
+/// The reason why a source cannot be read.
 type Cause = Box<dyn Error + Send + Sync>;
 
 /// The source of the machine's topology: its cores, caches and NUMA nodes.
@@ -43,28 +44,29 @@ type Cause = Box<dyn Error + Send + Sync>;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum TopologySource {
-    /// This machine, as it is when the executor is built. The executor does not use a CPU that is offline then, even if
-    /// it comes online later. Items that are queued on that CPU run on another one.
+    /// This machine, as it is when the executor is built. The executor never uses a CPU that is offline at that time,
+    /// even if the CPU comes online later. Items that are queued on such a CPU run on another CPU.
     ///
-    /// hwloc probes the machine, and reads hwloc's own environment variables such as `HWLOC_XMLFILE`. Without the
-    /// feature `hwloc`, the crate reads Linux's `/sys`. On other systems it takes the machine to have one cache and one
-    /// node.
+    /// hwloc probes the machine, and reads its own environment variables, such as `HWLOC_XMLFILE`. Without the feature
+    /// `hwloc`, the crate reads Linux's `/sys`. On other systems, the crate assumes that the machine has one cache and
+    /// one node.
     #[default]
     Probe,
     /// A description in [hwloc's synthetic format](https://www.open-mpi.org/projects/hwloc/doc/v2.3.0/a00354.php), such
-    /// as `"l3:4 core:3 pu:2"`. It lists the kinds of objects of the machine, from the outermost to the CPUs (`pu`),
-    /// each with the number of objects in one object of the kind before.
+    /// as `"l3:4 core:3 pu:2"`. The description lists the kinds of objects in the machine, from the outermost kind to
+    /// the CPUs (`pu`). Each kind has a number, which says how many of its objects are in one object of the kind
+    /// before.
     ///
-    /// Without the feature `hwloc`, each level needs its kind: `pack`, `die`, `numa` or `[numa]`, `group`, `l5` to
-    /// `l1`, `core`, `pu`. CPUs and nodes may have numbers, as a list `pu:2(indexes=0,2,1,3)` or interleaved
-    /// `pu:2(indexes=2*2:1*2)`; sizes are skipped. Only hwloc reads numbers that are given by kinds,
-    /// `pu:2(indexes=core:pu)`.
+    /// Without the feature `hwloc`, each level must name its kind: `pack`, `die`, `numa` or `[numa]`, `group`, `l5` to
+    /// `l1`, `core`, `pu`. The numbers of CPUs and nodes can be given as a list, `pu:2(indexes=0,2,1,3)`, or as
+    /// interleaved loops, `pu:2(indexes=2*2:1*2)`. Sizes are ignored. Only hwloc can read numbers that are given by
+    /// kinds, such as `pu:2(indexes=core:pu)`.
     Synthetic(String),
-    /// An XML document, as `lstopo machine.xml` writes it. Needs the feature `hwloc`:
-    /// [`TopologyError::NeedsHwloc`] without it.
+    /// An XML document, as `lstopo machine.xml` writes it. Without the feature `hwloc`, such a source fails with
+    /// [`TopologyError::NeedsHwloc`].
     ///
-    /// hwloc trusts the document, so take it only from a source that you trust. A document that was cut short is an
-    /// error, but one that contradicts itself can crash the process.
+    /// hwloc trusts the document, so take it only from a source that you trust. A truncated document is an error, but a
+    /// document that contradicts itself can crash the process.
     Xml(String),
 }
 
@@ -73,17 +75,17 @@ impl fmt::Display for TopologySource {
         match self {
             Self::Probe => f.write_str("the topology of this machine"),
             Self::Synthetic(description) => write!(f, "the synthetic topology {description:?}"),
-            // The document may be long, and the caller knows it.
+            // The message leaves out the document, which may be long and which the caller knows.
             Self::Xml(_) => f.write_str("the topology in XML"),
         }
     }
 }
 
-/// Why no topology could be read.
+/// The reason why no topology could be read.
 ///
 /// # Examples
 ///
-/// The message says which source was wrong, and what a right one looks like:
+/// The message says which source was wrong, and what a correct source looks like:
 ///
 /// ```
 /// fn report(error: &cmwq::TopologyError) {
@@ -98,10 +100,10 @@ pub enum TopologyError {
     Rejected {
         /// The source.
         from: TopologySource,
-        /// What is wrong with it.
+        /// What is wrong with the source.
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// Only hwloc reads such a source, and the crate was built without its feature `hwloc`.
+    /// Only hwloc can read such a source, but the crate was built without the feature `hwloc`.
     #[non_exhaustive]
     NeedsHwloc {
         /// The source.
@@ -113,7 +115,7 @@ pub enum TopologyError {
         /// The source.
         from: TopologySource,
     },
-    /// The number of a CPU is not below [`CpuSet::LIMIT`].
+    /// A CPU has a number that is not below [`CpuSet::LIMIT`].
     #[non_exhaustive]
     TooLarge {
         /// The source.
@@ -167,8 +169,8 @@ pub(crate) fn load(source: &TopologySource) -> Result<Topology, TopologyError> {
     Ok(if *source == TopologySource::Probe { topology.with_offline(&present()) } else { topology })
 }
 
-/// Returns the CPUs that are plugged into this machine, including those that are offline. Empty if the system does not
-/// tell.
+/// Returns the CPUs that are plugged into this machine, including those that are offline. Returns an empty set if the
+/// system does not report them.
 fn present() -> CpuSet {
     let list = if cfg!(all(target_os = "linux", not(cmwq_portable))) {
         fs::read_to_string("/sys/devices/system/cpu/present").ok()
@@ -198,7 +200,7 @@ fn read(source: &TopologySource) -> Result<Vec<Cpu>, Cause> {
     }
 }
 
-/// Returns the CPUs of the process. Nothing else is known about them.
+/// Returns the CPUs of the process, for a machine about which nothing else is known.
 fn flat() -> Result<Vec<Cpu>, Cause> {
     Ok(Topology::flat(&affinity::process_cpus()?).cpus().to_vec())
 }

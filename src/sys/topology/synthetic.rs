@@ -1,8 +1,9 @@
-//! Reads descriptions of machines in hwloc's synthetic format, as far as they say to which objects CPUs belong.
+//! Reads descriptions of machines in hwloc's synthetic format. It uses only the parts that say to which objects the
+//! CPUs belong.
 //!
-//! A description lists levels from the outermost to the CPUs, each with the number of objects in every object of the
-//! level before: `pack:2 [numa] l3:2 core:4 pu:2`. The objects of a level divide the CPUs evenly, in their order, so a
-//! division finds the object of a CPU.
+//! A description lists levels from the outermost to the CPUs, such as `pack:2 [numa] l3:2 core:4 pu:2`. Each level has
+//! a number, which says how many of its objects are in each object of the level before. The objects of a level divide
+//! the CPUs evenly and in order, so a division finds the object of a CPU.
 
 use std::cmp::Reverse;
 use std::error::Error;
@@ -11,13 +12,13 @@ use std::fmt;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::topology::Cpu;
 
-/// The most CPUs that are read. More CPUs than a [`CpuSet`] can number are the caller's error; this bounds the memory
-/// that finding it takes.
+/// The largest number of CPUs that a description may have. The caller reports CPUs that a [`CpuSet`] cannot number.
+/// This limit only bounds the memory that is used before the caller does so.
 const CPUS: usize = 16 * CpuSet::LIMIT;
 
 const BLANKS: [char; 2] = [' ', '\n'];
 
-/// What is wrong with a description.
+/// A description that cannot be read, with the reason.
 #[derive(Debug)]
 pub(super) struct Malformed(String);
 
@@ -37,22 +38,22 @@ enum Kind {
     Cache,
     Core,
     Cpu,
-    /// A level that divides the machine but has no effect on locality: groups, dies, instruction caches.
+    /// A level that divides the machine but has no effect on locality: a group, a die or an instruction cache.
     Other,
 }
 
 #[derive(Debug)]
 struct Level {
     kind: Kind,
-    /// How many objects it has in the whole machine.
+    /// The number of objects of this level in the whole machine.
     width: usize,
-    /// How many nodes are attached to each object.
+    /// The number of nodes that are attached to each object.
     attached: usize,
-    /// The numbers of its objects, if they are not in order.
+    /// The numbers of the level's objects, if they are not in order.
     numbers: Option<String>,
 }
 
-/// The described machine: its levels, of which the first is the machine itself.
+/// The levels of the described machine. The first level is the machine itself.
 #[derive(Debug)]
 struct Machine {
     levels: Vec<Level>,
@@ -60,7 +61,7 @@ struct Machine {
     attached_numbers: Option<String>,
 }
 
-/// A NUMA node and its CPUs, by their places in the order of the description.
+/// A NUMA node and its CPUs. The CPUs are given by their places in the order of the description.
 struct Node {
     number: usize,
     first: usize,
@@ -73,7 +74,8 @@ pub(super) fn read(description: &str) -> Result<Vec<Cpu>, Malformed> {
     let levels = &machine.levels;
     let total = levels.last().map_or(0, |level| level.width);
     let size_of = |level: &Level| total / level.width;
-    // The outermost cache counts, but the innermost of the objects that take its place.
+    // If the machine has caches, the outermost level of caches counts. Otherwise the innermost packages or nodes take
+    // their place.
     let cache = levels.iter().find(|level| level.kind == Kind::Cache);
     let outer = |level: &&Level| matches!(level.kind, Kind::Package | Kind::Node) || level.attached > 0;
     let cache = cache.or_else(|| levels.iter().rev().find(outer)).map_or(total, size_of);
@@ -89,8 +91,8 @@ pub(super) fn read(description: &str) -> Result<Vec<Cpu>, Malformed> {
     Ok((0..total).map(cpu).collect())
 }
 
-/// Returns the number of the nearest node of each CPU: the node with the fewest CPUs, then the lowest. Without any
-/// node, 0.
+/// Returns the number of the nearest node of each CPU. The nearest node is the one with the fewest CPUs and, among
+/// equals, the lowest number. Without any node, the number is 0.
 fn nodes_by_place(machine: &Machine, total: usize) -> Result<Vec<usize>, Malformed> {
     let mut nodes = Vec::new();
     let mut attached = Vec::new();
@@ -108,7 +110,8 @@ fn nodes_by_place(machine: &Machine, total: usize) -> Result<Vec<usize>, Malform
         let each = (0..level.width * level.attached).map(|at| at / level.attached);
         attached.extend(each.map(|object| (object * size, size, depth)));
     }
-    // Attached nodes are numbered in the order in which a walk through the machine leaves their objects.
+    // Attached nodes are numbered in post-order, which means in the order in which a walk through the machine leaves
+    // their objects.
     attached.sort_by_key(|(first, size, depth)| (first + size, Reverse(*depth)));
     let numbers =
         machine.attached_numbers.as_deref().map(|list| numbers(list, attached.len())).transpose()?;
@@ -118,7 +121,7 @@ fn nodes_by_place(machine: &Machine, total: usize) -> Result<Vec<usize>, Malform
         first,
         cpus,
     }));
-    // The nearest node comes last, so that it counts.
+    // The nearest node comes last, so that it replaces the others.
     nodes.sort_by_key(|node| Reverse((node.cpus, node.number)));
     let mut places = vec![0; total];
     for node in nodes {
@@ -155,7 +158,7 @@ fn parse(description: &str) -> Result<Machine, Malformed> {
 }
 
 impl Machine {
-    /// Parses `numa]`: a node for each object of the last level. Returns the rest of the text.
+    /// Parses `numa]`, which attaches a node to each object of the last level. Returns the rest of the text.
     fn attach<'a>(&mut self, text: &'a str) -> Result<&'a str, Malformed> {
         let missing = || Malformed(format!("`[{text}` has no closing bracket: write `[numa]`"));
         let end = text.find(['(', ']']).ok_or_else(missing)?;
@@ -170,7 +173,7 @@ impl Machine {
         rest.strip_prefix(']').ok_or_else(missing)
     }
 
-    /// Parses `core:2`: one more level. Returns the rest of the text.
+    /// Parses `core:2`, which adds a level. Returns the rest of the text.
     fn divide<'a>(&mut self, text: &'a str) -> Result<&'a str, Malformed> {
         let word = text.split(BLANKS).next().unwrap_or(text);
         let (name, rest) = text
@@ -207,13 +210,13 @@ impl Machine {
             return Err(Malformed("the last level is not that of the CPUs: end with `pu:1`".to_owned()));
         }
         if count(Kind::Node) > 0 && self.levels.iter().any(|level| level.attached > 0) {
-            return Err(Malformed("nodes are a level, and attached as well: write either".to_owned()));
+            return Err(Malformed("nodes are a level, and attached as well: choose one way".to_owned()));
         }
         Ok(())
     }
 }
 
-/// The names of levels. A level may have the whole name, or its first letters, two or more.
+/// The names of levels. A description may shorten a name to its first two or more letters.
 const NAMES: [(&str, Kind); 8] = [
     ("package", Kind::Package),
     ("socket", Kind::Package),
@@ -243,7 +246,7 @@ fn kind(name: &str) -> Result<Kind, Malformed> {
     })
 }
 
-/// The kind of the level whose name is `l` and this text.
+/// Returns the kind of a level of caches. `cache` is the level's name without the `l`, such as `3` or `1i`.
 fn cache_kind(cache: &str) -> Option<Kind> {
     match cache.as_bytes() {
         [b'1'..=b'5'] | [b'1'..=b'5', b'd' | b'u'] => Some(Kind::Cache),
@@ -252,7 +255,8 @@ fn cache_kind(cache: &str) -> Option<Kind> {
     }
 }
 
-/// Takes `(size=1MB indexes=1,0)` from the beginning of the text, if it is there. Returns the indexes.
+/// Removes attributes, such as `(size=1MB indexes=1,0)`, from the beginning of the text, if there are any. Returns the
+/// indexes.
 fn attributes(text: &mut &str) -> Result<Option<String>, Malformed> {
     let Some(inside) = text.strip_prefix('(') else { return Ok(None) };
     let Some((inside, rest)) = inside.split_once(')') else {
@@ -274,7 +278,7 @@ fn attributes(text: &mut &str) -> Result<Option<String>, Malformed> {
     Ok(indexes)
 }
 
-/// Parses the numbers of so many objects: a list, `0,2,1,3`, or an order, `2*2:1*2`.
+/// Parses the numbers of `count` objects, which are given as a list (`0,2,1,3`) or as loops (`2*2:1*2`).
 fn numbers(indexes: &str, count: usize) -> Result<Vec<usize>, Malformed> {
     let numbers = if indexes.contains('*') { interleaved(indexes, count)? } else { listed(indexes)? };
     if numbers.len() != count {
@@ -296,8 +300,8 @@ fn listed(indexes: &str) -> Result<Vec<usize>, Malformed> {
     indexes.split(',').map(number).collect()
 }
 
-/// Parses loops, from the innermost on, each `step*times`: with `2*2:1*2`, four objects are numbered 0, 2, 1, 3. The
-/// outermost loop may be left out if its step is 1.
+/// Parses loops, each written as `step*times`. The innermost loop comes first. For example, `2*2:1*2` numbers four
+/// objects as 0, 2, 1, 3. The outermost loop may be left out if its step is 1.
 fn interleaved(indexes: &str, count: usize) -> Result<Vec<usize>, Malformed> {
     let wrong = |part: &str| {
         Malformed(format!("`{part}` in `indexes={indexes}` is not a step and a count: write `2*4`"))
@@ -312,7 +316,7 @@ fn interleaved(indexes: &str, count: usize) -> Result<Vec<usize>, Malformed> {
     let covered = covered.filter(|covered| count % covered == 0);
     let covered = covered.ok_or_else(|| {
         Malformed(format!(
-            "`indexes={indexes}` does not go through {count} objects: the product of the times has to"
+            "`indexes={indexes}` does not go through {count} objects: the counts' product must divide {count}"
         ))
     })?;
     loops.push((1, count / covered));

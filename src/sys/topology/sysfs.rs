@@ -1,7 +1,7 @@
 //! Reads the topology from Linux's `/sys`.
 //!
-//! Where `/sys` does not tell, the machine is taken to be the plainest one: a CPU without siblings is a core by itself,
-//! CPUs without caches share their package or node, and CPUs without a node are on node 0.
+//! Where `/sys` gives no information, the reader assumes the simplest machine. A CPU without siblings is a core by
+//! itself, CPUs without caches share their package or node, and CPUs without a node are on node 0.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,12 +12,12 @@ use super::Cause;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::topology::Cpu;
 
-/// Sets of CPUs that share something, each with its first CPU.
+/// Sets of CPUs that share a part of the machine, each with its first CPU.
 #[derive(Default)]
 struct Groups(Vec<(usize, CpuSet)>);
 
-/// Reads every CPU that is online, from the tree at `root`. `None` if there is no such tree, or this process may not
-/// read it.
+/// Reads every CPU that is online, from the tree at `root`. Returns `None` if there is no such tree, or if this process
+/// may not read it.
 pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
     let folder = root.join("devices/system/cpu");
     let Some(online) = list(&folder.join("online"))? else { return Ok(None) };
@@ -27,7 +27,7 @@ pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
     for cpu in online.iter() {
         let folder = folder.join(format!("cpu{cpu}"));
         let topology = folder.join("topology");
-        // The second names are those of kernels before 5.3.
+        // Kernels before 5.3 have only the files with the second names.
         cores.add(cpu, &online, &topology, &["core_cpus_list", "thread_siblings_list"])?;
         outer.add(cpu, &online, &topology, &["package_cpus_list", "core_siblings_list"])?;
         for cache in data_caches(&folder.join("cache"))? {
@@ -35,11 +35,13 @@ pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
         }
     }
     let cores = cores.by_cpu(|size| usize::MAX - size);
-    // The outermost cache counts, but the innermost of the objects that take its place.
+    // If a CPU has caches, the outermost cache counts. Otherwise its innermost package or node takes the place of the
+    // cache.
     let caches = caches.by_cpu(|size| size);
     let outer = outer.by_cpu(|size| usize::MAX - size);
     let cpu = |id| {
-        // Groups are numbered by their first CPUs, so each kind of group needs a separate range.
+        // A group is numbered by its first CPU. So the groups that take the place of caches need a separate range of
+        // numbers.
         let without = || CpuSet::LIMIT + outer.get(&id).map_or(CpuSet::LIMIT, |first| *first);
         let cache = caches.get(&id).copied().unwrap_or_else(without);
         Cpu { id, core: cores.get(&id).copied().unwrap_or(id), cache, node: node_of(&nodes, id) }
@@ -48,7 +50,8 @@ pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
 }
 
 impl Groups {
-    /// Adds the set that the first of these files lists. All CPUs of a set list it: its first CPU adds it.
+    /// Adds the set that the first existing file of `files` lists. Each CPU of a set lists the whole set, so only the
+    /// first of these CPUs adds it.
     fn add(&mut self, cpu: usize, online: &CpuSet, folder: &Path, files: &[&str]) -> Result<(), Cause> {
         for file in files {
             if let Some(cpus) = list(&folder.join(file))? {
@@ -62,15 +65,15 @@ impl Groups {
         Ok(())
     }
 
-    /// Returns for each CPU the first CPU of its set. If a CPU is in several sets, the one with the highest `rank`
-    /// counts.
+    /// Returns for each CPU the first CPU of its set. If a CPU is in several sets, the set whose size has the highest
+    /// `rank` counts.
     fn by_cpu(mut self, rank: impl Fn(usize) -> usize) -> BTreeMap<usize, usize> {
         self.0.sort_by_key(|(_, cpus)| rank(cpus.len()));
         self.0.iter().flat_map(|(first, cpus)| cpus.iter().map(|cpu| (cpu, *first))).collect()
     }
 }
 
-/// The NUMA nodes and their CPUs. Some have memory only.
+/// Returns the NUMA nodes and their CPUs. Leaves out the nodes that have only memory.
 fn nodes(folder: &Path, online: &CpuSet) -> Result<Vec<(usize, CpuSet)>, Cause> {
     let mut nodes = Vec::new();
     for (number, path) in numbered(folder, "node")? {
@@ -82,13 +85,14 @@ fn nodes(folder: &Path, online: &CpuSet) -> Result<Vec<(usize, CpuSet)>, Cause> 
     Ok(nodes)
 }
 
-/// The node with the fewest CPUs counts, then the lowest.
+/// Returns the node of a CPU. If there are several, returns the node with the fewest CPUs and, among equals, the lowest
+/// number. If there is none, returns 0.
 fn node_of(nodes: &[(usize, CpuSet)], cpu: usize) -> usize {
     let local = nodes.iter().filter(|(_, cpus)| cpus.contains(cpu));
     local.map(|(number, cpus)| (cpus.len(), *number)).min().map_or(0, |(_, number)| number)
 }
 
-/// The folders of the caches that a CPU's data goes through.
+/// Returns the folders of the caches through which a CPU's data goes.
 fn data_caches(folder: &Path) -> Result<Vec<PathBuf>, Cause> {
     let mut caches = Vec::new();
     for (_, path) in numbered(folder, "index")? {
@@ -99,7 +103,8 @@ fn data_caches(folder: &Path) -> Result<Vec<PathBuf>, Cause> {
     Ok(caches)
 }
 
-/// Returns the entries of a folder whose name is `name` and a number. Empty if there is no such folder.
+/// Returns the entries of a folder whose file names consist of `name` and a number. The result is empty if there is no
+/// such folder.
 fn numbered(folder: &Path, name: &str) -> Result<Vec<(usize, PathBuf)>, Cause> {
     let Some(entries) = known(fs::read_dir(folder)).map_err(|error| at(folder, &error))? else {
         return Ok(Vec::new());
@@ -115,7 +120,7 @@ fn numbered(folder: &Path, name: &str) -> Result<Vec<(usize, PathBuf)>, Cause> {
     Ok(found)
 }
 
-/// The CPUs that a file lists; `None` if there is no such file.
+/// Returns the CPUs that a file lists, or `None` if there is no such file.
 fn list(path: &Path) -> Result<Option<CpuSet>, Cause> {
     let parse = |text: String| text.parse().map_err(|error| format!("{}: {error}", path.display()).into());
     text(path)?.map(parse).transpose()
@@ -125,8 +130,8 @@ fn text(path: &Path) -> Result<Option<String>, Cause> {
     known(fs::read_to_string(path)).map_err(|error| at(path, &error))
 }
 
-/// `None` if the file does not exist or may not be read: containers may hide parts of the tree, and a CPU may go
-/// offline while it is read.
+/// Returns `None` if the file does not exist or this process may not read it. A container may hide parts of the tree,
+/// and a CPU may go offline while its files are read.
 fn known<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     match read {

@@ -10,7 +10,7 @@ use super::{process_nice, scheduling_of, set_nice, set_slice};
 use crate::sys::affinity::{Mask, process_cpus};
 
 /// Makes the program start with the CPUs, the nice level and the time slice that the main thread has now. If the system
-/// denies a value, the program keeps that of the starting thread.
+/// refuses one of these values, the program keeps the value of the thread that starts it.
 pub(crate) fn reset_scheduling(command: &mut Command) {
     let cpus = process_cpus().ok().map(|cpus| Mask::of(&cpus));
     let nice = process_nice().ok();
@@ -28,7 +28,7 @@ pub(crate) fn reset_scheduling(command: &mut Command) {
         }
         Ok(())
     };
-    // SAFETY: in the forked child, the closure makes system calls and reads what it owns. It takes no lock and
-    // allocates nothing, and dropping a system error does neither.
+    // SAFETY: in the forked child, the closure only makes system calls and reads values that it owns. It takes no lock
+    // and allocates nothing, and neither does the drop of a system error.
     unsafe { command.pre_exec(reset) };
 }

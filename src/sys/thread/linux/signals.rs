@@ -1,9 +1,9 @@
 //! The signal masks of threads.
 //!
-//! The programs and threads that a thread starts inherit its mask. So a thread that runs items has the mask of the main
-//! thread, and an item starts programs and threads with the mask that `main` would give them.
+//! A thread passes its mask on to the programs and threads that it starts. So a thread that runs items has the mask of
+//! the main thread. An item then starts programs and threads with the mask that `main` would give them.
 //!
-//! So a signal handler of the application may run on such a thread. No wait of this crate ends by that.
+//! As a consequence, a signal handler of the application can run on such a thread. A signal ends no wait of this crate.
 
 #![allow(unsafe_code, reason = "libc's calls for signals take raw pointers")]
 
@@ -18,18 +18,18 @@ use super::thread_id;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::thread::yield_now;
 
-/// Signals that a thread's own faults raise. If they were blocked, they would kill the process without a message: the
-/// standard library reports a stack overflow from its handler of `SIGSEGV`.
+/// Signals that a thread's own faults raise. If they were blocked, they would kill the process without a message. For
+/// example, the standard library reports a stack overflow in its handler for `SIGSEGV`.
 const FAULTS: [c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
 
-/// Blocks the signals of the calling thread while this exists. A new thread inherits the mask of its creator, which is
-/// the only way to set the mask before the thread's first instruction.
+/// Blocks the signals of the calling thread until this value is dropped. A new thread inherits the mask of its creator.
+/// There is no other way to set the mask of a thread before its first instruction.
 pub(in crate::sys::thread) struct SignalsBlocked {
     before: sigset_t,
-    /// Dropped after the mask is restored.
+    /// Keeps the mask published until `drop` has restored the mask. `None` if this is not the main thread.
     _told: Option<Told>,
-    /// The mask belongs to the thread that blocked its signals, so this must not move to another.
+    /// The mask belongs to the thread that blocked its signals, so this value must not move to another thread.
     not_send: PhantomData<*const ()>,
 }
 
@@ -38,8 +38,8 @@ impl SignalsBlocked {
         let told = Told::by_main_thread();
         let mut blocked = MaybeUninit::<sigset_t>::uninit();
         let mut before = MaybeUninit::<sigset_t>::uninit();
-        // SAFETY: both pointers are to memory of the right size and type. `sigfillset` initialises `blocked`
-        // before the other calls read it, and the numbers removed are valid signals.
+        // SAFETY: both pointers point to memory of the right size and type. `sigfillset` initialises `blocked` before
+        // the other calls read it, and the numbers removed are valid signals.
         let error = unsafe {
             libc::sigfillset(blocked.as_mut_ptr());
             for signal in FAULTS {
@@ -50,36 +50,37 @@ impl SignalsBlocked {
         if error != 0 {
             return Err(io::Error::from_raw_os_error(error));
         }
-        // SAFETY: `pthread_sigmask` succeeded, so it has written the mask that was in force before.
+        // SAFETY: `pthread_sigmask` succeeded, so it has written the mask that was in force before the call.
         Ok(Self { before: unsafe { before.assume_init() }, _told: told, not_send: PhantomData })
     }
 }
 
 impl Drop for SignalsBlocked {
     fn drop(&mut self) {
-        // SAFETY: `before` is a mask that the same call has written; a null pointer asks for no old mask.
+        // SAFETY: an earlier call of the same function has written the mask `before`. A null pointer asks for no old
+        // mask.
         let error = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
         debug_assert_eq!(error, 0, "a mask that was in force is valid");
     }
 }
 
-/// What the main thread tells of its mask while [`SignalsBlocked`] hides that.
+/// The mask that the main thread publishes while [`SignalsBlocked`] hides it.
 struct MainThread {
-    /// In its low half the number of the process whose main thread has its signals blocked, or 0. In its high half how
-    /// often it has changed. A child that is forked meanwhile has another number.
+    /// The low half is the id of the process whose main thread has its signals blocked, or 0. The high half counts the
+    /// changes. A forked child has another id, so the child ignores a mask that its parent published.
     step: AtomicU64,
-    /// The mask that the main thread takes on again.
+    /// The mask to which the main thread returns.
     before: AtomicU64,
 }
 
-/// Only the main thread writes it.
+/// Only the main thread writes to this value.
 static MAIN_THREAD: MainThread = MainThread { step: AtomicU64::new(0), before: AtomicU64::new(0) };
 
-/// The main thread tells its mask while this exists.
+/// The main thread publishes its mask while this value exists.
 struct Told;
 
 impl Told {
-    /// Called before the main thread blocks its signals. Returns `None` on other threads.
+    /// Publishes the mask of the main thread, which then blocks its signals. Returns `None` on other threads.
     fn by_main_thread() -> Option<Self> {
         let process = std::process::id();
         (thread_id() == process).then(|| {
@@ -91,7 +92,7 @@ impl Told {
 }
 
 impl Drop for Told {
-    /// Called after the main thread has its mask again.
+    /// Withdraws the published mask, which the main thread has already restored.
     fn drop(&mut self) {
         MAIN_THREAD.change(0);
     }
@@ -100,7 +101,7 @@ impl Drop for Told {
 impl MainThread {
     fn change(&self, process: u32) {
         let changes = (self.step.load(Ordering::Relaxed) >> 32).wrapping_add(1);
-        // Release: a thread that reads this step reads the mask that was stored before.
+        // Release: a thread that reads this step also reads the mask that was stored before the step.
         self.step.store(changes << 32 | u64::from(process), Ordering::Release);
     }
 
@@ -108,30 +109,32 @@ impl MainThread {
         self.step.load(Ordering::Acquire)
     }
 
-    /// Returns the mask that the main thread told in this step, if it did. If the main thread has told another one
-    /// since, returns that.
+    /// Returns the mask that the main thread published in this step, or a newer one. Returns `None` if the main thread
+    /// published no mask in this step.
     fn told_in(&self, step: u64) -> Option<SignalMask> {
         let tells = step as u32 == std::process::id();
         tells.then(|| SignalMask(self.before.load(Ordering::Relaxed)))
     }
 }
 
-/// The signals that a thread blocks: signal `n` is bit `n - 1`, as the kernel shows it.
+/// The signals that a thread blocks. Bit `n - 1` stands for signal `n`, as in `/proc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SignalMask(u64);
 
 impl SignalMask {
-    /// Returns the present mask of the process's main thread.
+    /// Returns the current mask of the process's main thread.
     ///
-    /// While a thread makes another one, or starts a program, the C library blocks all signals for a moment. So the
-    /// function reads the mask again, a few times. While the main thread makes a thread of this crate, the crate blocks
-    /// its signals, and the main thread [tells](Told) the mask that it had before. It begins to tell before it blocks
-    /// them, and ends after it has its mask again. So a mask that was read in a single step is its own.
+    /// While a thread makes another thread or starts a program, the C library blocks all its signals for a short time.
+    /// In this case the function reads the mask again, up to [`LOOKS`] times.
+    ///
+    /// While the main thread makes a thread of this crate, it blocks its own signals and [publishes](Told) its previous
+    /// mask. It publishes the mask before it blocks the signals, and withdraws the mask after it has restored it. So if
+    /// the step is the same before and after a read, the mask that was read is the main thread's own.
     ///
     /// # Errors
     ///
-    /// If the caller is another thread, and `/proc` cannot be read, the main thread has ended, or it stays in the C
-    /// library.
+    /// Fails only on a thread other than the main thread: if `/proc` cannot be read, if the main thread has ended, or
+    /// if the C library blocks its signals at each attempt.
     pub(crate) fn of_main_thread() -> io::Result<Self> {
         if thread_id() == std::process::id() {
             return Ok(Self::of_this_thread());
@@ -142,7 +145,7 @@ impl SignalMask {
                 return Ok(mask);
             }
             match parse(&std::fs::read_to_string("/proc/self/status")?) {
-                // The system's lock of the mask orders these accesses: the main thread stores a step before it blocks
+                // The system's lock on the mask orders these accesses. The main thread stores a step before it blocks
                 // its signals, and this thread loads the step again after it has read the mask.
                 Shown::Blocks(mask) if MAIN_THREAD.step() == step => return Ok(Self(mask)),
                 Shown::Blocks(_) | Shown::Changes => yield_now(),
@@ -154,8 +157,8 @@ impl SignalMask {
 
     pub(crate) fn of_this_thread() -> Self {
         let mut set = MaybeUninit::<sigset_t>::uninit();
-        // SAFETY: `sigemptyset` initialises the set before anything reads it. A null pointer leaves the mask as it is,
-        // and the numbers are those of signals.
+        // SAFETY: `sigemptyset` initialises the set before anything reads it. A null pointer leaves the mask unchanged,
+        // and all numbers are valid signal numbers.
         let blocks = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), set.as_mut_ptr());
@@ -164,11 +167,11 @@ impl SignalMask {
         Self((1..=64).filter(|signal| blocks(*signal)).fold(0, |mask, signal| mask | 1 << (signal - 1)))
     }
 
-    /// Replaces the mask of the calling thread by this one.
+    /// Makes this the mask of the calling thread.
     pub(crate) fn take_on(self) {
         let mut set = MaybeUninit::<sigset_t>::uninit();
-        // SAFETY: `sigemptyset` initialises the set before the other calls read it; a null pointer asks for no old
-        // mask. The C library refuses its own signals, which it never blocks.
+        // SAFETY: `sigemptyset` initialises the set before the other calls read it. A null pointer asks for no old
+        // mask. The C library refuses to add its own signals to a set.
         let error = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             for signal in (1..=64).filter(|signal| self.0 & 1 << (signal - 1) != 0) {
@@ -180,20 +183,20 @@ impl SignalMask {
     }
 }
 
-/// How often to read a mask that changes. One read takes some 20 µs.
+/// The number of times that a mask is read while it changes. One read takes about 20 µs.
 const LOOKS: usize = 32;
 
-/// The C library's own signals. It blocks them, with all others, for a moment, and refuses to block them for the
-/// application.
+/// The C library's own signals. The library blocks them only for a short time, together with all other signals. It
+/// refuses to block them for the application.
 const OF_THE_LIBRARY: u64 = 1 << 31 | 1 << 32;
 
-/// The mask, from the status of a thread.
+/// The mask as the status of a thread shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shown {
     Blocks(u64),
-    /// The C library has changed it for a moment.
+    /// The C library has changed the mask for a short time.
     Changes,
-    /// The thread has ended, and its last steps may have changed the mask.
+    /// The status shows no mask, or the thread has ended and may have changed its mask in its last steps.
     Nothing,
 }
 
@@ -213,7 +216,7 @@ mod tests {
     use super::super::tests::in_a_thread;
     use super::*;
 
-    /// The mask of blocked signals as the kernel shows it: signal `n` is bit `n - 1`.
+    /// Returns the calling thread's mask as the kernel shows it. Bit `n - 1` stands for signal `n`.
     fn blocked_signals() -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
@@ -263,7 +266,7 @@ mod tests {
             let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();
             u64::from_str_radix(line.trim(), 16).unwrap()
         };
-        // The harness's main thread makes threads meanwhile.
+        // Some attempts fail because the main thread of the test harness makes threads at the same time.
         let agrees = || in_a_thread(SignalMask::of_main_thread).is_ok_and(|mask| mask.0 == of_main());
         assert!((0..1000).any(|_| agrees()));
     }
@@ -278,7 +281,8 @@ mod tests {
                 Shown::Blocks(1 << 63 | 0x4001),
             ),
             (status("R (running)", "SigBlk:\t0000000000000000\n"), Shown::Blocks(0)),
-            // The first as `sigfillset` and `pthread_sigmask` leave it, the second as the C library does.
+            // The first mask is one that `sigfillset` and `pthread_sigmask` make, and the second is one that the C
+            // library makes.
             (status("R (running)", "SigBlk:\tfffffffe7ffbfeff\n"), Shown::Blocks(0xffff_fffe_7ffb_feff)),
             (status("R (running)", "SigBlk:\tfffffffffffbfeff\n"), Shown::Changes),
             (status("Z (zombie)", "SigBlk:\t0000000000004001\n"), Shown::Nothing),
