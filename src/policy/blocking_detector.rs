@@ -1,10 +1,10 @@
 //! Finds the workers of a watched pool that count as running but do not use a CPU, and the workers that use it for too
 //! long. Remembers from one check to the next what it has seen of each worker.
 //!
-//! A worker that counts as running keeps other workers from starting. If it sleeps without a guard, the others wait in
-//! vain. So the detector takes the sleeping worker out of the count, and puts it back when the worker is seen to run
-//! again. A worker that runs without a pause keeps the CPU of its pool to itself. The detector takes such a worker out
-//! of the count as well, for the rest of its item. A preempted worker does not count as asleep.
+//! A worker that counts as running keeps other workers from starting. If that worker sleeps without a guard, the others
+//! wait in vain. So the detector takes the sleeping worker out of the count, and puts it back when the worker is seen
+//! to run again. A worker that runs without a pause keeps the CPU of its pool to itself. The detector takes such a
+//! worker out of the count as well, for the rest of its item. A preempted worker does not count as asleep.
 //!
 //! Facts about threads cost system calls, so a check asks [`Facts`] only for the facts that make a difference. A
 //! finding is about the *word* of a worker, which was read before the facts. The finding is carried out only if the
@@ -48,7 +48,7 @@ pub(crate) trait Facts {
 pub(crate) struct Criteria {
     /// Whether the check searches for workers that sleep without a guard.
     pub(crate) sleepers: bool,
-    /// The CPU time that a hog has used without a break. `None` if the check does not search for hogs.
+    /// The CPU time without a break after which a worker is a hog. `None` if the check does not search for hogs.
     pub(crate) hogs: Option<Duration>,
     /// How many CPUs the pool keeps busy.
     pub(crate) cpus: usize,
@@ -235,8 +235,8 @@ impl Look {
             return; // The thread has used no CPU time, so it still sleeps.
         }
         let clock = cpu_time.map(|time| Clock::read(sighting.clock, time, self.now));
-        // A worker that is found asleep gets a new word, and so its next sighting begins without a clock. So without an
-        // earlier reading, this is the first reading since then, and it does not show whether the thread has run.
+        // A worker that is found asleep gets a new word, so its next sighting begins without a clock. The first reading
+        // after that does not show whether the thread has run, because there is no earlier reading.
         let has_run = before.is_some();
         sighting.clock = clock;
         if !facts.sleeps(sighting.worker).unwrap_or(!has_run) {

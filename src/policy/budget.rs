@@ -81,8 +81,7 @@ mod tests {
         None
     }
 
-    /// spec: Q1.5 (bh: a budget per run): a backlog is one batch, however many items it has, and its run ends after 2
-    /// ms.
+    /// spec: Q1.5 (bh: a budget per run): a backlog of any size is one batch, and its run ends after 2 ms.
     #[test]
     fn a_run_ends_after_two_milliseconds() {
         assert_eq!(items_until_yield(1, 5000, |ended| 5000 - ended), Some(2000));

@@ -40,9 +40,9 @@ pub struct Counters {
     #[doc(alias = "PWQ_STAT_COMPLETED")]
     pub completed: u64,
     /// The CPU time of the items, and of the workers' own work between items. The CPU time is read from time to time,
-    /// not for each item. If a worker alternates between queues whose items take a few microseconds, its CPU time is
-    /// divided between the queues by samples, and is right on average. This is zero on every system but Linux, because
-    /// other systems do not report the CPU time of threads.
+    /// not for each item. If a worker alternates between queues whose items take a few microseconds, samples divide its
+    /// CPU time between the queues, and the division is right on average. The value is zero on all systems but Linux,
+    /// because the CPU time of threads is not known there.
     #[doc(alias = "PWQ_STAT_CPU_TIME")]
     #[cfg_attr(feature = "serde", serde(rename = "cpu_time_ns", with = "super::nanos"))]
     pub cpu_time: Duration,
