@@ -1,12 +1,12 @@
-//! The part of the machine that the process may use, each pool's share of it, and when the manager checks it again.
+//! Decides which part of the machine each pool may use, and when the manager checks whether that part has changed.
 //!
 //! Cpusets, `sched_setaffinity` and hotplug can change a process's CPUs at any time and without notice. A cgroup can
-//! change its quota in the same way. So the manager checks both. It does so periodically while workers work,
-//! immediately when a worker begins after a break, and never while all workers rest.
+//! change its quota in the same way. So the manager checks both the CPUs and the quota. The manager checks them
+//! periodically while workers work, immediately when a worker begins after a break, and never while all workers rest.
 //!
 //! A worker that blocks under a guard counts as resting if its pool counts running workers. The manager cannot
-//! distinguish other blocked workers from working ones. So it checks 2.5 times per second while an item blocks without
-//! a guard, in a plain unbound pool or on a rescuer's thread.
+//! distinguish other blocked workers from working ones. So the periodic checks, 2.5 per second, go on while an item
+//! blocks without a guard, blocks in a plain unbound pool, or blocks on a rescuer's thread.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use super::cpu_set::CpuSet;
 use super::quota::Quota;
 use super::time::Time;
 
-/// The time between two checks. It is short enough for the manager to notice a change within a second.
+/// The time between two checks. This period is short enough for the manager to notice a change within a second.
 pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(400);
 
 /// A CPU of the executor.
@@ -69,9 +69,9 @@ impl Environment {
 
     /// Returns the share of a pool that serves these CPUs of the topology.
     ///
-    /// The share consists of the pool's own CPUs that remain. If none of them remains, the pool gets all CPUs that
-    /// remain to the executor. If none remains to the executor either, the executor was moved as a whole, and all pools
-    /// run on the CPUs that the process may use now.
+    /// The share consists of those of the pool's own CPUs that the executor still has. If the executor has lost all
+    /// CPUs of the pool, the pool runs on all CPUs that the executor still has. If the executor has no CPU left either,
+    /// the whole executor has been moved, and all pools run on the CPUs that the process may use now.
     pub(crate) fn share(&self, cpus: &CpuSet) -> Share {
         let left = || self.slots.iter().filter(|slot| self.is_left(**slot));
         let own = || left().filter(|slot| cpus.contains(slot.cpu));
@@ -122,7 +122,7 @@ pub(crate) struct Vigil {
     last: Time,
     next: Option<Time>,
     /// Whether the next check takes place even if no worker works at that time. This is set when a worker begins after
-    /// a break, because workers that work in short bursts would otherwise never cause a check.
+    /// a break, because workers that work in short bursts would otherwise never trigger a check.
     owed: bool,
 }
 
@@ -132,8 +132,8 @@ impl Vigil {
         Self { last: now, next: None, owed: false }
     }
 
-    /// Notes that a worker works. If no check is scheduled, the manager checks immediately, but not before a period has
-    /// passed since the last check.
+    /// Notes that a worker works. If no check is scheduled, schedules one for the end of the period that began with the
+    /// last check, or for now if that period is over.
     pub(crate) fn active(&mut self, now: Time) {
         self.next.get_or_insert((self.last + LOOK_PERIOD).max(now));
         self.owed = true;
@@ -188,7 +188,8 @@ mod tests {
         before.seen(Some(cpus(allowed)), quota).unwrap_or(before)
     }
 
-    /// spec: A5.3, C5.3: a pod keeps the CPUs that remain to it. If a pod has none left, the other pods' CPUs serve it.
+    /// spec: A5.3, C5.3: a pod keeps those of its CPUs that the process may still use. If a pod has lost all its CPUs,
+    /// the other pods' CPUs serve it.
     #[test]
     fn each_pool_gets_its_remaining_cpus() {
         let table = [
@@ -203,7 +204,7 @@ mod tests {
             ("0-3", Some(400), "0-3", "0-3", 4),
             ("0-3", Some(200), "0-3", "0-3", 2),
             ("0-3", Some(200), "4-7", "0-3", 1),
-            // The executor was moved as a whole.
+            // The whole executor was moved to other CPUs.
             ("8-11", None, "0-3", "8-11", 4),
             ("8-9", None, "0-3", "8-9", 2),
             ("8-31", None, "0-3", "8-31", 4),
@@ -218,8 +219,8 @@ mod tests {
         }
     }
 
-    /// spec: A5.3, A1.3: in a made-up topology, the loss of a real CPU is the loss of all CPUs that it
-    /// serves.
+    /// spec: A5.3, A1.3: if an executor with a made-up topology loses a real CPU, it loses all CPUs of the topology
+    /// that this real CPU serves.
     #[test]
     fn a_made_up_pod_is_served_by_the_real_cpus_behind_it() {
         let whole = Environment::new(&slots(8, 2), Some(cpus("0-1")), None);
@@ -235,7 +236,7 @@ mod tests {
         assert_eq!(again.share(&cpus("0-3")), Share { binding: cpus("0-1"), target: 4 });
     }
 
-    /// The user gave these CPUs to the executor.
+    /// The executor keeps a CPU that the user gave to it, even if the process was not allowed to use that CPU.
     #[test]
     fn cpus_that_the_process_never_had_are_not_lost() {
         let environment = Environment::new(&slots(2, 2), Some(cpus("0")), None);
@@ -279,8 +280,8 @@ mod tests {
         assert!(vigil.is_due(at(9000)), "after a long break, immediately");
     }
 
-    /// spec: A5.1 (noticed within 1 s): the manager checks at least once per period, however short the bursts are in
-    /// which workers work.
+    /// spec: A5.1 (noticed within 1 s): the manager checks at least once per period, however short the workers' bursts
+    /// of work are.
     #[test]
     fn no_change_is_older_than_a_period_while_workers_work() {
         for (work, pause) in [(1, 7), (5, 300), (100, 350), (399, 1), (3, 1000)] {

@@ -1,13 +1,14 @@
 //! Decides which items a flush waits for. These are exactly the items that were queued before the flush.
 //!
 //! Flushes are numbered in the order in which they begin. An item that is queued while a flush waits takes a *ticket*:
-//! the number of the last flush that had begun by then. A flush waits for each item whose ticket is below its own
-//! number, so each flush has its own answer, however many flushes overlap.
+//! the number of the last flush that had begun by then. Of the items with tickets, a flush waits for those whose ticket
+//! is below the flush's own number. So a flush waits only for items that were queued before that flush, however many
+//! flushes overlap.
 //!
-//! While no flush waits, items take no ticket, because taking a ticket costs a lock. The first flush that finds items
-//! without a ticket begins a *count* of them. These items were all queued before the count. So this flush, and each
-//! flush that begins during the count, waits for all of them. Until the count is over, every new item takes a ticket.
-//! So an item without a ticket is counted if, and only if, it was in flight when the count began.
+//! While no flush waits, items take no ticket, because taking a ticket requires a lock. The first flush that finds
+//! items without a ticket begins a *count* of them. These items were all queued before the count. So this flush, and
+//! each flush that begins during the count, waits for all counted items. Until the count is over, every new item takes
+//! a ticket. So an item without a ticket is counted if, and only if, it was in flight when the count began.
 //!
 //! New items continue to take tickets while an item that was queued before the last flush is still on its way to a
 //! waiting list. No later item may be listed before that item (see [`arrivals`]).
@@ -36,7 +37,7 @@ pub(crate) struct Flushes<E> {
     /// The number of the flush that began the present count of items without a ticket, or `None` if no count is under
     /// way.
     counting: Option<u64>,
-    /// Whether new items take a ticket. While they do, the limiters are flushing.
+    /// Whether new items take a ticket. While new items take a ticket, the limiters are flushing.
     gives_tickets: bool,
     /// The number of items in flight for each ticket. A ticket without items in flight is removed.
     tickets: BTreeMap<Ticket, u64>,
@@ -49,8 +50,8 @@ impl<E> Flushes<E> {
         Self { begun: 0, counting: None, gives_tickets: false, tickets: BTreeMap::new(), arrivals }
     }
 
-    /// Begins a flush and returns its number. `finds_more` says that some items in flight have no ticket and are not
-    /// counted yet. In that case, the caller counts these items.
+    /// Begins a flush and returns its number. `finds_more` says whether the flush must begin a count. The caller then
+    /// counts the items in flight that have no ticket.
     ///
     /// Two flushes share a number if no item was queued between them.
     pub(crate) fn begin(&mut self, finds_more: bool) -> u64 {
@@ -68,18 +69,19 @@ impl<E> Flushes<E> {
         self.begun
     }
 
-    /// Returns whether new items take a ticket. While they do, no item is queued without a ticket.
+    /// Returns whether new items take a ticket. While this is so, no item is queued without a ticket.
     pub(crate) fn gives_tickets(&self) -> bool {
         self.gives_tickets
     }
 
     /// Returns whether an item with a ticket is on its way to a waiting list. If so, the next flush must begin a count
-    /// even if it finds no items without a ticket, so that new items take tickets again.
+    /// even if all items in flight have tickets, so that new items take tickets again.
     pub(crate) fn has_coming(&self) -> bool {
         self.arrivals.with_ticket() > 0
     }
 
-    /// Notes how many items the flush that has just begun found coming. `items` includes items with tickets.
+    /// Notes the number of items that the new flush has found on their way to a waiting list. `items` includes items
+    /// with tickets.
     pub(crate) fn found_coming(&mut self, items: u64) {
         debug_assert!(self.is_counting());
         self.arrivals.come(None, items - self.arrivals.with_ticket());
@@ -106,29 +108,29 @@ impl<E> Flushes<E> {
         Some(ticket)
     }
 
-    /// Notes that the given number of items are no longer coming, because they are on the list or were withdrawn. The
-    /// items had this `ticket`; `None` means that a flush found the items without a ticket.
+    /// Notes that the given number of items are no longer on their way to a waiting list, because they have been listed
+    /// or withdrawn. `ticket` is the ticket of these items, or `None` if a flush found the items without a ticket.
     pub(crate) fn strike(&mut self, ticket: Option<Ticket>, items: u64) {
         self.arrivals.strike(ticket, items);
     }
 
-    /// Takes over, from its issuer, an item that has to wait for a slot.
+    /// Accepts an item that has to wait for a slot, and holds it until it may be listed.
     pub(crate) fn bring(&mut self, ticket: Ticket, item: E) {
         self.arrivals.bring(ticket, item);
     }
 
-    /// Returns whether an item that was brought may be listed now.
+    /// Returns whether any held item may be listed now.
     pub(crate) fn has_arrivals(&self) -> bool {
         self.arrivals.has_listable()
     }
 
-    /// Takes the next item that was brought and may be listed now.
+    /// Takes the next held item that may be listed now.
     pub(crate) fn next_arrival(&mut self) -> Option<E> {
         self.arrivals.next()
     }
 
-    /// Stops giving tickets if new items no longer need any, and returns whether this call stopped it. The caller
-    /// checks this after each step.
+    /// If new items no longer need tickets, stops giving tickets. Returns whether this call made that change. The
+    /// caller makes this call after each step.
     pub(crate) fn needs_no_more_tickets(&mut self) -> bool {
         let waits = self.arrivals.has_before(self.begun) || self.arrivals.has_listable();
         let ends = self.gives_tickets && !self.is_counting() && !waits;
@@ -158,8 +160,8 @@ impl<E> Flushes<E> {
         before_count.min(first_ticket)
     }
 
-    /// Returns whether the flush with this number waits for an item in flight. `ticket` is the item's ticket, if the
-    /// item has one.
+    /// Returns whether the flush with this number waits for a certain item in flight. `ticket` is that item's ticket,
+    /// or `None` if the item has no ticket.
     pub(crate) fn waits_for(&self, number: u64, ticket: Option<Ticket>) -> bool {
         match ticket {
             Some(ticket) => ticket.0 < number,
@@ -232,7 +234,7 @@ mod tests {
         let third = flushes.begin(true);
         assert!(!flushes.waits_for(second, None) && flushes.waits_for(third, None));
     }
-    /// spec: F1.6: tickets are given only until the item that the last flush found is on its list.
+    /// spec: F1.6: new items take tickets only until all items that were queued before the last flush have been listed.
     #[test]
     fn tickets_are_given_until_earlier_items_have_arrived() {
         let mut flushes = Flushes::new();

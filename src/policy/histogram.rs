@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// The binary logarithm of the number of buckets for each power of two.
 const GROUP: u32 = 4;
-/// The binary logarithm of the longest duration with a bucket of its own, in nanoseconds: 2^40 ns are 18 minutes.
-/// Longer durations go into the last bucket.
+/// The binary logarithm of the end of the last bucket's range, in nanoseconds. 2^40 ns are 18 minutes. Longer durations
+/// also go into the last bucket.
 const LONGEST: u32 = 40;
 /// The number of buckets.
 pub(crate) const BUCKETS: usize = ((LONGEST - GROUP + 1) as usize) << GROUP;
@@ -84,7 +84,7 @@ pub struct Histogram {
 pub struct Latency {
     /// The time from the submission until a worker began the item.
     pub queue_to_start: Histogram,
-    /// The time from when a worker began the item until the item returned.
+    /// The time from the beginning of the item's run until the item returned.
     pub run: Histogram,
 }
 
@@ -151,9 +151,9 @@ impl Histogram {
         Duration::from_nanos(self.total)
     }
 
-    /// Returns the range of durations and the number of items of each bucket that is not empty, the shortest durations
-    /// first. Items that took longer than 18 minutes are in the last bucket, and the end of its range then has no
-    /// meaning.
+    /// Returns each bucket that is not empty, as a range of durations and a number of items. The bucket with the
+    /// shortest durations comes first. Items that took longer than 18 minutes are in the last bucket. If there are such
+    /// items, the end of that bucket's range has no meaning.
     pub fn buckets(&self) -> impl Iterator<Item = (Range<Duration>, u64)> + '_ {
         self.buckets.iter().map(|(bucket, count)| {
             let range = range_of(usize::from(*bucket));

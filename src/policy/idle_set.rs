@@ -1,8 +1,8 @@
-//! The workers of one pool: idle ones, woken ones, and the one that is being made.
+//! The workers of one pool: the idle workers, the woken workers, and the worker that is being made.
 //!
-//! A plain struct inside the pool's mutex. It decides which worker gets a reservation, when another worker is
-//! made, and which idle workers leave. The counts in [`Running`](super::concurrency::Running) say *whether*
-//! the pool wants a worker; the idle set says *which*.
+//! The idle set is a plain struct, which the pool's mutex protects. It decides which worker gets a reservation, when
+//! another worker is made, and which idle workers leave. The counts in [`Running`](super::concurrency::Running) say
+//! *whether* the pool wants a worker; the idle set says *which*.
 
 #![forbid(unsafe_code)]
 
@@ -15,41 +15,43 @@ use super::rescue::Distress;
 use super::room::Shortage;
 use super::time::Time;
 
-/// The number of a worker in its pool; a new worker gets the lowest free one.
+/// The number of a worker in its pool. A new worker gets the lowest free number.
 pub(crate) type WorkerId = u32;
 
 /// When idle workers leave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdleLimits {
-    /// How long a worker must have been idle.
+    /// How long a worker must be idle before it can leave.
     pub(crate) idle_timeout: Duration,
-    /// Beyond the two that always stay, one idle worker is kept for this many busy ones.
+    /// The ratio of busy workers to idle workers. Two idle workers are never culled. Another `n` idle workers are kept
+    /// only while more than `n * idle_ratio` workers are busy.
     pub(crate) idle_ratio: usize,
 }
 
 /// The workers of a pool.
 #[derive(Debug)]
 pub(crate) struct IdleSet {
-    /// Parked workers, the most recently idle last: it is woken first, because its cache is warm.
+    /// The parked workers, in the order in which they became idle. The last worker in this order is woken first,
+    /// because its cache is warm.
     idle: VecDeque<Idle>,
-    /// Reservations given to woken workers that have not begun yet. The first worker to begin takes the
-    /// oldest.
+    /// Reservations given to woken workers that have not begun yet. The first worker to begin takes the oldest
+    /// reservation.
     waking: VecDeque<Reserved>,
     /// Reservations that wait for a worker to be made or to become idle.
     owed: Vec<Reserved>,
-    /// Workers that have arrived and not left.
+    /// The number of workers that have arrived and not left.
     alive: usize,
-    /// The manager was asked for a worker and has not delivered it. It may be waiting to try again.
+    /// Whether the manager was asked for a worker and has not delivered it. The manager may wait to try again.
     creating: bool,
-    /// The manager is making the worker: its thread was started and has not arrived.
+    /// Whether the manager is making that worker: its thread has not arrived, and may not even be started.
     making: bool,
     /// The deadline at which idle workers leave. It is set while too many workers are idle.
     cull_at: Option<Time>,
-    /// No issuer will push again: workers leave instead of parking.
+    /// Whether the pool closes. No issuer will push again, so workers leave instead of parking.
     closing: bool,
     /// The state of calls for help, which begin when an owed worker cannot be made.
     distress: Distress,
-    /// Whether an idle worker is kept in reserve for when one blocks.
+    /// Whether the pool keeps a spare: an idle worker that takes over when another worker blocks.
     keeps_spare: bool,
     limits: IdleLimits,
 }
@@ -58,7 +60,7 @@ pub(crate) struct IdleSet {
 struct Idle {
     id: WorkerId,
     since: Time,
-    /// The CPU where it ran last. The system wakes it there if no other CPU is idle.
+    /// The CPU on which the worker ran last. The system wakes the worker there if no other CPU is idle.
     cpu: Option<usize>,
 }
 
@@ -66,11 +68,11 @@ struct Idle {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// Unpark this worker: the reservation is its own.
+    /// Unpark this worker, which then begins with a reservation.
     Unpark(WorkerId),
     /// No worker is idle: ask the manager for one.
     Create,
-    /// No worker is idle, and the manager was asked for one before.
+    /// No worker is idle, and the manager was asked for a worker before.
     Wait,
 }
 
@@ -78,10 +80,10 @@ pub(crate) enum Wake {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prepare {
-    /// An idle worker remains, or is being made.
+    /// Do nothing. The pool needs no further worker, has already asked for one, or is closing.
     Ready,
-    /// It was the last idle worker: ask the manager for a spare, so that a block costs a wake-up instead of a
-    /// new thread.
+    /// Ask the manager for a worker, because a reservation waits for one, or because the last idle worker begins. In
+    /// the second case, the new worker is a spare: with a spare, a block costs a wake-up instead of a new thread.
     CreateSpare,
 }
 
@@ -97,11 +99,11 @@ pub(crate) enum Rest {
     Exit,
 }
 
-/// What the deadline of a call for help leads to.
+/// What the manager does about a call for help at one of the pool's deadlines.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mayday {
-    /// It is not time yet, or no call lasts.
+    /// Do nothing, because no call is under way, or because the call's deadline has not come.
     Nothing,
     /// The call ends, because no work is left. Drop these reservations.
     StandDown(Vec<Reserved>),
@@ -126,17 +128,18 @@ impl IdleSet {
         }
     }
 
-    /// An idle set of one worker. Its pool reserves one worker at a time, and none while that one runs. Without a
-    /// spare, a second worker is never asked for.
+    /// Returns the idle set of a pool with only one worker. Such a pool makes one reservation at a time, and none while
+    /// its worker runs. Because this idle set keeps no spare, it never asks for a second worker.
     pub(crate) fn of_one(limits: IdleLimits) -> Self {
         Self { keeps_spare: false, ..Self::new(limits) }
     }
 
-    /// Gives a reservation to a worker: to the most recently idle one. If the caller is about to leave the
-    /// CPU `near`, it gets the most recently idle one of those that ran there.
+    /// Gives a reservation to the most recently idle worker. If `near` is given, the worker should begin on that CPU.
+    /// So if any idle workers last ran there, the most recently idle of these gets the reservation.
     ///
-    /// While the caller still runs, the system sees no idle CPU. It would put a worker that ran elsewhere
-    /// behind the thread that runs there now, and leave this CPU idle for milliseconds.
+    /// The caller may be about to leave `near`. While the caller still runs, the system does not see that the CPU
+    /// becomes idle. So the system would put a worker that last ran on another CPU behind the thread that runs there
+    /// now, and would leave `near` idle for milliseconds.
     pub(crate) fn kick(
         &mut self,
         reserved: Reserved,
@@ -159,7 +162,7 @@ impl IdleSet {
         }
     }
 
-    /// Takes the oldest reservation for a woken worker. Returns it, and what the worker does before it
+    /// Takes the oldest reservation for a woken worker. Returns the reservation, and what the worker does before it
     /// begins.
     ///
     /// # Panics
@@ -170,13 +173,13 @@ impl IdleSet {
         (reserved, self.prepare())
     }
 
-    /// Takes the errands from the reservations of workers that are on their way, because these do not get a CPU.
-    /// Returns the sibling pods for whose work the workers were woken.
+    /// Takes the errands from the reservations of all workers that are on their way, because these workers do not get a
+    /// CPU. Returns the sibling pods for whose work the workers were woken.
     pub(crate) fn hand_over_errands(&mut self) -> Vec<PodId> {
         self.waking.iter_mut().chain(&mut self.owed).filter_map(Reserved::take_errand).collect()
     }
 
-    /// Notes that a new worker has arrived. Returns what it does.
+    /// Notes that a new worker has arrived. Returns what that worker does.
     pub(crate) fn arrived(&mut self, id: WorkerId, cpu: Option<usize>, now: Time) -> Rest {
         (self.creating, self.making) = (false, false);
         self.distress.served();
@@ -184,7 +187,7 @@ impl IdleSet {
         self.rest(id, cpu, now)
     }
 
-    /// Returns what a worker does that has no work. It left the count of running workers in the same critical
+    /// Returns what a worker without work does. The worker has left the count of running workers in the same critical
     /// section.
     pub(crate) fn rest(&mut self, id: WorkerId, cpu: Option<usize>, now: Time) -> Rest {
         if let Some(reserved) = self.owed.pop() {
@@ -204,21 +207,22 @@ impl IdleSet {
         Rest::Park
     }
 
-    /// Returns whether the manager begins to make a worker: it was asked for one, and does not make it
-    /// already. A spare is made even if an idle worker has come back meanwhile, because the next item would
-    /// ask for it again. One request makes one worker, however many deadlines the request leaves behind.
+    /// Returns whether the manager now begins to make a worker. It does so if the pool has asked for a worker that the
+    /// manager is not making yet. A spare is made even if a worker has become idle meanwhile, because the next item
+    /// would ask for a spare again. Each request leads to one worker, even if the manager has set several deadlines for
+    /// the request.
     pub(crate) fn begin_making(&mut self) -> bool {
         let begins = self.awaits_worker();
         self.making |= begins;
         begins
     }
 
-    /// Returns whether a worker was asked for that is not being made at the moment.
+    /// Returns whether the pool waits for a worker that the manager is not making at the moment.
     fn awaits_worker(&self) -> bool {
         self.creating && !self.making && !self.closing
     }
 
-    /// Returns whether the worker that could not be made is still wanted. If so, it stays asked for.
+    /// Returns whether the worker that could not be made is still wanted. If so, the pool's request for it stands.
     pub(crate) fn still_wanted(&mut self) -> bool {
         (self.creating, self.making) = (false, false);
         let wanted = self.prepare() == Prepare::CreateSpare;
@@ -228,9 +232,12 @@ impl IdleSet {
         wanted
     }
 
-    /// Notes that the executor is at its cap of threads. The worker stays asked for if a reservation waits for it.
-    /// A mere spare is not worth waiting for: the next worker that begins or blocks asks again.
-    /// `is_idle`: no worker of the pool runs. `is_stuck`: the pool has begun no item for long.
+    /// Notes that the executor is at its cap of threads. If a reservation waits for the worker that the pool has asked
+    /// for, the request stands. Otherwise the request was only for a spare. It is then withdrawn, and the next worker
+    /// that begins or blocks asks again.
+    ///
+    /// `is_idle` says whether no worker of the pool runs. `is_stuck` says whether the pool has begun no item for a long
+    /// time.
     pub(crate) fn no_room(&mut self, is_idle: bool, is_stuck: bool) -> Shortage {
         self.making = false;
         self.creating = !self.owed.is_empty();
@@ -256,8 +263,9 @@ impl IdleSet {
         }
     }
 
-    /// Returns what the deadline of a call leads to, if that has come. The pool's current call has a deadline until it
-    /// ends, so `has_work` is determined in the same critical section.
+    /// Returns what the manager does about a call for help whose deadline may have come. The caller determines
+    /// `has_work` in the same critical section, so that after this section the call either has its next deadline or is
+    /// over.
     pub(crate) fn mayday(&mut self, now: Time, has_work: bool) -> Mayday {
         if !self.distress.is_due(now) {
             Mayday::Nothing
@@ -271,7 +279,7 @@ impl IdleSet {
         }
     }
 
-    /// Returns when the manager is next to [cull](Self::cull) or to [call rescuers](Self::mayday).
+    /// Returns the time at which the manager must next [cull](Self::cull) or [call rescuers](Self::mayday).
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.cull_at.into_iter().chain(self.distress.mayday_at()).min()
     }
@@ -281,26 +289,26 @@ impl IdleSet {
         self.distress.is_unserved() && !self.owed.is_empty() && !self.closing
     }
 
-    /// Notes that a rescuer leaves. If no work is left, returns the reservations, to be dropped.
+    /// Notes that a rescuer leaves. If no work is left, returns the reservations, which the caller drops.
     pub(crate) fn relieved(&mut self, has_work: bool) -> Vec<Reserved> {
         if self.needs_help() && !has_work { self.stand_down() } else { Vec::new() }
     }
 
-    /// Ends the call and returns the reservations. The worker stays asked for.
+    /// Ends the call and returns the reservations. The request for a worker stands.
     fn stand_down(&mut self) -> Vec<Reserved> {
         self.distress.calm();
         std::mem::take(&mut self.owed)
     }
 
-    /// Returns the reservations, to be dropped: no thread exists that could make a worker.
+    /// Returns the reservations, which the caller drops because there is no manager that could make a worker.
     pub(crate) fn nobody_comes(&mut self) -> Vec<Reserved> {
         self.creating = false;
         self.distress.served();
         std::mem::take(&mut self.owed)
     }
 
-    /// Removes idle workers beyond the limits that have been idle long enough, if the time has come. Returns the workers
-    /// that leave.
+    /// If the deadline for culling has come, removes surplus workers that have been idle for the idle timeout. Returns
+    /// the workers that leave.
     pub(crate) fn cull(&mut self, now: Time) -> Vec<WorkerId> {
         let mut leaving = Vec::new();
         if self.cull_at.is_none_or(|at| now < at) {
@@ -318,14 +326,15 @@ impl IdleSet {
         self.cull_at = if self.too_many_workers() { self.oldest_expires() } else { None };
     }
 
-    /// Gives the oldest idle worker up, because another pool needs a thread more.
+    /// Gives up the worker that has been idle longest, because another pool needs its thread more.
     pub(crate) fn give_up_one(&mut self) -> Option<WorkerId> {
         let idle = self.idle.pop_front()?;
         self.alive -= 1;
         Some(idle.id)
     }
 
-    /// Closes the idle set: no issuer will push again. The idle workers leave now, the others when they are done.
+    /// Closes the idle set: no issuer will push again. The idle workers leave now, and the other workers leave when
+    /// they have no more work.
     pub(crate) fn close(&mut self) -> Vec<WorkerId> {
         self.closing = true;
         self.alive -= self.idle.len();
@@ -337,26 +346,27 @@ impl IdleSet {
         if self.closing {
             self.closing = false;
             if !self.making {
-                // A worker that was asked for, and not begun, is not made while the pool closes. It is asked
-                // for anew.
+                // The manager may have refused to make the worker, because the pool was closing. So the pool must ask
+                // for a worker again.
                 self.creating = false;
                 self.distress.served();
             }
         }
     }
 
-    /// After the pool was opened: asks for a worker if a reservation waits for one that was not asked for.
+    /// Asks for a worker if a reservation waits and no worker was asked for. The issuer calls this after it has opened
+    /// the pool.
     pub(crate) fn attend(&mut self) -> Prepare {
         if self.owed.is_empty() { Prepare::Ready } else { self.prepare() }
     }
 
-    /// Returns whether a worker is on its way or asked for. If not, and none runs, pending work would wait
-    /// forever.
+    /// Returns whether a worker is on its way or was asked for. If neither is true and no worker runs, pending work
+    /// would wait for ever.
     pub(crate) fn is_help_coming(&self) -> bool {
         self.creating || !self.waking.is_empty() || !self.owed.is_empty()
     }
 
-    /// Returns whether, beyond two, more workers are idle than one for each `idle_ratio` busy ones.
+    /// Returns whether `n + 2` workers are idle, with `n > 0`, and at most `n * idle_ratio` workers are busy.
     pub(crate) fn too_many_workers(&self) -> bool {
         let busy = self.alive - self.idle.len();
         self.idle.len() > 2 && (self.idle.len() - 2).saturating_mul(self.limits.idle_ratio) >= busy
@@ -378,10 +388,10 @@ impl IdleSet {
         self.closing
     }
 
-    /// Asks for a worker if a reservation waits or the last idle worker begins. So whenever a worker begins,
-    /// an idle one remains or is asked for.
+    /// Asks for a worker if a reservation waits or the last idle worker begins. So whenever a worker begins, another
+    /// worker remains idle or is asked for.
     fn prepare(&mut self) -> Prepare {
-        // A pool whose last worker was given up to another one needs no spare.
+        // A pool that has given its last worker's thread to another pool needs no spare.
         let spare = self.keeps_spare && self.alive > 0 && self.idle.is_empty();
         let wanted = spare || !self.owed.is_empty();
         if wanted && !self.creating && !self.closing {
@@ -392,15 +402,16 @@ impl IdleSet {
         }
     }
 
-    /// Returns when the oldest idle worker has been idle for the idle timeout.
+    /// Returns the time at which the longest-idle worker will have been idle for the idle timeout.
     fn oldest_expires(&self) -> Option<Time> {
         Some(self.idle.front()?.since + self.limits.idle_timeout)
     }
 }
 
-/// Returns whether the worker on the CPU `mine` leaves, when more workers run than should. It stays while it
-/// has its CPU to itself and two of the others share one, because the system would take milliseconds to
-/// spread these. The others decide by the same rule, so one of them leaves.
+/// Returns whether the worker on the CPU `mine` goes idle, when the number of running workers exceeds the pool's
+/// target. The worker keeps running if it has its CPU to itself while two other workers share a CPU, because the system
+/// would take milliseconds to move one of these two. The other workers follow the same rule, so one of the two goes
+/// idle. `others` are the CPUs of the other running workers.
 pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clone) -> bool {
     let two_share = |(at, cpu)| others.clone().skip(at + 1).any(|other| other == cpu);
     others.clone().any(|cpu| cpu == mine) || !others.clone().enumerate().any(two_share)
@@ -409,19 +420,20 @@ pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clo
 /// Returns whether a woken worker has to begin on the CPU `left`, which its waker is about to leave. The
 /// woken worker ran on the CPU `ran_on` last. `running` includes the reservation.
 ///
-/// On `ran_on`, the system would put it behind the thread that runs there now, and leave the other CPU idle
-/// for milliseconds. If the pool needs more workers, it has another CPU to spare, and the system may use
-/// that.
+/// The system would put the woken worker on `ran_on`, behind the thread that runs there now, and would leave `left`
+/// idle for milliseconds. But if the pool needs yet another worker, another of its CPUs is free, and the system can
+/// choose that CPU.
 ///
-/// If the guard returns at once, its worker stays on the CPU after all. The woken worker then waits there for
-/// the end of one time slice, while another CPU may become idle: 0.7 ms, or commonly 3 ms before Linux 6.12.
+/// The waker may be entering a blocking guard that returns immediately. In that case, the waker stays on `left` after
+/// all. The woken worker then waits there for the end of one time slice, even if another CPU becomes idle meanwhile. A
+/// time slice is 0.7 ms long, or commonly 3 ms before Linux 6.12.
 pub(crate) fn must_take(left: usize, ran_on: usize, running: Running) -> bool {
     ran_on != left && !running.need_more_worker()
 }
 
-/// Returns a CPU where a woken worker may begin: `preferred` if it is free, another free one, or `None`.
-/// A CPU is free if it is not `taken`. Of the pool's `present` CPUs, only those of its `home` are considered, if
-/// there are any: a woken worker begins in its pod.
+/// Returns a CPU where a woken worker may begin: `preferred` if that CPU is free, otherwise another free CPU, or `None`
+/// if no CPU is free. A CPU is free if it is not in `taken`. If any of the pool's `present` CPUs are in its `home`,
+/// considers only these CPUs, because a woken worker begins in its pod.
 pub(crate) fn free_cpu(
     present: &CpuSet,
     home: Option<&CpuSet>,

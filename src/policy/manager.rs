@@ -1,8 +1,9 @@
-//! The manager's duties and their times: making workers, trying again, calling rescuers, culling, and watching
-//! saturated pools.
+//! The schedule of the manager's duties: to make workers, to try again after a failure, to call rescuers, to cull idle
+//! workers, and to watch saturated pools.
 //!
-//! `now` comes in; duties and the next deadline go out. The engine's manager thread sleeps until
-//! [`Manager::next_wake`], or until another thread sends a request. A made-up machine jumps to that time.
+//! The caller passes in the time `now`, and gets back the duties that are due and the next deadline. The engine's
+//! manager thread sleeps until [`Manager::next_wake`], or until another thread sends a request. A simulated machine
+//! moves its clock to that time.
 
 #![forbid(unsafe_code)]
 
@@ -24,20 +25,23 @@ pub(crate) enum Duty<P> {
     Create(P),
     /// The worker that the pool asked for cannot be made now. Tell its idle set.
     Unserved(P),
-    /// A deadline of the pool has come. See to what is due, and tell [`Manager::deadline`] of the next one.
+    /// A deadline of the pool has come. Do everything that is due, and tell [`Manager::deadline`] the pool's next
+    /// deadline.
     Deadline(P),
-    /// Look at a watched pool, and ask [`Manager::looked`].
+    /// Check a watched pool, and pass the result to [`Manager::looked`].
     Look(P, Watch),
-    /// A pool has starved for a whole turn. Allow every worker to give way, if one is still asked to.
+    /// A pool has starved for a whole turn. If workers are still asked to give way, allow every worker to do so.
     Hurry,
-    /// Handled here: try each pool in the line, whether a thread has left or not.
+    /// Try each pool in the line, even if no thread has left. The schedule performs this duty itself.
     TryLine,
-    /// Make the thread that destroys what the manager could not. If that fails, tell [`Manager::cleaner_failed`].
+    /// Make the cleaner, the thread that destroys the values that the manager must not destroy. If that fails, tell
+    /// [`Manager::cleaner_failed`].
     Clean,
 }
 
 impl<P: Clone> Duty<P> {
-    /// Returns the duty to repeat if this one is not completed. A watch begins anew and forgets what it has seen.
+    /// Returns the duty to repeat if this one is not completed. The watch of a repeated [`Look`](Self::Look) starts
+    /// anew and forgets what it has seen.
     pub(crate) fn again(&self, now: Time) -> Self {
         match self {
             Self::Create(pool) => Self::Create(pool.clone()),
@@ -50,7 +54,7 @@ impl<P: Clone> Duty<P> {
         }
     }
 
-    /// Returns whether the other duty is of the same kind, for the same pool.
+    /// Returns whether the other duty is of the same kind and for the same pool.
     fn is_like(&self, other: &Self, is_same: impl Fn(&P, &P) -> bool) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
             && self.pool().zip(other.pool()).is_none_or(|(pool, other)| is_same(pool, other))
@@ -66,19 +70,19 @@ impl<P: Clone> Duty<P> {
     }
 }
 
-/// The manager's schedule. The manager thread owns it; other threads send requests through its inbox.
+/// The manager's schedule. The manager thread owns the schedule. Other threads send requests to the manager's inbox.
 #[derive(Debug)]
 pub(crate) struct Manager<P> {
     duties: Deadlines<Duty<P>>,
-    /// No attempt to make a thread is made before this time.
+    /// The time before which the manager does not try to make a thread.
     creations_from: Time,
-    /// Pools whose work waits until a thread leaves.
+    /// The pools whose work waits until a thread leaves.
     line: Line<P>,
-    /// When [`Duty::Hurry`] is due. A `Hurry` set for another time lapses.
+    /// The time at which [`Duty::Hurry`] is due. A `Hurry` that was set for any other time is ignored.
     hurry_at: Option<Time>,
     /// Whether a [`Duty::TryLine`] is set.
     tries_line: bool,
-    /// A [`Duty::Clean`] is set.
+    /// Whether a [`Duty::Clean`] is set.
     cleans: bool,
     rules: Rules,
 }
@@ -96,7 +100,7 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// Makes a worker for a pool that asks for one.
+    /// Schedules the making of a worker for a pool that asks for one.
     pub(crate) fn create(&mut self, pool: P, now: Time) {
         if now < self.creations_from {
             self.create_later(pool, self.creations_from, now);
@@ -110,8 +114,8 @@ impl<P: Clone> Manager<P> {
         self.duties.set(at, Duty::Create(pool));
     }
 
-    /// Notes that a thread could not be made. If the pool still wants one, it is tried again after the pools that
-    /// asked meanwhile. So a pool that fails time after time holds no other pool back.
+    /// Notes that a thread could not be made. If a pool still wants a thread, the manager tries that pool again after
+    /// the pools that asked meanwhile. So a pool whose attempts fail again and again does not delay the other pools.
     pub(crate) fn creation_failed(&mut self, still_wanted_by: Option<P>, now: Time) {
         self.creations_from = now + CREATION_COOLDOWN;
         if let Some(pool) = still_wanted_by {
@@ -119,25 +123,26 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// Notes that the thread that destroys the manager's leftovers could not be made. It is tried again after the
+    /// Notes that the cleaner could not be made. The manager tries to make the cleaner again after it has tried the
     /// pools that asked meanwhile.
     pub(crate) fn cleaner_failed(&mut self, now: Time) {
         self.creation_failed(None, now);
         self.clean_at(self.after_the_others());
     }
 
-    /// Returns the time just after the next attempt of the pools that wait for it.
+    /// Returns the time just after the next attempt to make workers for the waiting pools.
     fn after_the_others(&self) -> Time {
         self.creations_from + Duration::from_nanos(1)
     }
 
-    /// Notes that the cap leaves no thread for this pool, whose work waits for one. The pool is tried when
-    /// a thread leaves, and after [`FAMINE`] in any case: by then, an idle worker of another pool may give way, or
-    /// the pool may starve.
+    /// Notes that work of this pool waits for a thread, but the cap allows no further thread. The manager tries again
+    /// when a thread leaves, and in any case after [`FAMINE`]. By then, another pool may have an idle worker to send
+    /// away, or this pool may starve.
     pub(crate) fn no_room(&mut self, pool: P, is_it: impl Fn(&P) -> bool, claim: Claim, now: Time) {
         self.duties.set(now, Duty::Unserved(pool.clone()));
         if self.line.wait(pool, is_it, claim) && self.line.starves() {
-            // Workers were asked to give way for this pool, which no longer starves. The next one asks for itself.
+            // Workers were asked to give way for this pool, which no longer starves. So the manager tries the next
+            // starving pool, and asks workers again if there is no room for that pool.
             self.try_first(now);
         }
         if claim.starves && self.hurry_at.is_none() {
@@ -150,14 +155,14 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// Returns whether a worker may be made for this pool, if there is room. Room is for the first pool in the
-    /// line, if any pool waits.
+    /// Returns whether this pool may get the next thread that there is room for. If any pool waits in the line, only
+    /// the first pool in the line may get this thread.
     pub(crate) fn is_next(&self, is_it: impl Fn(&P) -> bool) -> bool {
         self.line.first().is_none_or(is_it)
     }
 
-    /// Puts this pool in the line. The pool that [is next](Self::is_next) was refused a thread, so it is tried when a
-    /// worker leaves. Tried before that, it would have another worker give way.
+    /// Puts this pool in the line. The pool that [is next](Self::is_next) has been refused a thread, so the manager
+    /// tries that pool when a worker leaves. An earlier attempt would ask a second worker to give way.
     pub(crate) fn waits_its_turn(&mut self, pool: P, is_it: impl Fn(&P) -> bool, claim: Claim, now: Time) {
         self.no_room(pool, &is_it, claim, now);
         if self.is_next(is_it) {
@@ -165,8 +170,8 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// Notes that a thread has left. The first pool in the line is tried, before pools that have asked for a worker
-    /// meanwhile.
+    /// Notes that a thread has left. The manager then tries the first pool in the line, before it tries pools that have
+    /// asked for a worker meanwhile.
     pub(crate) fn room(&mut self, now: Time) {
         let from = if now < self.creations_from { now } else { Time::default() };
         self.try_first(from);
@@ -178,15 +183,17 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// Notes that a worker of this pool is being made. There may be room for another one.
+    /// Notes that a worker of this pool is being made. There may be room for yet another worker, so the manager tries
+    /// the first pool in the line.
     pub(crate) fn served(&mut self, is_it: impl Fn(&P) -> bool, now: Time) {
         self.line.served(is_it);
-        // Pools that starve from now on wait for a turn of their own.
+        // When a starving pool is next refused a thread, a new turn begins.
         self.hurry_at = None;
         self.try_first(now);
     }
 
-    /// Notes that no work of this pool waits for a worker any more. The room may be for another pool.
+    /// Notes that no work of this pool waits for a worker any more. If the pool was in the line, there may be room for
+    /// another pool, so the manager tries the first pool in the line.
     pub(crate) fn unwanted(&mut self, is_it: impl Fn(&P) -> bool, now: Time) {
         if self.line.leave(is_it) {
             self.try_first(now);
@@ -203,7 +210,7 @@ impl<P: Clone> Manager<P> {
         self.duties.set(at, Duty::Deadline(pool));
     }
 
-    /// Schedules the thread that destroys what the manager cannot.
+    /// Schedules the making of the cleaner.
     pub(crate) fn clean(&mut self, now: Time) {
         self.clean_at(now.max(self.creations_from));
     }
@@ -220,8 +227,8 @@ impl<P: Clone> Manager<P> {
         self.duties.set(now, Duty::Look(pool, Watch::new(now)));
     }
 
-    /// Schedules a look at a watched pool now, because the system reports that a worker in it sleeps. Costs
-    /// O(duties).
+    /// Schedules an immediate check of a watched pool, because the system reports that a worker of the pool sleeps.
+    /// Costs O(duties).
     pub(crate) fn told(&mut self, is_pool: impl Fn(&P) -> bool, now: Time) {
         let is_meant = |duty: &Duty<P>| matches!(duty, Duty::Look(pool, _) if is_pool(pool));
         for (_, mut look) in self.duties.take_all(is_meant) {
@@ -232,7 +239,7 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// Schedules a look at a watched pool by this time, if not sooner. Costs O(duties).
+    /// Ensures that a watched pool is checked by this time. Costs O(duties).
     pub(crate) fn look_by(&mut self, is_pool: impl Fn(&P) -> bool, at: Time) {
         let is_meant = |duty: &Duty<P>| matches!(duty, Duty::Look(pool, _) if is_pool(pool));
         for (deadline, look) in self.duties.take_all(is_meant) {
@@ -240,9 +247,10 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// Puts a duty off to `at`, in place of any like duty that is set, unless it is a deadline. Costs O(duties).
+    /// Puts a duty off until `at`. Unless the duty is a deadline, it replaces all scheduled duties of the same kind for
+    /// the same pool. Costs O(duties).
     pub(crate) fn put_off(&mut self, duty: Duty<P>, is_same: impl Fn(&P, &P) -> bool, at: Time) {
-        // Further deadlines of the pool stay: the pool counts on each of which the manager was told.
+        // Other deadlines of the pool stay, because the pool relies on every deadline of which it told the manager.
         if !matches!(duty, Duty::Deadline(_)) {
             let _replaced = self.duties.take_all(|other| duty.is_like(other, &is_same));
         }
@@ -269,7 +277,7 @@ impl<P: Clone> Manager<P> {
                 pools.into_iter().for_each(|pool| self.create(pool, now));
                 self.take_due(now)
             }
-            // The worker was asked for before a creation failed.
+            // The pool asked for this worker before another attempt failed.
             Duty::Create(pool) if now < self.creations_from => {
                 self.create(pool, now);
                 self.take_due(now)
@@ -286,12 +294,12 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// Returns when the next duty is due; `None` if only a request can bring one.
+    /// Returns the time at which the next duty is due, or `None` if no duty is scheduled.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         self.duties.next()
     }
 
-    /// Looks at a watched pool, and schedules the next look. Returns what the engine does.
+    /// Evaluates a check of a watched pool, and schedules the next check. Returns what the engine does.
     pub(crate) fn looked(
         &mut self,
         pool: P,
@@ -349,7 +357,7 @@ mod tests {
         std::iter::from_fn(|| manager.take_due(now)).collect()
     }
 
-    /// spec: E2.5 (max threads): the cap is no failure, and holds no other pool back.
+    /// spec: E2.5 (max threads): a refusal because of the cap is not a failure, so it does not delay other pools.
     #[test]
     fn work_that_found_no_room_is_tried_when_a_thread_leaves() {
         let mut manager = Manager::new(Rules::default());
@@ -371,7 +379,7 @@ mod tests {
         assert_eq!(manager.next_wake(), None);
     }
 
-    /// spec: P1 (at most one attempt per second after a failure): for threads of any kind.
+    /// spec: P1 (at most one attempt per second after a failure): this applies to threads of every kind.
     #[test]
     fn a_cleaner_is_made_when_threads_are_tried_again() {
         let mut manager = Manager::<char>::new(Rules::default());
@@ -385,7 +393,7 @@ mod tests {
         assert_eq!(manager.take_due(at(1001)), Some(Duty::Clean));
     }
 
-    /// spec: P1.2: a cleaner that fails each time holds no pool back, nor does a pool hold the cleaner back.
+    /// spec: P1.2: if the cleaner and a pool's worker can never be made, the manager tries to make them alternately.
     #[test]
     fn a_failing_cleaner_and_a_failing_pool_are_tried_by_turns() {
         let mut manager = Manager::new(Rules::default());
@@ -393,7 +401,7 @@ mod tests {
         manager.create('a', at(0));
         let mut tried = Vec::new();
         for now in (0..6).map(|n| at(1001 * n)) {
-            // More is left each time.
+            // The manager leaves more values to the cleaner each time.
             manager.clean(now);
             while let Some(duty) = manager.take_due(now) {
                 match duty {
@@ -408,7 +416,8 @@ mod tests {
         assert!(tried.windows(2).all(|two| two[0] != two[1]), "{tried:?}");
     }
 
-    /// spec: P1.5 (the manager is supervised): a duty that is put off replaces a like one that is set already.
+    /// spec: P1.5 (the manager is supervised): a duty that is put off replaces a scheduled duty of the same kind for
+    /// the same pool.
     #[test]
     fn a_duty_that_is_put_off_is_done_later_and_once() {
         let mut manager = Manager::new(Rules::default());
@@ -432,7 +441,7 @@ mod tests {
         );
     }
 
-    /// spec: P1.5 (the manager is supervised): at most one hurry and one cleaner are set at a time.
+    /// spec: P1.5 (the manager is supervised): at most one `Hurry` and one `Clean` are scheduled at a time.
     #[test]
     fn a_hurry_and_a_cleaner_that_are_put_off_come() {
         let mut manager = Manager::new(Rules::default());
@@ -448,7 +457,7 @@ mod tests {
         assert_eq!(due(&mut manager, at(500)), [Duty::Hurry, Duty::Clean]);
     }
 
-    /// spec: E2.5: a worker that gives way asks for another one of its pool before it has left.
+    /// spec: E2.5: a worker that gives way asks for another worker for its own pool before it leaves.
     #[test]
     fn room_is_for_the_line_before_later_requests() {
         let mut manager = Manager::new(Rules::default());
@@ -459,7 +468,8 @@ mod tests {
         assert_eq!(manager.take_due(at(1)), Some(Duty::Create('a')));
     }
 
-    /// spec: E2.5 (pools take turns): a thread has left, and the manager has not learned of it yet.
+    /// spec: E2.5 (pools take turns): another pool asks for a worker after a thread has left, but before the manager
+    /// learns of that.
     #[test]
     fn a_pool_outside_of_the_line_is_not_served_before_the_line() {
         let mut manager = Manager::new(Rules::default());
@@ -472,14 +482,14 @@ mod tests {
         assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('b')], "a is tried when a worker has left");
         manager.room(at(0));
         assert_eq!(due(&mut manager, at(0)), [Duty::Create('a')]);
-        // Its priority puts it first, so it is tried itself.
+        // The new pool's priority puts it first in the line, so the manager tries this pool.
         manager.waits_its_turn('h', |pool| *pool == 'h', claim(true, -20), at(0));
         assert_eq!(due(&mut manager, at(0)), [Duty::Unserved('h'), Duty::Create('h')]);
         assert!(manager.is_next(|pool| *pool == 'h'));
     }
 
-    /// A pool that waits for room has one place and one deadline, however long it waits and however often it is
-    /// tried.
+    /// A pool that waits for room has one place in the line and one deadline, however long it waits and however many
+    /// times the manager tries it.
     #[test]
     fn a_pool_that_waits_for_room_is_tried_once_a_second() {
         let mut manager = Manager::new(Rules::default());
@@ -494,7 +504,7 @@ mod tests {
         assert_eq!(due(&mut manager, at(4999)), [Duty::Create('a')]);
     }
 
-    /// spec: E2.5 (a busy worker gives way between items): any worker does after a turn. Each new thread begins a
+    /// spec: E2.5 (a busy worker gives way between items): after a turn, any worker does so. Each new thread begins a
     /// new turn.
     #[test]
     fn workers_hurry_after_a_pool_has_starved_for_a_turn() {

@@ -3,7 +3,8 @@
 //! An item that has to wait for a slot is *coming* from its admission until its issuer has put it on the list. If a
 //! later item were listed first, it might take the slot that the earlier item needs. If the later item then waited for
 //! a flush, and that flush waited for the earlier item, all three would wait for ever. So a later item is *held* here
-//! as long as another item is coming that has a lower ticket, or that an earlier flush found.
+//! while an earlier item is coming. An item counts as earlier if it has a lower ticket, or if a flush found it without
+//! a ticket.
 
 #![forbid(unsafe_code)]
 
@@ -16,12 +17,12 @@ use super::Ticket;
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals<E>(BTreeMap<Option<Ticket>, Class<E>>);
 
-/// Items that were queued with no flush beginning between them. They may be listed in any order.
+/// Items that were queued without a flush beginning in between. They may be listed in any order.
 #[derive(Clone, Debug)]
 struct Class<E> {
-    /// The number of items that are coming and that their issuers have not brought yet.
+    /// The number of items that are coming and not held.
     coming: u64,
-    /// The items that their issuers have brought, and that wait for lower classes.
+    /// The items that are held until all items of lower classes have been listed.
     held: VecDeque<E>,
 }
 
@@ -38,26 +39,26 @@ impl<E> Arrivals<E> {
         }
     }
 
-    /// Notes that the given number of items are no longer coming, because they are on the list or were withdrawn.
+    /// Notes that the given number of items are no longer coming, because they have been listed or withdrawn.
     pub(super) fn strike(&mut self, ticket: Option<Ticket>, items: u64) {
         self.class(ticket).coming -= items;
         self.prune();
     }
 
-    /// Takes over an item from its issuer.
+    /// Accepts a coming item from its issuer, and holds it until it may be listed.
     pub(super) fn bring(&mut self, ticket: Ticket, item: E) {
         let class = self.class(Some(ticket));
         class.coming -= 1;
         class.held.push_back(item);
     }
 
-    /// Takes the next item that may be listed now.
+    /// Takes the next held item that may be listed now.
     pub(super) fn next(&mut self) -> Option<E> {
         self.prune();
         self.0.first_entry()?.get_mut().held.pop_front()
     }
 
-    /// Returns whether an item may be listed now.
+    /// Returns whether any held item may be listed now.
     pub(super) fn has_listable(&self) -> bool {
         self.0.first_key_value().is_some_and(|(_, first)| !first.held.is_empty())
     }

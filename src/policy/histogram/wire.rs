@@ -34,8 +34,8 @@ impl From<Histogram> for Wire {
 }
 
 impl From<Wire> for Histogram {
-    /// If the sender divides durations into other buckets, each count is added to the bucket that contains the first
-    /// duration of the sender's bucket. The sum of all counts saturates.
+    /// The sender may divide durations into other buckets. So each received count is added to the bucket that contains
+    /// the first duration of the received range. The sum of all counts saturates.
     fn from(wire: Wire) -> Self {
         let (mut buckets, mut left) = (BTreeMap::<u16, u64>::new(), u64::MAX);
         for (from, _, count) in wire.buckets.into_iter().filter(|(.., count)| *count > 0) {
