@@ -52,8 +52,8 @@ impl PeriodicHandle {
     ///
     /// # Errors
     ///
-    /// [`WaitError::WouldDeadlock`] if the function itself calls this method, and [`WaitError::Forked`] in a forked
-    /// process. In both cases, nothing is cancelled.
+    /// Fails with [`WaitError::WouldDeadlock`] if the function itself calls this method, and with [`WaitError::Forked`]
+    /// in a forked process. In both cases, no call is cancelled.
     pub fn cancel_sync(&self) -> Result<(), WaitError> {
         self.work.disable_sync().map(drop)
     }
@@ -62,13 +62,13 @@ impl PeriodicHandle {
     ///
     /// # Errors
     ///
-    /// The errors of [`cancel_sync`](Self::cancel_sync), and [`WaitError::TimedOut`] if a call has not returned in
-    /// time. After a timeout, all further calls are cancelled nevertheless.
+    /// Fails with the errors of [`cancel_sync`](Self::cancel_sync), and with [`WaitError::TimedOut`] if a call has not
+    /// returned in time. All further calls stay cancelled even after a timeout.
     pub fn cancel_sync_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         self.work.disable_sync_timeout(timeout).map(drop)
     }
 
-    /// Gives up the handle, and lets the calls continue until the queue or the process ends.
+    /// Consumes the handle and lets the calls continue until the queue or the process ends.
     pub fn detach(mut self) {
         self.detached = true;
     }

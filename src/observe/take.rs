@@ -91,7 +91,7 @@ impl Snapshot {
     }
 }
 
-/// Returns the present time, since the beginning of 1970.
+/// Returns the time that has passed since the beginning of 1970.
 pub(super) fn since_epoch() -> Duration {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
@@ -125,7 +125,7 @@ struct Pools {
     pools: BTreeMap<PoolKey, (Arc<Pool>, Uses)>,
 }
 
-/// A key that sorts pools as the kernel numbers them: pools of CPUs, then bh contexts, then pools of pods.
+/// A key that sorts pools in the order in which the kernel numbers them: pools of CPUs, bh contexts, pools of pods.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum PoolKey {
     PerCpu { slot: usize, high: bool },
@@ -133,7 +133,7 @@ enum PoolKey {
     Unbound { id: usize },
 }
 
-/// The number of shards that lead to a pool, and the number of those shards whose queues are strict.
+/// The number of shards that use a pool, and how many of these shards belong to strict queues.
 #[derive(Clone, Copy, Default)]
 struct Uses {
     shards: usize,
@@ -141,7 +141,7 @@ struct Uses {
 }
 
 impl Pools {
-    /// Returns the pools that are in use, and the pools to which these queues lead.
+    /// Returns the pools that are in use, and the pools of the shards of `queues`.
     fn of(upkeep: &Upkeep, queues: &[Seen<'_>]) -> Self {
         let mut pools = BTreeMap::new();
         for pool in upkeep.pools.all().into_iter().filter(|pool| pool.is_in_use()) {
@@ -202,7 +202,8 @@ fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot 
         idle: counts.idle,
         pending: counts.pending,
         creating: counts.creating,
-        // The worker that takes the last entry ends the stall, and the manager may notice this only later.
+        // A stall ends when a worker takes the last entry. The manager may notice this later, so `stalled_since` may
+        // still be set.
         stalled_for: counts.stalled_since.filter(|_| counts.pending > 0).map(|since| now.since(since)),
         crew: own.chain(guests).collect(),
     }
@@ -249,7 +250,7 @@ impl From<Phase> for WorkerState {
 
 // Queues. ---------------------------------------------------------------------------------------------------------
 
-/// Returns the counters of a queue. Must not be called in a forked process.
+/// Returns the counters of a queue. This must not be called in a forked process.
 pub(super) fn row(queue: &Queue) -> MonitorRow {
     MonitorRow {
         number: queue.number(),

@@ -1,26 +1,26 @@
-//! Helpers that format texts: they cut long names, and fold long lists.
+//! Formatting helpers, which shorten long names and wrap long lists.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::snapshot::{RunningItem, WorkerSnapshot};
 
-/// The width of names in tables, as `WQ_NAME_LEN` in the kernel's tools.
+/// The width of names in tables, which has the same value as `WQ_NAME_LEN` in the kernel's tools.
 pub(super) const NAME: usize = 24;
 
-/// The column before which a list continues on the next line.
+/// The maximum width of a line of a list. The list continues on the next line if an entry would exceed this width.
 const WIDTH: usize = 100;
 
-/// The last [`NAME`] characters of a name, padded to that width. They tell more than the first characters.
+/// The last [`NAME`] characters of a name, padded to that width. The last characters tell more than the first.
 pub(super) struct Name<'a>(pub(super) &'a str);
 
 /// The name of a worker's thread, with the thread's number if it has one: `cmwq/0:1[4711]`.
 pub(super) struct Thread<'a>(pub(super) &'a WorkerSnapshot);
 
-/// An item: its type, its description, and its age.
+/// The type, the description and the age of an item.
 pub(super) struct Item<'a>(pub(super) &'a RunningItem);
 
-/// A duration in a readable form.
+/// A duration, in a form that people can read.
 pub(super) struct For(pub(super) Duration);
 
 impl fmt::Display for Name<'_> {

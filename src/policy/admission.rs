@@ -1,28 +1,30 @@
 //! The slots of a limiter: at most `max` items of a queue are active, and the others wait in order.
 //!
-//! An item is *active* from the moment it gets a slot until it is done. An active item lies on a pool's worklist, or it
-//! runs. An item that must wait for a slot is first *coming* (it is counted, and on its way to the waiting list) and
-//! then *listed*. One word counts the active, the coming and the listed items. So a thread admits an item, hands over a
+//! An item is *active* from the moment it gets a slot until it is done. An active item is on a pool's worklist, or it
+//! runs. An item that must wait for a slot is first *coming*: it is counted, but not counted as listed yet. Then it is
+//! *listed*. One word counts the active, the coming and the listed items. So a thread admits an item, hands over a
 //! slot or frees a slot in one atomic step. A flush learns in one step how many items are in flight.
 //!
-//! The issuer counts an item before it puts the item on the list, so a flush that begins meanwhile finds the item. A
-//! slot is handed over only to listed items, so the list is not empty when a thread takes an item from it. If a slot
-//! becomes free while items are coming but none is listed, the first item that is listed takes the slot.
+//! The issuer counts an item before it puts the item on the list. So a flush that begins between these two steps finds
+//! the item. A slot is handed over only while an item counts as listed, so the list then holds an item that the slot
+//! can start. If a slot becomes free while items are coming but none is listed, the first item that is listed takes the
+//! slot.
 //!
-//! The counts do not identify items. A slot that is handed over goes to the first item on the list. The issuer of that
-//! item may not have counted the item as listed yet. In that case, an item that remains on the list is counted as
-//! coming. So a new item waits behind coming items as well as behind listed items.
+//! The word counts items but does not identify them. A slot that is handed over goes to the first item on the list,
+//! even if the issuer of that item has not counted it as listed yet. In that case, another item, which remains on the
+//! list, counts as coming. So a new item must wait behind coming items as well as behind listed items.
 //!
-//! The limit can change at any time. After it is lowered, all active items still finish. After it is raised, there are
-//! free slots although items are listed, until the thread that raised the limit has started these items one by one
-//! ([`Admission::start_listed`]). Meanwhile, new items wait behind the listed items.
+//! The limit can change at any time. After it is lowered, all active items still finish. After it is raised, the
+//! thread that raised it starts listed items one by one ([`Admission::start_listed`]). Until this is done, slots can be
+//! free while items are listed, and new items wait behind the listed items.
 //!
 //! The *intake* of a limiter says which items are admitted. It is shut when the queue ends. The intake is part of the
-//! word, so no item is admitted by the old rule after the intake has changed.
+//! word. So once the intake has changed, every admission follows the new intake.
 //!
-//! While a flush waits for the items in flight that it has counted, the limiter is *flushing*. Meanwhile, a new item
-//! takes a ticket before it is counted. An item that is listed or leaves learns in the same step that the flush may
-//! have counted it. See [`policy::flush`](super::flush).
+//! While a flush waits for the items in flight that it has counted, the limiter is *flushing*. Meanwhile, an issuer
+//! takes a ticket for a new item before it counts the item. The step that lists an item, or takes it out of the
+//! limiter, also tells the thread whether the limiter is flushing. If it is, the flush may have counted the item. See
+//! [`policy::flush`](super::flush).
 
 #![forbid(unsafe_code)]
 
@@ -39,11 +41,12 @@ pub(crate) const MAX_ACTIVE_LIMIT: usize = 512;
 /// The `max_active` of a queue whose user sets no limit.
 pub(crate) const MAX_ACTIVE_DEFAULT: usize = 256;
 
-/// The limit of a limiter that gives every item a slot immediately. The items keep their order on the worklist.
+/// The value of the limit for a limiter that gives every item a slot immediately. The worklist keeps the items in
+/// order.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
 
-/// The maximum number of items that a limiter counts as coming while flushes hold them back. Items that are held back
-/// beyond this number are not counted as coming, because otherwise issuers would find the limiter full.
+/// The maximum number of items that a limiter counts as coming while flushes hold them back. Any further items that
+/// flushes hold back do not count as coming, because otherwise issuers would find the limiter full.
 pub(crate) const HELD_AS_COMING: u64 = COMING_MASK / 8;
 
 const COUNT: u32 = 10;
@@ -53,8 +56,8 @@ const MAX: u32 = COUNT;
 const CLOSED: u64 = 1 << 20;
 const COMING: u32 = 21;
 const COMING_MASK: u64 = (1 << 12) - 1;
-/// This bit and the intake lie between the counts of coming and listed items. So one comparison tells whether anything
-/// holds a new item back.
+/// This bit and the intake lie between the counts of coming and listed items. So a single comparison shows whether a
+/// coming or listed item, a flush or the intake holds a new item back.
 const FLUSHING: u64 = 1 << 33;
 const INTAKE: u32 = 34;
 const INTAKE_MASK: u64 = (1 << 2) - 1;
@@ -88,8 +91,8 @@ pub(crate) enum Admit {
     /// is unchanged.
     Flushing,
     /// The word cannot count another waiting or coming item. The word is unchanged. An issuer that calls
-    /// [`Admission::is_full`] first gets this answer only if two thousand other threads have called it at the same
-    /// time.
+    /// [`Admission::is_full`] before the admission gets this answer only if two thousand other threads are between
+    /// these two calls at the same time.
     Full,
     /// The intake does not admit the item. The word is unchanged.
     Refused,
@@ -104,7 +107,7 @@ pub(crate) enum NotAdmitted {
     Full,
 }
 
-/// What becomes of a slot, and what the caller does.
+/// The state of a slot after a transition, which tells the caller what to do.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
@@ -120,7 +123,7 @@ pub(crate) enum Slot {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) in_flight: u64,
-    /// How many of the items in flight are coming.
+    /// How many of the items in flight count as coming.
     pub(crate) coming: u64,
 }
 
@@ -147,7 +150,7 @@ impl Admission {
         self.0 >> MAX & COUNT_MASK
     }
 
-    /// Returns the number of items that are counted and on their way to the list.
+    /// Returns the number of coming items. These items are on their way to the list.
     pub(crate) const fn coming(self) -> u64 {
         self.0 >> COMING & COMING_MASK
     }
@@ -161,13 +164,13 @@ impl Admission {
         self.0 & CLOSED != 0
     }
 
-    /// Returns whether a flush waits for the items that were in flight when it set the bit.
+    /// Returns whether a flush is under way. It waits for the items that were in flight when it set the bit.
     pub(crate) const fn is_flushing(self) -> bool {
         self.0 & FLUSHING != 0
     }
 
-    /// Returns whether every item gets a slot immediately. In such a limiter, the list stays empty, and `listed` counts
-    /// the active items that the `active` field has no room for.
+    /// Returns whether every item gets a slot immediately. In such a limiter, the list stays empty. The
+    /// `listed` field counts the active items for which the `active` field has no room.
     const fn has_no_limit(self) -> bool {
         self.max() == COUNT_MASK
     }
@@ -190,8 +193,8 @@ impl Admission {
         }
     }
 
-    /// Returns whether the queue should refuse more items, because either the listed items or the coming items have
-    /// reached half of what the word can count. For listed items, that is more than a hundred million.
+    /// Returns whether the queue should refuse more items. It should if the count of listed items, or of coming items,
+    /// has reached half of its maximum. Half of the maximum is more than a hundred million listed items.
     pub(crate) const fn is_full(self) -> bool {
         self.listed() >= LISTED_MASK / 2 || self.coming() >= COMING_MASK / 2
     }
@@ -200,7 +203,7 @@ impl Admission {
     #[inline]
     pub(crate) const fn admit(self) -> (Self, Admit) {
         debug_assert!(!self.is_closed(), "an item was queued to a queue without handles");
-        // No item is coming or listed, no flush is under way, and the intake is open.
+        // The comparison shows that no item is coming or listed, no flush is under way, and the intake is open.
         if self.0 >> COMING == 0 && self.active() < self.max() {
             (self.plus(ACTIVE), Admit::Start)
         } else if self.0 >> INTAKE & INTAKE_MASK != 0 {
@@ -224,7 +227,7 @@ impl Admission {
         }
     }
 
-    /// Applies an admission as if the limiter were not flushing, and keeps the flushing bit. The issuer holds the lock
+    /// Applies `admit` as if the limiter were not flushing, but keeps the flushing bit set. The issuer holds the lock
     /// of the flushes.
     pub(crate) fn beside_flush<A>(self, admit: impl Fn(Self) -> (Self, A)) -> (Self, A) {
         let (next, answer) = admit(Self(self.0 & !FLUSHING));
@@ -251,8 +254,8 @@ impl Admission {
         Self(self.0 & !(INTAKE_MASK << INTAKE) | (intake as u64) << INTAKE)
     }
 
-    /// Takes a free slot after the limit was raised. On `Handed`, the caller gives the slot to the list's first item
-    /// and calls again.
+    /// Takes a free slot for a listed item after the limit was raised. On `Handed`, the caller gives the slot to the
+    /// list's first item, and calls this again.
     pub(crate) const fn start_listed(self) -> (Self, Slot) {
         if self.listed() > 0 && !self.has_no_limit() && self.active() < self.max() && !self.is_shut() {
             (self.minus(LISTED).plus(ACTIVE), Slot::Handed)
@@ -261,8 +264,8 @@ impl Admission {
         }
     }
 
-    /// Counts a listed item as active after the intake was shut, whatever the limit is. On `Handed`, the caller takes
-    /// the list's first item and completes it without a run.
+    /// Counts a listed item as active after the intake was shut, even beyond the limit. On `Handed`, the caller takes
+    /// the list's first item and completes it without running it.
     pub(crate) const fn recall(self) -> (Self, Slot) {
         debug_assert!(self.is_shut());
         if self.listed() > 0 && self.active() < COUNT_MASK && !self.has_no_limit() {
@@ -276,9 +279,10 @@ impl Admission {
         matches!(self.intake(), Intake::Shut)
     }
 
-    /// Counts a coming item as listed, after it was put on the list. On `Handed`, a slot is free, and the caller gives
-    /// the slot to the list's first item. The answer is also `Handed` if the intake was shut meanwhile. The thread that
-    /// empties the list may then have finished, so that only the caller takes the item.
+    /// Counts a coming item as listed after the issuer has put it on the list. On `Handed`, a slot is free, and the
+    /// caller gives the slot to the list's first item. The answer is also `Handed` if the intake was shut meanwhile. In
+    /// that case, the thread that empties the list may have finished already, so no thread but the caller takes the
+    /// item.
     pub(crate) const fn list(self) -> (Self, Slot) {
         let arrived = self.minus(COMING);
         if arrived.active() < arrived.max() || self.is_shut() && arrived.active() < COUNT_MASK {
@@ -288,20 +292,20 @@ impl Admission {
         }
     }
 
-    /// Counts an item as listed that was no longer counted as coming.
+    /// Counts an item as listed after [`withdraw`](Self::withdraw) has taken it out of the count of coming items.
     pub(crate) const fn list_uncounted(self) -> (Self, Slot) {
         self.plus(COMING).list()
     }
 
-    /// Takes a coming item out of the count. Afterwards, the item is not listed, except through
-    /// [`list_uncounted`](Self::list_uncounted).
+    /// Takes a coming item out of the count. After that, only [`list_uncounted`](Self::list_uncounted) can count the
+    /// item as listed.
     pub(crate) const fn withdraw(self) -> Self {
         debug_assert!(self.coming() > 0);
         self.minus(COMING)
     }
 
-    /// Completes an active item. The item's slot goes to the first item on the list, or is freed. While the intake is
-    /// shut, no further item starts.
+    /// Completes an active item. Hands its slot to the first item on the list, or frees the slot. While the intake is
+    /// shut, no item gets the slot.
     pub(crate) const fn complete(self) -> (Self, Slot) {
         if self.listed() > 0 && self.has_no_limit() {
             return self.minus(LISTED).freed();
@@ -318,7 +322,7 @@ impl Admission {
         (self, if last { Slot::Last } else { Slot::Free })
     }
 
-    /// Begins a flush. Returns how many items the flush finds in flight.
+    /// Begins a flush. Returns the items that the flush finds in flight.
     pub(crate) fn begin_flush(self) -> (Self, Found) {
         debug_assert!(!self.is_flushing());
         (Self(self.0 | FLUSHING), Found { in_flight: self.in_flight(), coming: self.coming() })

@@ -35,8 +35,8 @@ pub struct Attrs {
 
 impl Attrs {
     /// Returns the defaults, which are the executor's nice level, [CPUs](crate::Executor::set_unbound_cpus) and
-    /// [scope](crate::Executor::set_default_scope). When the executor's CPUs or scope change, they change for the queue
-    /// too.
+    /// [scope](crate::Executor::set_default_scope). When the executor's CPUs or scope change, the queue's CPUs or scope
+    /// change too.
     pub fn new() -> Self {
         Self::default()
     }
@@ -47,9 +47,9 @@ impl Attrs {
         self
     }
 
-    /// Sets the CPUs that items may run on, which must be CPUs of the executor. Of these CPUs, items use only those
-    /// that the executor [allows](crate::Executor::set_unbound_cpus). If the executor allows none of them, items use
-    /// all CPUs that it allows.
+    /// Sets the CPUs that items may run on, which must be CPUs of the executor. Of these CPUs, items use only the ones
+    /// that the executor [allows](crate::Executor::set_unbound_cpus). If the executor allows none of these CPUs, items
+    /// use all CPUs that the executor allows.
     #[doc(alias = "cpumask")]
     pub fn cpus(mut self, cpus: CpuSet) -> Self {
         self.cpus = Some(cpus);
@@ -65,9 +65,9 @@ impl Attrs {
 
     /// Keeps items in the pod of their issuer, even if CPUs of other pods are idle. The default is false.
     ///
-    /// If a pod loses all of its CPUs, the remaining CPUs serve it. When the process loses a CPU, the system may move
-    /// workers out of their pod. The items of these workers can then run elsewhere for up to 400 ms, until the executor
-    /// notices the move.
+    /// If a pod loses all of its CPUs, the executor's remaining CPUs serve the pod. When the process loses a CPU, the
+    /// system may move workers out of their pod. The items of these workers can then run elsewhere for up to 400 ms,
+    /// until the executor notices the move.
     #[doc(alias = "affinity_strict")]
     pub fn strict(mut self, yes: bool) -> Self {
         self.strict = yes;
@@ -104,7 +104,7 @@ impl Attrs {
         Self { cpus: None, ..self }
     }
 
-    /// Returns what is wrong with the attributes, in an executor that uses the `known` CPUs.
+    /// Returns why the attributes are invalid for an executor that uses the `known` CPUs, or `None` if they are valid.
     pub(crate) fn fault(&self, known: &CpuSet) -> Option<AttrsFault> {
         let level = self.nice.filter(|level| !(-20..=19).contains(level));
         level.map(AttrsFault::Nice).or_else(|| fault_of(self.cpus.as_ref()?, known).map(AttrsFault::Cpus))
@@ -148,7 +148,7 @@ pub(crate) enum CpusFault {
     Unknown(usize),
 }
 
-/// Returns what is wrong with a set of CPUs that must be a subset of the `known` CPUs.
+/// Returns why a set of CPUs is invalid, or `None` if it is a nonempty subset of the `known` CPUs.
 pub(crate) fn fault_of(cpus: &CpuSet, known: &CpuSet) -> Option<CpusFault> {
     if cpus.is_empty() {
         return Some(CpusFault::Empty);
@@ -172,7 +172,7 @@ pub(crate) struct PoolAttrs {
 /// What moves between the pods of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Moves {
-    /// Nothing moves: each item starts in its pod, and stays there.
+    /// Neither items nor threads move: each item starts in its pod and stays there.
     Nothing,
     /// Items move before they start, if their own pod cannot take them.
     Items,
@@ -191,16 +191,15 @@ impl PoolAttrs {
     }
 }
 
-/// The attributes that are in force for a queue: the attributes that were [set](Attrs), and the executor's values for
-/// all others.
+/// The attributes that are in force for a queue. Each attribute that was not [set](Attrs) has the executor's value.
 ///
 /// [`WorkQueue::attrs`](crate::WorkQueue::attrs) returns these attributes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct EffectiveAttrs {
-    /// The nice level of the workers. If the process lacks the privilege for it, the workers run at another level: see
-    /// [`nice_denied`](crate::observe::Snapshot::nice_denied).
+    /// The nice level of the workers. If the process lacks the privilege for this level, the workers run at another
+    /// level: see [`nice_denied`](crate::observe::Snapshot::nice_denied).
     pub nice: i32,
     /// The CPUs that items may run on.
     pub cpus: CpuSet,

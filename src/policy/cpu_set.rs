@@ -36,7 +36,8 @@ pub struct CpuSet {
 impl CpuSet {
     /// One more than the highest CPU number that a set can hold.
     ///
-    /// Because of this bound, a mistyped number cannot claim gigabytes of memory. No system has nearly as many CPUs.
+    /// Because of this bound, a mistyped number cannot make a set use gigabytes of memory. No system has nearly this
+    /// many CPUs.
     ///
     /// # Examples
     ///
@@ -62,7 +63,7 @@ impl CpuSet {
     ///
     /// # Panics
     ///
-    /// If `cpu` is not below [`CpuSet::LIMIT`].
+    /// Panics if `cpu` is not below [`CpuSet::LIMIT`].
     ///
     /// # Examples
     ///
@@ -92,7 +93,7 @@ impl CpuSet {
     ///
     /// # Panics
     ///
-    /// If `cpu` is not below [`CpuSet::LIMIT`].
+    /// Panics if `cpu` is not below [`CpuSet::LIMIT`].
     ///
     /// # Examples
     ///
@@ -352,7 +353,7 @@ pub enum ParseCpuSetError {
         /// The entry as it was written.
         entry: String,
     },
-    /// The first number of a range is above the last.
+    /// The first number of a range is greater than the last.
     Reversed {
         /// The entry as it was written.
         entry: String,

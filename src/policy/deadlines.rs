@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::time::Time;
 
-/// Deadlines, and the thing that is due at each deadline. Setting, cancelling or taking a deadline costs O(log n).
+/// Deadlines, each with the entry that is due at it. Setting, cancelling or taking a deadline costs O(log n).
 #[derive(Debug)]
 pub(crate) struct Deadlines<T> {
     queue: BTreeMap<Deadline, T>,
@@ -55,23 +55,23 @@ impl<T> Deadlines<T> {
         deadline
     }
 
-    /// Takes the first thing, if it is due at `now`.
+    /// Takes the first entry, if it is due at `now`.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<(Deadline, T)> {
         let first = self.queue.first_entry()?;
         if first.key().at <= now { Some(first.remove_entry()) } else { None }
     }
 
-    /// Returns the thing that was set for this deadline, unless it was taken.
+    /// Returns the entry of this deadline, unless it was taken or cancelled.
     pub(crate) fn get(&self, deadline: Deadline) -> Option<&T> {
         self.queue.get(&deadline)
     }
 
-    /// Cancels this deadline. Returns the thing that was set for it, unless that thing was taken before.
+    /// Cancels this deadline. Returns its entry, unless the entry was taken or cancelled before.
     pub(crate) fn cancel(&mut self, deadline: Deadline) -> Option<T> {
         self.queue.remove(&deadline)
     }
 
-    /// Takes all things that `is_wanted` selects, in order. Costs O(n).
+    /// Takes all entries that `is_wanted` selects, in the order of their deadlines. Costs O(n).
     pub(crate) fn take_all(&mut self, is_wanted: impl Fn(&T) -> bool) -> Vec<(Deadline, T)> {
         let wanted = self.queue.iter().filter(|(_, what)| is_wanted(what)).map(|(deadline, _)| *deadline);
         let wanted: Vec<Deadline> = wanted.collect();
@@ -83,7 +83,7 @@ impl<T> Deadlines<T> {
         self.queue.first_key_value().is_some_and(|(first, _)| *first == deadline)
     }
 
-    /// Returns the time at which the next thing is due, or `None` if there is nothing to wait for.
+    /// Returns the time at which the next entry is due, or `None` if no entry will ever be due.
     pub(crate) fn next(&self) -> Option<Time> {
         Some(self.queue.first_key_value()?.0.at).filter(|at| *at != Time::NEVER)
     }
@@ -110,7 +110,7 @@ mod tests {
     /// a deadline, cancel it, find the next deadline, and take that deadline.
     fn costs_beside(armed: u64) -> [f64; 4] {
         const CALLS: u64 = 1000;
-        // Multiples of an odd number look random.
+        // Multiples of this odd number look random.
         let at = |n: u64| Time::from_nanos(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1);
         let mut deadlines = Deadlines::new();
         for n in 0..armed {
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(deadlines.take_due(at(2)), None);
         let due: String = std::iter::from_fn(|| deadlines.take_due(at(5))).map(|(_, what)| what).collect();
         assert_eq!(due, "abc");
-        assert_eq!(deadlines.next(), None, "a thing at `NEVER` needs no wake-up");
+        assert_eq!(deadlines.next(), None, "an entry at `NEVER` needs no wake-up");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! from these requests.
 //!
 //! Each queue has one plain struct of requests, under a lock. Limiters hold only the limit and the intake that follow
-//! from it. A thread that makes a limiter later finds the requests in this struct. A thread that withdraws one of
-//! several requests finds the other requests there.
+//! from it. When a thread makes another limiter, it finds the requests in this struct. When a thread withdraws one of
+//! several requests, it finds the other requests there.
 
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ use super::admission::Intake;
 /// The settings that users have requested for a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestedSettings {
-    /// The limit while nothing holds the queue back.
+    /// The limit that applies while the queue is not frozen.
     pub(crate) max_active: usize,
     /// How many drains of the queue are under way.
     pub(crate) drains: usize,
@@ -25,7 +25,7 @@ pub(crate) enum End {
     No,
     /// The destruction was requested. The request cannot be withdrawn.
     Begun,
-    /// The queue was found empty after the request.
+    /// The destruction was requested, and the queue was found empty after that.
     Done,
 }
 

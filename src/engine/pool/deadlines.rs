@@ -1,7 +1,7 @@
 //! The deadlines of a pool: when idle workers leave, when rescuers are called, and when woken workers may be late.
 //!
-//! Each part of the pool's state has its own deadline, and all are checked when the first one comes. A thread that changes
-//! the state asks for [`State::unknown_deadline`] before it releases the lock, and tells the manager afterwards.
+//! Each part of the pool's state has its own deadline, and all are checked when the first one comes. A thread that
+//! changes the state calls [`State::unknown_deadline`] before it releases the lock, and tells the manager afterwards.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::engine::manager::inbox::Request;
 use super::worker_pool::{Pool, State};
 
 impl Pool {
-    /// Tells the manager of the pool's first deadline, if it does not know that.
+    /// Tells the manager the pool's first deadline if the manager does not know it.
     #[inline]
     pub(super) fn tell_deadline(&self, unknown: Option<Time>) {
         if let Some(at) = unknown {
@@ -21,7 +21,8 @@ impl Pool {
         }
     }
 
-    /// Called by the manager at a deadline of which it was told. Sees to all that is due. Returns the next deadline.
+    /// Does everything that is due. The manager calls this at each deadline that it was told. Returns the next deadline
+    /// if the manager does not know it.
     pub(crate) fn deadline_has_come(self: &Arc<Self>) -> Option<Time> {
         let now = clock::now();
         if !self.state.lock().known_deadlines.has_come(now) {
@@ -44,7 +45,7 @@ impl Pool {
         leaving.iter().for_each(|worker| worker.unpark());
     }
 
-    /// Tells a new manager of the deadlines that the former one knew, or that no manager was told of.
+    /// Tells a new manager all known deadlines, because no manager may have heard them.
     pub(super) fn repeat_deadlines(&self) {
         let known = self.state.lock().known_deadlines.all().to_vec();
         known.into_iter().for_each(|at| self.tell_deadline(Some(at)));
@@ -52,8 +53,8 @@ impl Pool {
 }
 
 impl State {
-    /// Returns the first deadline, if the manager knows of none that soon. The caller [tells](Pool::tell_deadline) the
-    /// manager once it holds no lock.
+    /// Returns the pool's first deadline, unless the manager knows this deadline or an earlier one. The caller
+    /// [tells](Pool::tell_deadline) the manager after it has released all its locks.
     #[must_use]
     pub(super) fn unknown_deadline(&mut self) -> Option<Time> {
         self.known_deadlines.changed(self.next_deadline())

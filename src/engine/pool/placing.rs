@@ -4,12 +4,12 @@
 //! Two threads bind a worker: the worker itself when it begins, and the manager when the CPUs have changed. The newer
 //! binding must take effect last, and the manager must not miss a worker. So the two threads proceed like this:
 //!
-//! * The manager writes the new binding down, then takes the list of workers, then binds each of them.
+//! * The manager writes the new binding, then reads the list of workers, and then binds each worker.
 //! * A worker reads the binding, binds itself, enters the list, and reads the binding again. If the binding has
 //!   changed, the worker binds itself and reads the binding again.
 //!
-//! If the worker is on the manager's list, the manager binds the worker. If the worker then binds itself by the old
-//! binding, it had read the old binding before the manager wrote the new one. So the worker's next read finds the
+//! If the worker is on the manager's list, the manager binds the worker. If the worker binds itself to the old CPUs
+//! after that, it has read the old binding before the manager wrote the new one. So the worker's next read finds the
 //! change. If the worker is not on the manager's list, it enters the list after the manager wrote the new binding. So
 //! its next read finds the change, too.
 //!
@@ -29,8 +29,8 @@ use super::spec::PoolKind;
 use super::worker_pool::{Pool, Slot, State};
 
 impl Pool {
-    /// Binds the calling thread, which works for the pool. If the system denies the binding, this is reported once, and
-    /// shown in dumps.
+    /// Binds the calling thread, which works for the pool. If the system denies the binding, the denial is reported
+    /// once, and shown in dumps.
     pub(crate) fn bind(&self) -> Bound {
         let (number, cpus) = {
             let state = self.binding.state.lock();
@@ -42,7 +42,7 @@ impl Pool {
             }
             _ => affinity::pin_to_set(&cpus).is_ok(),
         };
-        // If the CPU was lost just before, the failure is no denial, and the manager will notice the loss.
+        // A failure because the CPU has just been lost is not a denial. The manager will notice the loss.
         self.core.denials.affinity(bound || self.core.environment.is_behind(), &cpus);
         Bound(number)
     }
@@ -56,7 +56,7 @@ impl Pool {
         }
     }
 
-    /// Makes a worker that is about to be woken begin in its home pod, if the system has moved the worker elsewhere.
+    /// Before a worker is woken, sends it back to its home pod if the system has moved it elsewhere.
     #[inline]
     pub(super) fn bring_home(&self, worker: &Worker) {
         if let Some(home) = self.left_home(worker) {
@@ -64,7 +64,7 @@ impl Pool {
         }
     }
 
-    /// Returns the worker's home, if the worker was last seen elsewhere.
+    /// Returns the worker's home pod if the worker was last seen outside this pod.
     #[inline]
     fn left_home(&self, worker: &Worker) -> Option<&CpuSet> {
         self.spec.home.as_ref().filter(|home| !home.contains(worker.cpu()))
@@ -89,9 +89,9 @@ impl Pool {
         }
     }
 
-    /// Makes a worker that is about to be woken begin on this CPU, if the pool still has this CPU. Without this call,
-    /// the system would put the worker where it ran last, behind the thread that runs there now, and leave this CPU
-    /// idle.
+    /// Before a worker is woken, binds it to this CPU if the pool still has this CPU. So the worker begins there.
+    /// Without this call, the system would put the worker where it ran last, behind the thread that runs there now, and
+    /// leave this CPU idle.
     pub(super) fn place_on(&self, cpu: usize, worker: &Worker) {
         if self.binding.state.lock().cpus.contains(cpu) {
             let comes_home = self.left_home(worker).is_some_and(|home| home.contains(cpu));
@@ -110,8 +110,8 @@ impl Pool {
 
     /// Adopts a change of the CPUs: sets the pool's target, and binds the pool's workers.
     ///
-    /// The workers are bound even if the pool's CPUs have not changed, because the system may bind a thread that loses
-    /// all its CPUs to other CPUs.
+    /// The workers are bound even if the pool's CPUs have not changed, because the system may have bound them to other
+    /// CPUs. It does so when a thread loses all its CPUs.
     pub(crate) fn adapt(&self, present: &Present) {
         let share = present.cpus.share(&self.spec.reach);
         let (kick, mut threads) = {
@@ -124,7 +124,7 @@ impl Pool {
             (self.running.retarget(share.target, || self.has_work()), state.guests.clone())
         };
         self.perform(kick, Near::Anywhere);
-        // There may be room now for the work of siblings.
+        // The pool may now have room for items of siblings.
         self.seek(Near::Anywhere);
         threads.extend(self.workers());
         threads.iter().for_each(|worker| worker.pin(&share.binding));
@@ -147,7 +147,8 @@ impl Pool {
         self.has_several_cpus() && must_take(left, worker.cpu(), self.running.load())
     }
 
-    /// Called when more workers run than the pool's target. Returns whether this worker is the one that goes idle.
+    /// Returns whether this worker must go idle. It calls this method when more workers run than the pool's target
+    /// allows.
     #[cold]
     pub(crate) fn should_shed(&self, worker: &Worker) -> bool {
         if !self.has_several_cpus() {
@@ -168,8 +169,8 @@ impl Pool {
         free_cpu(&present, self.spec.home.as_ref(), &taken, preferred)
     }
 
-    /// Returns whether a worker or a rescuer works for the pool, or is about to. A worker inside a blocking guard does
-    /// not count, because it calls
+    /// Returns whether a worker or a rescuer works for the pool, or is about to do so. A worker inside a blocking guard
+    /// does not count, because it calls
     /// [`LiveEnvironment::active`](crate::engine::executor::environment::LiveEnvironment::active) when it leaves the
     /// guard.
     pub(crate) fn is_active(&self) -> bool {

@@ -1,4 +1,5 @@
-//! A pool at the executor's cap on threads: what it does without, and how its workers leave for the sake of others.
+//! A pool whose executor has reached its cap on threads: how urgently the pool needs a thread, and how its workers
+//! leave so that other pools get their threads.
 
 use crate::policy::room::Shortage;
 use crate::policy::time::Time;
@@ -10,7 +11,8 @@ use crate::engine::worker::shared::Worker;
 use super::worker_pool::{Pool, Slot, Starving, State};
 
 impl Pool {
-    /// There are as many threads as may be. What does the pool do without?
+    /// Called by the manager when there is no thread for the worker that the pool asked for. Returns how urgently the
+    /// pool needs this worker.
     pub(crate) fn no_room(&self, now: Time) -> Shortage {
         let mut state = self.state.lock();
         let begun = state.begun();
@@ -29,18 +31,21 @@ impl Pool {
         shortage
     }
 
-    /// A worker is about to be made.
+    /// Notes that the manager is about to make a worker of this pool.
     pub(crate) fn has_room(&self) {
         self.state.lock().famine.ends();
     }
 
-    /// By the manager, after the request for this pool was withdrawn: a worker that still saw it would give way in vain.
+    /// Notes that the pool no longer starves. Before this call, the manager withdraws the request to give way, unless
+    /// another pool starves. In the opposite order, a worker of this pool could still see the request, and would give
+    /// way in vain.
     pub(crate) fn starves_no_more(&self) {
         self.starves.note(false);
     }
 
-    /// A worker of the pool is between two items, or idle, and one is asked to give way. If that is for this pool, nothing is won by
-    /// it: the manager is told instead that a worker runs here. Returns whether that is so.
+    /// Called by a worker that is asked to give way while it is idle or between two items. If this pool is known to
+    /// starve, giving way gains nothing for it. In this case, asks the manager once to check the pool again, because it
+    /// has a worker, and returns true.
     #[cold]
     pub(crate) fn has_recovered(&self) -> bool {
         match self.starves.0.load(Ordering::Relaxed) {
@@ -54,7 +59,7 @@ impl Pool {
         true
     }
 
-    /// An idle worker leaves, because another pool needs its thread more. False if none is idle.
+    /// Sends an idle worker away, because another pool needs its thread more. Returns false if no worker is idle.
     pub(crate) fn give_up_one(&self) -> bool {
         let mut state = self.state.lock();
         let Some(id) = state.idle_set.give_up_one() else { return false };
@@ -64,7 +69,8 @@ impl Pool {
         true
     }
 
-    /// The calling worker, which counts as running, leaves between two items: another pool gets its thread.
+    /// Takes the calling worker out of the pool between two items, because another pool gets its thread. Until this
+    /// call, the worker counts as running.
     pub(crate) fn give_way(&self, worker: &Worker) {
         let mut state = self.state.lock();
         self.running.leave();
@@ -76,7 +82,8 @@ impl Pool {
 }
 
 impl State {
-    /// How many items were begun or taken away, but for a number that changes when a worker comes or leaves.
+    /// Returns a number that grows by one with each item that is begun here or taken by a sibling or a rescuer. The
+    /// number may also change when a worker arrives or leaves.
     fn begun(&self) -> u64 {
         let workers = self.workers.iter().filter_map(Slot::worker);
         workers.fold(self.given, |sum, worker| sum.wrapping_add(worker.cell.load().sequence()))

@@ -1,8 +1,9 @@
-//! A pool whose items may go to siblings: what is offered, taken, and looked for elsewhere.
+//! A pool that shares items with its siblings: how it offers items, gives them away, and takes items of siblings.
 //!
-//! Which of them, and when, is said by [`Exchange`](crate::protocol::exchange::Exchange), and the word's `has_excess`.
-//! Entries that were placed by their issuers stay: a thief that meets them on the worklist moves them to the sideline,
-//! which this pool's own workers serve first. So their order is kept, and each is moved once.
+//! [`Exchange`](crate::protocol::exchange::Exchange) and the running word's `has_excess` decide when items move, and
+//! from which pool to which. Bound entries, for which the issuer has named a place, stay in the pool. A thief that
+//! finds bound entries on the worklist moves them to the sideline, which the pool's own workers serve first. So bound
+//! entries keep their order, and each of them is moved only once.
 
 use std::sync::Arc;
 
@@ -39,14 +40,15 @@ impl Seat {
 }
 
 impl Pool {
-    /// May items of the other one come here?
+    /// Returns whether items may move from the other pool to this pool.
     pub(crate) fn is_sibling_of(&self, other: &Self) -> bool {
         let classes = self.seat.as_ref().zip(other.seat.as_ref());
         classes.is_some_and(|(own, others)| Arc::ptr_eq(&own.class, &others.class))
     }
 
-    /// The caller has pushed to this full pool, or given something up: siblings with room are to take what is too much.
-    /// As many at once as there is room for: woken one by another, the last one would come late.
+    /// Offers the pool's excess items to siblings that have room. Before the call, the caller has pushed to this pool,
+    /// or has withdrawn a worker or a helper from it. Wakes all the needed workers itself, because the last worker
+    /// would arrive late if each worker woke the next.
     #[inline]
     pub(super) fn offer(&self) {
         let Some(seat) = &self.seat else { return };
@@ -56,8 +58,9 @@ impl Pool {
         }
     }
 
-    /// The caller has lowered the count of this pool, which may have room now for what is too much elsewhere. `near`: the
-    /// CPU that it is about to leave. Was somebody woken?
+    /// Looks for siblings with excess items, because this pool may have room for them after the caller has lowered its
+    /// count. Wakes or requests workers for these items, and returns whether it did so. `near`: where a woken worker of
+    /// this pool should run.
     #[inline]
     pub(super) fn seek(&self, near: Near) -> bool {
         let Some(seat) = &self.seat else { return false };
@@ -73,8 +76,8 @@ impl Pool {
         wakes
     }
 
-    /// An item of a sibling that cannot run there, for a worker of this pool that has nothing to do. `errand`: the
-    /// sibling for whose work it was woken.
+    /// Takes an item from a sibling that has excess items, for a worker of this pool that has nothing to do. `errand`:
+    /// the sibling for whose work the worker was woken.
     #[inline]
     pub(crate) fn take_elsewhere(&self, errand: Option<PodId>) -> Option<Entry> {
         self.seat.as_ref().and_then(|seat| self.take_from_siblings(seat, errand))
@@ -94,7 +97,8 @@ impl Pool {
         }
     }
 
-    /// A worker that was on this errand has come, or does not come: what is left there is offered to others.
+    /// Ends the errand, if there is one, because its worker has arrived or will not arrive. Offers the remaining items
+    /// of the errand's pool to the siblings of that pool.
     #[inline]
     pub(crate) fn end_errand(&self, errand: Option<PodId>) {
         if let Some(home) = errand {
@@ -123,8 +127,8 @@ impl Pool {
     pub(super) fn look_for_late_workers(&self, now: Time) {
         let mut state = self.state.lock();
         if state.stall.look(now) {
-            // Under the lock, so that the bit is what the watch says; and before the errands are offered elsewhere, so
-            // that they do not come back.
+            // The bit is set under the lock, so that it agrees with the watch. It is set before the errands are offered
+            // elsewhere, so that no errand comes back to this pool.
             self.running.stall();
             let errands = state.idle_set.hand_over_errands();
             drop(state);

@@ -27,8 +27,8 @@ pub(crate) struct PoolSpec {
     /// leave these CPUs.
     pub(crate) home: Option<CpuSet>,
     pub(crate) nice: i32,
-    /// Whether the pool keeps as many workers runnable as it has CPUs at present. If not, it runs as many workers as
-    /// there are items.
+    /// Whether the pool keeps as many workers runnable as it has CPUs at present. If not, the pool runs as many workers
+    /// as there are items.
     pub(crate) managed: bool,
 }
 
@@ -38,7 +38,7 @@ impl PoolSpec {
         matches!(self.kind, PoolKind::Bh { .. })
     }
 
-    /// Returns whether a worker on this CPU is in the pod for which the worker works.
+    /// Returns whether a worker of this pool that runs on this CPU is in its home pod.
     #[inline]
     pub(crate) fn is_home(&self, current_cpu: impl FnOnce() -> Option<usize>) -> bool {
         match &self.home {
@@ -47,13 +47,13 @@ impl PoolSpec {
         }
     }
 
-    /// Returns whether the manager has a reason to watch such a pool. There is always a reason if the pool manages
-    /// concurrency, because an item may stay in a `may_block` guard for long.
+    /// Returns whether the manager has a reason to watch a pool with this specification. There is always a reason if
+    /// the pool manages concurrency, because an item may stay in a `may_block` guard for a long time.
     pub(crate) fn is_watched(&self, rules: &Rules) -> bool {
         self.manages_concurrency() || rules.watchdog.is_some() || rules.patience.is_some()
     }
 
-    /// Returns whether a worker does not count as running while its item blocks.
+    /// Returns whether a worker of the pool leaves the count of running workers while its item blocks.
     #[inline]
     pub(crate) fn manages_concurrency(&self) -> bool {
         self.managed && !self.is_bh()
@@ -70,7 +70,7 @@ impl PoolKind {
         }
     }
 
-    /// Returns the name of a worker's thread, formed as in the kernel.
+    /// Returns the name of a worker's thread, in the form of the kernel's worker names.
     pub(crate) fn worker_name(self, prefix: &str, id: WorkerId) -> String {
         match self {
             Self::PerCpu { cpu, high, .. } => format!("{prefix}/{cpu}:{id}{}", if high { "H" } else { "" }),

@@ -1,4 +1,4 @@
-//! A pool without users is closed: it has no threads. It serves again when it gets a user.
+//! A pool without users is closed, and all its workers leave. The pool opens again when it gets a user.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::engine::worker::shared::Worker;
 use super::worker_pool::Pool;
 
 impl Pool {
-    /// Opens the pool for issuers, perhaps after it was closed. The caller calls [`attend`](Self::attend) once it
-    /// holds no lock.
+    /// Opens the pool for issuers. The pool may be new, open or closed. The caller calls [`attend`](Self::attend) after
+    /// it has released all its locks.
     pub(crate) fn open(&self) {
         let mut state = self.state.lock();
         // An abandoned pool has no workers any more.
@@ -19,8 +19,9 @@ impl Pool {
         }
     }
 
-    /// Asks for a worker if a reservation from before the pool was opened still waits for one. Then checks for work:
-    /// a worker that left the closed pool did not check, and an issuer may have pushed while that worker counted.
+    /// Asks for a worker if a reservation that was made before the pool was opened still waits for a worker. Then
+    /// checks for work, because a worker that left the closed pool did not check, and an issuer may have pushed while
+    /// that worker counted as running.
     pub(crate) fn attend(&self) {
         let prepare = self.state.lock().idle_set.attend();
         if prepare == Prepare::CreateSpare && !self.ask_for_worker() {
@@ -29,13 +30,14 @@ impl Pool {
         self.look();
     }
 
-    /// Closes the pool, because no issuer will push any more. Its idle workers leave now, the others when they are
-    /// done.
+    /// Closes the pool, because no issuer will push any more. Idle workers leave now. Busy workers leave when they find
+    /// no more work.
     pub(crate) fn close(&self) {
         self.send_idle_away().iter().for_each(|worker| worker.unpark());
     }
 
-    /// As [`close`](Self::close), but the caller unparks the returned workers once it holds no lock.
+    /// Does the same as [`close`](Self::close), but does not unpark the workers that leave. The caller unparks them
+    /// after it has released all its locks.
     #[must_use]
     pub(crate) fn send_idle_away(&self) -> Vec<Arc<Worker>> {
         let mut state = self.state.lock();

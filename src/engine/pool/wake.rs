@@ -1,4 +1,4 @@
-//! The only place where workers are woken for work, and asked for.
+//! How a pool wakes workers for work, and asks the manager for new workers. No other code does so.
 
 use std::sync::Arc;
 
@@ -14,15 +14,16 @@ use super::binding::Near;
 use super::worker_pool::Pool;
 
 impl Pool {
-    /// Checks for work after the caller has left the count, used up a reservation or cleared the watched bit. If
-    /// there is work, makes sure that a worker comes for it. Then looks for surplus work of siblings.
+    /// Checks for work after the caller has left the count, used up a reservation or cleared the watched bit. If there
+    /// is work, makes sure that a worker takes it. Then checks siblings for excess items.
     #[inline]
     pub(crate) fn look(&self) {
         self.perform(self.running.look(|| self.has_work()), Near::Anywhere);
         self.seek(Near::Anywhere);
     }
 
-    /// As [`look`](Self::look), for a worker that is about to block on its CPU. Returns whether a worker was woken.
+    /// Does the same as [`look`](Self::look), for a worker that is about to block on its CPU. Returns whether a worker
+    /// was woken.
     #[inline]
     pub(crate) fn look_before_blocking(&self) -> bool {
         let kick = self.running.look(|| self.has_work());
@@ -34,9 +35,9 @@ impl Pool {
         self.seek(if self.has_several_cpus() { near() } else { Near::Anywhere }) || wakes
     }
 
-    /// As [`look`](Self::look), for a worker that the manager has taken out of the count. `free`: a free CPU, on
-    /// which the woken worker begins. If that is the CPU of the manager, the system would not choose it by itself,
-    /// since it looks busy.
+    /// Does the same as [`look`](Self::look), for a worker that the manager has taken out of the count. `free`: a free
+    /// CPU, on which the woken worker begins. This may be the manager's own CPU, which the system would not choose
+    /// because it looks busy.
     pub(super) fn look_for_free(&self, free: Option<usize>) -> bool {
         let near = free.map_or(Near::Anywhere, Near::Free);
         let kick = self.running.look(|| self.has_work());
@@ -45,7 +46,8 @@ impl Pool {
         self.seek(near) || wakes
     }
 
-    /// Does what the running word says: wakes or makes a worker, offers work to siblings, or tells the manager.
+    /// Carries out the decision of the running word: wakes a worker or asks for one, offers items to siblings, or tells
+    /// the manager.
     #[inline]
     pub(super) fn perform(&self, kick: Kick, near: Near) {
         match kick {
@@ -60,7 +62,8 @@ impl Pool {
         }
     }
 
-    /// Tells the manager that no worker runs any more. It had no room for the worker that the pool asked for.
+    /// Tells the manager that no worker of this pool runs any more. Earlier, the manager had no room for the worker
+    /// that the pool asked for.
     #[cold]
     fn starve(&self) {
         self.ask_for_worker();
@@ -105,13 +108,13 @@ impl Pool {
             Near::Leaves(cpu) if self.must_take(cpu, worker) => self.place_on(cpu, worker),
             Near::Anywhere | Near::Leaves(_) => self.bring_home(worker),
         }
-        // Last: a worker that sees this phase begins, parked or not. Placed after that, it would not find out that it
-        // may go to other CPUs.
+        // The phase is set last, because a worker that sees it begins, even if the worker has not parked yet. If the
+        // worker were placed after that, it might miss the placement, and stay bound to the CPUs on which it began.
         worker.cell.set_phase(Phase::Waking);
         worker.unpark();
     }
 
-    /// Drops a reservation for which no worker comes. The caller [looks](Self::look) afterwards.
+    /// Drops a reservation that no worker will use. The caller calls [`look`](Self::look) afterwards.
     pub(super) fn drop_reservation(&self, reserved: Reserved) {
         let errand = reserved.errand();
         self.running.drop_reservation(reserved);
@@ -123,8 +126,8 @@ impl Pool {
         self.core.manager.ask(Request::Create(self.this.clone()))
     }
 
-    /// Drops all reservations that wait for a worker, because there is no manager and so no workers. Work waits until
-    /// another thread, at the next push or while it waits, has made a manager. Then
+    /// Drops all reservations that wait for a worker, because there is no manager that could make one. Pending work
+    /// waits until a thread that pushes an item, or waits for one, has made a manager. Then
     /// [`manager_came`](Self::manager_came) is called for every pool.
     #[cold]
     pub(super) fn nobody_comes(&self) {
@@ -133,23 +136,23 @@ impl Pool {
         self.came(&mut state, dropped.len());
         drop(state);
         dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
-        // A manager that was made meanwhile may have looked here before the reservations were dropped, and found
-        // enough of them. One look is enough for several reservations: each worker that arrives looks again before it
-        // parks.
+        // A manager that was made meanwhile may have checked this pool before the reservations were dropped, and may
+        // have found enough of them. One check is enough for several dropped reservations, because each worker that
+        // arrives checks again before it parks.
         if !self.core.manager.is_missing() {
             self.look();
         }
     }
 
-    /// Asks the new manager for what the pool needs: it does not know what was asked before it existed. One look is
-    /// enough for several items: the manager makes one worker after the other, and each that arrives looks again
-    /// before it parks.
+    /// Asks the new manager for everything that the pool needs, because the manager does not know the requests from
+    /// before it existed. One check is enough for several items, because the manager makes one worker after the other,
+    /// and each worker checks again before it parks.
     #[cold]
     pub(crate) fn manager_came(&self) {
         self.repeat_deadlines();
         if self.spec.is_watched(&self.core.settings.rules()) {
-            // No manager knows whether the pool is saturated. The next thread that finds it saturated tells the new
-            // one.
+            // The new manager does not know whether the pool is saturated. The next thread that finds the pool
+            // saturated tells the manager.
             self.running.unwatch();
         }
         self.look();

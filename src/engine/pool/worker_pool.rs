@@ -1,7 +1,7 @@
-//! One pool: a worklist, and the workers that serve it. Only `wake` wakes and makes workers.
+//! One pool: a worklist, and the workers that serve it. Only the code in `wake` wakes workers and asks for new ones.
 //!
-//! `running` says whether a worker is wanted, `state.idle_set` says which one. Each reservation goes through
-//! `Pool::wake`, which unparks an idle worker for it or asks the manager for a new one.
+//! `running` decides whether a worker is wanted, and `state.idle_set` decides which worker. Each reservation goes
+//! through `Pool::wake`, which unparks an idle worker for the reservation or asks the manager for a new one.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -38,41 +38,41 @@ pub(crate) struct Pool {
     pub(crate) core: Arc<Core>,                   // I
     pub(crate) running: CachePadded<RunningCell>, // A
     pub(super) worklist: Injector<Entry>,         // A
-    /// Raised when a shard's route is turned away from the pool.
+    /// The number of times that a shard's route was turned away from the pool.
     pub(crate) route_epoch: RouteEpoch, // A
-    /// What the sideline shows.
+    /// The numbers that the sideline shows to threads without the lock.
     pub(super) aside: Shown, // A, written under S
-    /// A hint, written by the manager, and by a worker that finds that the pool starves no more.
+    /// A hint, which the manager writes. A worker that finds that the pool no longer starves writes it, too.
     pub(super) starves: Starving, // A
-    /// Its place among siblings that take items from each other.
+    /// The pool's place among the siblings with which it shares items.
     pub(super) seat: Option<Seat>, // I
     /// The lock is never held across a wake-up or user code.
     pub(super) state: Mutex<State>, // S
     pub(crate) binding: Binding,                  // K
-    /// Whether it is managed and serves several CPUs. Then it matters on which of them its workers run.
+    /// Whether the pool is managed and serves several CPUs. If so, it matters on which of these CPUs its workers run.
     several_cpus: bool, // I
-    /// The pool itself, for requests to the manager.
+    /// A reference to the pool itself, for requests to the manager.
     pub(super) this: Weak<Self>, // I
 }
 
-/// What is under the pool's lock: `S`.
+/// The state that the pool's lock, `S`, protects.
 pub(super) struct State {
     pub(super) idle_set: IdleSet,
-    /// Entries that come before those of the worklist. They were put back, or moved aside.
+    /// Entries that were put back or moved aside. They come before the entries of the worklist.
     pub(super) sideline: Sideline<Entry>,
-    /// How many entries siblings and rescuers have taken.
+    /// The number of entries that siblings and rescuers have taken.
     pub(super) given: u64,
-    /// The workers that this pool has woken and that have not come yet. Used only if the pool has siblings.
+    /// The woken workers that have not arrived yet. This field is used only if the pool has siblings.
     pub(super) stall: StallWatch,
     /// The deadlines of which the manager was told.
     pub(super) known_deadlines: KnownDeadlines,
     /// How long it has waited for a thread without beginning an item.
     pub(super) famine: Famine,
-    /// How fast the pool may grow by what the detector finds. Written by the manager.
+    /// How fast the pool may grow when the detector finds workers to replace. The manager writes this field.
     pub(super) pace: Pace,
-    /// Since when it has started no item, if that was reported. Written by the manager.
+    /// The time since which the pool has started no item, if that was reported. The manager writes this field.
     pub(super) stalled_since: Option<Time>,
-    /// By number. A slot without a worker is free, or reserved for a worker that is being made.
+    /// The workers by number. A slot without a worker is free, or reserved for a worker that is being made.
     pub(super) workers: Vec<Slot>,
 }
 
@@ -82,8 +82,8 @@ pub(super) enum Slot {
     Worker(Arc<Worker>),
 }
 
-/// What the manager has found last: does the pool starve? And whether it was told that it does not any more. A hint: an
-/// outdated one costs a thread more or a request more than was needed.
+/// Whether the pool starved at the manager's last check, and whether a worker has since told the manager that the pool
+/// no longer starves. This is only a hint. An outdated value costs a needless change of threads or a needless request.
 pub(super) struct Starving(pub(super) AtomicUsize);
 
 impl Starving {
@@ -95,7 +95,7 @@ impl Starving {
         Self(AtomicUsize::new(Self::NO))
     }
 
-    /// By the manager, which looks again after each request.
+    /// Notes whether the pool starves. The manager calls this, and checks the pool again after each request.
     pub(super) fn note(&self, starves: bool) {
         self.0.store(if starves { Self::YES } else { Self::NO }, Ordering::Relaxed);
     }
@@ -109,7 +109,7 @@ pub(crate) struct PoolCounts {
     pub(crate) idle: usize,
     pub(crate) creating: bool,
     pub(crate) pending: usize,
-    /// Since when it has started no item, if that was reported.
+    /// The time since which the pool has started no item, if that was reported.
     pub(crate) stalled_since: Option<Time>,
 }
 
@@ -154,7 +154,8 @@ impl Pool {
         self.this.upgrade().expect("a reference to a pool comes from an `Arc` of it")
     }
 
-    /// Adds a worker whose thread has begun. Returns what the worker does. It does not count as running yet.
+    /// Adds a worker whose thread has begun. Returns what the worker does next. The worker does not count as running
+    /// yet.
     pub(crate) fn arrive(&self, worker: &Arc<Worker>) -> Rest {
         let now = clock::now();
         let mut state = self.state.lock();
@@ -165,9 +166,9 @@ impl Pool {
         rest
     }
 
-    /// Called for a worker without an item. Returns what it does. `counted`: the worker still counts as running. It
-    /// leaves the count in the same critical section in which it becomes idle. So a thread that sees the free place
-    /// finds the idle worker.
+    /// Called by a worker without an item. Returns what the worker does next. `counted`: whether the worker still
+    /// counts as running. If so, it leaves the count in the same critical section in which it becomes idle. So a thread
+    /// that sees the lower count finds the idle worker.
     pub(crate) fn rest(&self, worker: &Worker, counted: bool) -> Rest {
         let now = clock::now();
         let mut state = self.state.lock();
@@ -179,13 +180,14 @@ impl Pool {
         rest
     }
 
-    /// Returns whether it matters on which CPUs the workers run: the pool is managed and serves several.
+    /// Returns whether the pool is managed and serves several CPUs. If so, it matters on which of these CPUs its
+    /// workers run.
     #[inline]
     pub(crate) fn has_several_cpus(&self) -> bool {
         self.several_cpus
     }
 
-    /// Takes the reservation of a woken worker. Returns it, and what the worker does before it begins.
+    /// Takes the reservation of a woken worker. Returns the reservation, and what the worker does before it begins.
     pub(crate) fn woken(&self) -> (Reserved, Prepare) {
         let mut state = self.state.lock();
         self.came(&mut state, 1);
@@ -196,8 +198,8 @@ impl Pool {
         woken
     }
 
-    /// Carries out what the idle set has decided for a worker. A worker that parks becomes idle in the same critical
-    /// section in which the idle set learns of it.
+    /// Carries out the idle set's decision about a worker. A worker that parks becomes idle in the same critical
+    /// section in which the idle set records it as idle.
     fn settle(&self, mut state: MutexGuard<'_, State>, worker: &Worker, rest: &Rest) {
         match rest {
             Rest::Park => {
@@ -226,13 +228,14 @@ impl Pool {
         at as WorkerId
     }
 
-    /// Returns whether the manager begins to make the worker that it was asked for: the worker is still wanted, and
-    /// not being made already.
+    /// Returns whether the manager now makes the worker that it was asked for. It does so if the worker is still wanted
+    /// and is not being made already.
     pub(crate) fn begin_making(&self) -> bool {
         self.state.lock().idle_set.begin_making()
     }
 
-    /// Notes that the worker could not be made. Returns whether it is still wanted.
+    /// Notes that the worker that the manager was asked for could not be made. Returns whether the worker is still
+    /// wanted.
     pub(crate) fn still_wants_worker(&self) -> bool {
         self.state.lock().idle_set.still_wanted()
     }

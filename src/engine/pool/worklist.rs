@@ -1,8 +1,8 @@
 //! The lists of a pool: how entries arrive, how the pool's workers take them, and how siblings get them.
 //!
 //! Issuers push to the worklist. Workers take the entries of the *sideline* before those of the worklist. The sideline
-//! holds entries that were put back or moved aside. A thread that has to search the worklist moves its entries aside,
-//! because the worklist can be neither scanned nor unlinked from.
+//! holds entries that were put back or moved aside. Entries can only be taken from the front of the worklist. So a
+//! thread that has to search the worklist moves its entries to the sideline first.
 
 use crate::policy::concurrency::Kick;
 use crate::protocol::sideline::Bound;
@@ -33,8 +33,8 @@ impl Pool {
         }
     }
 
-    /// Pushes the entry, which is the first half of [`submit`](Self::submit). Before the second half, it is possible
-    /// that no worker takes the entry.
+    /// Pushes the entry, which is the first half of [`submit`](Self::submit). Until the second half is done, it is not
+    /// certain that a worker takes the entry.
     #[inline]
     pub(crate) fn push(&self, entry: Entry) {
         self.worklist.push(entry);
@@ -60,7 +60,7 @@ impl Pool {
         self.offer();
     }
 
-    /// Adds an entry before all others.
+    /// Puts an entry in front of all other entries of the pool.
     #[cold]
     pub(crate) fn put_back(&self, entry: Entry) {
         let put = self.state.lock().sideline.put_back(entry, &self.aside);
@@ -101,8 +101,8 @@ impl Pool {
         if entry.is_marker() { Some(self.before_marker(entry)) } else { Some(entry) }
     }
 
-    /// Called with a marker that was taken off the worklist. If other entries were moved from the worklist to the
-    /// sideline meanwhile, puts the marker behind them and returns the first of them. Otherwise returns the marker.
+    /// Called with a marker that was taken off the worklist. If the sideline has received entries meanwhile, puts the
+    /// marker behind these entries and returns the first of them. Otherwise returns the marker.
     #[cold]
     fn before_marker(&self, marker: Entry) -> Entry {
         self.state.lock().sideline.swap_front(marker, &self.aside)
@@ -116,7 +116,8 @@ impl Pool {
     }
 
     /// Takes the first entry that may leave the pool. Holds the lock while it moves bound entries aside. Otherwise a
-    /// thread that turns a route away from this pool could find such an entry on neither list, and close the pool.
+    /// thread that turns a route away from this pool could find a bound entry on neither list, and close the pool too
+    /// early.
     pub(super) fn give(&self) -> Option<Entry> {
         let mut state = self.state.lock();
         if state.sideline.is_abandoned() {
@@ -126,8 +127,8 @@ impl Pool {
         let given = state.sideline.take_first(&self.aside, |entry| !entry.is_bound()).or_else(|| {
             loop {
                 let entry = steal(&self.worklist)?;
-                // No bound entry lies before this marker. So the marker may leave, and need not wait for this pool's
-                // workers.
+                // No bound entry lies before this marker. So a sibling may take the marker, which need not wait for
+                // this pool's workers.
                 let is_first_marker = state.sideline.len() == 0 && entry.is_marker();
                 if !entry.is_bound() || is_first_marker {
                     return Some(entry);

@@ -6,7 +6,7 @@
 //! 3. [`complete`] takes the item out of the limiter, and passes the item's slot on to the first entry of the list.
 //!
 //! While a flush of the queue counts or waits, each of these steps has a second form, which takes the lock of the
-//! queue's flushes: see `flush`. If a limiter's intake is not open, `drain` decides which callers are let in.
+//! queue's flushes. See `flush`. If a limiter's intake is not open, `drain` decides which callers are let in.
 #![allow(unsafe_code, reason = "an item that leaves its limiter may be the last user of its queue")]
 
 use std::ptr::NonNull;
@@ -83,8 +83,8 @@ impl Queue {
         }
     }
 
-    /// Admits at least one and at most `items` items: as many as the queue has room for and one step can admit. The
-    /// first of them have slots. The others go to the waiting list.
+    /// Admits as many of these items as the queue has room for and one step can admit, but at least one. The first of
+    /// the admitted items have slots, and the others go to the waiting list.
     pub(crate) fn admit_many(&self, limiter: &Limiter, items: usize) -> Result<BatchPass, QueueError> {
         // An intake that is not open admits at most one item at a time. So this call takes only one place, because
         // other issuers may need the other places.
@@ -109,7 +109,7 @@ impl Queue {
         admitted
     }
 
-    /// Admits as many of these items as fit into one step, but at least one.
+    /// Admits as many of these items as one step can admit, but at least one.
     pub(crate) fn pass_many(&self, limiter: &Limiter, items: usize) -> Result<BatchPass, NotAdmitted> {
         let (answer, ticket) = match limiter.cell.admit_many(items) {
             AdmitMany::Flushing => self.flush.admit(
@@ -156,8 +156,8 @@ impl Queue {
         }
     }
 
-    /// Notes that this many items have reached the waiting list, or are not queued after all. A flush had found them on
-    /// their way to the list. The caller holds a handle to the queue.
+    /// Notes that this many items, which a flush had found on their way to the waiting list, have reached the list or
+    /// are not queued after all. The caller holds a handle to the queue.
     #[cold]
     fn arrived(&self, items: usize) {
         let rest = self.flush.arrived(items as u64, self.limiter_cells(), list);
@@ -194,8 +194,8 @@ impl Shard {
         route::submit(self.limiter().next_active());
     }
 
-    /// Passes an entry with a ticket to the queue's flushes, which list the entry as soon as all earlier items are
-    /// listed.
+    /// Passes an entry with a ticket to the queue's flushes. They put the entry on the waiting list as soon as all
+    /// earlier items are on that list.
     #[cold]
     fn bring(&self, entry: Entry) {
         let Some(ticket) = entry.ticket() else { return };
@@ -205,8 +205,8 @@ impl Shard {
         unsafe { settle(queue.this(), rest) };
     }
 
-    /// Notes that this many of the shard's entries are listed now. A flush had found them on their way to the list. The
-    /// caller holds a handle to the queue.
+    /// Notes that this many of the shard's entries, which a flush had found on their way to the waiting list, have
+    /// reached the list. The caller holds a handle to the queue.
     pub(crate) fn arrived(&self, items: usize) {
         if items > 0 {
             self.queue().arrived(items);
@@ -230,8 +230,8 @@ impl Limiter {
         counted
     }
 
-    /// Takes the first entry off the list after it was given a slot, and traces its activation. The caller starts the
-    /// entry.
+    /// Takes the first entry, which has been given a slot, off the list, and traces its activation. The caller starts
+    /// the entry.
     pub(crate) fn next_active(&self) -> Entry {
         let next = self.first_waiting();
         trace::activate_work(&next);
@@ -249,8 +249,8 @@ fn list(entry: Entry) -> Option<Entry> {
     limiter.cell.list_held().then(|| limiter.first_waiting())
 }
 
-/// Completes an entry, whether its item ran or not. Tells the flushes, hands the slot on, and frees the queue if this
-/// was the last reference. Returns the entry that the caller must start, if any.
+/// Completes an entry, whether its item ran or not. Tells the flushes, hands the slot on, and frees the queue if no
+/// reference to the queue is left. Returns the entry that the caller must start, if any.
 #[inline]
 pub(crate) fn complete(entry: Entry) -> Option<Entry> {
     let shard = entry.shard();
@@ -308,8 +308,8 @@ unsafe fn leave_with_ticket(
     ticket: Ticket,
     leave: impl FnOnce(&LimiterCell) -> Left,
 ) -> Slot {
-    // SAFETY: the item keeps the queue in memory until it has left the limiter. The lock is released only after that,
-    // so the reference that is taken here keeps the queue in memory until then.
+    // SAFETY: the item keeps the queue in memory until it has left the limiter. The lock is released only after the
+    // item has left, so the reference that is taken here keeps the queue in memory until the release.
     let queue = unsafe { queue.as_ref() }.count_reference();
     // SAFETY: the reference keeps the queue in memory.
     let (left, rest) = unsafe { queue.as_ref() }.flush.complete(ticket, || leave(limiter));
@@ -338,7 +338,7 @@ unsafe fn report(queue: NonNull<Queue>) {
 }
 
 /// Finishes a step of the flushes after their lock was released: wakes threads, starts entries, lists more entries, and
-/// gives up the reference of a count that is over.
+/// gives up the reference of a count that has ended.
 ///
 /// # Safety
 ///

@@ -85,7 +85,7 @@ impl Queue {
 }
 
 impl ExecutorInner {
-    /// Returns the pool attributes that follow from a queue's attributes now.
+    /// Returns the pool attributes to which a queue's attributes resolve at present.
     pub(crate) fn resolve(&self, unbound: Unbound, attrs: &Attrs) -> PoolAttrs {
         // In a forked process no item runs, so any defaults will do.
         let forked = || AttrDefaults { scope: AffinityScope::Cache, cpus: self.cpus.clone() };
@@ -102,8 +102,8 @@ impl ExecutorInner {
         self.change_defaults(|defaults| defaults.scope = scope)
     }
 
-    /// Changes the defaults, and resolves the attributes of all queues again. This misses no queue, because a thread
-    /// that makes a queue resolves the queue's attributes again after the queue has entered the register.
+    /// Changes the defaults, and resolves the attributes of all queues again. This misses no queue, because a new queue
+    /// first enters the register, and then its maker resolves its attributes again.
     fn change_defaults(&self, change: impl FnOnce(&mut AttrDefaults)) -> Result<(), QueueError> {
         if self.origin.is_forked() {
             return Err(QueueError::Forked);

@@ -1,4 +1,4 @@
-//! Draining and destroying a queue: only its own items may submit to it until it is empty.
+//! Draining and destroying a queue. Until the queue is empty, only its own items may submit to it.
 
 use std::sync::Arc;
 
@@ -23,8 +23,7 @@ impl Queue {
     #[cold]
     pub(super) fn admit_chained(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         loop {
-            // The answer may be out of date shortly after. In that case the limiter refuses the item, and the loop asks
-            // again.
+            // The answer can soon be out of date. In that case the limiter refuses the item, and the loop asks again.
             let is_chained = self.answer(self.caller())? == Intake::Draining;
             // The calling item, if there is one, has not ended yet, as `protocol::drain` demands.
             match self.chained.admit(|| self.pass(limiter, is_chained)) {
@@ -35,7 +34,7 @@ impl Queue {
         }
     }
 
-    /// Returns the intake that admits an item from the caller, or the reason why no intake does.
+    /// Returns the intake that admits an item from the caller, or the reason why the queue refuses the item.
     #[cold]
     fn answer(&self, caller: Caller) -> Result<Intake, QueueError> {
         let making = self.making.lock();
@@ -64,8 +63,8 @@ impl Queue {
     }
 
     /// Checks that the caller may submit an item by reusing a cancelled entry that still lies on a list. The entry is
-    /// in flight, so a thread that drains the queue waits for the entry, even if the answer is out of date when the
-    /// caller uses it.
+    /// in flight, so a thread that drains the queue waits for the entry. So the caller may rely on the answer even if
+    /// it is out of date by then.
     #[inline]
     pub(crate) fn may_revive(&self, limiter: &Limiter) -> Result<(), QueueError> {
         match limiter.cell.load().intake() {
@@ -100,8 +99,8 @@ impl Queue {
                 Err(QueueError::Draining) => {
                     let caller = self.caller();
                     let mut making = self.making.lock();
-                    // The question is asked again under the lock, because a thread that ends the queue or its executor
-                    // first changes the answer, and then gives up the held timers, but only once.
+                    // This thread repeats the check under the lock, because a thread that ends the queue or its
+                    // executor changes the answer first, and gives up the held timers only once, after this change.
                     if self.effective_state(making.requested).answer(caller) == Answer::Draining {
                         making.held.extend(due.take().map(|timer| (name.clone(), timer)));
                         return None;
@@ -154,7 +153,7 @@ impl Queue {
         Ok(std::mem::take(&mut making.cancelled_timers))
     }
 
-    /// Gives up and counts the timers of this queue: those that are armed, and those that fired and are held.
+    /// Gives up and counts the timers of this queue, both the armed timers and the held timers that have fired.
     fn cancel_timers(&self) {
         for (name, timer) in self.executor.upkeep.timers.take_of(self) {
             self.cancel_timer(&name, timer);
@@ -180,7 +179,7 @@ impl Queue {
         });
     }
 
-    /// Ends the queue's rescuer after the item that the rescuer is running. No further item arrives.
+    /// Makes the queue's rescuer end after its current item. No further item arrives.
     pub(crate) fn stop_rescuer(&self) {
         self.spec.rescuer.iter().for_each(OwnedRescuer::stop);
     }

@@ -18,11 +18,11 @@
 //!   state yet.
 //! * Second thread: queues the same item, after the flush has begun. The item begins to run.
 //! * First thread: changes the item's state to pending, and pushes the entry with the admission. A worker pops the
-//!   entry, and leaves it with the item for the next run. If the present run waits for the flush, the run and the flush
-//!   wait for each other for ever.
+//!   entry, and leaves the entry with the item for the next run. If the present run waits for the flush, the run and
+//!   the flush wait for each other for ever.
 //!
 //! This cannot be avoided. The item's state decides which submission comes first, but it does not show the admission.
-//! Nor can the run wait for the first thread, because that thread may never go on.
+//! Nor can the run wait for the first thread, because that thread may never continue.
 #![allow(unsafe_code, reason = "an item that leaves its limiter may be the last user of its queue")]
 
 use crate::sys::wait::Until;

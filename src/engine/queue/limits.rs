@@ -1,5 +1,4 @@
-//! How a queue's limits change at run time, and the counts of its items: how many are pending, and what happened to the
-//! others.
+//! How a queue's limits change at run time, how its pending items are counted, and how its counters are read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,9 +42,9 @@ impl Queue {
         let mut making = self.making.lock();
         let result = change(&mut making.requested);
         let effective_state = self.effective_state(making.requested);
-        // This thread still holds the lock, so that all limiters agree with the requested settings, even limiters that
-        // are made meanwhile. A thread that changes the executor's settings calls this function afterwards, so the last
-        // call tells the limiters the latest state.
+        // This thread still holds the lock, so that all limiters agree with the requested settings, including limiters
+        // that are made meanwhile. A thread that changes the executor's settings calls this function afterwards, so the
+        // last call tells the limiters the latest state.
         self.limiters().for_each(|limiter| limiter.cell.set(effective_state.max(), effective_state.intake()));
         drop(making);
         self.limiters().for_each(Limiter::start_listed);
@@ -58,7 +57,7 @@ impl Queue {
         self.limiters().map(|limiter| limiter.cell.len() as usize).sum()
     }
 
-    /// Returns the counts of what happened to the queue's items. The caller keeps the queue alive.
+    /// Returns the counters of the queue's items. The caller keeps the queue alive.
     pub(crate) fn counters(&self) -> Counters {
         if self.executor.origin.is_forked() {
             // This process counts nothing, and threads of the parent may have held the locks.
@@ -163,7 +162,7 @@ impl Limiter {
 }
 
 impl ExecutorInner {
-    /// Freezes all freezable queues, so that they start no item, or thaws them.
+    /// Freezes or thaws all freezable queues. A frozen queue starts no item.
     pub(crate) fn freeze(&self, frozen: bool) {
         if !self.origin.is_forked() && self.queues.freeze(frozen) {
             self.queues
@@ -189,12 +188,12 @@ impl Shard {
         let events = &self.events;
         let mut at_it = Vec::new();
         let counts = self.account.total(|worker| at_it.push(Arc::clone(worker)));
-        // The CPU time of the present items that is in no cell yet. The account's lock is not held here, because each
-        // reading is a system call.
+        // The CPU time that the current items have used and no cell contains yet. The account's lock is not held here,
+        // because each reading is a system call.
         let in_flight = at_it.iter().filter_map(|worker| worker.cpu_time_for(self.id()));
         let cpu_time = counts.cpu_time + in_flight.map(as_nanos).sum::<u64>();
-        // The reported time is never less than before, although the time of a present item may be charged to another
-        // shard in the end.
+        // The reported time never decreases, although the time of a current item may finally be charged to another
+        // shard.
         let told = events.told_cpu_time.fetch_max(cpu_time, Ordering::Relaxed).max(cpu_time);
         Counters {
             started: counts.started,

@@ -23,7 +23,7 @@ pub(crate) struct Register(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// The queues by number, which is the order in which they entered.
+    /// The queues by number. Queues are numbered in the order in which they enter.
     queues: BTreeMap<u64, Known>,
     /// The highest number that a queue has received so far.
     entered: u64,
@@ -48,9 +48,9 @@ impl Register {
         Self(Mutex::new(state))
     }
 
-    /// Calls `note` with the number of a new queue, and enters the queue. From then on, other threads can find the
-    /// queue. Once the executor runs no item any more, a queue does not enter, and gets no number. Returns whether the
-    /// executor is open.
+    /// Gives a new queue its number, calls `note` with the number, and adds the queue to the register. From then on,
+    /// other threads can find the queue. If the executor no longer runs items, the queue gets no number and is not
+    /// added. Returns whether the executor is open.
     #[must_use]
     pub(crate) fn enter(&self, queue: NonNull<Queue>, note: impl FnOnce(u64)) -> bool {
         let mut state = self.0.lock();
@@ -137,7 +137,7 @@ impl QueueRef {
     ///
     /// # Safety
     ///
-    /// The queue is not freed during the call.
+    /// The caller ensures that the queue is not freed during the call.
     unsafe fn new(queue: NonNull<Queue>) -> Option<Self> {
         // SAFETY: the caller promises that the queue is not freed.
         unsafe { queue.as_ref() }.try_reference()
@@ -161,7 +161,7 @@ impl Queue {
     }
 
     /// Takes a reference to the queue. Returns `None` if the queue has no reference left and is about to be freed. The
-    /// queue is not freed during the call.
+    /// caller ensures that the queue is not freed during the call.
     pub(crate) fn try_reference(&self) -> Option<QueueRef> {
         self.try_count_reference().map(QueueRef)
     }

@@ -1,23 +1,23 @@
 //! Admits and lists many items in one step.
 //!
-//! A step for many items has the same effect as one step per item in a row, so it needs no proof of its own. The items
-//! of a batch that wait are *coming* until all of them are pushed, so an item that is submitted meanwhile stays behind
-//! them.
+//! A step for many items has the same effect as a sequence of steps, one per item, so it needs no proof of its own. The
+//! waiting items of a batch count as *coming* until all of them are pushed. So an item that is submitted meanwhile
+//! stays behind them.
 
 #![forbid(unsafe_code)]
 
 use super::{ACTIVE, Admission, COMING, COMING_MASK, INTAKE, INTAKE_MASK, LISTED, LISTED_MASK, Slot};
 
 /// The number of coming items up to which one call admits several waiting items of a batch. Beyond this number, each
-/// call admits one waiting item. The number is less than half of what the word can count, because at half the limiter
-/// becomes full.
+/// call admits one waiting item. The number is less than half of what the word can count, because the limiter
+/// becomes full at half.
 const COMING_FOR_BATCHES: u64 = COMING_MASK / 4;
 
 /// What the issuer does with a batch.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdmitMany {
-    /// The first items of the batch, at least one, are admitted. The issuer calls again for the rest.
+    /// The first items of the batch, at least one, are admitted. If items remain, the issuer calls again for them.
     In(Admitted),
     /// See [`Admit::Flushing`](super::Admit::Flushing).
     Flushing,
@@ -39,7 +39,7 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
-    /// Returns the result for a single item.
+    /// Returns the result of an admission of a single item.
     pub(crate) fn one(has_slot: bool) -> Self {
         Self { started: usize::from(has_slot), waiting: usize::from(!has_slot) }
     }
@@ -63,7 +63,7 @@ pub(crate) struct Arrived {
 impl Admission {
     /// Admits `items` items, at least one, with the same effect as one call per item.
     ///
-    /// If many other items are coming already, admits only a part of the items. So there is room for single items,
+    /// If many other items are coming already, admits only some of the items. So the word keeps room for single items,
     /// however many threads queue batches.
     #[inline]
     pub(crate) fn admit_many(self, items: usize) -> (Self, AdmitMany) {
