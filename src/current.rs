@@ -44,8 +44,8 @@ pub fn current_work() -> Option<Work> {
 /// Returns the queue of the item that the caller executes. Returns `None` outside of items. Also returns `None` if the
 /// last handle of the queue is gone, because such a queue accepts no more items.
 ///
-/// The item is more than its function: the destructors of the values that it captured, and the panic handler, also run
-/// as parts of the item.
+/// An item consists of more than its function. The panic handler and the destructors of the function's captured values
+/// also run as parts of the item.
 ///
 /// # Examples
 ///
@@ -80,12 +80,12 @@ pub fn current_queue_name() -> Option<String> {
     context::current_queue_name()
 }
 
-/// Sets the description of the item that the caller executes, which [`Executor::dump`](crate::Executor::dump) shows.
-/// The description holds until the item sets another description or ends. Outside of items, this does nothing, and does
-/// not format its argument.
+/// Sets the description that [`Executor::dump`](crate::Executor::dump) shows for the item that the caller executes. The
+/// description holds until the item sets another description or ends. Outside of items, this does nothing, and does not
+/// format its argument.
 ///
-/// Costs an allocation and a lock that, apart from this function, only snapshots and stall reports take. Items that set
-/// no description pay nothing.
+/// This costs one allocation and one lock. Apart from this function, only snapshots and stall reports take this lock.
+/// Items that set no description pay nothing.
 ///
 /// # Examples
 ///
@@ -110,8 +110,8 @@ pub fn set_description(description: impl fmt::Display) {
 
 /// Returns whether the calling thread is a rescuer, which executes an item because no worker could be made.
 ///
-/// If so, the item's pool is short of threads, and its queue has only this thread. An item that other items wait for
-/// may then choose to do less.
+/// If so, the item's pool is short of threads, and the item's queue has only this thread. In that case, an item that
+/// other items wait for may choose to do less.
 ///
 /// # Examples
 ///

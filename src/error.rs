@@ -1,4 +1,5 @@
-//! One error type for each operation. Each message names the wrong value, and says which values are right.
+//! The error types, one for each operation. Each error message names the wrong value and says which values are
+//! accepted.
 
 pub(crate) mod attrs;
 pub(crate) mod batch;
@@ -59,7 +60,7 @@ pub enum BuildExecutorError {
     NoThreads,
     /// The thread name prefix is empty, or contains a NUL.
     ThreadName(String),
-    /// `stack_size` is above the limit, or below 16 KiB. No worker can run with a smaller stack.
+    /// `stack_size` is above the limit, or below 16 KiB, which is the smallest stack that a worker can run with.
     StackSize {
         /// The size that was given, in bytes.
         bytes: usize,
@@ -68,9 +69,9 @@ pub enum BuildExecutorError {
     },
     /// The patience of `progress_check` is below one millisecond.
     ProgressCheck(Duration),
-    /// `hog_threshold` is neither zero, which turns the search for hogs off, nor at least one millisecond.
+    /// `hog_threshold` is below one millisecond but not zero. Zero would turn the search for hogs off.
     HogThreshold(Duration),
-    /// `watchdog_threshold` is neither zero, which turns the watchdog off, nor at least one millisecond.
+    /// `watchdog_threshold` is below one millisecond but not zero. Zero would turn the watchdog off.
     WatchdogThreshold(Duration),
     /// The manager's thread cannot be made.
     Thread(io::Error),
@@ -156,7 +157,7 @@ pub enum BuildQueueError {
         /// The highest value that is accepted.
         limit: usize,
     },
-    /// `max_pending(0)` would refuse everything.
+    /// `max_pending` is 0, so the queue would refuse every item.
     MaxPending,
     /// Two flags or limits exclude each other.
     Contradiction {
@@ -180,8 +181,9 @@ pub enum BuildQueueError {
     Nice(i32),
     /// The executor was shut down, or is being shut down.
     ShutDown,
-    /// The queue's rescuer cannot be made. Either the system or the executor's `before_spawn` hook refused the thread.
-    /// Or a hook builds the queue on the manager's thread, which would have to make the rescuer.
+    /// The queue's rescuer cannot be made. The system or the executor's `before_spawn` hook refused the rescuer's
+    /// thread, or a hook tried to build the queue on the manager's thread. The manager's thread itself makes the
+    /// rescuers, so it cannot wait for one.
     Rescuer {
         /// The kind of the error. It is [`io::ErrorKind::Deadlock`] if a hook builds the queue on the manager's thread.
         kind: io::ErrorKind,
@@ -222,8 +224,8 @@ impl fmt::Display for BuildQueueError {
 
 impl std::error::Error for BuildQueueError {}
 
-/// The error of a one-shot that a queue did not accept. It gives the closure back. Even a queue without `max_pending`
-/// refuses items while a hundred million items wait: see [`QueueError::Full`].
+/// The error of a one-shot that a queue did not accept. The error gives the closure back. Even a queue without
+/// `max_pending` refuses items while a hundred million items wait (see [`QueueError::Full`]).
 ///
 /// # Examples
 ///
@@ -278,15 +280,16 @@ impl<F> fmt::Display for Refused<F> {
 
 impl<F> std::error::Error for Refused<F> {}
 
-/// Drops the closure. With this conversion, `?` works where an error must be `Send` and `Sync`, which a closure need
-/// not be.
+/// Keeps the error and drops the closure. This conversion lets `?` return an error that is `Send` and `Sync` even if
+/// the closure is not.
 impl<F> From<Refused<F>> for QueueError {
     fn from(refused: Refused<F>) -> Self {
         refused.error
     }
 }
 
-/// Why a closure that was to run on one CPU, or on each CPU, was refused, failed or did not end in time.
+/// The error of a call that runs a closure on one CPU or on each CPU. The closure was refused, failed, or did not end
+/// in time.
 ///
 /// See [`Executor::run_on_cpu`](crate::Executor::run_on_cpu).
 ///
@@ -358,7 +361,7 @@ impl From<JoinError> for RunOnCpuError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EnableError {
-    /// The item is not disabled: it was enabled as many times as it was disabled. The call changed nothing.
+    /// The item is not disabled, because it was enabled as many times as it was disabled. The call changed nothing.
     NotDisabled,
     /// The item was enabled, but the queue did not accept it.
     Refused(QueueError),

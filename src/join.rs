@@ -8,7 +8,7 @@ use crate::engine::refusal::WaitError;
 use crate::error::join::{JoinError, PanicPayload};
 use crate::sys::wait::Until;
 
-/// The handle of an item that runs once. Dropping it detaches the item, which runs all the same.
+/// The handle of an item that runs once. Dropping the handle detaches the item, which still runs.
 ///
 /// # Examples
 ///
@@ -40,7 +40,8 @@ impl<T> JoinHandle<T> {
         self.raw.is_finished()
     }
 
-    /// Waits for the result under a blocking guard. Everything that the run does happens before this call returns.
+    /// Waits under a blocking guard until the item ends, and returns its result. Everything that the run does happens
+    /// before this call returns.
     ///
     /// # Examples
     ///
@@ -72,7 +73,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Waits as [`join`](Self::join) does, but for `timeout` at most.
+    /// Waits as [`join`](Self::join) does, but for at most `timeout`.
     ///
     /// # Examples
     ///

@@ -14,7 +14,7 @@
 //! | `cmwq_items_completed_total` | runs that have ended, including those that panicked |
 //! | `cmwq_items_panicked_total` | runs that have panicked |
 //! | `cmwq_items_cancelled_total` | submissions that were cancelled before they began |
-//! | `cmwq_items_away_total`, `cmwq_items_stolen_total` | runs that have begun on a CPU of another pod: on a worker of their own pod; on a worker of the other pod |
+//! | `cmwq_items_away_total`, `cmwq_items_stolen_total` | runs that a worker of the item's own pod has begun on a CPU of another pod; runs that a worker of another pod has begun |
 //! | `cmwq_items_rescued_total`, `cmwq_maydays_total` | items that the queue's [rescuer](crate::WorkQueueBuilder::rescuer) took; calls for the rescuer |
 //! | `cmwq_items_cpu_microseconds_total` | CPU time of all runs, and of the workers' own work between them, in µs |
 //! | `cmwq_cpu_hogs_total` | runs that [kept the CPU](crate::ExecutorBuilder::hog_threshold) for too long |
@@ -38,9 +38,9 @@
 //! | `cmwq_item_wait_seconds` | the time from queueing to the beginning of a run |
 //! | `cmwq_item_run_seconds` | the time from the beginning of a run to its end |
 //!
-//! The values are the middles of the buckets in which durations are counted. If a histogram has more than 10 000 new
-//! durations since the last call, the recorder receives a sample of about that size. So use the counters for numbers of
-//! items, and the histograms for durations.
+//! The value for a duration is the middle of the bucket that counts the duration. If a histogram has more than 10 000
+//! new durations since the last call, the recorder receives a sample of about 10 000. So use the counters for numbers
+//! of items, and the histograms for durations.
 //!
 //! The gauges of pools have the labels `executor` and `pool` (the pool's part of thread names: `0`, `0H`, `bh0`, `u4`):
 //!
@@ -48,7 +48,7 @@
 //! |---|---|
 //! | `cmwq_pool_workers`, `cmwq_pool_idle_workers`, `cmwq_pool_running_workers` | workers that exist; workers that are parked; workers that count as running |
 //! | `cmwq_pool_pending_items` | entries on the worklist |
-//! | `cmwq_pool_stalled_seconds` | for how long the pool has had work and started none, during a stall that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported; otherwise 0 |
+//! | `cmwq_pool_stalled_seconds` | the time for which the pool has had work without starting any, during a stall that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported; otherwise 0 |
 //!
 //! These metrics have only the label `executor`: the gauges `cmwq_threads` (workers that exist or are being made),
 //! `cmwq_threads_max` (the [maximum](crate::ExecutorBuilder::max_threads)) and `cmwq_thread_limit_reached` (1 if work

@@ -29,16 +29,16 @@
 //! # Where the socket is
 //!
 //! [`Server::start`] uses the first of these directories whose parent directory belongs to the user of the process. If
-//! there is none, it uses the third directory:
+//! no parent directory does, it uses the third directory:
 //!
 //! 1. `$XDG_RUNTIME_DIR/cmwq`
 //! 2. `/run/user/UID/cmwq`
 //! 3. `cmwq-UID` in the [directory for temporary files](std::env::temp_dir)
 //!
-//! If the directory does not exist, the server makes it with mode 0700. The server refuses a directory that other users
-//! may use. The socket has mode 0600 and is named `PID` after the process. The sockets of further executors are
-//! named `PID-2`, `PID-3` and so on. Each socket is removed with its server. If a process was killed, [`processes`]
-//! removes its socket, and so does the next server that uses the same name.
+//! If the directory does not exist, the server makes it with mode 0700. The server refuses a directory to which other
+//! users have access. The socket has mode 0600 and is named `PID` after the process. The sockets of further executors
+//! are named `PID-2`, `PID-3` and so on. When a server is dropped, it removes its socket. If a process was killed,
+//! [`processes`] removes its socket, and so does the next server that uses the same name.
 //!
 //! # Which clients are served
 //!
@@ -47,26 +47,27 @@
 //! not talk to another user's process, unless the client or that process belongs to root.
 //!
 //! A client that the server accepts can read the names of queues, item types and descriptions. The client can change
-//! queues that were built with `control`, and nothing else. In particular, it cannot queue, cancel or wait for items.
+//! nothing but queues that were built with `control`. In particular, it cannot queue, cancel or wait for items.
 //!
 //! # What it costs, and its limits
 //!
-//! Each server has one thread, which sleeps while no client is connected. This thread holds the executor's locks as
-//! briefly as [`Executor::dump`](crate::Executor::dump) does, and holds no lock while it writes. The thread runs no
+//! Each server has one thread, which sleeps while no client is connected. This thread holds the executor's locks no
+//! longer than [`Executor::dump`](crate::Executor::dump) does, and holds no lock while it writes. The thread runs no
 //! hooks and waits for no client. So neither a slow nor a hostile client affects the executor.
 //!
 //! * At most 32 connections are served at the same time ([`MAX_CONNECTIONS`]). A further connection gets the error
 //!   `busy` and is closed.
 //! * A request has at most 64 KiB ([`MAX_REQUEST`]). After a longer request, the connection is closed.
-//! * Each connection serves one request at a time. The server reads the next request when the answer has been sent.
-//! * A connection is closed after 30 seconds without a request, after 5 seconds in which the client reads nothing of an
-//!   answer, and after 60 seconds in which it does not read the whole answer.
+//! * Each connection serves one request at a time. The server reads the next request only after it has sent the answer
+//!   to the previous request.
+//! * The server closes a connection if the client sends no request for 30 seconds, if it reads nothing of an answer for
+//!   5 seconds, or if it has not read the whole answer within 60 seconds.
 //!
 //! # The protocol
 //!
 //! A request is a JSON object on one line, and so is its answer. The answer is `{"ok":…}` with the result, or
-//! `{"error":…}` with a [kind](ErrorKind) for programs and a message for people. Texts are UTF-8. Unknown fields of a
-//! request are an error. Answers of later versions may have more fields.
+//! `{"error":…}` with a [kind](ErrorKind) for programs and a message for people. Texts are UTF-8. A request with
+//! unknown fields is an error. Answers of later versions may have more fields.
 //!
 //! | request | answer |
 //! |---|---|
@@ -94,9 +95,9 @@
 //! ```
 //!
 //! A request refers to a queue by its name. If several queues have that name, the answer is an error that lists these
-//! queues with their numbers. Then `name#number` refers to one of these queues. Attributes have the names and values of
-//! the kernel's files ([`Attribute`]). Values are texts. Any program can use the protocol, for example
-//! `echo '{"request":"dump"}' | socat -t 10 - UNIX-CONNECT:PATH`.
+//! queues with their numbers. The client can then refer to one of these queues as `name#number`. Attributes have the
+//! names and values of the kernel's files ([`Attribute`]). Values are texts. Any program can use the protocol, for
+//! example `echo '{"request":"dump"}' | socat -t 10 - UNIX-CONNECT:PATH`.
 
 mod attribute;
 mod client;
@@ -117,8 +118,8 @@ pub use self::protocol::{
 };
 pub use self::server::{MAX_CONNECTIONS, Server};
 
-/// Feeds `bytes` to a connection, in pieces whose lengths follow from `pieces`, and checks the answers. Called by the
-/// fuzz target.
+/// Feeds `bytes` to a connection, in pieces whose lengths follow from `pieces`, and checks the answers. The fuzz target
+/// calls this function.
 ///
 /// # Panics
 ///

@@ -1,8 +1,8 @@
 //! Control sockets in the file system: their paths, how a socket is made, and which processes serve a socket.
 //!
 //! A socket belongs to the process that listens on it. A process that finds a socket without a listener removes the
-//! socket's file. It does so only under a lock of the directory, because another process may just have made a new
-//! socket at the same path. A process removes the file of its own socket without the lock.
+//! socket's file. The process first locks the directory, because another process may just have made a new socket at the
+//! same path. To remove the file of its own socket, a process needs no lock.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct Process {
     /// The process id.
     pub pid: u32,
-    /// The path of the socket. A process has a socket for each of its executors that serves one.
+    /// The path of the socket. Each server in a process has its own socket.
     pub path: PathBuf,
     /// The name of the process's executable file. Empty if the name is not known.
     pub program: String,
@@ -40,7 +40,7 @@ pub struct Process {
 
 /// Returns the processes that serve a control socket in the default directories, sorted by process id within each
 /// directory. Waits at most one second for each process to answer, and leaves out a process that does not answer.
-/// Removes sockets whose process is gone. Skips directories that belong to another user.
+/// Removes the sockets of processes that are gone. Skips directories that belong to another user.
 ///
 /// # Examples
 ///
@@ -108,9 +108,9 @@ pub(super) fn sockets(directories: &[PathBuf]) -> Vec<(u32, PathBuf)> {
     directories.iter().flat_map(|directory| sockets_in(directory).unwrap_or_default()).collect()
 }
 
-/// Returns the files whose names are those of our sockets, sorted by process and executor. Does not list a directory
-/// that belongs to another user, because that user decides which files are there, how long a listing takes, and where a
-/// link leads.
+/// Returns the process id and the path of each file that is named like a default socket, sorted by process and
+/// executor. Does not list a directory that belongs to another user, because that user decides which files are there,
+/// how long a listing takes, and where a link leads.
 fn sockets_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let is_own = fs::symlink_metadata(directory)
         .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == socket::user());
@@ -128,7 +128,7 @@ fn sockets_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(found.into_iter().map(|((pid, _), path)| (pid, path)).collect())
 }
 
-/// Returns the process id and the executor's number that a socket's name contains. Both numbers count from 1. Returns
+/// Returns the process id and the executor's number that a socket's name contains. Both numbers are at least 1. Returns
 /// `None` for any other name.
 fn numbers_of(name: &str) -> Option<(u32, u32)> {
     let (pid, executor) = name.split_once('-').unwrap_or((name, "1"));
@@ -201,14 +201,14 @@ impl Place {
         &self.path
     }
 
-    /// Removes the socket's file, unless another file has replaced it. The caller still has the listener, so other
-    /// processes find the path in use. Without the listener, this could remove a socket that another process has just
-    /// made here.
+    /// Removes the socket's file, unless another file has replaced it. The caller still holds the listener, so other
+    /// processes find the path in use. If the listener were closed first, this function could remove a socket that
+    /// another process has just made on this path.
     pub(super) fn remove(&self) {
         let is_ours = fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.device_and_number);
         if is_ours {
-            // An error is ignored: a file that remains is a stale socket.
+            // An error is ignored, because a file that remains is only a stale socket.
             drop(fs::remove_file(&self.path));
         }
     }

@@ -88,7 +88,7 @@ pub struct StalledPool {
     pub cpus: CpuSet,
     /// The number of entries on the pool's worklist, including cancelled entries.
     pub pending: usize,
-    /// The time for which the pool has started nothing, as a lower bound. The key in JSON is `stalled_for_ns`.
+    /// A lower bound on the time for which the pool has started no work. The key in JSON is `stalled_for_ns`.
     #[serde(rename = "stalled_for_ns", with = "crate::policy::nanos")]
     pub stalled_for: Duration,
 }
@@ -148,7 +148,7 @@ pub enum ErrorKind {
     AmbiguousQueue,
     /// No attribute has this name.
     UnknownAttribute,
-    /// This kind of queue does not have the attribute, or does not permit changes of the attribute.
+    /// This kind of queue does not have the attribute, or does not permit changes to the attribute.
     Inapplicable,
     /// The attribute cannot have this value.
     BadValue,
@@ -198,10 +198,11 @@ impl Request {
     }
 }
 
-/// The length of the longest part of a client's text that a message repeats, in characters.
+/// The largest number of characters of a client's text that a message repeats.
 const REPEATED: usize = 200;
 
-/// Returns the beginning of a text from a client or a program, because such a text may have any length.
+/// Returns the text, but cuts it after `REPEATED` characters and marks the cut with `…`. A text from a client or a
+/// program may have any length.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(REPEATED) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -209,7 +210,7 @@ pub(super) fn shortened(text: &str) -> String {
     }
 }
 
-/// Serialises a request or an answer as a line with a newline.
+/// Serialises a request or an answer as one line that ends with a newline.
 pub(super) fn line_of(said: &impl Serialize) -> Vec<u8> {
     // Serialisation fails only for a map whose keys are not strings, and no request or answer contains such a map.
     let mut line = serde_json::to_vec(said).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Handles requests: looks up their queues, checks the requests, and carries them out.
 //!
 //! The server's thread does not wait, and holds no lock while it writes an answer. It holds a reference to each queue
-//! that it uses. So it can use a queue whose last handle is dropped meanwhile, or a queue without handles that only
-//! finishes its items.
+//! that it uses. So the thread can use a queue even if the queue's last handle is dropped meanwhile, or was dropped
+//! before and the queue only finishes its items.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Weak};
@@ -46,7 +46,7 @@ impl RequestHandler {
         Self { executor: Arc::downgrade(&executor.inner), hello }
     }
 
-    /// Carries out a request line. Returns the answer as a line.
+    /// Carries out the request on this line. Returns the answer as one line.
     pub(super) fn answer(&self, line: &[u8]) -> Vec<u8> {
         let said = Request::read(line).and_then(|request| self.carry_out(request));
         said.unwrap_or_else(|error| line_of(&Answer::<()>::Error(error)))
@@ -136,7 +136,7 @@ fn numbered(wanted: &str) -> Option<(&str, u64)> {
 fn unknown(executor: &ExecutorInner, wanted: &str) -> RequestError {
     let mut names = Vec::new();
     let mut number = 0;
-    // This copies only the first names, because references to all queues could be many.
+    // This copies the first few names instead of taking references to all queues, because there could be many queues.
     executor.queues.any(|queue: &Queue| {
         number += 1;
         if names.len() < LISTED && !names.iter().any(|name| name == queue.name()) {

@@ -1,8 +1,8 @@
 //! The server of a control socket: one thread for each socket.
 //!
-//! The thread sleeps in `poll` until a client connects, sends bytes, or can receive bytes. It also wakes for the
-//! deadlines of connections, and to try again after an error. It runs no code of the program. Only the thread that
-//! drops the server ever waits for the server's thread.
+//! The thread sleeps in `poll` until a client connects, sends bytes, or can receive bytes. It also wakes at the
+//! deadline of a connection, and when it is time to try again after an error. It runs no code of the program. Only the
+//! thread that drops the server ever waits for the server's thread.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -34,16 +34,17 @@ pub const MAX_CONNECTIONS: usize = 32;
 
 /// The largest number of connections that the server accepts before it serves the existing connections again.
 const ACCEPTED_AT_ONCE: usize = 16;
-/// The time after which the server tries again when the system has refused a call, for example for lack of descriptors.
+/// The time after which the server retries a call that the system has refused, for example because the process has no
+/// file descriptor left.
 const SHORTAGE: Duration = Duration::from_secs(1);
 const CHUNK: usize = 16 * 1024;
 
 /// The server of an executor's control socket, which runs as long as this value lives.
 ///
 /// Dropping the server closes all connections, removes the socket, and waits for the server's thread. If the thread is
-/// making an answer, it ends after that. The server does not keep the executor alive. After the executor's end,
-/// requests that need the executor get the error [`ErrorKind::Ended`]. In a forked process the server does nothing, and
-/// dropping it has no effect.
+/// preparing an answer, it finishes the answer before it ends. The server does not keep the executor alive. After the
+/// executor's end, requests that need the executor get the error [`ErrorKind::Ended`]. In a forked process the server
+/// does nothing, and dropping it has no effect.
 ///
 /// # Examples
 ///
@@ -75,8 +76,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns an error if another user owns or may use the directory, or if the system refuses the socket or the
-    /// thread. No socket is left behind.
+    /// Returns an error if another user owns the directory or has access to it, or if the system refuses the socket or
+    /// the thread. No socket is left behind.
     pub fn start(executor: &Executor) -> Result<Self, ServeError> {
         Self::serve(executor, Place::take_default)
     }
@@ -84,8 +85,8 @@ impl Server {
     /// Starts a server on this path. Replaces a socket that has no listener any more.
     ///
     /// The server serves only its own user and root, whatever the directory permits, because it asks the system for the
-    /// user of each connection. But a user who may write to the directory can put another socket in the place of the
-    /// server's.
+    /// user of each connection. But a user who may write to the directory can replace the server's socket with another
+    /// socket.
     ///
     /// # Examples
     ///
@@ -132,8 +133,8 @@ impl Server {
             let service =
                 Service { listener, stopped, request_handler, connections: Vec::new(), short_until: None };
             let thread = thread::spawn(name, None, move || {
-                // The thread takes on the CPUs and the nice level of the manager, because it has inherited those of the
-                // thread that starts it, which may be a worker. Errors are ignored.
+                // The thread has inherited the CPUs and the nice level of the thread that started it, which may be a
+                // worker. So it switches to the manager's CPUs and nice level. Errors are ignored.
                 drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
                 drop(thread::set_nice(core.settings.nice));
                 drop(core);
@@ -167,12 +168,12 @@ impl Drop for Server {
             return mem::forget(thread);
         }
         self.place.remove();
-        // The byte is needed because a forked process may keep this end open. Then the thread does not see that this
-        // process has closed it.
+        // The byte is needed because a forked process may keep a copy of this end open. In that case, the thread does
+        // not notice when this process closes its own copy.
         let _ended_already = socket::send(&self.stop, &[0]);
         if thread.thread().id() == std::thread::current().id() {
-            // The server's own thread drops the server: a hook owned the server, and was dropped with the last
-            // reference to the executor. The thread ends after this.
+            // The server's own thread drops the server. This happens if a hook owns the server and is dropped with the
+            // last reference to the executor. The thread ends after this.
             return;
         }
         if blocking(|| thread.join()).is_err() {
@@ -219,7 +220,7 @@ impl Service {
             let ready = match self.wait(now) {
                 Ok(ready) => ready,
                 Err(_) => {
-                    // `poll` has failed: the system is short of memory, or permits fewer descriptors than are open.
+                    // `poll` fails if the system is short of memory, or if it permits fewer descriptors than are open.
                     self.connections.clear();
                     socket::pause(SHORTAGE);
                     if self.is_stopped() {
@@ -285,8 +286,8 @@ impl Service {
                     io::ErrorKind::WouldBlock => return,
                     // The client has already closed the connection, or a signal has interrupted the call.
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
-                    // Usually the process lacks descriptors. The client still waits, so `poll` would return
-                    // immediately.
+                    // Usually the process has no file descriptor left. The client's connection is still pending, so the
+                    // next `poll` would return immediately.
                     _ => {
                         self.short_until = Some(now + SHORTAGE);
                         return;
@@ -323,7 +324,7 @@ impl Service {
 }
 
 /// Returns an error if a process of user `own` does not serve user `user`. Every process serves root, because root can
-/// read the process anyway.
+/// read the process's memory anyway.
 fn refusal(user: u32, own: u32) -> Option<RequestError> {
     let is_served = user == own || user == 0;
     (!is_served).then(|| {

@@ -1,7 +1,8 @@
 //! The state of one connection, apart from its socket: its input, its output, and its deadlines.
 //!
-//! The session takes a request from its input only after it has sent the answer to the previous request. Until then it
-//! reads nothing. So a connection needs space for only one request and one answer, whatever the client does.
+//! The session takes a request from its input only after it has sent the answer to the previous request. Until then,
+//! the session reads no further input. So a connection needs space for only one request and one answer, whatever the
+//! client does.
 
 use std::time::Duration;
 
@@ -21,14 +22,14 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// The bytes that were received and are not answered yet.
+    /// The received bytes whose requests are not answered yet.
     input: Vec<u8>,
-    /// The number of these bytes that were searched and contain no newline.
+    /// The number of bytes at the start of `input` that were searched and contain no newline.
     searched: usize,
     /// An answer, of which the first `sent` bytes have been sent.
     output: Vec<u8>,
     sent: usize,
-    /// Whether no more input will come.
+    /// Whether the session takes no more input.
     ended: bool,
     /// The time at which the connection is closed, unless a request arrives or an answer makes progress first.
     deadline: Time,
@@ -68,7 +69,7 @@ impl Session {
         (MAX_REQUEST + 1).saturating_sub(self.input.len())
     }
 
-    /// Adds bytes that were read to the input.
+    /// Appends newly received bytes to the input.
     pub(super) fn received(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
         self.search();

@@ -147,12 +147,12 @@ fn inapplicable(queue: &Queue, attribute: Attribute) -> RequestError {
 
 /// Reads a list of CPUs (`0-3,8`), or a mask of CPUs as the kernel writes it (`f`, `ff,00000000`, `0x3`).
 ///
-/// If a text could be a list or a mask, it is read as a list, unless it has several groups and each group after the
-/// first has eight digits.
+/// A text that could be a list or a mask is usually read as a list. It is read as a mask if it has several groups and
+/// each group after the first has eight digits.
 ///
 /// # Errors
 ///
-/// Returns an error that describes the valid forms if the text has none of them.
+/// If the text has none of the valid forms, returns an error that describes them.
 fn cpus_of(text: &str) -> std::result::Result<CpuSet, String> {
     let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let mut groups = text.split(',').skip(1).peekable();

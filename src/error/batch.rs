@@ -1,4 +1,4 @@
-//! Errors for batches of which not every item was accepted.
+//! Errors for batches that a queue did not accept in full.
 
 use std::fmt;
 
@@ -45,7 +45,7 @@ use crate::join::JoinHandle;
 pub struct RefusedBatch<F, T> {
     /// Why the first of `closures` was refused.
     pub error: QueueError,
-    /// The handles of the accepted closures, in their order.
+    /// The handles of the accepted closures, in the order of the batch.
     pub accepted: Vec<JoinHandle<T>>,
     /// The refused closure, and the closures after it, which were not tried.
     pub closures: Vec<F>,
@@ -75,7 +75,7 @@ impl<F, T> fmt::Display for RefusedBatch<F, T> {
 
 impl<F, T> std::error::Error for RefusedBatch<F, T> {}
 
-/// Drops the refused closures and detaches the accepted items.
+/// Keeps the error, drops the refused closures and detaches the accepted items.
 impl<F, T> From<RefusedBatch<F, T>> for QueueError {
     fn from(refused: RefusedBatch<F, T>) -> Self {
         refused.error
@@ -135,7 +135,7 @@ impl<F> fmt::Display for RefusedDetachedBatch<F> {
 
 impl<F> std::error::Error for RefusedDetachedBatch<F> {}
 
-/// Drops the closures.
+/// Keeps the error and drops the closures.
 impl<F> From<RefusedDetachedBatch<F>> for QueueError {
     fn from(refused: RefusedDetachedBatch<F>) -> Self {
         refused.error

@@ -30,7 +30,7 @@ pub enum JoinError {
     /// its timer was armed.
     Cancelled,
     /// The wait would never end. The caller is the awaited item itself, or holds the only slot in which that item could
-    /// run, or there is another reason of [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock). The item was
+    /// run, or another case of [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) applies. The item was
     /// detached and goes on.
     WouldDeadlock,
     /// The executor belongs to the process that this one was forked from, and the item had not ended at the fork.
@@ -98,7 +98,7 @@ impl PanicPayload {
         self.message.as_deref()
     }
 
-    /// Returns the payload, as [`std::panic::catch_unwind`] returns it.
+    /// Returns the payload in the form in which [`std::panic::catch_unwind`] returns it.
     #[must_use]
     pub fn into_inner(self) -> Box<dyn Any + Send> {
         self.payload.into_inner()

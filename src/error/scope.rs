@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Why a scope has no result. Except after a fork, all items of the scope are over nevertheless.
+/// Why a scope has no result. Except after a fork, all items of the scope have nevertheless run, or were cancelled or
+/// dropped.
 ///
 /// # Examples
 ///
@@ -32,8 +33,8 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ScopeError {
-    /// A shutdown of the executor ran out of time, and dropped items of the scope before they began. Items that their
-    /// handles cancelled do not count. The result of the body was dropped.
+    /// A shutdown of the executor ran out of time, and dropped items of the scope before they began. Items that were
+    /// cancelled through their handles do not count. The result of the body was dropped.
     Dropped {
         /// The number of items that the shutdown dropped.
         items: usize,

@@ -8,8 +8,8 @@ use crate::policy::pods::AffinityScope;
 
 impl Executor {
     /// Restricts unbound queues to `cpus`, a subset of the executor's CPUs. The restriction applies to existing queues
-    /// and to later ones. If none of a queue's [own CPUs](crate::Attrs::cpus) is in the set, the queue uses all CPUs of
-    /// the set. Per-CPU and bh queues stay as they are.
+    /// and to queues that are built later. If none of a queue's [own CPUs](crate::Attrs::cpus) is in the set, the queue
+    /// uses all CPUs of the set. Per-CPU and bh queues stay as they are.
     ///
     /// As with [`apply_attrs`](crate::WorkQueue::apply_attrs), the call does not wait, all limits hold, and items keep
     /// their order.
@@ -32,7 +32,7 @@ impl Executor {
     /// # Errors
     ///
     /// Returns an error if the set is empty, if it contains a CPU that the executor does not use, or if the executor is
-    /// shut down. After an error, nothing was changed.
+    /// shut down. If the call returns an error, it has changed nothing.
     #[doc(alias = "workqueue_unbound_cpumask")]
     #[doc(alias = "workqueue_set_unbound_cpumask")]
     pub fn set_unbound_cpus(&self, cpus: CpuSet) -> Result<(), SetUnboundCpusError> {
@@ -48,7 +48,8 @@ impl Executor {
         self.inner.defaults().map_or_else(|| self.cpus().clone(), |defaults| defaults.cpus)
     }
 
-    /// Sets the scope for queues that do not specify one. The new scope applies to existing queues and to later ones.
+    /// Sets the scope for queues that do not specify one. The new scope applies to existing queues and to queues that
+    /// are built later.
     ///
     /// As with [`apply_attrs`](crate::WorkQueue::apply_attrs), the call does not wait, all limits hold, and items keep
     /// their order.
@@ -70,7 +71,7 @@ impl Executor {
     /// # Errors
     ///
     /// Returns [`SetDefaultScopeError::Default`] if `scope` is [`AffinityScope::Default`], and another error if the
-    /// executor is shut down. After an error, nothing was changed.
+    /// executor is shut down. If the call returns an error, it has changed nothing.
     #[doc(alias = "default_affinity_scope")]
     pub fn set_default_scope(&self, scope: AffinityScope) -> Result<(), SetDefaultScopeError> {
         if scope == AffinityScope::Default {

@@ -38,8 +38,8 @@ use super::GLOBAL;
 
 /// The smallest stack with which a worker can run.
 const STACK_LEAST: usize = 16 << 10;
-/// The largest stack size that is accepted. A larger size is a mistake. It often exceeds the address space, so no
-/// thread could ever be made.
+/// The largest stack size that is accepted. A larger size is a mistake. Such a stack often exceeds the address space,
+/// so the system could never make a thread with it.
 const STACK_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else { 64 << 20 };
 /// The shortest patience of the progress check. The manager checks a pool several times within that time.
 const PATIENCE_LEAST: Duration = Duration::from_millis(1);
@@ -120,7 +120,7 @@ impl ExecutorBuilder {
     /// as hwloc or Linux itself describes it.
     ///
     /// If the source describes another machine, the executor assigns real CPUs to that machine's CPUs, one after the
-    /// other. If the real CPUs run out, the executor begins again with the first one.
+    /// other. If the real CPUs run out, the executor begins again with the first real CPU.
     pub fn topology(mut self, source: TopologySource) -> Self {
         self.topology = source;
         self
@@ -143,8 +143,9 @@ impl ExecutorBuilder {
 
     /// Sets a hook that each worker and each rescuer calls before its first item. A panic of the hook is contained.
     ///
-    /// The worker serves its pool only after the hook has returned, but the pool relies on the worker before that. So
-    /// the hook must not wait for work of the same executor, because that work may wait for this very worker.
+    /// The worker serves its pool only after the hook has returned, but the pool already relies on the worker before
+    /// the hook returns. So the hook must not wait for work of the same executor, because that work may wait for this
+    /// very worker.
     ///
     /// The executor owns its hooks. A hook that owns an [`Executor`] or a [`WorkQueue`](crate::WorkQueue) of the same
     /// executor keeps the executor and its threads alive for ever. All hooks are dropped after the executor, on any
@@ -155,15 +156,15 @@ impl ExecutorBuilder {
     }
 
     /// Sets a hook that each worker and each rescuer calls before it ends. A panic of the hook is contained. A worker
-    /// counts under [`max_threads`](Self::max_threads) until the hook returns. So the hook must not wait for work of
-    /// the same executor. [`on_thread_start`](Self::on_thread_start) tells which values a hook must not own.
+    /// counts towards [`max_threads`](Self::max_threads) until the hook returns. So the hook must not wait for work of
+    /// the same executor. See [`on_thread_start`](Self::on_thread_start) for the values that a hook must not own.
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.on_thread_stop = Some(Box::new(hook));
         self
     }
 
     /// Sets a handler that the worker's thread calls for every panic of an item, before the joiner learns of the panic.
-    /// [`on_thread_start`](Self::on_thread_start) tells which values a hook must not own.
+    /// See [`on_thread_start`](Self::on_thread_start) for the values that a hook must not own.
     ///
     /// # Examples
     ///
@@ -188,20 +189,20 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets a hook that is called with the thread's name before a worker, a rescuer or the manager is made. If the hook
-    /// returns an error, the thread is not made, as if the system had refused it. Without a worker, work waits, and the
-    /// executor tries again after a second. Such a hook can keep a budget of threads, or test how a program behaves
-    /// without them.
+    /// Sets a hook that the executor calls before it makes the thread of a worker, of a rescuer or of the manager. The
+    /// hook's argument is the thread's name. If the hook returns an error, the thread is not made, as if the system had
+    /// refused it. Without a worker, work waits, and the executor tries again after a second. Such a hook can limit the
+    /// number of threads, or test how a program behaves if threads are missing.
     ///
     /// If the hook refuses a worker by an error or a panic, a separate thread drops the error or the panic's payload,
-    /// because a destructor must not run on the manager's thread. That thread is made without a call of the hook, is
-    /// named `cmwq/cleaner` with the default prefix, and ends afterwards. So the executor makes one such thread each
-    /// second while the hook refuses workers.
+    /// because a destructor must not run on the manager's thread. The executor makes that thread without calling the
+    /// hook. The thread is named `cmwq/cleaner` with the default prefix, and ends afterwards. So the executor makes one
+    /// such thread each second while the hook refuses workers.
     ///
     /// For a worker or a rescuer, the manager's thread calls the hook. Until the hook returns, the manager makes no
     /// other thread and calls no rescuer. So the hook must not wait for work of the same executor, and cannot build a
-    /// queue with a rescuer on that executor. [`on_thread_start`](Self::on_thread_start) tells which values a hook must
-    /// not own.
+    /// queue with a rescuer on that executor. See [`on_thread_start`](Self::on_thread_start) for the values that a hook
+    /// must not own.
     ///
     /// # Examples
     ///
@@ -228,15 +229,15 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Makes the executor queue items on CPUs that it draws at random from this seed, instead of on the issuer's own
-    /// CPU. This setting is for tests, because it breaks every assumption about locality.
+    /// Makes the executor queue each item on a random CPU instead of the issuer's own CPU. The random numbers start
+    /// from this seed. This setting is for tests, because it breaks every assumption about locality.
     #[doc(alias = "debug_force_rr_cpu")]
     pub fn random_placement(mut self, seed: u64) -> Self {
         self.random_placement = Some(seed);
         self
     }
 
-    /// Sets whether a queue measures its items if the queue's builder does not specify that. See
+    /// Sets whether queues measure their items. The setting applies to each queue whose builder does not set
     /// [`WorkQueueBuilder::histograms`](crate::WorkQueueBuilder::histograms). Default: false.
     pub fn histograms(mut self, yes: bool) -> Self {
         self.histograms = yes;
@@ -248,10 +249,10 @@ impl ExecutorBuilder {
     /// # Errors
     ///
     /// Returns an error if a setting is out of range, the topology cannot be loaded, or the manager's thread cannot be
-    /// made. After an error, nothing was made.
+    /// made. If the call returns an error, it has made nothing.
     ///
-    /// With the feature `hwloc`, a separate thread reads the machine. If the system refuses that thread, the error is
-    /// [`BuildExecutorError::Topology`].
+    /// With the feature `hwloc`, a separate thread reads the machine's topology. If the system refuses that thread, the
+    /// error is [`BuildExecutorError::Topology`].
     pub fn build(self) -> Result<Executor, BuildExecutorError> {
         let (executor, manager) = self.assemble()?;
         manager.map_err(BuildExecutorError::Thread)?;
@@ -259,7 +260,7 @@ impl ExecutorBuilder {
     }
 
     /// Makes the process-wide executor. Returns a [`GlobalExecutor`], which has the right to shut that executor down. A
-    /// program that does not shut it down can drop the value.
+    /// program that never shuts the executor down can drop this value.
     ///
     /// # Examples
     ///
@@ -275,7 +276,7 @@ impl ExecutorBuilder {
     /// # Errors
     ///
     /// Returns the errors of [`build`](Self::build). Also returns an error if the global executor exists already,
-    /// because it was used or configured before.
+    /// because it was used or configured earlier.
     pub fn build_global(self) -> Result<GlobalExecutor, BuildExecutorError> {
         if GLOBAL.get().is_some() {
             return Err(BuildExecutorError::GlobalExists);
@@ -285,7 +286,7 @@ impl ExecutorBuilder {
         Ok(GlobalExecutor::new(Executor::global()))
     }
 
-    /// Makes an executor and starts its manager. Returns the executor and the result of that start.
+    /// Makes an executor and starts its manager. Returns the executor and the result of starting the manager.
     fn assemble(mut self) -> Result<(Executor, io::Result<()>), BuildExecutorError> {
         self.check()?;
         let topology = sys::topology::load(&self.topology).map_err(BuildExecutorError::Topology)?;
@@ -295,8 +296,8 @@ impl ExecutorBuilder {
     }
 
     /// Makes the default executor. If the machine's topology cannot be read, treats all its CPUs as equals, and also
-    /// returns the error. Logs nothing, because a logger may use the executor. The caller logs once the executor
-    /// exists.
+    /// returns the error. Logs nothing, because a logger might use the executor that is being made. The caller logs the
+    /// error once the executor exists.
     pub(super) fn assemble_default(self) -> (Executor, io::Result<()>, Option<BuildExecutorError>) {
         match self.assemble() {
             Ok((executor, manager)) => (executor, manager, None),
@@ -378,7 +379,8 @@ fn abort_with_dump(upkeep: &Upkeep, pool: &Pool, since: Duration) {
     let snapshot = Snapshot::of_pools(upkeep);
     let text =
         format!("cmwq: {:?} has had work and no worker on it for {since:?}\n{snapshot}\n", pool.spec.kind);
-    // This does not use `eprintln`, because a test harness captures its output and loses it when the process aborts.
+    // The dump is not written with `eprintln`, because a test harness captures that output and loses it when the
+    // process aborts.
     drop(io::stderr().write_all(text.as_bytes()));
     std::process::abort()
 }

@@ -44,7 +44,8 @@ pub struct GlobalExecutor {
 }
 
 impl GlobalExecutor {
-    /// Makes the value for the process's executor. Only the thread that has just made that executor calls this, once.
+    /// Makes the value for the process's executor. Only the thread that has just made that executor calls this
+    /// function, and it calls it only once.
     pub(super) fn new(executor: &'static Executor) -> Self {
         Self { executor }
     }

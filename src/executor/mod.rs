@@ -24,15 +24,15 @@ static GLOBAL: PerProcess<Executor> = PerProcess::new();
 
 /// The worker pools of a set of CPUs, and the thread that manages them.
 ///
-/// An executor is cheap to clone; all clones refer to the same executor. An executor has two pools for each CPU, one of
-/// normal and one of high priority, which all per-CPU queues share. It also has pools for pods, which all queues with
-/// equal attributes share. A pool is made when it is first used. Before its first work, an executor has no worker
+/// An executor is cheap to clone, and all clones refer to the same executor. An executor has two pools for each CPU,
+/// one of normal and one of high priority, which all per-CPU queues share. It also has pools for pods, which all queues
+/// with equal attributes share. A pool is made when it is first used. Before its first work, an executor has no worker
 /// threads, and its manager sleeps.
 ///
 /// Most programs need no executor of their own, because queues use [`Executor::global`] by default.
 ///
 /// After the last clone and the last queue are dropped and all accepted items have run, the threads end by themselves.
-/// Dropping never blocks.
+/// Dropping an executor never blocks.
 ///
 /// # Examples
 ///
@@ -52,8 +52,8 @@ pub struct Executor {
     handles: Arc<Handles>,
 }
 
-/// The part of an executor that all its clones share. Its destructor thaws the executor, because no handle is left to
-/// do so.
+/// The part of an executor that all its clones share. Its destructor thaws the executor, because no handle is left that
+/// could do this.
 struct Handles {
     inner: Arc<ExecutorInner>,
     system: SystemQueues,
@@ -80,10 +80,10 @@ impl Executor {
     /// Returns the process-wide executor, which is made on first use.
     ///
     /// The executor uses the CPUs that the process may run on and the machine's topology. If the topology cannot be
-    /// read, the executor treats all CPUs as equals, and an error is logged. To configure it, call
+    /// read, the executor treats all CPUs as equals, and an error is logged. To configure the executor, call
     /// [`ExecutorBuilder::build_global`] before the first use. Only the return value of that call can [shut the
     /// executor down](crate::GlobalExecutor). If the manager's thread cannot be made, work waits, and the next
-    /// submission or wait tries again, at most once a second.
+    /// submission or wait tries again to make it, at most once a second.
     ///
     /// A forked process has none of its parent's threads. In such a process, this function makes a new executor on
     /// first use, unless `build_global` has made one before. See [Fork](crate#fork).
@@ -101,7 +101,7 @@ impl Executor {
             complaints = (fallback, manager.err());
             executor
         });
-        // The log comes last, because a logger may use the global executor, which does not exist while it is being
+        // The errors are logged last, because a logger might use the global executor, which does not exist until it is
         // made.
         if let Some(error) = complaints.0 {
             report!(error, "{error}; all CPUs count as equals");
@@ -117,21 +117,21 @@ impl Executor {
         GLOBAL.get().is_some_and(|global| Arc::ptr_eq(&global.inner, &self.inner))
     }
 
-    /// Returns the CPUs that the executor uses, by the numbers of its topology. CPUs that the process has lost for now
-    /// are included: see [`Snapshot::lost_cpus`](crate::observe::Snapshot::lost_cpus).
+    /// Returns the CPUs that the executor uses, numbered as in its topology. The set includes CPUs that the process
+    /// cannot use at present (see [`Snapshot::lost_cpus`](crate::observe::Snapshot::lost_cpus)).
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.inner.cpus
     }
 
-    /// Freezes the queues that were built as [`freezable`](crate::WorkQueueBuilder::freezable): no more of their items
-    /// start. Active items go on, and [`freeze_busy`](Self::freeze_busy) tells whether there are any. Queues still
-    /// accept items, which wait in order until the executor [thaws](Self::thaw). A flush waits for these items, too. A
-    /// freezable queue that is built while the executor is frozen is frozen from the start.
+    /// Freezes the queues that were built as [`freezable`](crate::WorkQueueBuilder::freezable), so that no more of
+    /// their items start. Active items go on, and [`freeze_busy`](Self::freeze_busy) tells whether there are any.
+    /// Queues still accept items, which wait in order until the executor [thaws](Self::thaw). A flush waits for these
+    /// items, too. A freezable queue that is built while the executor is frozen is frozen from the start.
     ///
-    /// Freeze the executor at moments at which nothing must change, such as a snapshot of the process or a switch of
-    /// its storage. The call does nothing if the executor is frozen already. When the last clone of the executor is
-    /// dropped, it thaws by itself.
+    /// Freeze the executor while nothing must change, for example during a snapshot of the process or a switch of its
+    /// storage. The call does nothing if the executor is frozen already. When the last clone of the executor is
+    /// dropped, the executor thaws by itself.
     ///
     /// # Examples
     ///

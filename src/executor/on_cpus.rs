@@ -1,4 +1,4 @@
-//! Runs a closure on one CPU, or on each CPU, and waits for it.
+//! Runs a closure on one CPU, or on each CPU, and waits until it has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::sys::wait::Until;
 impl Executor {
     /// Runs `f` on the given CPU, and waits for the end of `f` under a blocking guard. Returns the result of `f`.
     ///
-    /// `f` runs as an item of the CPU's normal pool, after the items that wait there. It may block on anything,
+    /// `f` runs as an item of the CPU's normal pool, after the items that wait there. `f` may block on anything,
     /// including another such call on the same CPU. If the executor does not use the given CPU, another CPU runs `f`,
     /// as in [`WorkQueue::queue_on`].
     ///
@@ -48,7 +48,7 @@ impl Executor {
     /// # Errors
     ///
     /// Returns the errors of [`run_on_cpu`](Self::run_on_cpu). Returns [`RunOnCpuError::TimedOut`] if `f` has not ended
-    /// in time. Then `f` begins or goes on nevertheless.
+    /// in time. In that case, `f` still begins or goes on.
     pub fn run_on_cpu_timeout<F, T>(&self, cpu: usize, timeout: Duration, f: F) -> Result<T, RunOnCpuError>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -92,8 +92,8 @@ impl Executor {
     /// # Errors
     ///
     /// Returns [`RunOnCpuError::Refused`] if the executor is shut down. Returns [`RunOnCpuError::Failed`] if `f`
-    /// panicked on a CPU, with the panic of the lowest-numbered such CPU. By then, the runs on all other CPUs have
-    /// ended, too.
+    /// panicked on a CPU. If `f` panicked on several CPUs, the error carries the panic of the one with the lowest
+    /// number. When the call returns, the runs on all other CPUs have ended, too.
     pub fn schedule_on_each_cpu<F>(&self, f: F) -> Result<(), RunOnCpuError>
     where
         F: Fn(usize) + Send + Sync + 'static,
@@ -107,7 +107,7 @@ impl Executor {
     /// # Errors
     ///
     /// Returns the errors of [`schedule_on_each_cpu`](Self::schedule_on_each_cpu). Returns [`RunOnCpuError::TimedOut`]
-    /// if not all runs have ended in time. Then the remaining runs begin or go on nevertheless.
+    /// if not all runs have ended in time. In that case, the remaining runs still begin or go on.
     pub fn schedule_on_each_cpu_timeout<F>(&self, timeout: Duration, f: F) -> Result<(), RunOnCpuError>
     where
         F: Fn(usize) + Send + Sync + 'static,

@@ -9,7 +9,8 @@ use crate::engine::refusal::ShutdownError;
 use crate::executor::Executor;
 use crate::sys::wait::Until;
 
-/// The report of a shutdown. It lists items and threads that did not end in time, and cancelled timers.
+/// The report of a shutdown. The report counts the items and threads that did not end in time, and the timers that were
+/// cancelled.
 ///
 /// [`Executor::shutdown`] returns this report. Its `Display` form is meant for logs.
 ///
@@ -34,7 +35,7 @@ pub struct ShutdownReport {
     pub threads: usize,
 }
 
-/// The items and timers of one queue that a shutdown did not finish.
+/// The items of one queue that a shutdown did not finish, and the queue's timers that the shutdown cancelled.
 ///
 /// # Examples
 ///
@@ -103,13 +104,13 @@ impl Executor {
     /// Ends the executor: refuses new work, runs the accepted items, and ends the threads. Waits under a blocking guard
     /// until all threads have ended, for `timeout` at most. Returns a report of the items and threads that did not end.
     ///
-    /// From the call on, and until all items have run, only items of this executor may submit to its queues. Other
+    /// From the start of the call until all items have run, only items of this executor may submit to its queues. Other
     /// submissions are refused with [`QueueError::ShutDown`](crate::QueueError::ShutDown), and no queue can be built
     /// any more. Frozen queues thaw. Armed timers are cancelled.
     ///
-    /// If the time runs out, the calling thread drops the items that have not begun. Then joins of these items and
-    /// scopes with such items return. Items that have begun go on, and their threads end after them. The destructors of
-    /// dropped closures should not wait for work of this executor.
+    /// If the time runs out, the calling thread drops the items that have not begun. Joins of dropped items then
+    /// return, and so do scopes that contain dropped items. Items that have begun go on, and their threads end
+    /// afterwards. The destructors of dropped closures should not wait for work of this executor.
     ///
     /// A thread has ended when its thread-local destructors have run and it runs no more code. The shutdown also waits
     /// for threads that left the executor earlier and still run such destructors.
@@ -117,8 +118,7 @@ impl Executor {
     /// After the call, each accepted item has run, was cancelled, or is in the report. A second shutdown immediately
     /// returns an empty report, even while the first shutdown is in progress.
     ///
-    /// To give up an executor without waiting, drop its handles. No accepted item is lost by that while the process
-    /// lives.
+    /// To give up an executor without waiting, drop its handles. This loses no accepted item while the process lives.
     ///
     /// The [global](Self::global) executor belongs to the whole process, so this method refuses to end it. To end it,
     /// use the [`GlobalExecutor`](crate::GlobalExecutor) that [`build_global`](crate::ExecutorBuilder::build_global)
@@ -146,10 +146,10 @@ impl Executor {
     ///
     /// * [`ShutdownError::Global`] if this is the global executor.
     /// * [`ShutdownError::WouldDeadlock`] if the caller is a thread of this executor (in an item, a hook or a
-    ///   destructor), or an item that runs on another executor and is also pending on a queue of this one.
+    ///   destructor), or an item that runs on another executor and is also pending on a queue of this executor.
     /// * [`ShutdownError::Forked`] in a forked process.
     ///
-    /// After an error, nothing was changed.
+    /// If the call returns an error, it has changed nothing.
     pub fn shutdown(&self, timeout: Duration) -> Result<ShutdownReport, ShutdownError> {
         if self.is_global() { Err(ShutdownError::Global) } else { self.end(timeout) }
     }

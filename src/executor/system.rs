@@ -6,8 +6,8 @@ use crate::executor::Executor;
 use crate::queue::WorkQueue;
 use crate::queue::builder::WorkQueueBuilder;
 
-/// The system queues that have been made. They are outside of the executor's shared state, because a queue keeps that
-/// state alive. As a part of that state, the queues would keep themselves alive.
+/// The system queues that have been made. They are kept outside of the executor's shared state. Because a queue keeps
+/// that state alive, queues inside the state would keep themselves alive.
 #[derive(Default)]
 pub(super) struct SystemQueues {
     events: OnceLock<WorkQueue>,
@@ -21,13 +21,13 @@ pub(super) struct SystemQueues {
     bh_highpri: OnceLock<WorkQueue>,
 }
 
-/// The system queues, which all code that has the executor and needs no queue of its own can share. A system queue is
-/// made when it is first used, and lives as long as a handle to the executor exists. Accepted items run even after
-/// that.
+/// The system queues. Any code that holds a handle to the executor can share them if it needs no queue of its own. A
+/// system queue is made when it is first used, and lives as long as a handle to the executor exists. Accepted items run
+/// even after that.
 ///
-/// A separate queue costs as little, has its own slots, and can be flushed without a wait for items of other parts of
-/// the program. An operation that drains or destroys a system queue, or freezes the freezable ones, affects all of
-/// these parts. So only the part that controls the whole program should call it.
+/// A separate queue costs no more than a system queue, has its own slots, and can be flushed without waiting for items
+/// of other parts of the program. Draining, destroying or freezing a system queue affects every part of the program
+/// that uses the queue. So only the part that controls the whole program should do so.
 impl Executor {
     /// Returns the per-CPU queue for short items.
     ///
@@ -119,8 +119,8 @@ impl Executor {
         let make = || builder().make_on(self).expect("the system queues can be built").0;
         match queue.get() {
             Some(queue) => queue,
-            // At the fork, a thread of the parent may have been making the queue. That thread does not exist in the
-            // child, so the child does not wait for the parent's queue, but makes its own.
+            // When the process forked, a thread of the parent may have been making the queue. That thread does not
+            // exist in the child. So the child makes a queue of its own instead of waiting for the parent's queue.
             None if self.inner.origin.is_forked() => Box::leak(Box::new(make())),
             None => queue.get_or_init(make),
         }

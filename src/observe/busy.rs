@@ -41,7 +41,7 @@ use super::text::{For, Item, Thread};
 pub struct BusyReport<'a> {
     /// The queues whose items run or wait, in the order in which the queues were made.
     pub queues: Vec<BusyQueue<'a>>,
-    /// The running items of queues that have ended, or that were made after the snapshot listed the queues.
+    /// The running items whose queue has ended, or was made after the snapshot listed the queues.
     pub others: Vec<InFlight<'a>>,
     /// The pools that have waiting items, or a worker that is not idle.
     pub pools: Vec<&'a PoolSnapshot>,
@@ -112,7 +112,7 @@ impl Snapshot {
 }
 
 impl BusyReport<'_> {
-    /// Returns whether nothing runs and nothing waits.
+    /// Returns whether the report lists no busy queue, no running item and no busy pool.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.queues.is_empty() && self.others.is_empty() && self.pools.is_empty()
@@ -121,7 +121,8 @@ impl BusyReport<'_> {
 
 impl<'a> BusyQueue<'a> {
     fn new(queue: &'a QueueSnapshot, in_flight: Vec<InFlight<'a>>) -> Self {
-        // The snapshot read the workers and the queue at different times, so more items can run here than were active.
+        // The snapshot read the workers and the queue at different times, so `in_flight` can contain more items than
+        // `queue.active` says.
         let pending = queue.active.saturating_sub(in_flight.len());
         Self { queue, in_flight, pending, inactive: queue.inactive }
     }

@@ -12,8 +12,8 @@ use super::snapshot::{
 };
 use super::text::{For, Item, NAME, Name, Thread, heading, list};
 
-/// The maximum number of CPUs beside each other in the table of queues. On a larger machine, the table consists of
-/// several bands of CPUs, one below the other.
+/// The maximum number of CPU columns in one band of the table of queues. On a machine with more CPUs, the table
+/// consists of several bands, one below the other.
 const CPUS_PER_BAND: usize = 32;
 
 impl fmt::Display for Snapshot {

@@ -115,9 +115,9 @@ pub(crate) struct Publisher {
     executor: Weak<ExecutorInner>,
     labels: Labels,
     described: bool,
-    /// The counts of each queue at the last call, by the number of the queue.
+    /// The counts of each queue at the last call, keyed by the queue's number.
     seen: HashMap<u64, Seen>,
-    /// The totals of the counters so far, by the name of the queue.
+    /// The totals of the counters so far, keyed by queue name.
     totals: HashMap<String, [u64; COUNTERS.len()]>,
     /// The names of the queues whose gauges were recorded at the last call.
     queues: BTreeSet<String>,
@@ -132,7 +132,7 @@ struct Seen {
     run: Buckets,
 }
 
-/// The number of durations in each bucket, by the lower bound of the bucket.
+/// The number of durations in each bucket, keyed by the lower bound of the bucket.
 type Buckets = BTreeMap<Duration, u64>;
 
 /// The gauges of queues, added up by queue name.
@@ -229,8 +229,8 @@ impl Publisher {
                     latencies.push((RUN, queue.name.as_str(), new_durations(run, &before.run)));
                     Seen { counts, wait: buckets_of(queue_to_start), run: buckets_of(run) }
                 }
-                // The queue's histograms are off. If they are switched on again, their old durations come back, so the
-                // known durations are kept.
+                // The queue's histograms are off. The old durations reappear if the histograms are switched on again.
+                // So the publisher keeps the known durations.
                 None => Seen { counts, ..before },
             };
             self.seen.insert(queue.number, seen);
@@ -254,8 +254,8 @@ impl Publisher {
     }
 }
 
-/// Notes that the gauges of `names` are about to be recorded. Returns the known names that are not among `names`. These
-/// names stay known until all gauges are recorded, because the recorder may panic before then.
+/// Notes that the gauges of `names` are about to be recorded. Returns the known names that are not among `names`. The
+/// returned names stay known until all gauges are recorded, because the recorder may panic before then.
 fn begin(known: &mut BTreeSet<String>, names: &BTreeSet<String>) -> Vec<String> {
     let gone = known.difference(names).cloned().collect();
     known.extend(names.iter().cloned());

@@ -21,8 +21,9 @@
 //! * A duration is an integer in nanoseconds, and its key ends in `_ns`: `cpu_time_ns`, `age_ns`, `stalled_for_ns`. The
 //!   time of a sample, `time_ns`, is the duration since the beginning of 1970.
 //! * A [`CpuSet`](crate::CpuSet) is a string: `"0-3,8"`.
-//! * An enum is a string, as its `Display` writes it. Kinds of queues are `managed`, `percpu`, `unbound`, `ordered` and
-//!   `bh`, scopes `cpu` to `system`, states of workers `idle` to `exiting`, detection `off`, `sampling` or `switches`.
+//! * An enum is the string that its `Display` writes. The kinds of queues are `managed`, `percpu`, `unbound`, `ordered`
+//!   and `bh`. The scopes range from `cpu` to `system`, and the states of workers from `idle` to `exiting`. Detection
+//!   is `off`, `sampling` or `switches`.
 //! * A [`Histogram`] is `{"total_ns": …, "max_ns": …, "buckets": [[from, to, count], …]}`. A bucket counts the
 //!   durations of at least `from` and less than `to` nanoseconds. Empty buckets are left out; the shortest durations
 //!   come first.

@@ -43,7 +43,7 @@ pub struct Monitor {
     shows: Box<Shows>,
 }
 
-/// A function that returns whether the monitor shows a queue with this name.
+/// A function that returns whether the monitor shows queues with the given name.
 type Shows = dyn Fn(&str) -> bool + Send + Sync;
 
 /// The counters of queues at one moment.
@@ -96,13 +96,14 @@ impl Monitor {
         Self { executor: Arc::downgrade(executor), shows: Box::new(|_| true) }
     }
 
-    /// Shows only queues with these names.
+    /// Restricts the monitor to queues with these names.
     pub fn only<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         self.filter(move |name| names.iter().any(|shown| shown == name))
     }
 
-    /// Shows only queues for whose names `shows` returns true. The monitor calls `shows` with no lock held.
+    /// Restricts the monitor to queues for whose names `shows` returns true. The monitor holds no lock while it calls
+    /// `shows`.
     pub fn filter(self, shows: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self { shows: Box::new(shows), ..self }
     }

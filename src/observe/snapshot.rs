@@ -61,28 +61,28 @@ pub struct Snapshot {
     /// CPUs of workers, and workers have the nice level of the thread that made the executor. True on all systems other
     /// than Linux.
     pub portable: bool,
-    /// Whether workers run at another nice level than they should, because the process lacks the privilege. Such
-    /// workers have the level of the manager, which made them. This is the executor's normal level. If the system
-    /// denied the manager that level as well, it is the level of the thread that started the manager: the thread that
-    /// made the executor, unless the attempt of that thread failed.
+    /// Whether some workers do not have their requested nice level, because the process lacks the privilege. Such
+    /// workers have the level of the manager, which made them. The manager usually has the executor's normal level. If
+    /// the system denied that level as well, the manager has the level of the thread that started it. That thread is
+    /// the thread that made the executor, unless that thread's attempt to start the manager failed.
     pub nice_denied: bool,
     /// Whether workers could not be bound to their CPUs.
     pub affinity_denied: bool,
     /// The executor's CPUs that the process may not use at present, because they went offline, or a cpuset or an
-    /// affinity mask excludes them. Their items run elsewhere. While the executor has work, it notices a change within
-    /// a second.
+    /// affinity mask excludes them. The items of lost CPUs run on other CPUs. While the executor has work, it notices a
+    /// change within a second.
     #[doc(alias = "workqueue_offline_cpu")]
     pub lost_cpus: CpuSet,
-    /// The number of CPUs that the cgroups of the process let it keep busy; `None` if they set no quota. A quota lowers
-    /// the targets of managed pools. While the executor has work, it notices a change within a second.
+    /// The number of CPUs that the process may keep busy according to its cgroups; `None` if they set no quota. A quota
+    /// lowers the targets of managed pools. While the executor has work, it notices a change within a second.
     #[doc(alias = "cpu.max")]
     #[doc(alias = "cfs_quota_us")]
     pub cpu_quota: Option<f64>,
     /// The method in force for detecting blocks without a guard; never [`Detection::Auto`].
     pub detection: Detection,
-    /// The reason why `detection` is not the method that
-    /// [`ExecutorBuilder::detection`](crate::ExecutorBuilder::detection) asked for, or not the best method for
-    /// [`Detection::Auto`], or does not work as well as it should. Only the first such reason is kept.
+    /// The reason why `detection` is not the requested method
+    /// ([`ExecutorBuilder::detection`](crate::ExecutorBuilder::detection)) or, for [`Detection::Auto`], not the best
+    /// method, or the reason why it does not work as well as it should. Only the first such reason is kept.
     pub detection_fallback: Option<String>,
     /// The number of pool stalls that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported.
     pub stalls: u64,
@@ -91,7 +91,8 @@ pub struct Snapshot {
     /// The CPUs that [unbound queues may use](crate::Executor::unbound_cpus).
     #[doc(alias = "wq_unbound_cpumask")]
     pub unbound_cpus: CpuSet,
-    /// The division of the executor's CPUs by each scope. Scopes with smaller pods come first.
+    /// The affinity scopes, each with the pods into which it divides the executor's CPUs. Scopes with smaller pods come
+    /// first.
     pub scopes: Vec<ScopeSnapshot>,
     /// The open pools, the closed pools that still finish their items, and the pools to which a queue leads, sorted by
     /// [`id`](PoolSnapshot::id).
@@ -105,7 +106,7 @@ pub struct Snapshot {
     pub undeclared_blockers: Vec<Offender>,
 }
 
-/// The division of the executor's CPUs by a scope.
+/// An affinity scope, and the pods into which it divides the executor's CPUs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -144,9 +145,9 @@ pub struct PoolSnapshot {
     pub name: String,
     /// The CPUs that the pool serves.
     pub cpus: CpuSet,
-    /// The CPUs that the pool's workers are bound to at present, as the operating system numbers them. They differ from
-    /// [`cpus`](Self::cpus) if some of the pool's CPUs are lost, if the topology is synthetic, or if workers may leave
-    /// their pod.
+    /// The CPUs that the pool's workers are bound to at present, as the operating system numbers them. The binding
+    /// differs from [`cpus`](Self::cpus) if some of the pool's CPUs are lost, if the topology is synthetic, or if
+    /// workers may leave their pod.
     pub binding: CpuSet,
     /// Whether the pool serves only items that were queued on its one CPU.
     pub per_cpu: bool,
@@ -155,15 +156,15 @@ pub struct PoolSnapshot {
     /// Whether the pool's items and workers stay on its CPUs as long as the pool has a CPU.
     pub strict: bool,
     /// The requested nice level of the pool's workers. If the system denied this level,
-    /// [`nice_denied`](Snapshot::nice_denied) describes the level that they have instead.
+    /// [`nice_denied`](Snapshot::nice_denied) describes the level that the workers have instead.
     pub nice: i32,
     /// The number of [shards](ShardSnapshot) that lead to the pool.
     pub users: usize,
     /// The number of workers that count as running. In an unmanaged pool, all workers that execute an item count.
     pub running: usize,
-    /// The number of workers that were woken, or are being made, and have not begun.
+    /// The number of workers that are being made, or that were woken but have not begun.
     pub waking: usize,
-    /// The number of runnable workers that the pool aims at. `None` if the pool is unmanaged.
+    /// The number of runnable workers that the pool tries to keep. `None` if the pool is unmanaged.
     pub target: Option<usize>,
     /// The number of workers that exist. Rescuers are not among them.
     pub workers: usize,
@@ -173,8 +174,8 @@ pub struct PoolSnapshot {
     pub pending: usize,
     /// Whether the manager has been asked to make a worker.
     pub creating: bool,
-    /// For how long the pool has had work and started none. `None` unless the
-    /// [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported a stall that is not over.
+    /// The time for which the pool has had work without starting any. `None` unless the pool is in a stall that the
+    /// [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported.
     #[cfg_attr(feature = "serde", serde(rename = "stalled_for_ns", with = "crate::policy::nanos::option"))]
     pub stalled_for: Option<Duration>,
     /// The pool's workers, and the rescuers that serve the pool now.
@@ -208,7 +209,7 @@ pub struct WorkerSnapshot {
 pub enum WorkerState {
     /// The worker is parked.
     Idle,
-    /// The worker was woken, and has not begun.
+    /// The worker was woken, but has not begun to run.
     Waking,
     /// The worker is between two items.
     Between,
@@ -221,8 +222,8 @@ pub enum WorkerState {
     Blocked,
     /// The worker's item was seen blocking without a guard.
     Asleep,
-    /// The worker runs an item without counting as running: the item is CPU-intensive, the pool does not count workers,
-    /// or the worker is a rescuer.
+    /// The worker runs an item but does not count as running, because the item is CPU-intensive, the pool does not
+    /// count workers, or the worker is a rescuer.
     Uncounted,
     /// The worker's item was found to keep the CPU for too long.
     #[doc(alias = "WORKER_CPU_INTENSIVE")]
@@ -245,7 +246,7 @@ pub struct RunningItem {
     /// The item's description, set by [`set_description`](crate::set_description).
     #[doc(alias = "set_worker_desc")]
     pub description: Option<String>,
-    /// For how long the item has run. `None` if the time is not known.
+    /// The time for which the item has run. `None` if the time is not known.
     #[cfg_attr(feature = "serde", serde(rename = "age_ns", with = "crate::policy::nanos::option"))]
     pub age: Option<Duration>,
 }
@@ -273,10 +274,10 @@ pub struct QueueSnapshot {
     /// Whether clients may change the queue through the control socket.
     #[doc(alias = "WQ_SYSFS")]
     pub control: bool,
-    /// Whether the queue is frozen at the moment. None of the items of a frozen queue starts.
+    /// Whether the queue is frozen at the moment. A frozen queue starts no items.
     pub frozen: bool,
     /// Whether the queue refuses submissions from outside, because it is being drained or destroyed, or its executor is
-    /// being shut down. Its own items may still submit to it.
+    /// being shut down. The queue's own items may still submit to the queue.
     #[doc(alias = "__WQ_DRAINING")]
     pub draining: bool,
     /// The number of items that may be active while the queue is not frozen, for each CPU or for the queue as a whole.
@@ -306,8 +307,9 @@ pub struct QueueSnapshot {
     /// The queue's rescuer, if it has one.
     #[doc(alias = "WQ_MEM_RECLAIM")]
     pub rescuer: Option<RescuerSnapshot>,
-    /// The [`id`](PoolSnapshot::id) of the pool for items that belong to none of the queue's pods, or of the pool of
-    /// its only pod. `None` if the queue is not unbound, has no such pool, or has not needed it.
+    /// The [`id`](PoolSnapshot::id) of the pool for items that belong to none of the queue's pods. If each item belongs
+    /// to a pod and there is only one pod, this is the pool of that pod. `None` if the queue is not unbound, has no
+    /// such pool, or has not needed it.
     #[doc(alias = "dfl_pwq")]
     pub default_pool: Option<usize>,
 }
@@ -351,8 +353,8 @@ pub struct RescuerSnapshot {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum QueueKind {
-    /// A queue made by [`WorkQueue::new`](crate::WorkQueue::new). It is unbound, and keeps no more items runnable than
-    /// there are CPUs.
+    /// A queue made by [`WorkQueue::new`](crate::WorkQueue::new). Such a queue is unbound, and keeps at most as many
+    /// items runnable as there are CPUs.
     Managed,
     /// A queue made by [`WorkQueue::per_cpu`](crate::WorkQueue::per_cpu).
     #[cfg_attr(feature = "serde", serde(rename = "percpu"))]

@@ -31,7 +31,7 @@ fn departures_from_the_kernel_are_documented() {
     let section = &section[..section.find("//! # ").expect("it ends")];
     for departure in [
         "typed errors",
-        "cancels those that are armed",
+        "cancels the queue's armed timers",
         "survive",
         "`enable`](Work::enable) too many is an error",
         "Managed queues",

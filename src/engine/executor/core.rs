@@ -23,11 +23,11 @@ pub(crate) struct Core {
     pub(crate) manager: Arc<ManagerHandle>,  // K
     pub(crate) denials: Denials,             // A
     pub(crate) environment: LiveEnvironment, // A, K
-    /// Each thread holds a reference to this until the thread is gone.
+    /// The executor's threads. Each thread holds a reference to this value until the thread is gone.
     pub(crate) threads: Arc<ExecutorThreads>, // A, K
 }
 
-/// The settings of workers that the system has denied. Each denial is logged once, and shown in dumps.
+/// Whether the system has denied a setting of the workers. Each denial is logged once, and dumps show it.
 #[derive(Debug, Default)]
 pub(crate) struct Denials {
     nice: AtomicBool,
@@ -51,7 +51,7 @@ impl Core {
         self.threads.load().rescuers() > 0
     }
 
-    /// Returns the number of workers that are being made or have not left.
+    /// Returns the number of workers. A worker counts from before it is made until it leaves.
     pub(crate) fn threads(&self) -> usize {
         self.threads.load().workers() as usize
     }

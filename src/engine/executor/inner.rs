@@ -37,16 +37,16 @@ pub(crate) struct ExecutorInner {
     pub(crate) defaults: Mutex<AttrDefaults>, // K
     pub(crate) nice: NiceLevels,     // I
     pub(crate) power_efficient: bool, // I
-    /// Whether the items of a queue are timed if the queue's builder does not specify it.
+    /// Whether the executor times the items of queues whose builders do not specify this.
     pub(crate) times_items: bool, // I
     pub(crate) queues: Register,     // K
     pub(crate) topology: Topology,   // I
-    /// The slots that serve each CPU and each node. Derived when first used.
+    /// The slots that serve each CPU and each node. They are derived when they are first used.
     nearby: OnceLock<Nearby>, // A
     /// The number of items that issuers outside a node have queued for that node. Such items are distributed over the
     /// node's CPUs in rotation.
     pub(crate) turns: AtomicUsize, // A
-    /// The pools of each CPU, indexed by slot. Each pool is made when first used.
+    /// The pools of each CPU, indexed by slot. Each pool is made when it is first used.
     per_cpu: Box<[CpuPools]>, // A
 }
 
@@ -116,8 +116,8 @@ impl ExecutorInner {
 
     pub(crate) fn nearby(&self) -> Result<&Nearby, QueueError> {
         if self.origin.is_forked() {
-            // At the fork, another thread of the parent may have been deriving the value. In the child no thread
-            // completes that, so the child must not wait for it.
+            // At the fork, another thread of the parent may have been deriving the value. The child has no thread that
+            // completes the derivation, so the child must not wait for the value.
             return Err(QueueError::Forked);
         }
         Ok(self.nearby.get_or_init(|| Nearby::derive(&self.topology, &self.cpus)))

@@ -1,8 +1,8 @@
 //! The slots of an executor, and the real CPUs behind them.
 //!
 //! The executor's CPUs are numbered by *slots*, 0 to n − 1. On the real machine a slot is a CPU. In a made-up topology,
-//! one real CPU may serve several slots. Then a worker of a per-CPU pool queues on the slot of its pool, and any other
-//! thread queues on the first slot of the real CPU on which it runs.
+//! one real CPU may serve several slots. In that case, a worker of a per-CPU pool queues items on the slot of its pool.
+//! Any other thread queues items on the first slot of the real CPU on which the thread runs.
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::environment::Slot;

@@ -1,4 +1,4 @@
-//! The reports that hooks receive: on an item's panic, and on a pool that stalls.
+//! The reports that hooks receive when an item panics or a pool stalls.
 
 use std::any::Any;
 use std::fmt;
@@ -21,11 +21,12 @@ pub struct PanicReport<'a> {
     pub payload: &'a (dyn Any + Send),
 }
 
-/// A report on a pool that has had work for a while but has started none of it. Shows what the pool's workers are doing
-/// instead.
+/// A report on a pool that has had work for a while but has started none of it. The report shows what the pool's
+/// workers are doing instead.
 ///
-/// Passed to the [`stall_handler`](crate::ExecutorBuilder::stall_handler) when the pool has stalled for the
-/// [`watchdog_threshold`](crate::ExecutorBuilder::watchdog_threshold). The `Display` output is meant for people.
+/// The executor passes this report to the [`stall_handler`](crate::ExecutorBuilder::stall_handler) when the pool has
+/// stalled for the [`watchdog_threshold`](crate::ExecutorBuilder::watchdog_threshold). The `Display` output is meant
+/// for people.
 ///
 /// # Examples
 ///
@@ -52,9 +53,9 @@ pub struct StallReport<'a> {
     pub cpus: &'a CpuSet,
     /// The number of entries on the pool's worklist, including cancelled entries.
     pub pending: usize,
-    /// The time for which the pool has started nothing, as a lower bound.
+    /// A lower bound on the time for which the pool has started no work.
     pub stalled_for: Duration,
-    /// Whether the pool waits for a worker that is being made, or cannot be made.
+    /// Whether the pool waits for a new worker that is still being made or cannot be made.
     pub creating: bool,
     /// Whether the executor has as many threads as [`max_threads`](crate::ExecutorBuilder::max_threads) permits.
     pub at_thread_limit: bool,
@@ -72,9 +73,9 @@ pub struct StalledWorker {
     pub item_type: &'static str,
     /// The name of the queue whose slot the item holds. `None` if the item has ended meanwhile.
     pub queue: Option<String>,
-    /// The item's description of itself, from [`set_description`](crate::set_description).
+    /// The description that the item has set with [`set_description`](crate::set_description).
     pub description: Option<String>,
-    /// The time for which the worker has been executing this item, as a lower bound.
+    /// A lower bound on the time for which the worker has been executing this item.
     pub busy_for: Duration,
     /// Whether the worker is inside a [guard](crate#guards). This is always false in the pools of plain unbound,
     /// ordered and bh queues, where guards change nothing.

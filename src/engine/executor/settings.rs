@@ -21,8 +21,8 @@ pub(crate) struct Settings {
     pub(crate) name_prefix: String,
     pub(crate) stack_size: Option<usize>,
     pub(crate) hooks: Hooks,
-    /// The time for which a pool must have work but no worker on it before the progress check reports the pool. `None`
-    /// if there is no progress check.
+    /// If a pool has work but no worker on it for this time, the progress check reports the pool. `None` if there is no
+    /// progress check.
     pub(crate) patience: Option<Duration>,
     /// The detection in force, never [`Detection::Auto`].
     pub(crate) detection: Detection,
@@ -47,7 +47,7 @@ impl Settings {
     }
 }
 
-/// The user code that the executor calls on certain events, with no lock held. A panic in this code is contained.
+/// The user code that the executor calls on certain events, while it holds no lock. A panic in this code is contained.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub(crate) on_thread_start: Option<Box<dyn Fn() + Send + Sync>>,
@@ -65,8 +65,8 @@ pub(crate) type PanicHandler = dyn Fn(&PanicReport<'_>) + Send + Sync;
 pub(crate) type StallHandler = dyn Fn(&StallReport<'_>) + Send + Sync;
 
 impl Drop for Hooks {
-    /// Destroys the hooks and the values that they own. The thread that drops the settings does this, but a manager's
-    /// thread leaves it to the cleaner.
+    /// Destroys the hooks and the values that they own. Any thread that drops the settings does this itself, except a
+    /// manager's thread, which leaves the work to the cleaner.
     fn drop(&mut self) {
         destroy_hook(self.on_thread_start.take());
         destroy_hook(self.on_thread_stop.take());

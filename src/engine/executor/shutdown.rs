@@ -2,9 +2,9 @@
 //!
 //! The calling thread first shuts the intakes of all queues to outsiders, and waits while the accepted items run. Then
 //! it shuts the intakes to all submissions. If the time has run out by then, it *gives up* the items that have not
-//! begun: it empties waiting lists and worklists itself, because the workers may be stuck. An entry may still reach a
-//! pool afterwards, because a worker puts the entry back, or because its issuer was between admission and push. The
-//! thread that brings such an entry to the pool gives it up.
+//! begun. To do so, it empties the waiting lists and worklists itself, because the workers may be stuck. An entry may
+//! still reach a pool afterwards, because a worker puts the entry back, or because its issuer was between admission and
+//! push. The thread that brings such an entry to the pool gives the entry up.
 
 use crate::policy::effective_state::Stage;
 use crate::sys::wait::Until;
@@ -63,7 +63,7 @@ impl ExecutorInner {
         self.cancel_timers(&queues);
         // The checks above have passed, so this wait fails only if the time runs out.
         while wait_until_empty(&queues, until).is_ok() {
-            // Before it ended, an item may have made a new queue: a system queue is made when it is first used.
+            // An item may have made a new queue before it ended, because a system queue is made when it is first used.
             let before = known;
             known = self.ref_later(&mut queues, known);
             if known == before {
@@ -78,8 +78,8 @@ impl ExecutorInner {
         self.give_up(&queues);
         queues.iter().for_each(|queue| queue.stop_rescuer());
         self.core.manager.stop();
-        // The pools are closed only after the manager was stopped. So an unbound pool that is being made is either
-        // among these pools, or the thread that makes the pool sees that the manager was stopped, and closes the pool.
+        // The pools are closed only after the manager was stopped. So if an unbound pool that is being made is not
+        // among these pools, the thread that makes it sees that the manager was stopped, and closes the pool.
         self.upkeep.pools.all().iter().for_each(|pool| pool.close());
         let threads = self.core.threads.wait(until);
         let queues = queues.iter().map(|queue| queue.remains()).filter(QueueRemains::is_something);
@@ -109,10 +109,10 @@ impl ExecutorInner {
     /// Gives up the items that have not begun, and the markers. By now, all submissions are refused.
     #[cold]
     fn give_up(&self, queues: &[QueueRef]) {
-        // All pools are abandoned before any entry is given up, because a marker releases entries to another pool. The
-        // pools are emptied before the waiting lists: while the intake is shut, an item that is listed late goes to a
-        // pool immediately, and counts as active until it is given up there. There may be so many such items that the
-        // limiter cannot count any waiting item as active.
+        // All pools are abandoned before any entry is given up, because a marker that is given up releases entries to
+        // another pool. The pools are emptied before the waiting lists, because while the intake is shut, an item that
+        // is listed late goes to a pool immediately. The item counts as active until it is given up there. There may be
+        // so many such items that the limiter cannot count any waiting item as active.
         let pools = self.upkeep.pools.all();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);
@@ -144,8 +144,8 @@ impl QueueRemains {
     }
 }
 
-/// Completes an entry without a run, and tells the item's owner. The caller keeps the entry's pool in memory. This may
-/// run the item's destructor. So if the manager calls this, the cleaner completes the entry later.
+/// Completes an entry without running its item, and tells the item's owner. The caller keeps the entry's pool in
+/// memory. This may run the item's destructor. So if the manager calls this, the cleaner completes the entry later.
 #[cold]
 pub(crate) fn give_up(entry: Entry) {
     user_code::destroy(|| give_up_here(entry));

@@ -2,19 +2,19 @@
 //!
 //! A thread ends in three steps:
 //!
-//! 1. The thread's own code ends, and the thread *leaves*: it no longer takes a place under `max_threads`.
+//! 1. The thread's own code ends, and the thread *leaves*: it no longer counts towards `max_threads`.
 //! 2. The thread's thread-local destructors run. These destructors are user code, and may wait for items of the same
 //!    executor.
 //! 3. The thread puts its handle on the list of threads that have *ended*, and counts as *gone*. If the handle does not
-//!    exist yet, the thread that is making this thread does both.
+//!    exist yet, the thread that is making this thread does this step instead.
 //!
-//! A shutdown waits until all threads are gone, and joins the threads on the list. The third step comes after all
-//! user code as long as the system runs destructors in the order that `sys::thread` relies on. The join does not rely
-//! on that order: after a join, the thread runs no code at all.
+//! A shutdown waits until all threads are gone, and joins the threads on the list. The third step comes after all user
+//! code as long as the system runs destructors in the order that `sys::thread` relies on. The join does not rely on
+//! that order, because a joined thread runs no code at all.
 //!
-//! A thread that ends joins each thread on the list that runs no code any more, but waits for no thread. So the list
-//! stays short, and the stacks of culled threads are freed. When the executor is dropped, the threads that are still on
-//! the list are detached.
+//! When a thread ends, it joins each thread on the list that no longer runs any code. It does not wait for the other
+//! threads. So the list stays short, and the stacks of culled threads are freed. When the executor is dropped, the
+//! threads that are still on the list are detached.
 
 use std::cell::Cell;
 use std::sync::{Arc, Weak};
@@ -35,9 +35,9 @@ use crate::engine::manager::inbox::Request;
 use super::core::Core;
 
 thread_local! {
-    /// The address of the `ExecutorThreads` to which the calling thread belongs. It is only compared, never followed.
-    /// The thread holds a reference to these `ExecutorThreads` until all of its thread-local destructors have run. So
-    /// no other executor's `ExecutorThreads` can have the same address.
+    /// The address of the `ExecutorThreads` to which the calling thread belongs. The address is only compared, never
+    /// dereferenced. The thread holds a reference to these `ExecutorThreads` until all of its thread-local destructors
+    /// have run. So no other executor's `ExecutorThreads` can have the same address.
     static OWNER: Cell<*const ExecutorThreads> = const { Cell::new(ptr::null()) };
 }
 
@@ -47,10 +47,10 @@ pub(crate) struct ExecutorThreads {
     /// The counts of threads. Each worker reads them between its items, so they have their own cache line, apart from
     /// fields that are written more often.
     pub(crate) cell: CachePadded<ThreadsCell>, // A
-    /// The threads whose thread-local destructors have run, but which were not joined yet.
+    /// The threads whose thread-local destructors have run, but which have not been joined yet.
     ended: Mutex<Vec<JoinHandle<()>>>, // K
-    /// The signal mask for threads that run user code. Used if the mask of the main thread cannot be read when such a
-    /// thread begins.
+    /// The signal mask for threads that run user code. This mask is used if the mask of the main thread cannot be read
+    /// when such a thread begins.
     signals: SignalMask, // I
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct ExecutorThreads {
 #[derive(Debug)]
 pub(crate) struct Place {
     threads: Arc<ExecutorThreads>,
-    /// This is weak because a manager may outlive its executor. It is empty for a cleaner.
+    /// The reference is weak because a manager may outlive its executor. A cleaner has an empty reference.
     core: Weak<Core>,
     kind: Kind,
     /// Whether the thread exists.
@@ -108,8 +108,8 @@ impl ExecutorThreads {
         self.cell.gone();
     }
 
-    /// Sets the signal mask of the calling thread, which runs user code. Programs and threads that it starts inherit
-    /// this mask.
+    /// Sets the signal mask of the calling thread, which runs user code. Programs and threads that the user code starts
+    /// inherit this mask.
     fn take_on_signals(&self) {
         SignalMask::of_main_thread().unwrap_or(self.signals).take_on();
     }
@@ -135,8 +135,8 @@ impl Place {
         Self::new(core, Kind::Manager)
     }
 
-    /// Counts a cleaner that is about to be made. The executor may be gone already. The calling thread is one of its
-    /// threads, and has not ended.
+    /// Counts a cleaner that is about to be made. The executor may be gone already. The calling thread is one of the
+    /// executor's threads, and has not ended.
     pub(crate) fn of_cleaner(threads: &Arc<ExecutorThreads>) -> Self {
         threads.cell.other_comes();
         Self { threads: Arc::clone(threads), core: Weak::new(), kind: Kind::Cleaner, is_made: false }
@@ -150,8 +150,8 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// Returns an error if the thread cannot be made, or if the hook forbids it. In both cases the thread no longer
-    /// counts.
+    /// Returns an error if the thread cannot be made, or if the hook forbids it. In both cases the thread is no longer
+    /// counted.
     pub(crate) fn spawn(
         self,
         core: &Core,

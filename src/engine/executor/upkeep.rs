@@ -40,8 +40,8 @@ pub(crate) struct Upkeep {
 pub(crate) type Stuck = fn(&Upkeep, &Pool, Duration);
 
 impl Upkeep {
-    /// Makes the upkeep of an executor. `first_unbound_id` is the number of the first unbound pool, because the numbers
-    /// below it belong to per-CPU pools.
+    /// Makes the upkeep of an executor. The first unbound pool gets the number `first_unbound_id`, because all lower
+    /// numbers belong to per-CPU pools.
     pub(crate) fn new(
         core: Core,
         first_unbound_id: usize,

@@ -1,8 +1,8 @@
 //! Batches: many items are queued with one kick of their pool. One-shots are also admitted together.
 //!
-//! A batch has one place, and so one shard. Its items go to one pool, unless the shard's route is turned meanwhile. No
-//! user code runs between the first push and the kick. The kick wakes as many workers as the pool wants for the pushed
-//! entries.
+//! A batch has one place, and so one shard. Its items go to one pool, unless the shard's route is turned to another
+//! pool meanwhile. No user code runs between the first push and the kick. The kick wakes as many workers as the pool
+//! wants for the pushed entries.
 #![allow(unsafe_code, reason = "cells that are not queued are taken apart again")]
 
 use std::marker::PhantomData;
@@ -23,8 +23,8 @@ use super::place::Place;
 use super::submit::enqueue;
 use super::work::WorkHandle;
 
-/// The largest number of items that are admitted and pushed before a kick. So a long batch begins to run while it is
-/// still being queued.
+/// The largest number of items that are admitted and pushed before a kick. Because of this limit, a long batch begins
+/// to run while it is still being queued.
 const AT_ONCE: usize = 256;
 
 /// A batch of closures that ended early because a closure was refused.
@@ -86,7 +86,8 @@ impl Queue {
     }
 
     /// Queues closures without handles in their order, up to the first closure that is refused. The iterator is user
-    /// code, so this first takes as many closures from the iterator as it pushes in one step, and then pushes them.
+    /// code, which must not run between pushes. So for each step, this function first takes the step's closures from
+    /// the iterator, and then pushes them.
     pub(crate) fn spawn_batch_detached<F, T>(
         &self,
         closures: impl Iterator<Item = F>,
@@ -105,8 +106,8 @@ impl Queue {
             if made.items.is_empty() {
                 return Ok(());
             }
-            // `made` takes its items apart on a panic. From here on the items may be queued, so they are taken out of
-            // `made` first.
+            // If a panic drops `made`, it takes its items apart. From here on, the items may be queued, so they are
+            // taken out of `made` first.
             let mut items = std::mem::take(&mut made.items);
             let answer = self.push_run(place, &items);
             let queued = answer.map_or_else(|(queued, _)| queued, |()| items.len());
@@ -122,13 +123,13 @@ impl Queue {
     }
 
     /// Queues one-shots that were made for this queue, in their order, up to the first one-shot that is refused. The
-    /// error contains the number of one-shots that were queued before, and the reason for the refusal.
+    /// error contains the number of one-shots that were queued before the refusal, and the reason for it.
     fn push_run(&self, place: Place, items: &[NonNull<Header>]) -> Result<(), (usize, QueueError)> {
         let mut queued = 0;
         while queued < items.len() {
             let shard = self.shard_of_batch(place).map_err(|error| (queued, error))?;
-            // Traced items are admitted one by one, because a subscriber, which is user code, is called between an
-            // admission and its push.
+            // Traced items are admitted one by one, because a subscriber is called between an admission and its push,
+            // and a subscriber is user code.
             let is_traced = trace::listens();
             let at_once = if is_traced { 1 } else { items.len() - queued };
             let pass = self.admit_many(shard.limiter(), at_once).map_err(|error| (queued, error))?;
@@ -188,7 +189,7 @@ fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
         entry.stamp(&shard.timing);
         kick.push(shard, entry);
     }
-    // The kick is given before the other entries are listed, so that the pushed entries come first even if the route
+    // The pool is kicked before the other entries are listed, so that the pushed entries come first even if the route
     // was turned.
     drop(kick);
     if waiting.is_empty() {
@@ -231,7 +232,7 @@ impl<F, T> Made<F, T> {
 
 impl<F, T> Drop for Made<F, T> {
     fn drop(&mut self) {
-        // Items are left only if the iterator has panicked, because items that are being queued were taken out.
+        // Items remain only if the iterator has panicked, because items are taken out before they are queued.
         for item in self.items.drain(..) {
             // SAFETY: as in `take_apart`.
             drop(unsafe { one_shot::unmake_detached::<F, T>(item) });
@@ -254,20 +255,21 @@ impl<'a> Kick<'a> {
         if has_slot {
             self.push(shard, entry);
         } else {
-            // Kicks the pool for the pushed entries first, so that they come before this entry even if the route was
-            // turned.
+            // Kicks the pool for the pushed entries first, so that the pushed entries come before this entry even if
+            // the route was turned.
             *self = Self::default();
             shard.put(entry, false);
         }
     }
 
     fn push(&mut self, shard: &'a Shard, entry: Entry) {
-        // Traced entries are submitted one by one, because a subscriber, which is user code, is called between them.
+        // Traced entries are submitted one by one, because a subscriber is called between two entries, and a subscriber
+        // is user code.
         let open = if trace::listens() { None } else { shard.open_pool() };
         let Some(pool) = open.filter(|pool| self.to.is_none_or(|(_, known)| std::ptr::eq(known, *pool)))
         else {
-            // The pushed entries may have reached their pool after the route left it. The kick then plugs the route,
-            // and this entry waits behind them.
+            // The pushed entries may have reached their pool after the route had left that pool. In that case,
+            // the kick plugs the route, and this entry waits behind the pushed entries.
             *self = Self::default();
             return shard.submit(entry);
         };

@@ -1,17 +1,18 @@
-//! Memory for the cells of one-shots, which is reused.
+//! Reusable memory for the cells of one-shots.
 //!
-//! An issuer makes a cell and a worker frees it, which is the slowest case for general allocators. So a free *chunk* of
-//! memory goes into a *thread cache* of the thread that frees it. A full thread cache hands half of its chunks to the
-//! [global cache](crate::protocol::global_cache) of the process, and an empty thread cache takes as many chunks from
-//! there. So one lock serves 32 items. A thread calls the allocator if it finds the global cache full or empty, or its
-//! lock taken.
+//! An issuer allocates a cell, but a worker frees it. General allocators are slowest if these threads differ. So a
+//! thread that frees a *chunk* of memory puts the chunk into one of its own *thread caches*. A full thread cache hands
+//! half of its chunks to the [global cache](crate::protocol::global_cache) of the process, and an empty thread cache
+//! takes the same number of chunks from the global cache. So one acquisition of the global cache's lock serves 32
+//! items. A thread calls the allocator instead if the global cache is full or empty, or if its lock is taken.
 //!
-//! A chunk is only memory. It belongs to no queue and no executor, and its content is gone before it is given back. So
-//! any thread of the process may use it next. All chunks of a class have the same layout.
+//! A chunk is only memory. It belongs to no queue and no executor, and its content is gone before the chunk is given
+//! back. So any thread of the process can use the chunk next. All chunks of a class have the same layout.
 //!
-//! The memory that is kept has a bound. A thread keeps at most [`THREAD_CACHE_LEN`] chunks of each class, or 126 KiB of
-//! all classes together, and frees them when it ends. The global caches keep at most [`GLOBAL_CACHE_BYTES`] of each
-//! class, or 7 MiB of all classes together. The thread caches themselves take 7 KiB for each thread.
+//! The amount of cached memory is bounded. A thread keeps at most [`THREAD_CACHE_LEN`] chunks of each class, or 126 KiB
+//! of all classes together, and frees these chunks when the thread ends. The global caches keep at most
+//! [`GLOBAL_CACHE_BYTES`] of each class, or 7 MiB of all classes together. The arrays of the thread caches take another
+//! 7 KiB per thread.
 //!
 //! `--cfg cmwq_uncached` turns these caches off, so that a sanitizer notices the use of a freed cell.
 #![allow(unsafe_code, reason = "memory is taken from, and given back to, the allocator")]
@@ -30,10 +31,10 @@ use crate::sys::sync::{AtomicU64, Mutex};
 
 const CACHED: bool = cfg!(not(any(cmwq_uncached, miri)));
 
-/// The number of classes. They serve cells of up to 248 bytes, if a pointer has 8 bytes.
+/// The number of classes. If a pointer has 8 bytes, the classes serve cells of up to 248 bytes.
 const CLASSES: usize = 14;
-/// The alignment of `malloc`, in bytes. It is also the step between the sizes of two classes. So a cell takes no more
-/// memory in a chunk than in an allocation of its own.
+/// The alignment of `malloc`, in bytes. The sizes of neighbouring classes differ by the same number. So a cell takes no
+/// more memory in a chunk than in an allocation of its own.
 const ALIGN: usize = 2 * size_of::<usize>();
 /// The number of bytes that an allocator keeps for itself in front of a chunk. The size of a chunk is a multiple of
 /// [`ALIGN`] minus this number.
@@ -46,11 +47,11 @@ const CHAIN: usize = 32;
 /// The largest number of chunks in a thread cache. The thread cache is half full after a chain has moved. So at least
 /// [`CHAIN`] chunks are put or taken before the next chain moves.
 const THREAD_CACHE_LEN: usize = 2 * CHAIN;
-/// The largest number of bytes of each class in the global cache. About as many bytes are in flight between a producer
-/// and a worker that alternate on one CPU.
+/// The largest number of bytes of each class in the global cache. This is about the number of bytes in flight between a
+/// producer and a worker that alternate on one CPU.
 const GLOBAL_CACHE_BYTES: usize = 512 << 10;
 
-/// Memory for a `C`, without content.
+/// Uninitialized memory for a `C`.
 pub(crate) struct Chunk<C>(NonNull<C>);
 
 /// A chunk whose type is not known.
@@ -94,12 +95,13 @@ impl<C> Chunk<C> {
         Self(chunk.0.cast())
     }
 
-    /// Takes the memory of a cell whose content was dropped, or moved elsewhere. Dropping the chunk gives the memory
-    /// back.
+    /// Takes over the memory of a cell. Dropping the chunk gives the memory back, so the caller first drops the cell's
+    /// content or moves it elsewhere.
     ///
     /// # Safety
     ///
-    /// The caller owns the cell, which [`fill`](Self::fill) made, and no other reference to it is used any more.
+    /// [`fill`](Self::fill) made the cell, the caller owns the cell, and no other reference to the cell is used any
+    /// more.
     #[inline]
     pub(crate) unsafe fn of(cell: NonNull<C>) -> Self {
         Self(cell)
@@ -150,7 +152,7 @@ const fn chains_of(class: usize) -> usize {
 
 #[inline]
 fn take(class: usize) -> Bare {
-    // A thread that is ending may have no thread caches any more.
+    // The thread caches of an ending thread may already be gone.
     let chunk = THREAD_CACHES.try_with(|thread_caches| thread_caches.0[class].take(&GLOBAL_CACHES[class]));
     chunk.ok().flatten().unwrap_or_else(|| allocate(layout_of(class)))
 }
@@ -161,7 +163,7 @@ fn put(class: usize, chunk: Bare) {
         .try_with(|thread_caches| thread_caches.0[class].put(chunk, class, &GLOBAL_CACHES[class]))
         .is_err()
     {
-        // SAFETY: every chunk of the class was allocated with its layout.
+        // SAFETY: every chunk of the class was allocated with the class's layout.
         unsafe { free(chunk, layout_of(class)) };
     }
 }
@@ -197,8 +199,8 @@ impl ThreadCache {
 
     #[inline]
     fn put(&self, chunk: Bare, class: usize, global_cache: &GlobalCache) {
-        // This is a loop because `hand_over` may call the allocator, and an allocator that uses queues itself may put
-        // chunks here.
+        // This is a loop because `hand_over` may call the allocator, and an allocator that itself uses queues can put
+        // chunks into this cache.
         while self.len.get() == THREAD_CACHE_LEN {
             self.hand_over(class, global_cache);
         }
@@ -223,7 +225,7 @@ impl ThreadCache {
         (0..CHAIN).for_each(|n| self.chunks[n].set(self.chunks[CHAIN + n].get()));
         self.len.set(CHAIN);
         if let Err(oldest) = global_cache.put(oldest, chains_of(class)) {
-            // SAFETY: chunks in a thread cache of the class were allocated with its layout.
+            // SAFETY: chunks in a thread cache of the class were allocated with the class's layout.
             oldest.into_iter().for_each(|chunk| unsafe { free(chunk, layout_of(class)) });
         }
     }

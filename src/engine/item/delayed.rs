@@ -25,8 +25,8 @@ use super::timers::{Later, Timer, TimerName, Unlisted};
 use super::work::WorkHandle;
 
 impl Queue {
-    /// Queues a closure after a delay. If the submission is refused, returns the closure with the error, even if the
-    /// queue ends during this call.
+    /// Queues a closure after a delay. If the submission is refused, returns the closure with the error. This holds
+    /// even if the queue ends during this call.
     pub(crate) fn spawn_after<F, T>(
         handle: &Arc<QueueHandle>,
         place: Place,
@@ -65,11 +65,12 @@ impl Queue {
         Ok(raw)
     }
 
-    /// Withdraws a timer that was armed too late, because its queue has ended. Returns the timer with the reason.
+    /// Withdraws a timer that was just armed, if its queue has ended by now. Returns the timer and the reason for the
+    /// refusal.
     ///
     /// A thread that ends the queue first shuts the queue's intakes, and then takes the queue's timers off the map. So
-    /// if the intake is not yet shut after the timer was armed, that thread will find the timer. If the intake is
-    /// shut, either that thread or the caller takes the timer.
+    /// if the caller arms the timer and then finds the intake not yet shut, the thread that ends the queue will find
+    /// the timer. If the caller finds the intake shut, either of the two threads takes the timer.
     pub(crate) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
         let limiter = self.shard(slot).limiter();
         if limiter.cell.load().intake() != Intake::Shut {
@@ -79,9 +80,9 @@ impl Queue {
         Some((error, name.take()?))
     }
 
-    /// Arms a timer that queues a reusable item after a delay. If the item is pending already, the timer replaces the
-    /// pending submission if `again` is set, and otherwise nothing changes. The answer tells whether the item was
-    /// pending.
+    /// Arms a timer that queues a reusable item after a delay. If the item is pending already and `again` is set, the
+    /// timer replaces the pending submission. If the item is pending and `again` is not set, nothing changes. The
+    /// returned `Arm` tells whether the item was pending.
     pub(crate) fn arm(
         handle: &Arc<QueueHandle>,
         place: Place,
@@ -113,8 +114,9 @@ impl Queue {
         if let Some((name, wake)) = armed {
             if let Some((error, timer)) = queue.armed_too_late(slot, &name) {
                 if matches!(arm, Arm::Armed { was_pending: true }) {
-                    // The submission that the timer replaced is gone, so this call cannot return an error. It gives up
-                    // the timer, as the thread that ends the queue does with each timer that it finds.
+                    // This call cannot return an error, because the timer has already replaced an earlier submission.
+                    // Instead, this thread gives up the timer, as the thread that ends the queue does with each timer
+                    // that it finds.
                     queue.cancel_timer(&name, timer);
                 } else if timer.give_up(&name) {
                     return Err(error);
@@ -135,8 +137,8 @@ impl Queue {
         }
     }
 
-    /// Checks that the queue has room for the item of a timer. Returns the item's place among the pending items, if
-    /// the item takes a place now. `now` says that the timer is due immediately. `again` is as in [`arm`](Self::arm).
+    /// Checks that the queue has room for the item of a timer. Returns the item's place among the pending items, if the
+    /// item takes a place now. `now` is set if the timer is due immediately. `again` is as in [`arm`](Self::arm).
     fn room_to_arm(
         &self,
         shard: &Shard,
@@ -159,8 +161,9 @@ impl Queue {
     }
 
     /// Queues the item of a timer that is due. The item was accepted when the timer was armed, so `max_pending` does
-    /// not apply now. `kept` is the place that the item has taken already, if any. The timer stays in `due` until its
-    /// item is about to be pushed or is given up, so a panic before that leaves the timer in `due`.
+    /// not apply now. `kept` is the place that the item has already taken among the queue's pending items, if any. The
+    /// timer stays in `due` until its item is about to be pushed or is given up, so a panic before that leaves the
+    /// timer in `due`.
     pub(crate) fn fired(&self, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
         let Some(slot) = due.as_ref().map(|timer| timer.slot) else { return };
         let shard = self.shard(slot);
@@ -181,8 +184,9 @@ impl Queue {
         let Some(Timer { what, bound, queue: _in_place, .. }) = due.take() else { return };
         let item = match what {
             Later::OneShot(item) => item.list(),
-            // The handle that is dropped here is not the last reference, because the entry has another one, and no
-            // worker has the entry yet. So the user's destructor runs later, on a worker, and not on this thread.
+            // The handle that is dropped here is not the last reference to the item, because the entry also holds a
+            // reference, and no worker has the entry yet. So the user's destructor runs later, on a worker, and not on
+            // this thread.
             Later::Work(work) if queued == Some(Queued::Push) => work.item(),
             // The timer was cancelled or replaced, or the item needs no new entry.
             Later::Work(work) => {
@@ -198,8 +202,8 @@ impl Queue {
     }
 }
 
-/// An item that was admitted and counts as pending. If this is dropped before the item [enters](Self::enters), the
-/// admission and the count are undone.
+/// An item that was admitted and counts as pending. If this value is dropped before the item [enters](Self::enters),
+/// the drop undoes the admission and the count.
 #[must_use]
 struct Entering<'queue> {
     shard: &'queue Shard,

@@ -1,9 +1,10 @@
 //! The header of every item, and the entries of lists. An entry names an item and the shard to which the item was
 //! queued.
 //!
-//! Lists hold items of all types, so an entry points at the item's [`Header`], which has the functions of its type.
-//! Pools are made of lists, workers serve pools, and shards lead to pools. So this file knows shards and workers only
-//! by their addresses. `queue::shard` and `worker::worker_thread` give these addresses their types.
+//! Lists hold items of all types, so an entry points at the item's [`Header`], which holds the functions for the item's
+//! type. Pools contain lists of entries, and both shards and workers refer to pools. To avoid a dependency cycle, this
+//! file knows shards and workers only by their addresses. `queue::shard` and `worker::worker_thread` give these
+//! addresses their types.
 #![allow(unsafe_code, reason = "lists hold items of all types by a thin pointer")]
 
 use std::any::type_name;
@@ -23,9 +24,9 @@ use super::latency::{Begun, Timing};
 pub(crate) struct Header {
     pub(crate) operations: &'static ItemOperations,
     /// The [`Stamp`](crate::policy::sampling::Stamp) of the item's last submission if that submission is timed, and 0
-    /// otherwise. The issuer writes the stamp before it pushes the entry, and the worker that executes the entry
-    /// resets the stamp to 0. If an item is queued again just as it begins, its run may find no stamp, or the stamp of
-    /// the new submission. Then one sample is missing, or shows too short a wait.
+    /// otherwise. The issuer writes the stamp before it pushes the entry, and the worker that executes the entry resets
+    /// the stamp to 0. If an item is queued again just as a run begins, that run can find no stamp, or the stamp of the
+    /// new submission. In that case, one sample is missing or shows too short a wait.
     stamp: AtomicU64,
 }
 
@@ -46,15 +47,15 @@ impl Header {
 ///
 /// # Safety
 ///
-/// For each function, the item is of the type for which the function was made.
+/// Each function is called only with an item of the type for which the function was made.
 pub(crate) struct ItemOperations {
     /// Executes an entry that a worker popped. Runs the item unless this submission was cancelled, and completes the
-    /// entry. If another worker runs the item, leaves the entry with the item instead.
+    /// entry. If another worker is running the item, leaves the entry with the item instead.
     pub(crate) execute: unsafe fn(Entry, ByWorker<'_>),
     /// Gives up an entry that was popped from a list, without running the item, and tells the item's owner and the
-    /// threads that wait for the item. The entry is `None` if the item was on no list yet. This ends the entry's share
-    /// of the item, but the caller still has to complete the entry. Returns whether the item would have run for this
-    /// entry.
+    /// threads that wait for the item. The entry is `None` if the item was on no list yet. The function ends the
+    /// entry's share of the item, but the caller still has to complete the entry. Returns whether the item would have
+    /// run for this entry.
     pub(crate) abandon: unsafe fn(NonNull<Header>, Option<&Entry>) -> bool,
     /// Returns the item's type.
     pub(crate) item_type: unsafe fn(NonNull<Header>) -> &'static ItemType,
@@ -88,25 +89,24 @@ impl<'worker> ByWorker<'worker> {
     }
 }
 
-/// One submission of an item, on a worklist, on a waiting list, or with a worker.
+/// One submission of an item. The entry is on a worklist, on a waiting list, or held by a worker.
 ///
-/// An entry owns a share of its item, which keeps the item in memory. (The share is the entry bit of a one-shot, or
-/// the part of a reusable item's word that tells of the entry.) An entry also counts as in flight in its shard's
-/// limiter, and so keeps the shard and the queue in memory. An entry must be executed or completed, and never just
-/// dropped.
+/// An entry owns a share of its item, which keeps the item in memory. (The share is the entry bit of a one-shot, or the
+/// part of a reusable item's word that records the entry.) An entry also counts as in flight in its shard's limiter,
+/// and so keeps the shard and the queue in memory. An entry must be executed or completed, and never just dropped.
 ///
-/// A marker (see `queue::route`) is an entry that is not a submission. It counts in no limiter, and holds a reference
-/// to the queue instead.
+/// A marker (see `queue::route`) is an entry that is not a submission. A marker counts in no limiter. Instead, the
+/// marker holds a reference to the queue.
 #[derive(Debug)]
 pub(crate) struct Entry {
     item: NonNull<Header>,
-    /// The address of the shard, or of the entry's own [`Ticketed`]; the three lowest bits of the address are tags.
+    /// The address of the shard, or of the entry's own [`Ticketed`]. The three lowest bits of the address are tags.
     shard: NonNull<()>,
 }
 
 /// The shard and the ticket of an entry that has a ticket. The entry owns this struct in a box. The ticket is not in
-/// the entry itself, because few items are queued while a flush counts, and the entries of all others need no third
-/// word.
+/// the entry itself, because only the few items that are queued while a flush waits have a ticket. So all other entries
+/// do without a third word.
 #[repr(align(8))]
 struct Ticketed {
     shard: NonNull<()>,
@@ -121,8 +121,8 @@ const BOUND: usize = 2;
 const MARKER: usize = 4;
 const TAGS: usize = TICKETED | BOUND | MARKER;
 
-// SAFETY: threads hand an entry on together with its share of the item. The functions that make items require them to
-// be `Send`, and all threads share the shard.
+// SAFETY: threads hand an entry on together with its share of the item. The functions that make items require the items
+// to be `Send`, and all threads share the shard.
 unsafe impl Send for Entry {}
 
 impl Ticketed {
@@ -279,8 +279,8 @@ pub(crate) fn steal(list: &Injector<Entry>) -> Option<Entry> {
     }
 }
 
-/// The type of an item. Each type has a static of this struct, and an item carries the address of that static in one
-/// word. The struct has a function instead of the name, because the name of a type is not known at compile time.
+/// The type of an item. Each type has a static `ItemType`, and an item carries the address of that static in one word.
+/// The struct holds a function instead of the name itself, because the name of a type is not known at compile time.
 #[derive(Debug)]
 pub(crate) struct ItemType {
     name: fn() -> &'static str,

@@ -1,9 +1,9 @@
-//! Histograms of how long the items of a shard wait and run. They are off by default.
+//! Histograms of the wait times and run times of a shard's items. The histograms are off by default.
 //!
 //! An issuer leaves a stamp in the header of an item that is to be timed. The worker that runs the item takes the
-//! stamp, and records the times. [`policy::sampling`](crate::policy::sampling) decides which items are timed. The
-//! times are read from the clock of `Instant`. A cheaper clock (the processor's counter, through a crate) would save a
-//! fifth of the cost that remains with sampling.
+//! stamp, and records the times. [`policy::sampling`](crate::policy::sampling) decides which items are timed. The times
+//! are read from the clock of `Instant`. A cheaper clock (the processor's counter, through a crate) would save a fifth
+//! of the cost of sampled timing.
 
 use std::cell::Cell;
 use std::sync::OnceLock;

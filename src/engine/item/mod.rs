@@ -17,8 +17,8 @@
 //! use which part of the item. Rare operations take the lock of the item's slow-path state (`L`). The map of timers
 //! has a lock of its own. Debug builds register waits (`W`).
 //!
-//! Four kinds of threads call this room. Issuers submit items. Threads with a handle cancel items or wait for them.
-//! Workers execute items. The manager fires timers.
+//! Four kinds of threads call into this room. Issuers submit items. Threads with a handle cancel items or wait for
+//! them. Workers execute items. The manager fires timers.
 
 pub(crate) mod batch;
 pub(crate) mod cells;

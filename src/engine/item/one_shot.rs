@@ -4,8 +4,8 @@
 //! OneShot<F, T, O>: { head: { header: { execute }, cell: state word }, contents: closure and owner | result }
 //! ```
 //!
-//! An item may have an [`Owner`], which learns when the item is over, whether it ran or not. By then, the item uses
-//! nothing any more that may borrow from the owner. Most items have no owner.
+//! An item may have an [`Owner`], which learns when the item is over, whether or not the item ran. By then, the item no
+//! longer uses anything that might borrow from the owner. Most items have no owner.
 //!
 //! The state word alone decides which thread may use `contents`, and which thread frees the cell. See
 //! `policy::one_shot`.
@@ -52,13 +52,13 @@ pub(crate) trait Owner: Send {
 /// How a run ended.
 pub(crate) enum Ended {
     Well,
-    /// The item panicked, and its handle has the payload.
+    /// The item panicked, and its handle owns the payload.
     Panicked,
     /// The item panicked and has no handle, so its owner gets the payload.
     PanickedAlone(Box<dyn Any + Send>),
 }
 
-/// A stand-in for the owner of an item that has no owner. Most items have none.
+/// The owner type of items without an owner, which are most items.
 pub(crate) struct Nobody;
 
 impl Owner for Nobody {

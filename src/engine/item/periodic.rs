@@ -1,4 +1,4 @@
-//! Periodic items: a timer queues them again and again.
+//! Periodic items, which a timer queues again and again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Period {
     }
 }
 
-/// Arms the next tick when it is dropped, which happens at the end of a run, even if the run panics.
+/// Arms the next tick when this value is dropped. The drop happens at the end of a run, even if the run panics.
 struct ArmAgain<'a> {
     work: &'a WorkHandle,
     queue: &'a Arc<QueueHandle>,
@@ -47,12 +47,13 @@ impl Drop for ArmAgain<'_> {
         *ticks = ticks.ran(self.period.period, now);
         let after = ticks.next.since(now);
         drop(ticks);
-        // The call is refused if the item was cancelled or its queue has ended. Then this run was the last one.
+        // The call is refused if the item was cancelled or its queue has ended. In that case, this run was the item's
+        // last.
         let _armed: Result<Arm, QueueError> = Queue::arm(self.queue, Place::Here, after, self.work, false);
     }
 }
 
-/// Makes the item and arms its first tick. If that is refused, returns the function with the error. `period` is not
+/// Makes the item and arms its first tick. If arming is refused, returns the function with the error. `period` is not
 /// zero.
 pub(crate) fn spawn_every<F>(
     queue: &Arc<QueueHandle>,

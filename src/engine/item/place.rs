@@ -1,4 +1,4 @@
-//! The CPU on which an item is queued. It is the issuer's own CPU, if the executor uses that CPU.
+//! The CPU on which an item is queued. By default, this is the issuer's own CPU if the executor uses that CPU.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{affinity, thread};
@@ -14,7 +14,7 @@ use crate::engine::worker::worker_thread;
 pub(crate) enum Place {
     /// Near the issuer.
     Here,
-    /// Near the CPU of this slot, on which the issuer ran when it chose the place.
+    /// Near the CPU of this slot. The issuer ran on that CPU when it chose the place.
     Near(usize),
     /// On the CPU of this slot, in every mode of placement. The item stays in the pod of that CPU.
     Slot(usize),
@@ -38,7 +38,7 @@ impl Place {
 }
 
 impl Placement {
-    /// Returns the slot to queue on for this place.
+    /// Returns the slot on which an item with this place is queued.
     #[inline]
     pub(crate) fn slot_for(&self, place: Place) -> usize {
         match place {
@@ -63,8 +63,9 @@ impl Placement {
         self.by_cpu.get(cpu).map_or_else(|| cpu % self.slots.len(), |slot| *slot as usize)
     }
 
-    /// Returns the slot to queue on if the system does not tell the current CPU. A worker uses its own slot. Each
-    /// other thread keeps one slot, so that its items stay in order, and the threads are spread over the slots.
+    /// Returns the slot on which the calling thread queues if the system does not report the current CPU. A worker uses
+    /// its own slot. Each other thread always uses the same slot, so that its items stay in order. These threads are
+    /// spread over the slots.
     fn slot_without_cpu(&self) -> usize {
         let spread = || (thread::number() % self.slots.len() as u64) as usize;
         self.slot_of_worker().unwrap_or_else(spread)
@@ -88,15 +89,15 @@ impl Placement {
 }
 
 impl ExecutorInner {
-    /// Returns the place for a CPU of the topology. It is that CPU, or a CPU near it if the executor does not use that
-    /// CPU.
+    /// Returns the place for a CPU of the topology. The place is that CPU if the executor uses that CPU, and otherwise
+    /// a CPU near it.
     pub(crate) fn place_on_cpu(&self, cpu: usize) -> Result<Place, QueueError> {
         let slot = self.nearby()?.slot_of_cpu(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
         Ok(Place::Slot(slot))
     }
 
-    /// Returns a place on a node of the topology. It is the issuer's own CPU if that CPU belongs to the node, or if
-    /// the executor uses no CPU of the node. Otherwise, successive calls return the node's CPUs one after the other.
+    /// Returns a place on a node of the topology. The place is the issuer's own CPU if that CPU belongs to the node, or
+    /// if the executor uses no CPU of the node. Otherwise, successive calls return the node's CPUs one after the other.
     pub(crate) fn place_on_node(&self, node: usize) -> Result<Place, QueueError> {
         let slots = self.nearby()?.slots_of_node(node).ok_or(QueueError::UnknownNode { node })?;
         let here = self.placement.slot_for(Place::Here);

@@ -1,16 +1,16 @@
-//! Items that borrow, and their scope, which ends only when all of its items are over.
+//! Items that borrow, and their scope. A scope ends only when all of its items are over.
 //!
 //! The type of an item's cell does not show what the item borrows. This is sound for three reasons:
 //!
 //! * Only `run` makes and ends a `Scope`. `run` returns, or unwinds, only when the scope's count is zero. In a forked
-//!   process `run` does not wait for that, because the items neither run nor are dropped there. If this crate panics
-//!   before the count is zero, the process aborts. User code gets only references to the scope, so it cannot leak the
-//!   scope to avoid the wait.
-//! * Each item is counted from before it is queued until its [`Member`] learns that the item ran, or until the
-//!   `Member` is dropped. By then the closure is gone, and the result is gone or belongs to its handle, which cannot
-//!   outlive the result's borrows.
-//! * Every closure and every result is valid for `'scope` at least. The body must be valid for every choice of
-//!   `'scope`, so `'scope` cannot be the lifetime of a variable inside the body, and `'scope` ends after `run` does.
+//!   process, `run` does not wait for the count to become zero, because the items neither run nor are dropped there. If
+//!   this crate panics before the count is zero, the process aborts. User code gets only references to the scope, so it
+//!   cannot leak the scope to avoid the wait.
+//! * Each item enters the count before the item is queued. It leaves the count when its [`Member`] learns that the item
+//!   ran, or when the `Member` is dropped. By then the closure is gone. The result is gone too, or belongs to the
+//!   item's handle, which cannot outlive the result's borrows.
+//! * Every closure and every result is valid at least for `'scope`. The body must be valid for every choice of
+//!   `'scope`. So `'scope` cannot be the lifetime of a variable inside the body, and `'scope` ends after `run` does.
 //!   `'scope` and `'env` are invariant, so neither can be shrunk to the lifetime of such a variable.
 #![allow(unsafe_code, reason = "an item's cell knows nothing of what the item borrows; see the module")]
 
@@ -39,7 +39,7 @@ use super::waits::{self};
 
 /// A scope for items that borrow. See [`WorkQueue::scope`](crate::WorkQueue::scope).
 ///
-/// No item lives longer than `'scope`. `'env` is the lifetime of the values that the items borrow from outside of the
+/// No item lives longer than `'scope`. `'env` is the lifetime of the values that the items borrow from outside the
 /// scope's body.
 ///
 /// # Examples
@@ -69,7 +69,7 @@ use super::waits::{self};
 pub struct Scope<'scope, 'env: 'scope> {
     queue: Arc<QueueHandle>,
     scope_state: ScopeState,
-    /// Makes the scope invariant in `'scope`, for which the items' closures and results are valid.
+    /// Makes the scope invariant in `'scope`, the lifetime for which the items' closures and results are valid.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -80,14 +80,14 @@ pub(crate) struct ScopeState {
     cell: ScopeCell,
     /// The items that are not over, as the register of waits needs them.
     roll: Roll,
-    /// The address of a lane on which no item of the scope can run, because the item that opened the scope has the
-    /// lane for itself. The value is 0 if there is no such lane.
+    /// The address of a lane on which no item of the scope can run, because the item that opened the scope holds the
+    /// lane's only slot. The value is 0 if there is no such lane.
     closed_limiter: usize,
-    /// The number of items that were dropped without a run and not cancelled through their handle. The number can be
-    /// below zero for a short time.
+    /// The number of items that were dropped without a run, except for items that were cancelled through their handle.
+    /// The number can be below zero for a short time.
     dropped: AtomicUsize,
-    /// The number of items that panicked and were not joined. The number can be below zero for a short time, because a
-    /// join can be faster than the worker that counts the panic.
+    /// The number of items that panicked and were not joined. The number can be below zero for a short time, because an
+    /// item can be joined before its worker has counted the panic.
     panics: AtomicUsize,
     first_panic: Mutex<Option<Payload>>,
 }
@@ -98,14 +98,15 @@ type Payload = Box<dyn Any + Send>;
 pub(crate) struct ScopeEnd<R> {
     /// The result of the body, or the payload of a panic of the body or of an item.
     pub(crate) result: Result<R, Payload>,
-    /// Whether the process is a fork of the one that opened the scope.
+    /// Whether this process is a fork of the process that opened the scope.
     pub(crate) forked: bool,
-    /// The number of items that were dropped without a run and not cancelled through their handle.
+    /// The number of items that were dropped without a run, except for items that were cancelled through their handle.
     pub(crate) dropped: usize,
 }
 
-/// Aborts the process if it is dropped. It exists from the end of a scope's body until the count is zero. A panic must
-/// not unwind during that time, because unwinding the callers' frames would free what the items borrow.
+/// A guard that aborts the process when it is dropped. The guard exists from the end of a scope's body until the count
+/// is zero. A panic must not unwind during that time, because unwinding the callers' frames would free what the items
+/// borrow.
 struct Unfinished;
 
 /// The membership of one item in a scope.
@@ -129,7 +130,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let origin = scope.queue.queue().executor.origin;
         let open = register::open_scope(&scope.scope_state.roll);
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
-        // In a forked process no thread runs the items, so a wait for them would not end.
+        // In a forked process no thread runs the items, so a wait for the items would never end.
         let forked = origin.is_forked();
         if !forked {
             scope.scope_state.body_leaves(|| waits::guarded(|| scope.scope_state.cell.wait()));
@@ -144,7 +145,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         ScopeEnd { result, forked, dropped: scope.scope_state.dropped.load(Ordering::Relaxed) }
     }
 
-    /// Queues an item. If it is refused, returns the closure with the error.
+    /// Queues an item. If the item is refused, returns the closure with the error.
     #[inline]
     pub(crate) fn spawn_raw<F, T>(&'scope self, function: F) -> Result<RawHandle<T>, (QueueError, F)>
     where
@@ -164,9 +165,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             // The caller is counted already, because only the scope's body and the scope's items can reach the scope.
             self.scope_state.cell.enter();
             let member = Member { scope_state: NonNull::from(&self.scope_state), number };
-            // SAFETY: the borrows of the closure and of the result are valid for `'scope`. This lifetime does not end
-            // before `run` has seen the count at zero, so the member that was counted just now leaves before that. The
-            // handle's type contains the type of the result, so the handle does not outlive the result's borrows.
+            // SAFETY: the borrows of the closure and of the result are valid for `'scope`. `'scope` does not end before
+            // `run` has seen the count at zero, and by then the new member has left the count. The handle's type
+            // contains the type of the result, so the handle does not outlive the result's borrows.
             Ok(unsafe { one_shot::make_owned(function, lane, queue.executor.origin, member) })
         };
         queue.spawn_made(Place::Here, function, make)
@@ -183,8 +184,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // `eprintln` is not used here, because a test harness captures its output, and loses it when the process
-        // aborts.
+        // `eprintln` is not used here, because a test harness captures the output of `eprintln`, and loses this output
+        // when the process aborts.
         drop(io::stderr().write_all(
             b"cmwq: a panic occurred while a scope waited for its items, which still borrow; aborting\n",
         ));
@@ -216,9 +217,10 @@ impl ScopeState {
     }
 
     /// Cancels an item through its handle. Returns whether the item was cancelled. The item does not count as dropped,
-    /// because the caller knows about it.
+    /// because the caller knows of the cancellation.
     pub(crate) fn cancel<T>(&self, handle: &RawHandle<T>) -> bool {
-        // The count is lowered before the call, because the closure's destructor may panic.
+        // The count of dropped items is lowered before the call of `cancel`, because the closure's destructor may
+        // panic.
         self.dropped.fetch_sub(1, Ordering::Relaxed);
         let cancelled = handle.cancel();
         if !cancelled {
@@ -227,12 +229,12 @@ impl ScopeState {
         cancelled
     }
 
-    /// Subtracts from the count the panic of an item that was joined.
+    /// Takes the panic of a joined item out of the count of panics.
     pub(crate) fn panic_was_joined(&self) {
         self.panics.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Takes the first payload that was kept. If the payload was lost with a leaked handle, makes another one.
+    /// Takes the payload that was kept. If the payload was lost with a leaked handle, makes a substitute.
     fn first_panic(&self) -> Payload {
         let payload = self.first_panic.lock().take();
         payload.unwrap_or_else(|| Box::new("an item of the scope panicked"))
@@ -253,7 +255,7 @@ impl Member {
         unsafe { self.scope_state.as_ref() }
     }
 
-    /// Takes the item, which is over, out of the count. The scope state may be gone afterwards.
+    /// Removes the item from the count, because the item is over. Afterwards the scope state may no longer exist.
     fn leave(&self) {
         self.scope_state().roll.strike(self.number);
         let key = self.scope_state().cell.key();

@@ -20,7 +20,7 @@ use super::place::Place;
 use super::work::WorkHandle;
 
 impl Queue {
-    /// Queues a closure that runs once. If it is refused, returns the closure with the error.
+    /// Queues a closure that runs once. If the queue refuses the closure, returns the closure with the error.
     #[inline]
     pub(crate) fn spawn<F, T>(&self, place: Place, function: F) -> Result<RawHandle<T>, (QueueError, F)>
     where
@@ -31,7 +31,8 @@ impl Queue {
         self.spawn_made(place, function, |function, lane| Ok(one_shot::make(function, lane, origin)))
     }
 
-    /// Queues a closure that runs once, without a handle. If it is refused, returns the closure with the error.
+    /// Queues a closure that runs once, without a handle. If the queue refuses the closure, returns the closure with
+    /// the error.
     #[inline]
     pub(crate) fn spawn_detached<F, T>(&self, place: Place, function: F) -> Result<(), (QueueError, F)>
     where
@@ -41,8 +42,8 @@ impl Queue {
         self.spawn_made(place, function, |function, _| Ok((one_shot::make_detached(function), ())))
     }
 
-    /// Queues a closure that runs once. `make` moves the closure into a cell, and makes the handle. `make` gets the
-    /// lane of the item's shard, and may refuse.
+    /// Queues a closure that runs once. `make` receives the lane of the item's shard, moves the closure into a cell,
+    /// and makes the handle. `make` can also refuse the closure.
     #[inline]
     pub(crate) fn spawn_made<F, H>(
         &self,
@@ -76,15 +77,16 @@ impl Queue {
 
     /// Queues a reusable item. Returns false if the item was pending already.
     ///
-    /// The item is counted in the limiter before it is marked pending. So a flush that begins after the item was seen
-    /// pending waits for the item.
+    /// The item is counted in the limiter before it is marked pending. So if a thread sees the item pending and a flush
+    /// begins after that, the flush waits for the item.
     #[inline]
     pub(crate) fn queue(&self, place: Place, work: &WorkHandle) -> Result<bool, QueueError> {
         self.queue_with(place, work, Shard::put)
     }
 
-    /// Queues a reusable item like [`queue`](Self::queue). `put` gets the admitted entry, and whether the entry has a
-    /// slot. `put` then puts the entry on a worklist or on the waiting list, and wakes a worker if one is needed.
+    /// Queues a reusable item like [`queue`](Self::queue). `put` receives the admitted entry, and a flag that tells
+    /// whether the entry has a slot. `put` then puts the entry on a worklist or on the waiting list, and wakes a worker
+    /// if one is needed.
     #[inline]
     pub(crate) fn queue_with<'q>(
         &'q self,
@@ -134,8 +136,8 @@ impl Queue {
     }
 
     /// Queues the item if it needs no new entry, because it is pending, or because a cancelled entry of the item lies
-    /// on a list of the shard. Returns `None` if the item needs a new entry. A pending item may be queued again even
-    /// if the queue refuses other items.
+    /// on a list of the shard. Returns `None` if the item needs a new entry. A pending item can be queued again even if
+    /// the queue refuses other items.
     fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Result<bool, QueueError>> {
         let queue = |target| work.cell.queue_without_entry(target);
         match self.may_revive(shard.limiter()) {

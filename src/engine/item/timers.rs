@@ -50,14 +50,14 @@ pub(crate) enum Later {
     OneShot(Unlisted),
 }
 
-/// The entry's side of a one-shot that is on no list yet. Dropping this gives up the item without running it.
+/// The entry's side of a one-shot that is on no list yet. Dropping this value gives up the item without running it.
 #[derive(Debug)]
 pub(crate) struct Unlisted(NonNull<Header>);
 
 // SAFETY: the value owns the entry's side of a one-shot, whose closure is `Send`.
 unsafe impl Send for Unlisted {}
 
-/// The name of a timer: the map that holds the timer, and the timer's key in the map.
+/// The name of a timer, which consists of the map that holds the timer and the timer's key in that map.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerName {
     timers: Arc<Timers>,
@@ -75,12 +75,12 @@ impl Timers {
         Self { map: Mutex::new(Deadlines::new()), manager }
     }
 
-    /// Returns the time at which the next timer is due, or `None` if no timer will be due.
+    /// Returns the time at which the next timer is due, or `None` if no timer ever becomes due.
     pub(crate) fn next(&self) -> Option<Time> {
         self.map.lock().next()
     }
 
-    /// Takes the first timer off the map if it is due, and returns the timer with its name.
+    /// If the first timer is due, takes the timer off the map and returns it with its name.
     pub(crate) fn take_due(self: &Arc<Self>, now: Time) -> Option<(TimerName, Timer)> {
         let due = self.map.lock().take_due(now)?;
         Some(self.named(due))
@@ -92,7 +92,7 @@ impl Timers {
         timers.into_iter().map(|timer| self.named(timer)).collect()
     }
 
-    /// Takes the timers of one queue off the map. This takes O(n) time for n timers of the executor.
+    /// Takes the timers of one queue off the map. The call takes O(n) time if the executor has n timers.
     pub(crate) fn take_of(self: &Arc<Self>, queue: &Queue) -> Vec<(TimerName, Timer)> {
         let timers = self.map.lock().take_all(|timer| std::ptr::eq(timer.queue.queue(), queue));
         timers.into_iter().map(|timer| self.named(timer)).collect()
@@ -105,10 +105,10 @@ impl Timers {
 
 impl TimerName {
     /// Arms a timer and returns its name. Also returns whether the caller must call
-    /// [`wake_manager`](Self::wake_manager), which the caller does when it holds no lock.
+    /// [`wake_manager`](Self::wake_manager), which the caller does after it has released all its locks.
     ///
     /// A timer without a delay never becomes due in the map. Instead, the caller takes the timer by its name and fires
-    /// it, unless another thread that flushes, rearms or cancels the item has taken the timer first.
+    /// it, unless another thread has taken the timer first to flush, rearm or cancel the item.
     pub(crate) fn set(after: Duration, timer: Timer) -> (Self, bool) {
         let timers = Arc::clone(&timer.queue.queue().executor.upkeep.timers);
         let at = if after.is_zero() { Time::NEVER } else { clock::now() + after };
@@ -132,7 +132,7 @@ impl TimerName {
         Some(queue.queue().shard(slot).lane())
     }
 
-    /// Takes the timer off the map, unless it was taken off before.
+    /// Takes the timer off the map, unless the timer has already been taken off.
     pub(crate) fn take(&self) -> Option<Timer> {
         self.timers.map.lock().cancel(self.deadline)
     }
@@ -146,8 +146,8 @@ impl Timer {
         queue.queue().cancel_timer(name, self);
     }
 
-    /// Gives up a timer that was taken off the map, and cancels its item. Returns false if the timer was cancelled or
-    /// replaced before.
+    /// Gives up a timer that was taken off the map, and cancels its item. Returns false if the timer had already been
+    /// cancelled or replaced.
     pub(crate) fn give_up(self, name: &TimerName) -> bool {
         match self.what {
             Later::Work(work) => {
@@ -161,7 +161,7 @@ impl Timer {
 }
 
 impl Unlisted {
-    /// Takes the entry's side of a cell that was just made.
+    /// Takes over the entry's side of a new cell.
     pub(crate) fn new(item: NonNull<Header>) -> Self {
         Self(item)
     }
@@ -173,7 +173,7 @@ impl Unlisted {
 }
 
 impl Unlisted {
-    /// Gives up the item. Returns false if the item was cancelled before.
+    /// Gives up the item. Returns false if the item had already been cancelled.
     fn give_up(self) -> bool {
         std::mem::ManuallyDrop::new(self).abandon()
     }

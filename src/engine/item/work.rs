@@ -1,8 +1,8 @@
 //! A reusable item, which is a function that can be queued again and again: its cell, and the handles to it.
 //!
-//! Handles, entries and the run all point at the same cell. The state word alone tells which of them is the last (see
-//! `policy::item`), so a submission counts no reference. The operations on the item and its entries are in
-//! `work_item`.
+//! Handles, entries and the run all point to the same cell. The cell's state word alone shows which of these pointers
+//! is the last (see `policy::item`), so a submission needs no reference count of its own. The operations on the item
+//! and its entries are in `work_item`.
 #![allow(unsafe_code, reason = "handles and entries share the item, and the last of them frees it")]
 
 use std::fmt;
@@ -45,7 +45,7 @@ impl WorkHandle {
     ///
     /// # Safety
     ///
-    /// The header is that of a reusable item, and the caller is inside the item's function.
+    /// The header belongs to a reusable item, and the caller is inside the item's function.
     pub(crate) unsafe fn of_running(item: NonNull<Header>) -> Self {
         // This handle is not counted, so it is not dropped either. The run keeps the item in memory. The clone is
         // counted.
@@ -53,8 +53,8 @@ impl WorkHandle {
         Self::clone(&running)
     }
 
-    /// Returns the pointer to the item for an entry. The item stays in memory as long as the item's word tells of the
-    /// entry.
+    /// Returns a pointer to the item, which an entry can store. The item stays in memory as long as the item's word
+    /// records the entry.
     #[inline]
     pub(crate) fn item(&self) -> NonNull<Header> {
         self.0.cast()

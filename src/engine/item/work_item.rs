@@ -39,9 +39,9 @@ impl WorkHandle {
 impl WorkItem {
     /// Cancels a pending submission. Returns whether a submission was pending.
     ///
-    /// In a forked process this returns false, because no thread there would run a submission. This function and the
-    /// following ones do not use the slow-path state there, because a thread of the parent may have held the state's
-    /// lock.
+    /// In a forked process this returns false, because no thread there would run a submission. There, neither this
+    /// function nor the following ones use the slow-path state, because a thread of the parent may have held the
+    /// state's lock at the fork.
     pub(crate) fn cancel(&self) -> bool {
         if self.origin.is_forked() {
             return false;
@@ -67,7 +67,7 @@ impl WorkItem {
         self.wait(run, until).map(|_waited| was_pending)
     }
 
-    /// Undoes one `disable`. Returns whether no other `disable` is left to undo.
+    /// Undoes one `disable`. Returns whether every `disable` has now been undone.
     pub(crate) fn enable(&self) -> Result<bool, NotDisabled> {
         if self.origin.is_forked() {
             return Err(NotDisabled);
@@ -83,14 +83,14 @@ impl WorkItem {
         let (taken, run) = self.cell.disable(true);
         let was_pending = self.complete_taken_back(taken);
         let waited = self.wait(run, until);
-        // This is an error if another thread has meanwhile enabled the item once too often, and so has undone the
-        // `disable` above.
+        // This fails if another thread has meanwhile called `enable` without a `disable` of its own, and so has undone
+        // the `disable` above.
         let _enabled = self.cell.enable();
         waited.map(|_waited| was_pending)
     }
 
-    /// Waits for the end of the last submission or, if none is pending, of a run that has begun. Returns false if
-    /// there is neither. If a timer is armed, fires the timer now.
+    /// Waits for the end of the last submission. If no submission is pending, waits for the end of a run that has
+    /// begun. Returns false if there is neither a submission nor a run. If a timer is armed, fires the timer now.
     pub(crate) fn flush(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
         waits::check_submission(self)?;
@@ -105,7 +105,7 @@ impl WorkItem {
         self.wait(last, until)
     }
 
-    /// Waits for the signal, if there is one. Returns whether there was something to wait for.
+    /// Waits for the signal, if there is one. Returns whether there was a signal to wait for.
     fn wait(&self, signal: Option<Arc<Signal>>, until: Until) -> Result<bool, WaitError> {
         let Some(signal) = signal else { return Ok(false) };
         let target = Target::Work { item: self, signal: &signal };
@@ -131,16 +131,16 @@ impl WorkItem {
 
 /// # Safety
 ///
-/// The entry is that of a reusable item.
+/// The entry belongs to a reusable item.
 unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
     let worker = WorkerThread::of(by);
     let shard = entry.shard().id();
     let item: NonNull<WorkItem> = entry.item().cast();
-    // SAFETY: the item's word tells of this entry. So the item stays in memory until `begin` has taken the entry out
-    // of the word, and during the run if `begin` returns `Run`.
+    // SAFETY: the item's word records this entry. So the item stays in memory until `begin` has taken the entry out of
+    // the word, and during the run if `begin` returns `Run`.
     let work = unsafe { item.as_ref() };
     match work.cell.begin(shard, entry) {
-        // The item has the entry now, and the entry keeps its slot.
+        // The item holds the entry now, and the entry keeps its slot.
         Popped::Kept => register::slot_was_kept(),
         // SAFETY: according to `begin`, the item is over.
         Popped::KeptLast => contain(|| unsafe { free(item) }),
@@ -177,7 +177,7 @@ unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
 unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> bool {
     let item: NonNull<WorkItem> = item.cast();
     let entry = entry.expect("a reusable item is given up only for an entry");
-    // SAFETY: the item's word tells of the entry until `abandon` has taken the entry out of the word.
+    // SAFETY: the item's word records the entry until `abandon` has taken the entry out of the word.
     let (would_have_run, over) = unsafe { item.as_ref() }.cell.abandon(entry.shard().id(), entry.ticket());
     if over {
         // SAFETY: according to `abandon`, the item is over.
@@ -188,8 +188,8 @@ unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> bool {
 
 /// # Safety
 ///
-/// The item is a reusable one, and the caller has an entry of the item.
+/// The item is reusable, and the caller holds an entry of the item.
 unsafe fn item_type(item: NonNull<Header>) -> &'static ItemType {
-    // SAFETY: the item's word tells of the entry, which keeps the item in memory.
+    // SAFETY: the item's word records the entry, which keeps the item in memory.
     unsafe { item.cast::<WorkItem>().as_ref() }.item_type
 }

@@ -1,8 +1,8 @@
 //! The manager's bell: how the manager sleeps, and how other threads wake it.
 //!
 //! After its sleep, the manager sees everything that a thread wrote before the thread rang the bell. If a thread rings
-//! while the manager is awake, the manager's next sleep ends immediately. User code on the manager's thread may park
-//! or unpark that thread, and no ring is lost.
+//! while the manager is awake, the manager's next sleep ends immediately. No ring is lost even if user code on the
+//! manager's thread parks or unparks that thread.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ impl Bell {
         }
     }
 
-    /// Sleeps until the bell rings, the time is over, or one of `rings` has a record. The rings are ignored if the
-    /// manager parks instead of listening. The sleep may also end for no reason. Only the manager calls this.
+    /// Sleeps until the bell rings, the timeout has passed, or one of `rings` has a record. The rings are ignored if
+    /// the manager parks instead of listening. The sleep may also end spuriously. Only the manager calls this.
     pub(crate) fn sleep(&self, timeout: Option<Duration>, rings: &[&Ring]) {
         self.pause.sleep(|| self.cell.rest(), timeout, rings);
         self.cell.awake();

@@ -9,8 +9,8 @@
 //! ends when it has destroyed all values. If the thread cannot be made, the manager tries again later, as it does for
 //! every thread. The cleaner counts as a thread of the executor, so a shutdown waits for it.
 //!
-//! The hook `before_spawn` is not called for the cleaner, because the error of a hook that refuses a thread is itself
-//! left to the cleaner. A hook that refuses every thread would leave more and more such errors.
+//! The hook `before_spawn` is not called for the cleaner. If a hook refuses a thread, the hook's error is itself left
+//! to the cleaner, so a hook that refuses every thread would leave more and more errors.
 
 use std::io;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Cleaner {
         std::mem::take(&mut state.left)
     }
 
-    /// Notes that a thread is about to be made. Returns false if no thread is needed.
+    /// If a thread must be made, notes that it is about to be made, and returns true.
     fn begin(&self) -> bool {
         let mut state = self.0.lock();
         let begins = !state.is_there && !state.left.is_empty();
@@ -60,7 +60,7 @@ impl Cleaner {
         begins
     }
 
-    /// Destroys the values that were left, and those that are left meanwhile.
+    /// Destroys all values that were left, including values that are left in the meantime.
     pub(super) fn clean(&self) {
         loop {
             let left = self.take();
@@ -73,8 +73,8 @@ impl Cleaner {
 }
 
 impl Drop for Cleaner {
-    /// Destroys the values for which no thread was made before the executor ended. On a manager's thread, leaves them
-    /// to another cleaner.
+    /// Destroys the values for which no thread was made before the executor ended. On a manager's thread, leaves these
+    /// values to another cleaner.
     fn drop(&mut self) {
         for left in std::mem::take(&mut *self.0.lock()).left {
             destroy(move || contain(left));
@@ -95,8 +95,8 @@ pub(super) fn make(cleaner: &Arc<Cleaner>, core: &Core) -> io::Result<()> {
     Place::of_cleaner(&core.threads).start(name(core), core.settings.stack_size, move || begun.clean())
 }
 
-/// Stands for the cleaner's thread from before the thread is made until it cleans. If this value is dropped earlier,
-/// another thread can be made.
+/// Represents the cleaner's thread until that thread begins to clean. If this value is dropped earlier, another thread
+/// can be made.
 struct Begun(Option<Arc<Cleaner>>);
 
 impl Begun {
@@ -115,7 +115,8 @@ impl Drop for Begun {
     }
 }
 
-/// The data with which a manager makes the last cleaner when the manager ends. By then its executor may be gone.
+/// The data that a manager needs to make the last cleaner when the manager ends. By then the manager's executor may be
+/// gone.
 pub(super) struct Last {
     threads: Arc<ExecutorThreads>,
     name: String,
@@ -128,8 +129,8 @@ impl Last {
         Self { threads, name: name(core), stack_size }
     }
 
-    /// Destroys the values that the manager has left at its end, on a separate thread. If that thread cannot be made,
-    /// destroys them on the calling thread, because no other thread depends on the calling thread any more.
+    /// Destroys, on a separate thread, the values that the manager has left when it ends. If that thread cannot be
+    /// made, destroys them on the calling thread, because no other thread depends on the calling thread any more.
     pub(super) fn clean(self, left: Vec<Leftover>) {
         let cleaner = Arc::new(Cleaner::default());
         if !cleaner.leave(left) {

@@ -60,8 +60,8 @@ pub(crate) struct Detector {
 struct Watched {
     pool: Weak<Pool>,
     sights: Vec<Sight>,
-    /// Whether the pool is being checked for the first time. Most watched pools are quiet at the second check, so no
-    /// ring is opened before that.
+    /// Whether the pool is being checked for the first time. No ring is opened before the second check, because most
+    /// watched pools are quiet by then.
     is_new: bool,
 }
 
@@ -113,7 +113,8 @@ impl Listening {
     fn false_alarm(&mut self) {
         self.false_alarms += 1;
         if self.false_alarms == FALSE_ALARMS {
-            // After `MISTRUST` checks, the ring is heeded again. From then on, one more false alarm is enough.
+            // After `MISTRUST` checks, the ring is heeded again. From then on, a single false alarm makes the manager
+            // ignore the ring again.
             (self.false_alarms, self.mistrusted) = (FALSE_ALARMS - 1, MISTRUST);
             self.heeded = false;
         }
@@ -243,14 +244,14 @@ impl Watched {
 }
 
 impl Sight {
-    /// Returns whether the worker was last seen on another CPU than the caller's. A worker on the caller's CPU cannot
+    /// Returns whether the worker was last seen on a CPU other than the caller's. A worker on the caller's CPU cannot
     /// be running now.
     fn is_elsewhere(&self) -> bool {
         affinity::current_cpu() != Some(self.worker.cpu())
     }
 
-    /// Listens to the worker, unless the system refuses that. `runs`: whether the worker is running at the moment.
-    /// Returns the error of a refusal only once.
+    /// Listens to the worker, unless the system refuses a ring. `runs` says whether the worker is running at the
+    /// moment. Returns an error only for the first refusal.
     fn listen(&mut self, probe: Probe, runs: bool) -> io::Result<()> {
         match &mut self.ear {
             Ear::None => {
@@ -277,7 +278,7 @@ impl Sight {
     }
 
     /// Returns whether the ring reports that the worker sleeps while the worker's word says that the worker should be
-    /// awake. Closes a ring that cannot be read, and returns the error once.
+    /// awake. If the ring cannot be read, closes the ring and returns the error.
     fn has_slept(&mut self, probe: Probe) -> io::Result<bool> {
         let Ear::Opened(listening) = &mut self.ear else { return Ok(false) };
         let mut last = None;
@@ -336,7 +337,8 @@ impl PoolFacts<'_> {
         Some(&mut sights[at])
     }
 
-    /// Returns the CPU of a worker that is awake according to its ring. The ring was emptied before the present check.
+    /// If the worker's ring shows that the worker is awake, returns the worker's CPU. The ring was emptied before the
+    /// present check.
     fn heard_on(&mut self, id: WorkerId) -> Option<usize> {
         match &self.sight(id)?.ear {
             Ear::Opened(listening) => listening.ring.is_awake_on(),

@@ -1,8 +1,8 @@
 //! The manager as other threads see it: an inbox, a bell, and whether the manager exists.
 //!
-//! No other thread makes threads. So if the manager could not be made, other threads have to try again. A thread that
-//! sends a request tries to make the manager of its executor; a thread that waits tries to make all that are missing.
-//! Each is tried at most once a second.
+//! The manager makes all other threads of its executor. So if the manager could not be made, other threads have to try
+//! again to make it. A thread that sends a request tries to make the manager of its executor. A thread that waits tries
+//! to make every manager that is missing. There is at most one attempt a second for each manager.
 
 use std::cell::Cell;
 use std::io;
@@ -22,7 +22,7 @@ use crate::engine::user_code::{destroy_error, report};
 use super::bell::Bell;
 
 thread_local! {
-    /// The handle of the manager whose thread this is; null on other threads.
+    /// On a manager's thread, the handle of that manager. On every other thread, a null pointer.
     static MANAGED: Cell<*const ManagerHandle> = const { Cell::new(std::ptr::null()) };
 }
 
@@ -31,10 +31,11 @@ pub(crate) trait Maker: Send + Sync {
     /// Makes the manager's thread.
     fn make(self: Arc<Self>) -> io::Result<()>;
 
-    /// Tells the pools that the manager was made after they have asked for it in vain.
+    /// Tells the pools that the manager exists now, so that they repeat the requests that were lost.
     fn made_late(&self);
 
-    /// Returns the manager that it makes; `None` in a forked process, where the executors of the parent need none.
+    /// Returns the manager that this value makes. Returns `None` in a forked process, where the executors of the parent
+    /// need no manager.
     fn manager(&self) -> Option<&ManagerHandle>;
 }
 
@@ -45,14 +46,14 @@ pub(crate) enum Point {
     Arrival,
     Request,
     Duty,
-    /// The making of a worker has begun.
+    /// The manager has begun to make a worker.
     Making,
     Timer,
     /// The item of a timer was admitted to its queue.
     Admission,
-    /// The making of a cleaner has begun.
+    /// The manager has begun to make a cleaner.
     Cleaner,
-    /// No panic: the system refuses to make the cleaner.
+    /// The creation of a cleaner fails here, but the manager does not panic.
     NoCleaner,
     /// A round has begun.
     Round,
@@ -69,7 +70,7 @@ pub(crate) enum Request {
     Deadline(Weak<Pool>, Time),
     /// A queue with a rescuer is being built.
     Rescuer(Arc<Order>),
-    /// A worker has left, and a pool waits for its place.
+    /// A worker has left while a pool waits for room for a thread.
     Room,
 }
 
@@ -87,7 +88,7 @@ impl Request {
 pub(crate) struct ManagerHandle {
     inbox: Mutex<Inbox>,        // K
     pub(super) bell: Arc<Bell>, // A
-    /// Where the manager is to panic next.
+    /// The points at which the manager is to panic.
     #[cfg(test)]
     faults: Mutex<Vec<Point>>, // K
 }
@@ -97,7 +98,8 @@ struct Inbox {
     requests: Vec<Request>,
     stop: bool,
     presence: Presence,
-    /// Makes the manager. Set before that is made for the first time; gone when the executor has ended.
+    /// Makes the manager. It is set before the manager is made for the first time, and is gone when the executor has
+    /// ended.
     maker: Option<Weak<dyn Maker>>,
 }
 
@@ -116,7 +118,7 @@ impl ManagerHandle {
     ///
     /// # Errors
     ///
-    /// If the thread cannot be made. The next request tries again.
+    /// Returns an error if the thread cannot be made. The next request tries again.
     pub(crate) fn start(&self, maker: &Arc<dyn Maker>) -> io::Result<()> {
         self.inbox.lock().maker = Some(Arc::downgrade(maker));
         self.make(maker)
@@ -128,19 +130,19 @@ impl ManagerHandle {
         let mut inbox = self.inbox.lock();
         match &made {
             Ok(()) => inbox.presence.made(),
-            // Read after the attempt, which may have taken long.
+            // The clock is read after the attempt, because the attempt may have taken long.
             Err(_) => inbox.presence.failed(clock::now()),
         }
         drop(inbox);
         if made.is_err() {
             register_missing(maker);
         }
-        // A thread that found the manager missing has not rung for it.
+        // The bell rings here, because a thread that found the manager missing has not rung it.
         made.map(|()| self.bell.ring())
     }
 
-    /// Makes the manager if it is missing, unless another thread is making it or an attempt has failed within the
-    /// last second. Returns whether the manager exists. Also returns true if the executor has ended and needs none.
+    /// Makes the manager if it is missing, unless another thread is making it or an attempt has failed within the last
+    /// second. Returns whether the manager exists. Also returns true if the executor has ended and needs no manager.
     #[cold]
     fn bring_about(&self) -> bool {
         let mut inbox = self.inbox.lock();
@@ -155,7 +157,7 @@ impl ManagerHandle {
             Attempt::Ask => true,
             Attempt::GoWithout => false,
             Attempt::Make => match self.make(&maker) {
-                // The requests that its pools have made so far are lost.
+                // The requests that the executor's pools have made so far are lost, so the pools make them again.
                 Ok(()) => {
                     maker.made_late();
                     true
@@ -186,7 +188,7 @@ impl ManagerHandle {
         self.bring_about() && self.ask(request)
     }
 
-    /// Wakes the manager for a deadline that comes before all others. If it is missing, tries to make it.
+    /// Wakes the manager for a deadline that comes before all others. If the manager is missing, tries to make it.
     pub(crate) fn rouse(&self) {
         let is_there = self.inbox.lock().presence.is_there();
         if is_there {
@@ -201,7 +203,7 @@ impl ManagerHandle {
         std::ptr::eq(MANAGED.get(), self)
     }
 
-    /// Makes the calling thread the manager.
+    /// Notes that the calling thread is the manager's thread.
     pub(super) fn arrive(&self) {
         MANAGED.set(self);
         self.inbox.lock().presence.made();
@@ -212,7 +214,7 @@ impl ManagerHandle {
         self.inbox.lock().stop
     }
 
-    /// Returns whether the manager takes no requests: it is missing, or was told to end.
+    /// Returns whether the manager takes no requests, because it is missing or was told to end.
     pub(crate) fn is_missing(&self) -> bool {
         let inbox = self.inbox.lock();
         inbox.stop || !inbox.presence.is_there()
@@ -242,7 +244,7 @@ impl ManagerHandle {
         self.faults.lock().len()
     }
 
-    /// Called by a thread that reaches this point. Panics if a test has planted a fault there.
+    /// Panics if a test has planted a fault at this point. A thread calls this when it reaches the point.
     #[inline]
     pub(crate) fn strike(&self, point: Point) {
         assert!(!self.meets(point), "a test has planted a fault at {point:?}");
@@ -264,17 +266,19 @@ impl ManagerHandle {
         }
     }
 
-    /// Takes the requests. Returns them, and whether the manager must end. Called by the manager.
+    /// Takes all requests out of the inbox and returns them. Also returns whether the manager must end. Only the
+    /// manager calls this.
     pub(super) fn empty(&self) -> (Vec<Request>, bool) {
         let mut inbox = self.inbox.lock();
         (std::mem::take(&mut inbox.requests), inbox.stop)
     }
 }
 
-/// The makers of managers that could not be made. Lock order: this lock first, then that of the chore.
+/// The makers whose managers could not be made. A thread that takes this lock and the lock of the chore takes this lock
+/// first.
 static MISSING: Mutex<Vec<Weak<dyn Maker>>> = Mutex::new(Vec::new());
 
-/// Notes that this manager is missing. From now on, threads that wait try to make it.
+/// Notes that the manager of this maker is missing. From now on, threads that wait try to make this manager.
 fn register_missing(maker: &Arc<dyn Maker>) {
     let mut missing = MISSING.lock();
     let this = Arc::downgrade(maker);

@@ -12,7 +12,7 @@ use crate::engine::user_code::report;
 #[derive(Debug)]
 pub(crate) struct Lookout {
     vigil: Vigil,
-    /// The process's control groups. `None` until they are first read.
+    /// The process's control groups, or `None` before they are first read.
     groups: Option<CpuGroups>,
 }
 
@@ -21,15 +21,15 @@ impl Lookout {
         Self { vigil: Vigil::new(clock::now()), groups: None }
     }
 
-    /// Replaces a lookout that was lost. The new lookout checks soon, because it does not know whether the lost one
-    /// rested.
+    /// Replaces a lookout that was lost. The new lookout checks soon, because it does not know whether the lost lookout
+    /// was at rest.
     pub(crate) fn again(now: Time) -> Self {
         let mut again = Self::new();
         again.vigil.active(now);
         again
     }
 
-    /// Returns the time of the next check, or `None` while the manager rests.
+    /// Returns the time of the next check, or `None` while the manager has suspended these checks.
     pub(crate) fn next(&self) -> Option<Time> {
         self.vigil.next()
     }

@@ -1,13 +1,14 @@
 //! The manager: one thread per executor that makes workers and rescuers, retries what failed, calls rescuers, culls
 //! idle workers, and watches pools.
 //!
-//! It sleeps until a request comes into its inbox, or until the next deadline of its schedule. It makes all other
-//! threads of the executor, so no worker inherits anything from a user's thread. It begins by replacing what it has
-//! inherited itself. It takes no signals; its workers take on the main thread's mask.
+//! The manager sleeps until a request arrives in its inbox, or until the next deadline of its schedule. It makes all
+//! other threads of the executor, so no worker inherits anything from a user's thread. The manager begins by replacing
+//! the attributes that its own thread has inherited. It handles no signals, but its workers adopt the main thread's
+//! signal mask.
 //!
-//! If the manager cannot be made, the next thread that sends a request or waits tries again: one thread at a time,
-//! and at most once a second. Once made, it goes on until its executor ends, even after a panic of its own code
-//! (`supervision`).
+//! If the manager cannot be made, the next thread that sends a request or waits tries again. Only one thread tries at a
+//! time, and at most once a second. Once the manager exists, it lives until its executor ends, even if its own code
+//! panics (`supervision`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -33,18 +34,19 @@ use super::inbox::{Maker, ManagerHandle, Point, Request};
 use super::lookout::Lookout;
 use super::{cleaner, watchdog};
 
-/// How long a worker runs at a time while another thread waits for its CPU. By default that is up to 3 ms, and longer
-/// the more CPUs there are. The manager sets its own time slice, and the threads that it makes inherit that.
+/// The time for which a worker runs without interruption while another thread waits for the worker's CPU. The system's
+/// default grows with the number of CPUs, up to 3 ms. The manager sets its own time slice, and the threads that it
+/// makes inherit this slice.
 ///
-/// A worker that returns from a block may wait for another thread's time slice to end. Until then its item does not
-/// go on, and its thread is tied up.
+/// A worker that returns from a block may wait for another thread's time slice to end. Until then the worker's item
+/// makes no progress, and the worker's thread is tied up.
 pub(crate) const TIME_SLICE: Duration = Duration::from_micros(700);
 
 /// Starts the manager of an executor that no other thread knows yet.
 ///
 /// # Errors
 ///
-/// If the thread cannot be made. The next request tries again.
+/// Returns an error if the thread cannot be made. The next request tries again.
 pub(crate) fn start(upkeep: &Arc<Upkeep>) -> io::Result<()> {
     let maker: Arc<dyn Maker> = Arc::clone(upkeep) as _;
     upkeep.core.manager.start(&maker)
@@ -78,26 +80,26 @@ impl Maker for Upkeep {
 pub(super) enum Job {
     Request(Request),
     Duty(Duty<Weak<Pool>>),
-    /// `None` once its item was queued or given up.
+    /// A timer to fire, or `None` once the timer's item was queued or given up.
     Timer(TimerName, Option<Timer>),
 }
 
-/// The state of the manager. Only its own thread uses it: all fields are `O`.
+/// The state of the manager. Only the manager's own thread uses this state, so all fields are `O`.
 pub(super) struct ManagerThread {
-    /// Weak, and upgraded only while the manager is awake. So the executor may end while the manager sleeps, and
-    /// another thread frees it.
+    /// The reference is weak, and is upgraded only while the manager is awake. So the executor can end while the
+    /// manager sleeps, and another thread then frees the executor.
     pub(super) upkeep: Weak<Upkeep>,
     pub(super) handle: Arc<ManagerHandle>,
     pub(super) schedule: Manager<Weak<Pool>>,
     pub(super) lookout: Lookout,
     pub(super) detector: Detector,
-    /// Requests that were taken from the inbox and not yet handled.
+    /// The requests that were taken from the inbox and are not yet handled.
     pub(super) requests: VecDeque<Request>,
     /// The job that the manager is doing now.
     pub(super) current_job: Option<Job>,
-    /// Requests and timers that a panic interrupted, until they are tried again.
+    /// The requests and timers that a panic interrupted, and that the manager will try again.
     pub(super) put_off: Deadlines<Job>,
-    /// Declared last, so dropped last: until then the thread counts as a manager's.
+    /// This field is declared last so that it is dropped last. Until then the thread counts as a manager's thread.
     pub(super) managing: Managing,
 }
 
@@ -119,15 +121,15 @@ impl ManagerThread {
         }
     }
 
-    /// Notes that the manager exists. Replaces the CPUs, the nice level and the time slice that its thread has
-    /// inherited.
+    /// Notes that the manager exists. Replaces the CPUs, the nice level and the time slice that the manager's thread
+    /// has inherited.
     pub(super) fn arrive(&self) {
         self.handle.arrive();
         self.handle.strike(Point::Arrival);
         let Some(upkeep) = self.upkeep.upgrade() else { return };
         let core = &upkeep.core;
-        // Errors are ignored: if the system denies the CPUs or the nice level, it denies them to each worker as well,
-        // and the worker reports that.
+        // Errors are ignored. If the system denies the CPUs or the nice level, it denies them to each worker as well,
+        // and the worker reports the denial.
         drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
         drop(thread::set_nice(core.settings.nice));
         drop(thread::set_slice(TIME_SLICE));
@@ -165,7 +167,7 @@ impl ManagerThread {
         true
     }
 
-    /// Does one job. It stays in `current_job` until it is done, so that a panic does not lose it.
+    /// Does one job. The job stays in `current_job` until it is done, so that a panic does not lose it.
     fn take_up(&mut self, upkeep: &Arc<Upkeep>, job: Job, now: Time) {
         match job {
             Job::Request(request) => {
@@ -199,8 +201,8 @@ impl ManagerThread {
         }
     }
 
-    /// Sleeps until there is something to do. A thread that brings work after this one has checked rings the bell,
-    /// which ends the sleep or prevents it.
+    /// Sleeps until there is something to do. If another thread brings work after the manager has checked for work,
+    /// that thread rings the bell, which ends the sleep or prevents it.
     fn sleep(&self, timers: Option<Time>) {
         let others = [self.schedule.next_wake(), self.lookout.next(), self.put_off.next()];
         let next = others.into_iter().flatten().chain(timers).min();
@@ -212,7 +214,7 @@ impl ManagerThread {
             Duty::Create(pool) => self.create(upkeep, &pool, now),
             Duty::Unserved(pool) => {
                 let Some(shared) = pool.upgrade() else { return };
-                // The watch begins here, because perhaps no push comes any more that would ask for it.
+                // The watch begins here, because there may be no further push that would ask for it.
                 if shared.has_work() && shared.running.watch() {
                     self.schedule.watch(pool.clone(), now);
                 }
@@ -232,7 +234,8 @@ impl ManagerThread {
         }
     }
 
-    /// Makes the cleaner's thread for what this thread has left. If that fails, tries again later.
+    /// Makes the cleaner's thread, which destroys the values that this thread has left. If the thread cannot be made,
+    /// tries again later.
     fn clean(&mut self, upkeep: &Arc<Upkeep>) {
         if let Err(error) = cleaner::make(&upkeep.cleaner, &upkeep.core) {
             let now = clock::now();
@@ -241,7 +244,7 @@ impl ManagerThread {
         }
     }
 
-    /// Looks at a watched pool, and carries out what it finds.
+    /// Checks a watched pool, and carries out the findings.
     fn look(&mut self, upkeep: &Arc<Upkeep>, weak: &Weak<Pool>, watch: Watch) {
         let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
         let (look, workers) = pool.observe();
@@ -255,7 +258,7 @@ impl ManagerThread {
         for found in outcome.found {
             let Ok(at) = workers.binary_search_by_key(&found.worker, |worker| worker.id) else { continue };
             let worker = &workers[at];
-            // Read before the finding is carried out: afterwards the worker may have another item.
+            // The type is read before the finding is carried out, because afterwards the worker may have another item.
             let item_type = worker.item_type(found.seen);
             if pool.carry_out(worker, found) {
                 offences.extend(item_type.map(|item_type| (worker, item_type, found)));
@@ -264,7 +267,7 @@ impl ManagerThread {
         if let Some(time) = self.detector.listen(weak, &look.workers, &upkeep.shortfall) {
             self.schedule.look_by(|pool| pool.ptr_eq(weak), now + time);
         }
-        // Last, because subscribers and loggers are user code.
+        // The findings are reported after all of them are carried out, because subscribers and loggers are user code.
         for (worker, item_type, found) in offences {
             trace::found(&pool, worker, item_type, found);
             upkeep.offenders.note(worker, item_type, found);
@@ -300,7 +303,7 @@ impl ManagerThread {
         if let Err(error) = place.spawn(core, name, move || worker_thread::run(its_pool, id)) {
             pool.left(id);
             let still_wanted = pool.still_wants_worker().then(|| Arc::downgrade(&pool));
-            // Not `now`: the attempt itself may have taken long.
+            // The clock is read again instead of using `now`, because the attempt itself may have taken long.
             self.schedule.creation_failed(still_wanted, clock::now());
             cannot_be_made("a worker", error);
         }

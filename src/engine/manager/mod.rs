@@ -15,8 +15,8 @@
 //! This room of the engine owns the schedule, the lookout and the detector, which belong to the manager's thread (`O`).
 //! The inbox, the list of offenders and the cleaner's list have locks of their own (`K`).
 //!
-//! Any thread may use the inbox, to send a request or to make a missing manager, and may read the list of offenders.
-//! While an executor runs, everything else here happens on the manager's thread or on the cleaner's.
+//! Any thread may send a request through the inbox, make a missing manager, and read the list of offenders. While an
+//! executor runs, everything else here happens on the manager's thread or on the cleaner's.
 
 pub(crate) mod bell;
 pub(crate) mod cleaner;

@@ -56,7 +56,7 @@ impl Offenders {
         Self { hog_threshold, hogs: Table::default(), blockers: Table::default() }
     }
 
-    /// Counts a finding that was carried out. `item_type`: the type of the worker's item.
+    /// Counts a finding that was carried out. `item_type` is the type of the worker's item.
     pub(crate) fn note(&self, worker: &Worker, item_type: &'static str, found: Found) {
         let queue = || worker.queue_name(found.seen);
         match found.finding {

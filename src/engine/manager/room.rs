@@ -1,7 +1,7 @@
 //! The executor's cap on threads: which pool waits for a thread, and which pool gives one up.
 //!
-//! Policy says which pool gets the next thread ([`Line`](crate::policy::room::Line)). The code here sends an idle
-//! worker of another pool away for it, or asks busy workers to give way.
+//! Policy says which pool gets the next thread ([`Line`](crate::policy::room::Line)). The code here makes room for that
+//! thread: it sends an idle worker of another pool away, or asks busy workers to give way.
 
 use std::sync::{Arc, Weak};
 
@@ -14,8 +14,8 @@ use crate::engine::pool::worker_pool::Pool;
 use super::manager_thread::ManagerThread;
 
 impl ManagerThread {
-    /// Called when the cap is reached. If work of the pool waits for a thread, sends an idle worker of another pool
-    /// away. If no worker is idle and the pool starves, asks a busy worker to give way.
+    /// If the pool's work waits for a thread, sends an idle worker of another pool away. If no worker is idle and the
+    /// pool starves, asks a busy worker to give way. The manager calls this when the cap is reached.
     pub(super) fn make_room(&mut self, upkeep: &Upkeep, pool: &Arc<Pool>, now: Time) {
         let Some(claim) = self.claim(upkeep, pool, now) else { return };
         let weak = Arc::downgrade(pool);
@@ -31,8 +31,8 @@ impl ManagerThread {
         upkeep.thread_limit_reached();
     }
 
-    /// Called when another pool gets the next thread. If work of this pool waits for a thread, puts the pool in the
-    /// line.
+    /// If the pool's work waits for a thread, puts the pool in the line. The manager calls this when another pool gets
+    /// the next thread.
     pub(super) fn wait_its_turn(&mut self, upkeep: &Upkeep, pool: &Arc<Pool>, now: Time) {
         let Some(claim) = self.claim(upkeep, pool, now) else { return };
         let weak = Arc::downgrade(pool);
@@ -42,8 +42,8 @@ impl ManagerThread {
         }
     }
 
-    /// Called when there is no thread for the pool. Returns how urgently its work needs one, or `None` if no work
-    /// waits for one.
+    /// Returns how urgently the pool's work needs a thread, or `None` if no work waits for a thread. The manager calls
+    /// this when there is no thread for the pool.
     fn claim(&mut self, upkeep: &Upkeep, pool: &Arc<Pool>, now: Time) -> Option<Claim> {
         let shortage = pool.no_room(now);
         if shortage == Shortage::None {
@@ -67,7 +67,8 @@ impl ManagerThread {
         self.settle(upkeep, &weak);
     }
 
-    /// Notes that the pool does not starve. If no other pool does, withdraws the request that a worker gives way.
+    /// Notes that the pool does not starve. If no other pool starves either, withdraws the request that a worker give
+    /// way.
     fn settle(&self, upkeep: &Upkeep, pool: &Weak<Pool>) {
         if !self.schedule.starves() {
             upkeep.core.threads.cell.withdraw();

@@ -1,10 +1,10 @@
-//! The manager goes on after a panic of its own code.
+//! How the manager goes on after its own code has panicked.
 //!
-//! User code cannot end it: see [`user_code`](super::super::user_code). If code of this crate panics on the manager's
-//! thread, the manager begins again there. It keeps its schedule and the requests that it has taken. It reads again
-//! what it knows of the machine and of its workers' threads, and checks the work of all pools. The job that it was
-//! doing is put off for a second, and other work goes on before it. A timer stays the current job until its item is
-//! queued.
+//! User code cannot end the manager: see [`user_code`](super::super::user_code). If code of this crate panics on the
+//! manager's thread, the manager starts again on the same thread. It keeps its schedule and the requests that it has
+//! taken from the inbox. It examines the machine and its workers' threads anew, and checks the work of all pools. The
+//! interrupted job is put off for a second, and the manager does other work in the meantime. A timer stays the current
+//! job until its item is queued.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,13 +22,13 @@ use super::inbox::Point;
 use super::lookout::Lookout;
 use super::manager_thread::{Job, ManagerThread};
 
-/// How long the manager rests after a panic, unless the bell rings. So a panic that comes again and again does not
-/// use up a CPU.
+/// How long the manager rests after a panic, unless the bell rings. So even if the manager panics again and again, it
+/// does not use up a CPU.
 const REST: Duration = Duration::from_millis(10);
 
 impl ManagerThread {
-    /// Runs the manager until its executor has ended. The thread counts as a manager's as long as the returned value
-    /// lives.
+    /// Runs the manager until its executor has ended. The thread counts as a manager's thread as long as the returned
+    /// value lives.
     pub(super) fn live(mut self) -> Managing {
         let (mut has_arrived, mut has_panicked) = (false, false);
         loop {
@@ -45,7 +45,8 @@ impl ManagerThread {
             discard(payload);
             has_panicked = true;
         }
-        // Repeated after each panic: each attempt takes the jobs that are left, and each job is taken once.
+        // The end is tried again after each panic. Each attempt takes the jobs that are left, and each job is taken
+        // only once.
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.end())) {
             discard(payload);
         }
@@ -62,8 +63,8 @@ impl ManagerThread {
         self.lookout = Lookout::again(clock::now());
         let Some(upkeep) = self.upkeep.upgrade() else { return };
         self.detector = Detector::new(&upkeep.core.settings);
-        // The panic may have come between a change and the look that must follow. A panic at one pool does not keep
-        // the manager from the others.
+        // The panic may have happened between a change to a pool and the check that must follow. If the check of one
+        // pool panics, the manager still checks the other pools.
         let present = upkeep.core.environment.present();
         for pool in upkeep.pools.all() {
             contain(|| {
@@ -73,16 +74,16 @@ impl ManagerThread {
         }
     }
 
-    /// Puts off the job that the manager was doing when it panicked, until `at`.
+    /// Puts off, until `at`, the job that the manager was doing when it panicked.
     fn put_off(&mut self, at: Time) {
         match self.current_job.take() {
             None | Some(Job::Timer(_, None)) => {}
             Some(Job::Duty(duty)) => {
                 let begun = if let Duty::Create(pool) = &duty { pool.upgrade() } else { None };
-                // The duty may have set its next deadline already, which this one replaces.
+                // The duty may already have set its next deadline. The deadline `at` replaces that deadline.
                 self.schedule.put_off(duty, Weak::ptr_eq, at);
-                // If the making of a worker has begun, the pool no longer counts on that worker. If it comes
-                // nevertheless, the pool gets one worker more.
+                // If the making of a worker has begun, the pool no longer counts on that worker. If that worker starts
+                // nevertheless, the pool has one worker more.
                 begun.inspect(|pool| _ = pool.still_wants_worker());
             }
             Some(job) => drop(self.put_off.set(at, job)),
@@ -103,13 +104,13 @@ impl ManagerThread {
         if let Some(upkeep) = mem::take(&mut self.upkeep).upgrade() {
             upkeep.cleaner.leave(self.managing.left());
             if cleaner::make(&upkeep.cleaner, &upkeep.core).is_err() {
-                // No thread depends on this one any more, so it may wait as long as a destructor takes.
+                // No thread depends on this one any more, so a destructor may block this thread for any length of time.
                 call(|| upkeep.cleaner.clean());
             }
         }
     }
 
-    /// Takes the next job that is not done, whether it has begun or not.
+    /// Takes the next unfinished job, whether or not the job has begun.
     fn next_left(&mut self) -> Option<Job> {
         let put_off = || self.put_off.take_due(Time::NEVER).map(|(_, job)| job);
         self.current_job.take().or_else(put_off).or_else(|| self.requests.pop_front().map(Job::Request))

@@ -15,9 +15,9 @@ use crate::engine::executor::upkeep::Upkeep;
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::worker::shared::Worker;
 
-/// Reports a pool that a check has found to be stalled. Called on the manager's thread, with no lock held. `workers`:
-/// the workers that are listed in `look`. `began`: for each worker, a time by which the worker had begun its present
-/// item.
+/// Reports a pool that a check has found to be stalled. The manager's thread calls this while it holds no lock.
+/// `workers` contains the workers that are listed in `look`. `began` contains, for each worker, a time by which the
+/// worker had begun its present item.
 pub(crate) fn report(
     upkeep: &Upkeep,
     pool: &Pool,

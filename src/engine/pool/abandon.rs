@@ -1,9 +1,9 @@
-//! An abandoned pool. It runs nothing any more, because its executor was shut down.
+//! An abandoned pool, which runs nothing any more because its executor was shut down.
 //!
 //! Two marks tell other threads that the pool is abandoned. The first mark replaces the sideline's count. A thread that
-//! takes an entry, or puts an entry back, finds it there. The second mark is in the running word, which then always
-//! asks for one more worker. A thread that pushes an entry finds it there. Threads read the count and the word anyway,
-//! so the marks cost nothing.
+//! takes an entry, or puts an entry back, finds the mark in this count. The second mark is in the running word, which
+//! then always asks for one more worker. A thread that pushes an entry finds the mark in this word. Threads read the
+//! count and the word anyway, so the marks cost nothing.
 
 use std::collections::VecDeque;
 

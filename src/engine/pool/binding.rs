@@ -16,14 +16,14 @@ pub(crate) struct Binding {
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// The number of the last change of the CPUs that the pool has adopted.
+    /// The number of the last CPU change that the pool has adopted.
     pub(super) number: u64,
     pub(super) cpus: CpuSet,
     /// The rescuers that serve the pool. They are not workers of the pool.
     pub(super) guests: Vec<Arc<Worker>>,
 }
 
-/// The number of the change of the CPUs according to which a thread is bound.
+/// The number of the CPU change that a thread's binding reflects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bound(pub(super) u64);
 
@@ -61,9 +61,9 @@ impl Binding {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Near {
     Anywhere,
-    /// On this CPU, which the calling thread is about to leave.
+    /// The worker should run on this CPU, which the calling thread is about to leave.
     Leaves(usize),
-    /// On this CPU, where no worker of the pool runs.
+    /// The worker should run on this CPU, where no worker of the pool runs.
     Free(usize),
 }
 

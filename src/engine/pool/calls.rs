@@ -1,4 +1,4 @@
-//! Calls for help: what a queue's rescuer, the queue, and pools in distress share.
+//! Calls for help: the state that a queue's rescuer, the queue, and pools in distress share.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,34 +12,34 @@ use crate::engine::manager::inbox::Request;
 
 use super::worker_pool::Pool;
 
-/// What the thread, its queue and pools in distress share.
+/// The state that a rescuer's thread, its queue, and pools in distress share.
 #[derive(Debug)]
 pub(crate) struct Rescuer {
     pub(crate) calls: Mutex<Calls>, // K
     pub(crate) called: Condvar,     // K
-    /// The name of its thread.
+    /// The name of the rescuer's thread.
     pub(crate) name: String, // I
-    /// The thread as the system knows it, while it lives.
+    /// The system's id of the rescuer's thread while that thread lives.
     pub(crate) system: Mutex<Option<ThreadId>>, // K
-    /// The name of its queue.
+    /// The name of the rescuer's queue.
     pub(crate) queue: String, // I
 }
 
 #[derive(Debug)]
 pub(crate) struct Calls {
-    /// Each pool once. The first one is served next.
+    /// The pools that the rescuer is to serve. Each pool is listed once, and the first pool is served next.
     pub(crate) pools: VecDeque<Arc<Pool>>,
     pub(crate) stop: bool,
 }
 
-/// The queue's side of its rescuer. The thread ends when this is dropped.
+/// The queue's side of its rescuer. The rescuer's thread ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct OwnedRescuer(pub(crate) Arc<Rescuer>);
 
-/// An order for a rescuer. The thread that builds its queue waits for the result.
+/// An order for a rescuer. The thread that builds the queue waits for the result.
 #[derive(Debug)]
 pub(crate) struct Order {
-    /// The name of its thread.
+    /// The name of the rescuer's thread.
     pub(crate) name: String, // I
     pub(crate) queue: String,                                   // I
     pub(crate) nice: i32,                                       // I
@@ -48,13 +48,13 @@ pub(crate) struct Order {
 }
 
 impl OwnedRescuer {
-    /// Makes the rescuer of the queue `name`: asks the manager for it, and waits. `nice`: the nice level of the
-    /// queue's pools.
+    /// Asks the manager to make the rescuer of the queue `name`, and waits for the result. `nice` is the nice level of
+    /// the queue's pools.
     ///
     /// # Errors
     ///
-    /// If the rescuer or the manager cannot be made. Also if a hook calls this on the manager's own thread, which
-    /// would wait for itself.
+    /// Returns an error if the rescuer or the manager cannot be made. Also returns an error if a hook calls this on the
+    /// manager's own thread, because that thread would wait for itself.
     pub(crate) fn make(core: &Core, name: &str, nice: i32) -> io::Result<Self> {
         if core.manager.is_current_thread() {
             let because = "a hook on the manager's thread cannot wait for a thread that the manager makes";
@@ -80,8 +80,8 @@ impl OwnedRescuer {
         }
     }
 
-    /// Stops the thread, because its queue ends. The thread ends after the item that it runs. The caller does not
-    /// wait for that.
+    /// Tells the rescuer's thread to end, because its queue ends. The thread first finishes the item that it is
+    /// running. The caller does not wait for the thread.
     pub(crate) fn stop(&self) {
         let mut calls = self.0.calls.lock();
         calls.stop = true;
@@ -102,8 +102,8 @@ impl Drop for OwnedRescuer {
     }
 }
 
-/// Returns the name of the thread, formed as in the kernel. Null characters are replaced, since no thread name can
-/// hold them.
+/// Returns the name of the rescuer's thread, formed as in the kernel. Null characters are replaced, since no thread
+/// name can hold them.
 fn thread_name(prefix: &str, queue: &str) -> String {
     format!("{prefix}/R-{}", queue.replace('\0', "\u{FFFD}"))
 }
@@ -117,18 +117,19 @@ impl Order {
 }
 
 impl Rescuer {
-    /// The name of its thread.
+    /// Returns the name of the rescuer's thread.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Calls `ask` with the thread's number, if the thread lives.
+    /// Calls `ask` with the id of the rescuer's thread, if that thread lives.
     pub(crate) fn with_thread<R>(&self, ask: impl FnOnce(ThreadId) -> R) -> Option<R> {
         self.system.lock().map(ask)
     }
 
-    /// Lists a pool in distress that has work of the queue. The rescuer serves the pool in its turn, if it is
-    /// [called](Self::call) or awake. Returns false if the pool is listed already, or the rescuer ends.
+    /// Lists a pool in distress that has work of the queue. The rescuer serves the pool when the pool's turn comes, if
+    /// the rescuer is [called](Self::call) or awake. Returns false if the pool is already listed, or if the rescuer was
+    /// told to end.
     pub(crate) fn list(&self, pool: &Arc<Pool>) -> bool {
         let mut calls = self.calls.lock();
         let new = !calls.stop && !calls.pools.iter().any(|listed| Arc::ptr_eq(listed, pool));

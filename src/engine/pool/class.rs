@@ -65,7 +65,7 @@ struct Pod {
 
 #[derive(Debug)]
 struct Members {
-    /// The number of users. While there are none, the pools are closed.
+    /// The number of users. While the class has no users, its pools are closed.
     users: usize,
     keepers: usize,
     /// Whether the class has ended, because it no longer has users or keepers.
@@ -237,8 +237,8 @@ impl Class {
         drop(members);
         self.registered.add(&pool);
         if core.manager.is_stopped() {
-            // A shutdown stops the manager, and then closes all registered pools. The shutdown may have read the
-            // register before this pool was added, and then has not closed this pool.
+            // A shutdown stops the manager, and then closes all registered pools. If the shutdown read the register
+            // before this pool was added, the shutdown has not closed this pool.
             pool.close();
         }
         // The CPUs may have changed after the pool was made, and before the manager could find the pool in the
@@ -287,8 +287,8 @@ impl Class {
 }
 
 impl Members {
-    /// Ends the class if it has no users and no keepers any more. Returns the pools that the caller drops once it has
-    /// released the lock.
+    /// Ends the class if it has no users and no keepers any more. Returns the pools, which the caller must drop after
+    /// it has released the lock.
     fn end(&mut self) -> Vec<Arc<Pool>> {
         self.is_over = self.users + self.keepers == 0;
         if self.is_over { std::mem::take(&mut self.pools) } else { Vec::new() }

@@ -13,8 +13,8 @@ use super::spec::PoolKind;
 use super::worker_pool::{Pool, Slot};
 
 impl Pool {
-    /// Returns the state of the pool for the manager's watch, and the pool's workers at the same moment. The workers
-    /// are sorted by number in both.
+    /// Returns the state of the pool for the manager's watch, and the pool's workers at the same moment. Both results
+    /// list the workers in the order of their numbers.
     pub(crate) fn observe(&self) -> (Look, Vec<Arc<Worker>>) {
         let counts = self.spec.manages_concurrency();
         let state = self.state.lock();
@@ -34,13 +34,13 @@ impl Pool {
         (look, workers)
     }
 
-    /// Stores the pool's pace, and the start of its stall, as they are after a check.
+    /// Stores the pool's pace and the start of its stall, both as a check has determined them.
     pub(crate) fn keep(&self, pace: Pace, stalled_since: Option<Time>) {
         let mut state = self.state.lock();
         (state.pace, state.stalled_since) = (pace, stalled_since);
     }
 
-    /// Carries out a finding about a worker. Returns false if the worker does something else by now.
+    /// Carries out a finding about a worker. Returns false if the worker is by now doing something else.
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
         // The shard is looked up first, so it can count the finding even if the item ends right afterwards.
         let carried_out = worker.with_shard(found.seen, |shard| {

@@ -1,9 +1,9 @@
-//! A pool that needs a worker and cannot have one: how rescuers get its work.
+//! How rescuers get the work of a pool that needs a worker when that worker cannot be made.
 //!
-//! The worklist is an `Injector`, which can be neither scanned nor unlinked from. So its entries are first moved to
-//! the sideline, under the pool's lock, in order. They are not many: each entry on a worklist holds a slot, so there
-//! are at most `max_active` for each queue and CPU. A worker that pops meanwhile may get one entry before those that
-//! were just moved.
+//! The worklist is an `Injector`, which can be neither scanned nor unlinked from. So its entries are first moved to the
+//! sideline, in order and under the pool's lock. There are few entries to move: each entry on a worklist holds a slot,
+//! so there are at most `max_active` entries for each queue and CPU. A worker that pops at the same time may get one
+//! entry ahead of the entries that were just moved.
 
 use std::sync::Arc;
 
@@ -19,8 +19,9 @@ use super::calls::Rescuer;
 use super::worker_pool::{Pool, State};
 
 impl Pool {
-    /// Notes that the worker that was asked for cannot be made now. If a call for help begins with that, returns its
-    /// deadline, unless the manager knows one that is sooner. A bh context makes no call, since no rescuer could serve it.
+    /// Notes that the worker that the pool asked for cannot be made now. If a reservation waits for that worker, a call
+    /// for help begins. Returns the pool's first deadline, unless the manager knows this deadline or an earlier one. A
+    /// bh context makes no call, because no rescuer could serve it.
     pub(crate) fn unserved(&self) -> Option<Time> {
         if self.spec.is_bh() {
             return None;
@@ -39,7 +40,7 @@ impl Pool {
     /// work here.
     pub(super) fn mayday(self: &Arc<Self>, now: Time) {
         let mut state = self.state.lock();
-        // The entries of an abandoned pool are given up.
+        // The entries of an abandoned pool are given up, so they need no rescuer.
         let has_work = self.has_work() && !state.sideline.is_abandoned();
         match state.idle_set.mayday(now, has_work) {
             Mayday::StandDown(dropped) => {
@@ -72,7 +73,7 @@ impl Pool {
         entry
     }
 
-    /// Called by a rescuer that leaves, or was not needed. If no work is left, ends the call for help.
+    /// Ends the call for help if no work is left. A rescuer calls this when it leaves the pool or was not needed.
     pub(crate) fn relieved(&self) {
         let mut state = self.state.lock();
         let dropped = state.idle_set.relieved(self.has_work());
@@ -83,23 +84,23 @@ impl Pool {
         self.stand_down(dropped);
     }
 
-    /// Drops these reservations, because no work is left that a worker must come for. The next push reserves a worker
-    /// anew, and calls for help if that cannot be made.
+    /// Drops these reservations, because no work is left that needs another worker. The next push reserves a worker
+    /// again, and calls for help if that worker cannot be made.
     fn stand_down(&self, dropped: Vec<Reserved>) {
         RunningCell::stand_down(dropped, |reserved| self.drop_reservation(reserved), || self.look());
     }
 }
 
 impl State {
-    /// Lists the pool with the rescuers of the queues that have entries on the sideline. Returns the rescuers that
-    /// the caller must call once it holds no lock. While this lock is held the entries stay, so each call is counted
-    /// before its rescuer takes an entry.
+    /// Lists the pool with the rescuers of the queues that have entries on the sideline. Returns the rescuers that the
+    /// caller must call after it has released all its locks. The entries stay on the sideline while the pool's lock is
+    /// held, so each call is counted before its rescuer takes an entry.
     fn list_with_rescuers(&self, pool: &Arc<Pool>) -> Vec<Arc<Rescuer>> {
         let mut found: Vec<&Arc<Rescuer>> = Vec::new();
         let mut called = Vec::new();
         for entry in self.sideline.iter() {
             let Some(rescuer) = entry.shard().queue().rescuer() else { continue };
-            // The last ones first: entries of one queue mostly lie together.
+            // The search begins with the last rescuer found, because entries of one queue mostly lie together.
             if found.iter().rev().any(|known| Arc::ptr_eq(known, rescuer)) {
                 continue;
             }
@@ -113,8 +114,8 @@ impl State {
     }
 }
 
-/// Returns whether the entry is of the queue that this rescuer belongs to. Queues are compared by their rescuers: the
-/// address of a queue that is gone may belong to another one by now.
+/// Returns whether the entry belongs to this rescuer's queue. Queues are compared by their rescuers, because the
+/// address of a queue that is gone may by now belong to another queue.
 fn is_of(entry: &Entry, rescuer: &Arc<Rescuer>) -> bool {
     entry.shard().queue().rescuer().is_some_and(|own| Arc::ptr_eq(own, rescuer))
 }

@@ -1,19 +1,20 @@
 //! The route of a shard leads the shard's entries to a pool once they have slots, and keeps their order.
 //!
 //! The attributes of a queue may change while the queue is in use. [`protocol::route`](crate::protocol::route) explains
-//! how the entries keep their order then. Limiters are not involved. So limits hold, and flushes and drains wait, as if
-//! nothing had changed. An item that waits for a slot during the change goes to the new pool when it gets a slot.
+//! how the entries keep their order then. Limiters are not involved. So a change affects neither the limits nor the
+//! waits of flushes and drains. An item that waits for a slot during the change goes to the new pool when it gets a
+//! slot.
 //!
-//! **Markers** are entries of one static item. The item has no state, because the route keeps the state. No limiter
-//! counts a marker, and each marker has a reference to its queue. The thread that pops a marker or gives it up notifies
-//! the route.
+//! **Markers** are entries of one static item. The static item has no state of its own, because the route keeps the
+//! state. No limiter counts a marker, and each marker has a reference to its queue. The thread that pops a marker or
+//! gives it up notifies the route.
 //!
-//! **Pools stay in memory as long as the queues that used them.** An issuer wakes a worker after it has pushed its
-//! entry. By then the entry may be completed, and the issuer holds only a handle to the queue. So the queue keeps the
-//! pool in memory. Nevertheless, a pool without users is closed and has no threads. It is opened again if the same
-//! attributes come back. So the cost is bounded by the number of different attributes that a queue has had. An issuer
-//! that pushes to a pool after the pool was closed sees that the route has changed, and opens the pool until its entry
-//! has been popped.
+//! **Pools stay in memory as long as the queues that used them.** An issuer first pushes its entry, and then wakes a
+//! worker of the pool. By then the entry may be completed, so the issuer's handle keeps only the queue in memory. So
+//! the queue keeps the pool in memory. Nevertheless, a pool without users is closed and has no threads. The queue opens
+//! the pool again if it gets the same attributes again. So the memory is bounded by the number of different attributes
+//! that a queue has had. If an issuer pushes an entry to a closed pool, it then sees that the route has changed. The
+//! issuer opens the pool until the entry has been popped.
 #![allow(unsafe_code, reason = "markers are entries, and routes lead to pools by address")]
 
 use std::ptr::NonNull;
@@ -30,7 +31,7 @@ use super::shard::Shard;
 
 static MARKER: Header = Header::new(&ItemOperations { execute, abandon, item_type });
 
-/// The rest of the work after a route was turned. The thread does this work when it holds no lock.
+/// The work that remains after a thread has turned a route. The thread does this work after it has released its locks.
 #[must_use]
 pub(crate) struct Turn<'q> {
     /// The class of the new pool, if the pool has one. The turn may have opened the class, so `finish` calls
@@ -107,7 +108,8 @@ impl Shard {
         }
     }
 
-    /// Leaves an entry with a plugged route, or starts the entry if the route was opened meanwhile.
+    /// Gives an entry to the plugged route, which holds it back. Starts the entry instead if the route was opened
+    /// meanwhile.
     #[cold]
     fn hold_back(&self, entry: Entry) {
         let mut opened = self.route.hold_back(entry);
@@ -144,10 +146,12 @@ impl Shard {
     pub(crate) fn came_late(&self, pool: &Pool) {
         let making = self.queue().making.lock();
         if !self.route.has_left(pool) {
-            // Either the route has come back to the pool and is open, or only another shard's route has left the pool.
+            // Either this shard's route has come back to the pool and is open, or it has never left the pool and only
+            // another shard's route has.
             return;
         }
-        // The queue has never used the pool if the caller found this shard by a number that another shard had before.
+        // The caller may have found this shard by a number that belonged to another shard before. In that case, this
+        // queue may never have used the pool.
         let Some(used) = making.used.iter().find(|used| used.has(pool)) else { return };
         let choice = PoolChoice { pool: pool.shared(), user: Some(used.open()) };
         let class = choice.class();
@@ -192,9 +196,9 @@ impl Shard {
     }
 }
 
-/// Starts an entry that was given a slot. A reference keeps the entry's queue in memory during the call. Without the
-/// reference, a worker could execute the entry as soon as it is on a worklist, and the queue and its pool could be gone
-/// before the kick.
+/// Starts an entry that was given a slot. A reference keeps the entry's queue in memory during the call. A worker can
+/// execute the entry as soon as the entry is on a worklist. So without the reference, the queue and its pool could be
+/// freed before the pool is kicked.
 pub(crate) fn submit(entry: Entry) {
     with_reference(entry, Shard::submit);
 }
@@ -215,7 +219,7 @@ fn with_reference(entry: Entry, submit: impl FnOnce(&Shard, Entry)) {
 /// Handles a marker that was popped.
 pub(crate) fn meet(marker: Entry) {
     let shard = marker.shard();
-    // SAFETY: `Shard::marker` forgot this reference when it made the marker.
+    // SAFETY: `Shard::marker` took this reference and forgot it when it made the marker.
     let _reference = unsafe { QueueRef::remembered(shard.queue()) };
     shard.marker_popped();
 }

@@ -31,8 +31,8 @@ use super::workqueue::Queue;
 #[derive(Debug)]
 pub(crate) struct Limiter {
     pub(crate) cell: CachePadded<LimiterCell>, // A
-    /// The waiting list. It is made when the first item has to wait, because an empty list takes as much memory as the
-    /// rest of a queue.
+    /// The waiting list. The list is created only when the first item has to wait, because even an empty list takes as
+    /// much memory as the rest of a queue.
     waiting: OnceLock<Injector<Entry>>, // A
 }
 
@@ -75,7 +75,7 @@ impl Limiter {
         self.waiting.get_or_init(Injector::new).push(entry);
     }
 
-    /// Takes the first entry, which was given a slot, off the waiting list.
+    /// Takes the first entry off the waiting list. The entry has just been given a slot.
     pub(crate) fn first_waiting(&self) -> Entry {
         let first = self.waiting.get().and_then(steal);
         first.expect("a slot was given to a listed item, but the list is empty")
@@ -92,7 +92,8 @@ impl Entry {
     pub(crate) fn shard(&self) -> &Shard {
         // SAFETY: entries are made for shards, by `new` above and by `Shard::marker`. This entry is in flight in the
         // shard's limiter, or is a marker with a reference. A queue frees its shards only when nothing is in flight in
-        // its limiters and the queue has no reference. So the shard outlives the entry, from which the result borrows.
+        // its limiters and no reference to the queue is left. So the shard outlives the entry, and the result borrows
+        // from the entry.
         unsafe { &*self.shard_address().cast() }
     }
 }
@@ -141,7 +142,7 @@ impl Shard {
         }
     }
 
-    /// Returns the target for an item that has no entry on a list, or must not use its entry again.
+    /// Returns the target for an item that has no entry on a list, or that must not use its former entry again.
     #[inline]
     pub(crate) fn new_place(&self) -> Target {
         Target { shard: self.id.0, ordered: self.queue().spec.ordered, revives: false }
@@ -165,7 +166,7 @@ impl Shard {
     }
 
     /// Returns the *lane* of the shard's items. The lane is the shard's limiter, or its bh context, which items of
-    /// several queues share. While an item has a lane for itself, no other item of the lane can run. The result is an
+    /// several queues share. While an item holds a lane alone, no other item of the lane can run. The result is an
     /// address to compare with, not to follow.
     #[inline]
     pub(crate) fn lane(&self) -> *const Limiter {
@@ -183,28 +184,28 @@ impl Shard {
     }
 }
 
-/// Returns the lane of all shards of this pool if it is a bh context, and null otherwise.
+/// Returns the lane of all shards of this pool if the pool is a bh context, and null otherwise.
 fn context_of(pool: &Arc<Pool>) -> *const Limiter {
     if pool.spec.is_bh() { Arc::as_ptr(pool).cast() } else { std::ptr::null() }
 }
 
-/// Returns whether an item is queued on this bh context. `home` returns the shard on whose lists the item has an
-/// entry, if the item has one. No shard is made or freed during the call.
+/// Returns whether an item is queued on this bh context. `home` returns the number of the shard on whose lists the item
+/// has an entry, if there is such a shard. No shard is made or freed during the call.
 pub(crate) fn is_in_context(home: impl FnOnce() -> Option<ShardId>, context: *const Limiter) -> bool {
     let ids = IDS.lock();
     let known = home().and_then(|home| ids.shards.get(home.index()));
     known.is_some_and(|known| known.context == Some(context.addr()))
 }
 
-/// A shard's number, which becomes free when the shard is freed. By then nothing is in flight in the shard, so no item
-/// has an entry there.
+/// A shard's number, which becomes free when the shard is freed. At that time nothing is in flight in the shard, so no
+/// item has an entry there.
 #[derive(Debug)]
 struct OwnedId(ShardId);
 
 #[derive(Debug)]
 struct Ids {
-    /// The free numbers below the length of the table. The lowest number is used again first, so the table becomes
-    /// short when there are few shards.
+    /// The free numbers below the length of the table. The lowest free number is reused first, so the table shrinks
+    /// when few shards remain.
     free: BTreeSet<ShardId>,
     /// The table of shards, indexed by number.
     shards: Vec<Known>,
@@ -278,26 +279,26 @@ pub(crate) fn with_shard(id: ShardId, act: impl FnOnce(&Shard)) {
     let Some(shard) = ids.shards.get(id.index()).and_then(|known| known.shard) else { return };
     // SAFETY: this thread holds the lock. `leaves` takes this lock before the shard and its queue are freed.
     let shard = unsafe { shard.as_ref() };
-    // The queue has no reference left if it is about to be freed.
+    // If the queue is about to be freed, no reference to it is left.
     let Some(_reference) = shard.queue().try_reference() else { return };
     drop(ids);
     act(shard);
 }
 
 impl Worker {
-    /// Returns the name of the queue of the item that the worker had when its word was `seen`. Takes locks briefly.
+    /// Returns the name of the queue whose item the worker had when its word was `seen`. Takes locks briefly.
     pub(crate) fn queue_name(&self, seen: WorkerState) -> Option<String> {
         self.with_queue(seen, |queue| queue.name().to_owned())
     }
 
-    /// Calls `look` with the queue of the item that the worker had when its word was `seen`. The queue is kept alive
-    /// during the call. Takes locks briefly.
+    /// Calls `look` with the queue whose item the worker had when its word was `seen`. The queue is kept alive during
+    /// the call. Takes locks briefly.
     pub(crate) fn with_queue<R>(&self, seen: WorkerState, look: impl FnOnce(&Queue) -> R) -> Option<R> {
         self.with_shard(seen, |shard| look(shard.queue()))
     }
 
-    /// Calls `act` with the shard of the item that the worker had when its word was `seen`. The shard and its queue are
-    /// kept alive during the call.
+    /// Calls `act` with the shard whose item the worker had when its word was `seen`. The shard and its queue are kept
+    /// alive during the call.
     pub(crate) fn with_shard<R>(&self, seen: WorkerState, act: impl FnOnce(&Shard) -> R) -> Option<R> {
         self.current_item.with_shard(&self.cell, seen, |number, is_the_same| {
             let mut result = None;

@@ -1,6 +1,6 @@
 //! Views of queues and threads, for dumps.
 //!
-//! A function here holds a lock only briefly, and takes no lock inside another one.
+//! Each function in this module holds a lock only briefly, and takes no lock while it holds another.
 
 use std::sync::Arc;
 
@@ -21,13 +21,14 @@ pub(crate) struct QueueView {
     pub(crate) attrs: Option<PoolAttrs>,
     pub(crate) max_active: usize,
     pub(crate) frozen: bool,
-    /// Whether the queue refuses outsiders, because it is drained, or because the queue or its executor ends.
+    /// Whether the queue refuses outsiders, because the queue is being drained, or because the queue or its executor is
+    /// ending.
     pub(crate) draining: bool,
-    /// The pool for items of no pod, or for items of the only pod, if that pool was made.
+    /// The pool for items that belong to no pod, or the pool of the only pod. `None` if that pool has not been made.
     pub(crate) default_pool: Option<Arc<Pool>>,
 }
 
-/// A thread's number, on systems that number their threads, and the CPUs on which the thread may run.
+/// The CPUs on which a thread may run, and the thread's number if the system numbers its threads.
 pub(crate) struct ThreadView {
     pub(crate) id: Option<u32>,
     pub(crate) cpus: Option<CpuSet>,
@@ -49,7 +50,8 @@ impl Queue {
         self.shards_by_slot()
     }
 
-    /// Returns the queue's view. It is not called in a forked process, where the lock may be held for ever.
+    /// Returns a view of the queue. The caller is not in a forked process, because the lock might be held there for
+    /// ever.
     pub(crate) fn view(&self) -> QueueView {
         let making = self.making.lock();
         let attrs = match &making.kind {

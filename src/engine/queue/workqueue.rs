@@ -2,9 +2,9 @@
 //!
 //! A queue lives as long as it has a handle, an item in flight or a [`QueueRef`]. The queue counts *references*. All
 //! handles together have one reference. Each `QueueRef`, each count of a flush, and each limiter that is closed and not
-//! empty has a reference of its own. When the last handle is dropped, it closes every limiter. The last item in a
-//! closed limiter gives up the limiter's reference. The thread that gives up the last reference frees the queue. So a
-//! thread that queues or completes an item counts no reference for the item, unless the item has a ticket.
+//! empty has a reference of its own. Dropping the last handle closes every limiter. When the last item leaves a closed
+//! limiter, the limiter's reference is given up. The thread that gives up the last reference frees the queue. So a
+//! thread can queue and complete an item without counting a reference for the item, unless the item has a ticket.
 //!
 //! [`QueueRef`]: super::register::QueueRef
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
@@ -30,7 +30,7 @@ use crate::engine::pool::class::{Division, KeptClass, PoolChoice};
 
 use super::shard::{self, Limiter, Shard};
 
-/// The settings of a queue that its builder fixes.
+/// The settings that are fixed when a queue is built.
 #[derive(Debug)]
 pub(crate) struct QueueSpec {
     pub(crate) name: Box<str>,
@@ -50,7 +50,7 @@ pub(crate) struct QueueSpec {
     pub(crate) rescuer: Option<OwnedRescuer>,
 }
 
-/// The settings of an unbound queue that complete its attributes.
+/// The settings of an unbound queue that are not part of its attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unbound {
     pub(crate) managed: bool,
@@ -88,7 +88,7 @@ pub(crate) struct Queue {
     table: Box<[AtomicPtr<Shard>]>, // A, set under M
     pub(crate) making: Mutex<Making>,        // M
     shared_limiter: Option<Limiter>,         // I
-    /// The number of items that were accepted and have not begun. It is counted only if `max_pending` is set.
+    /// The number of items that were accepted and have not begun. The queue counts them only if `max_pending` is set.
     pub(super) pending: AtomicUsize, // A
     /// The number of items that were given up because the executor was shut down.
     pub(crate) given_up: GivenUpCount, // A
@@ -98,15 +98,15 @@ pub(crate) struct Queue {
     references: ReferenceCount, // A
     /// The queue's number in the executor's register, or 0 if the queue is not registered there.
     pub(crate) number: u64, // I
-    /// The pointer from the queue's box, through which the queue is freed.
+    /// The pointer that came from the queue's box. The queue is freed through this pointer.
     this: NonNull<Self>, // I
     /// A weak pointer to the `QueueHandle` that all handles share. The pointer is dead once the last handle is gone.
     handle: OnceLock<Weak<QueueHandle>>, // A
 }
 
-/// The owner of the queue's shards, and the settings that were requested of the queue. A thread keeps this struct
-/// locked while it makes a shard, changes the limits and intakes of the limiters, or turns the routes. So a change
-/// misses no limiter and no route.
+/// The state that owns the queue's shards and stores the settings that were requested of the queue. A thread keeps this
+/// struct locked while it makes a shard, changes the limits and intakes of the limiters, or turns the routes. So every
+/// change reaches every limiter and every route.
 #[derive(Debug)]
 pub(crate) struct Making {
     shards: Vec<NonNull<Shard>>,
@@ -121,8 +121,8 @@ pub(crate) struct Making {
     pub(crate) requested: RequestedSettings,
     /// The timers that fired while the queue was drained.
     pub(crate) held: Vec<(TimerName, Timer)>,
-    /// The number of timers that were given up because the queue or its executor ends, or because the queue could count
-    /// no more items. `destroy` and a shutdown report the number and set it to zero.
+    /// The number of timers that were given up because the queue or its executor was ending, or because the queue could
+    /// not count any more items. `destroy` and a shutdown report the number and set it to zero.
     pub(crate) cancelled_timers: usize,
 }
 
@@ -152,7 +152,7 @@ impl Making {
     }
 }
 
-/// The reference that all handles of a queue have together. The handles share it through an `Arc`.
+/// The single reference that all handles of a queue share. Each handle is an `Arc` of this struct.
 #[derive(Debug)]
 pub(crate) struct QueueHandle(NonNull<Queue>);
 
@@ -205,11 +205,11 @@ impl QueueHandle {
             executor.queues.enter(this, |entered| *number = entered)
         };
         let handle = Arc::new(Self(this));
-        // The weak pointer is set once, before the first item, and read only afterwards.
+        // The weak pointer is set once, before the queue has any items. After that, it is only read.
         let _set = handle.queue().handle.set(Arc::downgrade(&handle));
         if !handle.queue().executor.origin.is_forked() {
-            // The queue takes on the executor's state after it has entered the register. So it misses no change: a
-            // thread that changes the executor later finds the queue there.
+            // The queue adopts the executor's state after it has entered the register. So it misses no change: any
+            // thread that changes the executor after this finds the queue in the register.
             handle.queue().change(|_| ());
             handle.queue().resolve_again();
         }
@@ -218,7 +218,7 @@ impl QueueHandle {
 
     #[inline]
     pub(crate) fn queue(&self) -> &Queue {
-        // SAFETY: the handles have a reference to the queue until `drop` below.
+        // SAFETY: the handles' reference is given up only in `drop` below.
         unsafe { self.0.as_ref() }
     }
 }
@@ -226,7 +226,7 @@ impl QueueHandle {
 impl Drop for QueueHandle {
     fn drop(&mut self) {
         if self.queue().executor.origin.is_forked() {
-            // The queue is leaked, because an item that was in flight at the fork does not end in this process.
+            // The queue is leaked, because items that were in flight at the fork never end in this process.
             return;
         }
         let queue = self.0;
@@ -235,7 +235,7 @@ impl Drop for QueueHandle {
         // then.
         self.queue().references.add(limiters.len());
         for limiter in limiters {
-            // SAFETY: the handles' reference keeps the queue in memory, and with it the limiter.
+            // SAFETY: the handles' reference keeps the queue and its limiters in memory.
             if unsafe { limiter.as_ref() }.cell.close() {
                 // SAFETY: nothing was in flight in the limiter, so this thread gives up the limiter's reference.
                 unsafe { Queue::release(queue) };
@@ -255,7 +255,7 @@ impl Queue {
         self.spec.rescuer.as_ref().map(OwnedRescuer::shared)
     }
 
-    /// Returns one more handle, or `None` if the last handle is gone.
+    /// Returns another handle to the queue, or `None` if the last handle is gone.
     pub(crate) fn handle(&self) -> Option<Arc<QueueHandle>> {
         self.handle.get()?.upgrade()
     }
@@ -332,7 +332,7 @@ impl Queue {
         self.shards().any(|shard| shard.needs_context(context))
     }
 
-    /// Combines the settings that the queue's users requested with the state of the queue's executor.
+    /// Combines the settings that were requested of the queue with the state of the queue's executor.
     pub(crate) fn effective_state(&self, requested: RequestedSettings) -> EffectiveState {
         let (frozen, stage) = self.executor.queues.condition();
         EffectiveState { requested, frozen: frozen && self.spec.freezable, stage }
@@ -360,7 +360,7 @@ impl Queue {
     /// The caller has a reference, which ends with this call. Afterwards the caller must not touch the queue without
     /// another reference.
     pub(crate) unsafe fn release(queue: NonNull<Self>) {
-        // SAFETY: the last of these calls frees the queue, and this call is still to be counted.
+        // SAFETY: only the last such call frees the queue, and the caller's reference is not given up yet.
         if unsafe { queue.as_ref() }.references.release() {
             // SAFETY: the queue came from a box, and this was its last reference.
             drop(unsafe { Box::from_raw(queue.as_ptr()) });

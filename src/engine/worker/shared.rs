@@ -1,4 +1,4 @@
-//! The shared side of a worker: what other threads can know about it and do with it.
+//! The shared side of a worker, which other threads can read and act on.
 #![allow(unsafe_code, reason = "an item's type is known by address")]
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::sys::{affinity, clock, thread_state};
 
 use crate::engine::item::entry::ItemType;
 
-/// See the module.
+/// The shared side of a worker.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) id: WorkerId,     // I
@@ -30,15 +30,15 @@ pub(crate) struct Worker {
     /// The CPU on which the worker was last seen. This is a hint, and it is used only if the pool's workers may run on
     /// different CPUs. The worker itself, a thread that places it, and the manager write this field.
     cpu: AtomicUsize, // A
-    /// Whether the thread that wakes the worker has bound the worker to the CPUs on which it begins. After it wakes up,
+    /// Whether the waking thread has bound the worker to the CPUs on which the worker is to begin. After it wakes up,
     /// the worker binds itself to all CPUs of its pool's workers. The waking thread writes `placed` and `brought_home`
-    /// before `cell` says that the worker is woken, and the worker reads both after it has seen that in `cell`. So
-    /// `cell` orders these accesses, and the model of `cell` covers them.
+    /// before it marks the worker as woken in `cell`. The worker reads both after it has seen this mark. So `cell`
+    /// orders these accesses, and the model of `cell` covers them.
     placed: AtomicBool, // A
     /// Whether the binding that `placed` notes has brought the worker home to its pod.
     brought_home: AtomicBool, // A
-    /// The sequence number of an item, and the item's description of itself. They are out of date once the worker has
-    /// begun another item. Both are read and written together under the lock, so there is no race to model.
+    /// The sequence number of an item, and the item's description of itself. Both are out of date once the worker has
+    /// begun another item. Threads read and write both together under the lock, so there is no race to model.
     description: Mutex<Option<(u64, String)>>, // K
     thread: Sleeper,             // I
     /// The system's number for the thread, until the worker leaves.
@@ -62,8 +62,8 @@ impl Worker {
         }
     }
 
-    /// Calls `ask` with the thread's number. If the worker has left, returns `None` without the call, because the
-    /// system may give the number to another thread.
+    /// Calls `ask` with the thread's number. If the worker has left, returns `None` without calling `ask`, because the
+    /// system may have given the number to another thread.
     pub(crate) fn with_thread<R>(&self, ask: impl FnOnce(affinity::ThreadId) -> R) -> Option<R> {
         self.system.with(ask)
     }
@@ -73,8 +73,8 @@ impl Worker {
         self.thread.name().unwrap_or_default()
     }
 
-    /// Binds the worker's thread to these CPUs, unless the worker has left. Ignores errors: if the CPUs are gone by
-    /// now, the manager notices that when it next checks the process's CPUs.
+    /// Binds the worker's thread to these CPUs, unless the worker has left. Ignores errors, because if the process has
+    /// lost these CPUs, the manager notices the loss at its next check of the process's CPUs.
     pub(crate) fn pin(&self, cpus: &CpuSet) {
         drop(self.system.with(|thread| thread.pin_to_set(cpus)));
     }
@@ -88,8 +88,8 @@ impl Worker {
         });
     }
 
-    /// Removes the thread's number. The worker calls this when it leaves. From then on, no other thread uses the
-    /// number, because the system may give it to another thread.
+    /// Removes the thread's number. The worker calls this when it leaves. From then on, other threads no longer use the
+    /// number, because the system may give it to a new thread.
     pub(super) fn leaves(&self) {
         self.system.leave();
     }
@@ -98,7 +98,7 @@ impl Worker {
         self.cpu.load(Ordering::Relaxed)
     }
 
-    /// Notes the CPU on which the worker runs. Called by the worker.
+    /// Notes the CPU on which the worker runs. The worker itself calls this.
     #[inline]
     pub(crate) fn note_cpu(&self) {
         self.cpu.store(affinity::current_cpu().unwrap_or(0), Ordering::Relaxed);
@@ -109,16 +109,16 @@ impl Worker {
         self.cpu.store(cpu, Ordering::Relaxed);
     }
 
-    /// Binds a sleeping worker, which is about to be woken, to the CPUs on which it begins. `brings_home` says whether
-    /// this brings the worker home to its pod.
+    /// Binds a sleeping worker to the CPUs on which it is to begin. The caller wakes the worker afterwards.
+    /// `brings_home` says whether this binding brings the worker home to its pod.
     pub(crate) fn place(&self, cpus: &CpuSet, brings_home: bool) {
         self.pin(cpus);
         self.brought_home.store(brings_home, Ordering::Relaxed);
         self.placed.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether the worker was brought home when it was [placed](Self::place), or `None` if it was not placed.
-    /// The worker calls this after it was woken.
+    /// Returns whether the waking thread brought the worker home when it [placed](Self::place) the worker, or `None` if
+    /// it did not place the worker. The worker calls this after it wakes up.
     pub(super) fn was_placed(&self) -> Option<bool> {
         let placed = self.placed.swap(false, Ordering::Relaxed);
         placed.then(|| self.brought_home.load(Ordering::Relaxed))
@@ -133,7 +133,7 @@ impl Worker {
     /// `None` if the worker had no item then, or has another item by now.
     pub(crate) fn item_type(&self, seen: WorkerState) -> Option<&'static str> {
         let (item_type, _) = self.current_item.of(&self.cell, seen)?;
-        // SAFETY: the address is that of a static, which `work_for` has published for the worker's item.
+        // SAFETY: the address points to a static, which `work_for` has published as the type of the worker's item.
         Some(unsafe { item_type.as_ref() }?.name())
     }
 
@@ -146,7 +146,8 @@ impl Worker {
         self.current_item.of(&self.cell, seen).map(|_| age)
     }
 
-    /// Returns the CPU time that the item of the word `seen` has certainly used and that no counter includes yet.
+    /// Returns a lower bound of the CPU time that the item of the word `seen` has used and that no counter includes
+    /// yet.
     pub(crate) fn cpu_time(&self, seen: WorkerState) -> Option<Duration> {
         let used = self.with_thread(thread_state::cpu_time)?.ok()?;
         let is_first = self.reading.was_before(seen.sequence());
@@ -167,8 +168,7 @@ impl Worker {
         self.description_of(self.cell.load())
     }
 
-    /// Returns the latest description that an item has given of itself. The item is the one that the worker had when
-    /// its word was `seen`.
+    /// Returns the latest description that the item of the word `seen` has given of itself.
     pub(crate) fn description_of(&self, seen: WorkerState) -> Option<String> {
         let description = self.description.lock();
         let (item, text) = description.as_ref()?;

@@ -31,7 +31,7 @@ use super::counters::meter::{Course, Meter};
 use super::current::{self, Current};
 use super::shared::Worker;
 
-/// The exit status of a process that ends with a panic, as in the standard library.
+/// The exit status of a process that a panic ends, as in the standard library.
 const STATUS_OF_A_PANIC: i32 = 101;
 
 thread_local! {
@@ -45,27 +45,27 @@ pub(crate) struct WorkerThread {
     /// The executor's origin.
     origin: Origin,
     pub(super) shared: Arc<Worker>,
-    /// The number of blocking guards that the present item is inside of.
+    /// The number of blocking guards that the present item has open.
     pub(super) guards: Cell<u32>,
-    /// The number of `may_block` guards that the present item is inside of.
+    /// The number of `may_block` guards that the present item has open.
     pub(super) weak_guards: Cell<u32>,
     /// The item that the worker executes, until the item's entry is completed.
     pub(super) current: Cell<Option<Current>>,
-    /// The entry that the worker executes next, without the worklist. The last completed entry passed its slot to this
-    /// entry.
+    /// The entry that the worker executes next, bypassing the worklist. The last completed entry passed its slot to
+    /// this entry.
     pub(super) next_entry: Cell<Option<Entry>>,
     pub(super) meter: Meter,
     /// Whether the worker was brought home to its pod since the last item.
     pub(super) repatriated: Cell<bool>,
     /// The rescuer, if this thread is one. A rescuer does not belong to the pool's idle set.
     rescuer: Option<Arc<Rescuer>>,
-    /// Whether the pool's count stays the same when an item blocks. This is so for a rescuer, and in a pool that
-    /// manages no concurrency.
+    /// Whether the pool's count stays the same when an item on this thread blocks. This holds for a rescuer, and for
+    /// each worker of a pool that does not manage concurrency.
     uncounted: bool,
 }
 
-/// Calls `look` with the worker that runs on the calling thread, or with `None` if the thread is no worker. In a child
-/// process that an item forked, the thread is no worker any more.
+/// Calls `look` with the worker that runs on the calling thread, or with `None` if the thread is not a worker. In a
+/// child process that an item forked, the thread is no longer a worker.
 #[inline]
 pub(crate) fn with_current<R>(look: impl FnOnce(Option<&WorkerThread>) -> R) -> R {
     let worker = CURRENT.get();
@@ -95,9 +95,9 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
     core.settings.hooks.stopped();
 }
 
-/// Lends the calling thread, which is a rescuer's, to a pool. `serve` executes entries of the pool on this thread.
+/// Lends the calling rescuer thread to a pool. `serve` executes entries of the pool on this thread.
 pub(crate) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThread)) {
-    // No worker has this number, and a rescuer is never looked up by number.
+    // No worker has this number, and no thread looks up a rescuer by its number.
     let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between));
     pool.binding.enter(&shared);
     pool.keep_bound(pool.bind());
@@ -170,7 +170,7 @@ impl WorkerThread {
         work: Option<&WorkItem>,
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
-        // Read only once, because an entry with a ticket finds its shard with one more load.
+        // The shard is read only once, because finding it takes one more load if the entry has a ticket.
         let shard = entry.shard();
         self.begin(entry, shard, item_type, work);
         let execution = trace::execute_start(entry, item_type, &self.pool);
@@ -178,7 +178,7 @@ impl WorkerThread {
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
             // The item has forked, and this is the child. The child must not go on as a worker, because only the parent
-            // may do the rest.
+            // may complete the entry.
             fork::end_process(if result.is_ok() { 0 } else { STATUS_OF_A_PANIC });
         }
         if let Some(begun) = &timed {
@@ -214,8 +214,8 @@ impl WorkerThread {
         self.work_for(entry, entry.shard(), ItemType::LEFT_BEHIND, None);
     }
 
-    // Always inlined. Otherwise, code in other modules would decide whether the compiler inlines this function, and
-    // without inlining each item costs two more calls (17 instructions).
+    // This function is always inlined. Otherwise, code in other modules would decide whether the compiler inlines this
+    // function, and without inlining each item costs two more calls (17 instructions).
     #[inline(always)]
     fn work_for(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: Option<&WorkItem>) {
         let limiter = shard.limiter();
@@ -290,7 +290,7 @@ impl WorkerThread {
         }
     }
 
-    /// Makes the worker count again if a guard, the detector or a CPU-intensive queue has taken it out of the count.
+    /// Puts the worker back into the pool's count if a guard, the detector or a CPU-intensive queue has taken it out.
     /// The worker calls this before it passes the item's slot on, so that the issuer of the next item finds a running
     /// worker.
     #[inline]
@@ -305,9 +305,9 @@ impl WorkerThread {
         }
     }
 
-    /// Completes an entry and passes its slot to the next entry, if one waits for a slot. If that entry belongs to this
-    /// pool, which has no other work, this worker executes the entry next, without the worklist. A rescuer always
-    /// submits it.
+    /// Completes an entry and passes its slot to the next entry, if one waits for a slot. If the next entry belongs to
+    /// this pool and the pool has no other work, this worker executes that entry next, bypassing the worklist. A
+    /// rescuer instead submits the next entry in every case.
     #[inline(always)] // for the same reason as `work_for`
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
@@ -331,7 +331,7 @@ impl WorkerThread {
         }
     }
 
-    /// Completes an entry without a run, because its submission was cancelled.
+    /// Completes an entry without running it, because its submission was cancelled.
     pub(crate) fn pass_over(&self, entry: Entry) {
         entry.shard().events.cancelled.raise();
         entry.shard().queue().left_pending();

@@ -8,13 +8,14 @@ use crate::executor::builder::ExecutorBuilder;
 use crate::policy::detection::Detection;
 use crate::sys::probe::Probe;
 
-/// The shortest threshold for hogs and stalls, because the manager checks a pool about once a millisecond.
+/// The shortest accepted threshold for hogs and stalls. The manager checks a pool only about once a millisecond, so it
+/// could not meet a shorter threshold.
 const LEAST: Duration = Duration::from_millis(1);
 
-/// The settings of this module.
+/// The settings of the blocking detector, the hog detector and the watchdog.
 pub(super) struct SelfManagement {
     pub(super) detection: Detection,
-    /// The inspection of threads, with the failures that tests inject.
+    /// The functions that inspect threads, and the failures that tests inject into these functions.
     pub(super) probe: Probe,
     hog_threshold: Duration,
     watchdog_threshold: Duration,
@@ -43,12 +44,12 @@ impl SelfManagement {
         Ok(())
     }
 
-    /// Returns `None` if the executor does not look for hogs.
+    /// Returns the threshold for hogs, or `None` if the executor does not look for hogs.
     pub(super) fn hog_threshold(&self) -> Option<Duration> {
         Some(self.hog_threshold).filter(|threshold| !threshold.is_zero())
     }
 
-    /// Returns `None` if there is no watchdog.
+    /// Returns the watchdog's threshold, or `None` if the watchdog is off.
     pub(super) fn watchdog_threshold(&self) -> Option<Duration> {
         Some(self.watchdog_threshold).filter(|threshold| !threshold.is_zero())
     }
@@ -84,9 +85,9 @@ impl ExecutorBuilder {
     /// pool start beside it. The default is 10 ms, and the minimum is 1 ms. Zero turns the search for hogs off.
     ///
     /// The threshold is a lower bound. The manager looks for hogs only in pools of one CPU, and only while items wait
-    /// for that CPU. A larger pool starts items on its other CPUs. With [`Detection::Off`], the manager does not look
-    /// for hogs at all. The executor counts hogs by item type (see [`Executor::hogs`](crate::Executor::hogs)). It logs
-    /// an item type from that type's fourth hog on, ever more rarely.
+    /// for that CPU. A pool of several CPUs starts items on its other CPUs. With [`Detection::Off`], the manager does
+    /// not look for hogs at all. The executor counts hogs by item type (see [`Executor::hogs`](crate::Executor::hogs)).
+    /// It first logs an item type at that type's fourth hog, and then less and less often.
     ///
     /// # Examples
     ///
@@ -106,8 +107,9 @@ impl ExecutorBuilder {
     }
 
     /// Sets the time after which the watchdog reports a pool that has work and starts none of it. The report tells what
-    /// the pool's workers are doing. It goes to the [`stall_handler`](Self::stall_handler) or, without one, to the log
-    /// as an error. The default is 30 s, and the minimum is 1 ms. Zero turns the watchdog off.
+    /// the pool's workers are doing. If there is a [`stall_handler`](Self::stall_handler), the report goes to this
+    /// handler. Otherwise, it is logged as an error. The default is 30 s, and the minimum is 1 ms. Zero turns the
+    /// watchdog off.
     ///
     /// The watchdog reports each stall once. A stall is over when the pool starts an item, or has no item left to
     /// start. A report can come up to a second late, because the manager checks pools only from time to time.
@@ -131,13 +133,13 @@ impl ExecutorBuilder {
     }
 
     /// Sets a handler for each stall that the [watchdog](Self::watchdog_threshold) finds. With a handler, stalls are
-    /// not logged. A panic of the handler is contained. [`on_thread_start`](Self::on_thread_start) tells which values a
-    /// hook must not own.
+    /// not logged. A panic of the handler is contained. See [`on_thread_start`](Self::on_thread_start) for the values
+    /// that a hook must not own.
     ///
     /// The manager's thread calls the handler, with no lock held. The handler may inspect the executor, and may queue
-    /// items. While the handler runs, no worker is made, no timer fires and nothing is detected. So the handler must
-    /// not wait for work of the same executor. The manager's thread blocks all signals, and a program that the handler
-    /// starts would inherit the blocked signals. To start a program, queue an item that starts it.
+    /// items. While the handler runs, no worker is made, no timer fires, and the manager detects nothing. So the
+    /// handler must not wait for work of the same executor. The manager's thread blocks all signals, and a program that
+    /// the handler starts would inherit the blocked signals. To start a program, queue an item that starts it.
     ///
     /// # Examples
     ///
@@ -172,7 +174,7 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets the operations that the system seems to refuse. For tests.
+    /// For tests: sets the operations that seem to fail as if the system refused them.
     #[cfg(test)]
     pub(crate) fn probe(mut self, probe: Probe) -> Self {
         self.self_management.probe = probe;

@@ -30,8 +30,8 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets the number of busy workers for which a pool keeps one more idle worker, in addition to the two that are
-    /// never surplus. Default: 4.
+    /// Sets the ratio of busy workers to idle workers. A pool keeps `n` idle workers in addition to the two that are
+    /// never surplus only while more than `n * ratio` of its workers are busy. Default: 4.
     #[doc(alias = "MAX_IDLE_WORKERS_RATIO")]
     pub fn idle_ratio(mut self, ratio: NonZeroUsize) -> Self {
         self.idle_ratio = ratio.get();
@@ -40,19 +40,19 @@ impl ExecutorBuilder {
 
     /// Sets the maximum number of worker threads at any time. It must be at least 1.
     ///
-    /// The default is 512, or 8 for each CPU if that is more. But it is at most half of the tasks that the process's
-    /// cgroups (`pids.max`) and its user (`RLIMIT_NPROC`) may have when the executor is built. In any case, it is at
-    /// least 4 for each CPU: a worker and a spare at each of the two priorities.
+    /// The default is 512, or 8 for each CPU if that is more. But the default is at most half of the tasks that the
+    /// process's cgroups (`pids.max`) and its user (`RLIMIT_NPROC`) may have when the executor is built. In any case,
+    /// the default is at least 4 for each CPU, which allows a worker and a spare worker at each of the two priorities.
     ///
     /// At the limit, items wait, but not for ever. Idle workers of other pools end to make room. A pool that has work
     /// and no running worker gets the thread of a busy worker of another pool when that worker ends its item. In the
     /// first millisecond, only a worker whose pool has other running workers gives its thread away. After that, any
     /// worker can. Such threads go alternately to the pool that has waited longest and to the pool of the highest
     /// priority. So of the pools that wait, the pool that has waited `k`-th longest gets one of the next `2k` threads.
-    /// The wait for each of these threads has up to four parts: a millisecond, the rest of the first item to end, the
-    /// hook [`on_thread_stop`](Self::on_thread_stop), and the making of a thread. However, even the blocked items of
-    /// [plain unbound](crate::WorkQueue::unbound) queues seem to run. So a pool that waits for a thread and has started
-    /// no item for a second also counts as a pool without a running worker.
+    /// The wait for each of these threads has up to four parts: a millisecond, the time until the first item ends, the
+    /// hook [`on_thread_stop`](Self::on_thread_stop), and the creation of a thread. However, the items of [plain
+    /// unbound](crate::WorkQueue::unbound) queues seem to run even while they block. So a pool also counts as a pool
+    /// without a running worker if it waits for a thread and has started no item for a second.
     ///
     /// An item keeps its thread while it blocks. So if the number of blocked items reaches this limit, no item starts
     /// until one of the blocked items returns. If all blocked items wait for items that have not begun, they deadlock.
@@ -86,9 +86,9 @@ impl ExecutorBuilder {
     /// Sets the stack size of workers in bytes, from 16 KiB to 1 GiB (64 MiB on 32-bit systems). The default is that of
     /// `std::thread`, 2 MiB.
     ///
-    /// The minimum suffices for a thread to exist. Items need more stack, and so do the reports of their panics. The
-    /// signal handlers of the process, which can run on a worker, also need more. If the system cannot provide a stack
-    /// of this size, the thread cannot be made. Then work waits, and the executor tries again.
+    /// The minimum is just enough for a thread to exist. Items need more stack, and so do the reports of their panics.
+    /// The signal handlers of the process, which can run on a worker, also need more. If the system cannot provide a
+    /// stack of this size, the thread cannot be made. Then work waits, and the executor tries again.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self

@@ -34,11 +34,11 @@ pub(super) struct Operations {
     pub(super) free: unsafe fn(NonNull<Head>),
 }
 
-/// The handle of a one-shot. Dropping the handle detaches the item, which runs nevertheless.
+/// The handle of a one-shot. Dropping the handle detaches the item, which still runs.
 pub(crate) struct RawHandle<T> {
     head: NonNull<Head>,
     operations: &'static Operations,
-    /// The address of the item's lane. It is only compared with other addresses, and never followed.
+    /// The address of the item's lane. The address is only compared with other addresses, and never dereferenced.
     limiter: *const Limiter,
     /// The timer that queues the item, if the item has a delay.
     timer: Option<Box<TimerName>>,
@@ -74,14 +74,15 @@ impl<T> RawHandle<T> {
         self.state().load().is_finished()
     }
 
-    /// Cancels the item if it has not begun, and drops its closure. Returns whether the item was cancelled.
+    /// If the item has not begun, cancels the item and drops its closure. Returns whether the item was cancelled.
     pub(crate) fn cancel(&self) -> bool {
         let cancelled = self.state().cancel();
         if cancelled {
             // SAFETY: `cancel` gave the closure to this thread.
             unsafe { (self.operations.drop_closure)(self.head) };
-            // The timer, if there is one, has nothing to queue any more. In a forked process the timer stays, because
-            // it never fires there, and a thread of the parent may have held the timers' lock.
+            // The timer, if there is one, has nothing to queue any more. In a forked process, the timer stays in the
+            // map, because it never fires there, and because a thread of the parent may have held the map's lock at the
+            // fork.
             if !self.origin.is_forked() {
                 drop(self.timer.as_ref().and_then(|timer| timer.take()));
             }
@@ -132,7 +133,7 @@ impl<T> RawHandle<T> {
         let mut result = MaybeUninit::<RunResult<T>>::uninit();
         let ran = state.is_finished() && !state.is_cancelled();
         if ran {
-            // SAFETY: the item is done. Its result was not taken, because that would have consumed the handle.
+            // SAFETY: the item is done. Its result was not taken, because `take_result` would have consumed the handle.
             unsafe { (handle.operations.take_result)(handle.head, NonNull::from(&mut result).cast()) };
         }
         // SAFETY: according to `detach`, the entry is gone.

@@ -1,9 +1,9 @@
 //! The checks before each wait for an item or a queue, and the wait itself.
 //!
-//! This module first checks whether the wait can end, and then waits under a blocking guard. Every build refuses a
-//! wait for the caller's own item, or for an item that needs a slot that only the caller can give up. A debug build
-//! also refuses a wait that closes a cycle of items that wait for each other: see `register`. A thread that is not a
-//! worker has no item, so these checks refuse none of its waits.
+//! This module first checks whether the wait can end, and then waits under a blocking guard. Every build refuses a wait
+//! for the caller's own item. Every build also refuses a wait for an item that needs a slot if only the caller can give
+//! up that slot. A debug build also refuses a wait that closes a cycle of items that wait for each other. See
+//! `register`. A thread that is not a worker has no item, so these checks refuse none of its waits.
 #![allow(unsafe_code, reason = "a worker knows the queue of its item by address")]
 
 pub(crate) mod register;
@@ -23,7 +23,7 @@ use super::entry::Header;
 use super::waits::register::Target;
 use super::work::WorkItem;
 
-/// Waits for the target by calling `sleep`, which returns false if the time ran out first.
+/// Waits for the target by calling `sleep`, which returns false if the timeout expires first.
 pub(crate) fn wait(
     target: Target<'_>,
     until: Until,
@@ -37,7 +37,7 @@ pub(crate) fn wait(
     }
 }
 
-/// Refuses a wait that needs threads of another process, from which this one was forked.
+/// Refuses a wait in a forked process if the wait needs threads of the parent process.
 #[inline]
 pub(crate) fn check_origin(origin: Origin) -> Result<(), WaitError> {
     if origin.is_forked() { Err(WaitError::Forked) } else { Ok(()) }
@@ -55,9 +55,9 @@ pub(crate) fn check_lane(limiter: *const Limiter) -> Result<(), WaitError> {
     refuse_if(|current| is_in_the_way(current, limiter))
 }
 
-/// Refuses a wait until a queue is empty, if the caller would wait for itself. That is the case if the caller's item
-/// belongs to the queue, if it is pending on the queue for another run, or if it occupies the bh context that an item
-/// of the queue needs.
+/// Refuses a wait for a queue to become empty, if the caller would wait for itself. The caller would do so if its item
+/// belongs to the queue, is pending on the queue for another run, or occupies a bh context that an item of the queue
+/// needs.
 #[inline]
 pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
     refuse_if(|current| {
@@ -68,8 +68,9 @@ pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
     })
 }
 
-/// Logs a warning, in debug builds, if an item of a queue with a rescuer waits for a queue without a rescuer. A
-/// rescuer is for work that must go on when no thread can be made, but in that situation such a wait might not end.
+/// Logs a warning, in debug builds, if an item of a queue with a rescuer waits for a queue without a rescuer. A rescuer
+/// is for work that must make progress even if no thread can be made. In that situation, the wait for a queue without a
+/// rescuer might not end.
 pub(crate) fn check_rescuers(awaited: &Queue) {
     let Some(current) = current().filter(|_| cfg!(debug_assertions)) else { return };
     // SAFETY: the item that runs on this thread keeps its queue in memory.
@@ -111,7 +112,8 @@ fn refuse_if(never_ends: impl FnOnce(&Current) -> bool) -> Result<(), WaitError>
     }
 }
 
-/// Returns whether no item can pass this lane before the calling item has ended.
+/// Returns whether the calling item blocks this lane, so that no other item can pass the lane before the calling item
+/// ends.
 fn is_in_the_way(current: &Current, limiter: *const Limiter) -> bool {
     let holds = current.holds_only_slot() && std::ptr::eq(current.limiter, limiter);
     holds || keeps_only_slot_of(current, limiter)
@@ -132,8 +134,8 @@ pub(crate) fn guarded<R>(wait: impl FnOnce() -> R) -> R {
     wait()
 }
 
-/// Leaves the blocking guard when it is dropped. If this thread is a worker, the field is the sequence number of the
-/// worker's item.
+/// Leaves the blocking guard when this value is dropped. The field is the sequence number of the worker's item, or
+/// `None` if this thread is not a worker.
 struct Guard(Option<u64>);
 
 impl Drop for Guard {

@@ -1,31 +1,34 @@
-//! The register of waiting items. Debug builds keep it to refuse a wait that closes a cycle among these items.
+//! The register of waiting items. Debug builds keep the register so that they can refuse a wait that closes a cycle
+//! among these items.
 //!
 //! An item is registered while it waits without a timeout. It is also registered while it has an open scope, because
-//! it cannot end before the scope. Before a wait begins, [`policy::waits`](crate::policy::waits) decides under the
-//! register's lock whether the wait would ever end. So the wait that closes a cycle finds the cycle. The wait at the
-//! end of a scope is not checked, but each spawn into the scope is checked. Other events are not checked, with one
-//! exception. If an item is stuck because it was given a slot while it waited, the register logs that, and the item
-//! keeps waiting. If a lowered limit makes a wait endless, only a later wait finds that.
+//! the item cannot end before the scope ends. Before a wait begins, [`policy::waits`](crate::policy::waits) decides
+//! under the register's lock whether the wait would ever end. So a cycle is found when the last of its waits is about
+//! to begin. The wait at the end of a scope is not checked, but each spawn into the scope is checked. Other events are
+//! not checked, with one exception. If an item is stuck because it was given a slot while it waited, the register logs
+//! a report, but the item keeps waiting. If a lowered limit makes a wait endless, the register notices this only when
+//! it checks a later wait.
 //!
 //! **No false reports.** A wait is refused only if nothing could end it but a thread outside of the cycle that cancels
-//! an awaited item. The decision does not use facts that are out of date, for these reasons:
+//! an awaited item. The decision never rests on outdated facts, for these reasons:
 //!
-//! * A registered item cannot end or return from its wait before its worker takes it out of the register. The worker
-//!   needs the lock for that. So while the decision is made under the lock, the worker still executes the same item.
-//!   The item holds the same slots, and keeps its limiter, its queue and its target in memory.
-//! * The wait of an item may be over before its worker has noticed. So the register keeps the target of each wait, and
-//!   reads the target's present state. A one-shot that has ended, a signal that is set, or a flush that is over blocks
-//!   no item.
-//! * The counts of the limiters are read before these states. Slots may change hands in between, except for the slots
-//!   of stuck items. So if stuck items hold all slots of a limiter, an item that has not begun when its state is read
-//!   has no slot, and will get none.
+//! * A registered item cannot end or return from its wait before its worker takes the item out of the register, for
+//!   which the worker needs the register's lock. So while the decision is made under the lock, the worker still
+//!   executes the same item. The item holds the same slots, and keeps its limiter, its queue and its target in memory.
+//! * A wait can be over before the worker of the waiting item has noticed this. So the register keeps the target of
+//!   each wait, and reads the target's present state. A one-shot that has ended, a signal that is set, or a flush that
+//!   is over blocks no item.
+//! * The counts of the limiters are read before the states of the targets. Between the two reads, slots can change
+//!   hands, except for the slots of stuck items. Suppose that stuck items hold all slots of a limiter, and that another
+//!   item's state is then read as not begun. That item has no slot, and will not get one.
 //! * A flush is registered after it has begun and has counted its items. The tickets for which the flush waits do not
 //!   change, and a stuck item has not reported to the flush.
-//! * The register knows an item by its address. No other item has the same address while a worker works for this item,
-//!   or a thread waits for it.
+//! * The register knows an item by its address. The address of an item is not reused while a worker works for the item
+//!   or a thread waits for the item.
 //!
-//! **Forks.** A forked process has a register of its own. The parent's register names scopes whose frames end in the
-//! child without a wait for the items, and a thread of the parent may have held the register's lock.
+//! **Forks.** A forked process has a register of its own. The child does not use the parent's register, because it
+//! names scopes whose frames end in the child without a wait for the items. A thread of the parent may also have held
+//! the lock of that register at the fork.
 #![allow(unsafe_code, reason = "an item that waits keeps in memory what it is registered with")]
 
 use std::collections::BTreeMap;
@@ -53,8 +56,8 @@ const KEPT: bool = cfg!(debug_assertions);
 
 static REGISTER: Register = Register(PerProcess::new());
 
-/// The nodes, by the address of the worker. While a thread holds this lock, it takes the locks of a queue's flushes,
-/// of an item's slow-path state, and of a roll, one at a time.
+/// The nodes of the register, keyed by the address of the worker. A thread that holds this lock can take the lock of a
+/// queue's flushes, of an item's slow-path state, or of a roll, but only one of these locks at a time.
 struct Register(PerProcess<Mutex<BTreeMap<usize, Node>>>);
 
 impl Register {
@@ -68,9 +71,10 @@ impl Register {
 pub(crate) enum Target<'a> {
     /// The end of a one-shot, whose lane is `limiter`.
     OneShot { item: *const Header, limiter: *const Limiter, state: &'a OneShotCell },
-    /// A flush of the queue that has begun.
+    /// A flush that has begun on this queue.
     Flush { queue: &'a Queue, flush: &'a Flush },
-    /// The signal of a reusable item. It stands for the end of a run that has begun, or of a submission.
+    /// The signal of a reusable item. The signal stands for the end of a run that has begun, or for the end of a
+    /// submission.
     Work { item: &'a WorkItem, signal: &'a Signal },
 }
 
@@ -87,7 +91,7 @@ struct Node {
 // is registered.
 unsafe impl Send for Node {}
 
-/// The items of a scope that are not over. Each item's [`Need`] is the thing that the opener of the scope waits for.
+/// The items of a scope that are not over. Each item has a [`Need`], for which the opener of the scope waits.
 #[derive(Default, Debug)]
 pub(crate) struct Roll(Mutex<Members>);
 
@@ -97,10 +101,10 @@ struct Members {
     by_number: BTreeMap<u64, Need>,
 }
 
-/// Takes a wait out of the register when this is dropped.
+/// Takes a wait out of the register when this value is dropped.
 pub(crate) struct Registered(usize);
 
-/// Takes a scope out of the register when this is dropped.
+/// Takes a scope out of the register when this value is dropped.
 pub(crate) struct OpenScope<'roll> {
     worker: Option<usize>,
     roll: &'roll Roll,
@@ -110,7 +114,7 @@ pub(crate) struct OpenScope<'roll> {
 pub(super) fn register(target: Target<'_>) -> Result<Option<Registered>, WaitError> {
     let Some((worker, current)) = whose() else { return Ok(None) };
     // SAFETY: only the lifetime is changed. The target is taken out of the register before the caller's frame ends,
-    // either by `Registered` or below.
+    // either by the drop of `Registered` or further down in this function.
     let target = unsafe { std::mem::transmute::<Target<'_>, Target<'static>>(target) };
     let mut nodes = REGISTER.lock();
     nodes.entry(worker).or_insert_with(|| Node::new(current)).target = Some(target);
@@ -145,7 +149,7 @@ impl Drop for OpenScope<'_> {
     }
 }
 
-/// Returns whether an item that has opened this scope is stuck, now that the roll has one more member. If so, logs a
+/// Returns whether the item that opened this scope is stuck, now that the scope's roll has a new member. If so, logs a
 /// report.
 pub(crate) fn closes_cycle(roll: &Roll) -> bool {
     if !KEPT {
@@ -181,7 +185,7 @@ impl Roll {
         })
     }
 
-    /// Notes that a worker executes a member of the roll, which is the item with this address.
+    /// Notes that a worker executes the member with this number, which is the item at this address.
     pub(crate) fn begins(&self, number: u64, item: Id) {
         self.change(|members| members.by_number.insert(number, Need::End(item)));
     }
@@ -196,7 +200,8 @@ impl Roll {
     }
 }
 
-/// Returns the address of the calling worker, and what the worker works for. Returns `None` if it works for no item.
+/// Returns the address of the calling worker, and the item for which the worker works. Returns `None` if the caller
+/// works for no item, or if this build keeps no register.
 fn whose() -> Option<(usize, Current)> {
     if !KEPT {
         return None;
@@ -283,7 +288,7 @@ impl Node {
     }
 
     fn needs(&self, nodes: &BTreeMap<usize, Self>) -> Vec<Need> {
-        // SAFETY: a scope stays open, and its roll in memory, as long as the roll is in the list.
+        // SAFETY: a scope stays open, and its roll stays in memory, as long as the roll is in the list.
         let rolls = self.scopes.iter().map(|roll| unsafe { &**roll });
         let mut needs: Vec<Need> =
             rolls.flat_map(|roll| roll.0.lock().by_number.values().copied().collect::<Vec<_>>()).collect();
@@ -300,8 +305,8 @@ impl Node {
             Some(Target::Flush { queue, flush }) => {
                 let waits_for = |ticket| queue.flush.waits_for(flush, ticket);
                 let in_the_way = nodes.values().filter(|node| {
-                    // This returns only the ticket, and does not call `waits_for`, which takes the lock of the
-                    // flushes. A thread that holds the lock of a slow-path state must not take that lock.
+                    // This closure returns only the ticket, and does not call `waits_for`, which takes the lock of the
+                    // flushes. A thread that holds the lock of a slow-path state must not take the lock of the flushes.
                     let ticket_of =
                         |entry: &Entry| std::ptr::eq(entry.shard().queue(), queue).then(|| entry.ticket());
                     (std::ptr::eq(node.current.queue, queue) && waits_for(node.executing.ticket))
