@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a queue did not accept an item. The item is as it was before.
+/// Why a queue did not accept an item. The refusal leaves the item unchanged.
 ///
 /// # Examples
 ///
@@ -14,9 +14,10 @@ use std::fmt;
 #[non_exhaustive]
 pub enum QueueError {
     /// As many items are pending as `max_pending` permits. A queue without `max_pending` is full when a hundred million
-    /// items wait for a slot. They are counted in the whole queue, or on one CPU if `max_active` counts per CPU.
+    /// items wait for a slot. The waiting items of the whole queue are counted together. But if `max_active` counts per
+    /// CPU, the items are counted separately on each CPU.
     Full,
-    /// The item is disabled, or a thread is cancelling it and waits for the end of its run.
+    /// The item is disabled, or a thread is cancelling the item and waits until the item's run ends.
     Disabled,
     /// The queue is being drained, so only its own items may submit to it.
     Draining,
@@ -94,25 +95,25 @@ impl std::error::Error for QueueError {}
 #[non_exhaustive]
 pub enum WaitError {
     /// The wait would never end, because the caller waits for its own item, or for an item that can run only after the
-    /// caller's item. A debug build also detects several items that wait for each other. The last item to wait gets
-    /// this error, and the log tells which item waits for which. This check ignores waits with a timeout, since they
-    /// end by themselves.
+    /// caller's item. A debug build also detects cycles of several items that wait for each other. The last item to
+    /// wait gets this error, and the log tells which item waits for which. This check ignores waits with a timeout,
+    /// because such waits end by themselves.
     ///
-    /// A release build does not detect these cases, and waits for ever:
+    /// A release build does not detect the following cases, and the caller waits for ever:
     ///
     /// * a wait that closes a cycle of several items;
-    /// * a scope with an item that needs the only slot of a queue, if the item that opened the scope was given that
-    ///   slot for its own next run;
+    /// * a scope with an item that needs the only slot of a queue, if that slot was already given to the item that
+    ///   opened the scope, for the item's own next run;
     /// * a wait for an item that needs the only slot of the caller's queue, if
     ///   [`set_max_active`](crate::WorkQueue::set_max_active) made that slot the only one after the caller had begun.
     ///
-    /// No build refuses the end of a scope that closes a cycle, because a scope cannot return before its items are
-    /// over.
+    /// No build refuses the wait at the end of a scope, even if this wait closes a cycle, because a scope cannot return
+    /// before its items are over.
     WouldDeadlock,
     /// The time ran out.
     TimedOut,
-    /// The executor belongs to the process from which this process was forked. The threads that would have ended the
-    /// wait belong to that process, too.
+    /// The executor belongs to the process from which this process was forked. The threads that could end the wait
+    /// belong to that process, too.
     Forked,
 }
 
@@ -138,7 +139,7 @@ impl fmt::Display for WaitError {
 
 impl std::error::Error for WaitError {}
 
-/// Why an executor was not shut down. The failed call has changed nothing.
+/// Why an executor was not shut down. The failed call does not change the executor.
 ///
 /// # Examples
 ///

@@ -1,8 +1,8 @@
 //! The events and spans for `tracing`. Without the feature `tracing`, the functions of this module are empty.
 //!
-//! A subscriber is user code. So these functions call the subscriber while the thread holds no lock of this crate, and
-//! contain the subscriber's panics. The actions of a subscriber itself are not reported to it. Before a function builds
-//! an event, it checks whether a subscriber listens.
+//! A subscriber is user code. So these functions call the subscriber only while the thread holds no lock of this crate,
+//! and they contain the subscriber's panics. If the subscriber itself uses this crate during such a call, its actions
+//! are not reported. Before a function builds an event, it checks whether a subscriber listens.
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "there is no subscriber"))]
 
 #[cfg(feature = "tracing")]
@@ -69,8 +69,8 @@ fn told(tell: impl FnOnce()) {
     });
 }
 
-/// Returns whether a subscriber might be called for items that are queued. The issuer asks once, before it reports an
-/// item's events.
+/// Returns whether a subscriber might listen to the events of an item that is queued. The issuer calls this once,
+/// before it reports the item's events.
 #[inline]
 pub(super) fn listens() -> bool {
     #[cfg(feature = "tracing")]
@@ -79,8 +79,8 @@ pub(super) fn listens() -> bool {
     false
 }
 
-/// Reports that an item is queued, and might have to wait for a slot of its limiter. `named` is the slot of the CPU
-/// that the issuer named, if any.
+/// Reports that an item is queued. The item might still have to wait for a slot of its limiter. `named` is the slot of
+/// the CPU that the issuer named, if any.
 #[cold]
 pub(super) fn queue_work(
     item: NonNull<Header>,
@@ -167,7 +167,8 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Option<Box
             pool = pool.spec.kind.name().as_str(),
         );
         if !span.is_disabled() {
-            // The span is stored before the subscriber enters it, because that may panic.
+            // The span is stored before the subscriber enters it, because the subscriber may panic while it enters the
+            // span.
             let span: &Span = entered.insert(Box::new(span));
             span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
         }
@@ -179,7 +180,7 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Option<Box
 #[cold]
 fn end(span: Option<Box<Span>>, entry: &Entry, item_type: &'static ItemType, pool: &Pool, panicked: bool) {
     if let Some(span) = span {
-        // These are two calls, because each call runs the subscriber's code, which may panic.
+        // The exit and the drop are two separate calls, because each runs the subscriber's code, which may panic.
         told(|| {
             span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
         });
@@ -205,7 +206,7 @@ pub(super) fn mayday(workqueue: &str, pool: &Pool) {
     });
 }
 
-/// Reports that a rescuer has taken an item from this pool, and executes the item next.
+/// Reports that a rescuer has taken an item from this pool, and is about to execute the item.
 pub(super) fn rescued(entry: &Entry, pool: &Pool) {
     tell!(DEBUG, "rescued", {
         work = entry.item().addr().get(),

@@ -1,11 +1,11 @@
-//! The only place where this crate calls user code of its own accord: loggers, hooks, subscribers, and the
-//! destructors of values that users have handed over.
+//! The only module that calls user code of the crate's own accord: loggers, hooks, subscribers, and the destructors of
+//! values that users have handed over.
 //!
-//! * **A panic ends no thread.** This module contains the panic, and also a panic of the payload's destructor. By then
-//!   the process's panic hook has reported both panics.
-//! * **No lock is held** across a call, so user code may use the executor that calls it.
-//! * **The manager destroys nothing that belongs to a user.** A destructor may wait for a timer or for another
-//!   worker, and both need the manager. So on the manager's thread, [`destroy`] leaves the value to the
+//! * **A panic ends no thread.** This module catches the panic, and also a panic of the payload's destructor. The
+//!   process's panic hook reports both panics before this module catches them.
+//! * **No lock is held** during a call, so user code may use the executor that calls it.
+//! * **The manager never destroys a user's value.** A destructor may wait for a timer or for another worker, and both
+//!   need the manager. So on the manager's thread, [`destroy`] leaves the value to the
 //!   [cleaner](super::manager::manager_thread).
 //!
 //! No other file logs or calls a subscriber, and `tests/tidy` checks that.
@@ -16,11 +16,11 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{fmt, io};
 
-/// A function that destroys values of a user.
+/// A function that destroys users' values.
 pub(crate) type Leftover = Box<dyn FnOnce() + Send>;
 
 thread_local! {
-    /// Whether the calling thread is a manager's and executes this crate's own code.
+    /// Whether the calling thread belongs to a manager and executes this crate's own code.
     static MANAGES: Cell<bool> = const { Cell::new(false) };
     /// The functions that a manager's thread has left to the cleaner.
     static LEFT: Cell<Vec<Leftover>> = const { Cell::new(Vec::new()) };
@@ -34,8 +34,8 @@ pub(crate) fn contain(code: impl FnOnce()) {
 
 /// Calls a logger, a hook or a subscriber. Returns `None` if that code panicked.
 ///
-/// On the manager's thread, the call does not count as the manager's own code. So a value that the user code destroys
-/// is destroyed immediately.
+/// On the manager's thread, the call does not count as the manager's own code. So if the user code destroys a value,
+/// the value is destroyed immediately and not left to the cleaner.
 pub(crate) fn call<R>(code: impl FnOnce() -> R) -> Option<R> {
     let outside = Managing::set(false);
     let outcome = catch_unwind(AssertUnwindSafe(code));
@@ -59,14 +59,14 @@ pub(crate) fn discard(payload: Box<dyn Any + Send>) {
 
 fn discard_here(payload: Box<dyn Any + Send>) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        // The payload of this second panic may also panic when it is dropped, and so on for ever. So the payload is
-        // leaked.
+        // The payload of this second panic may also panic when it is dropped, and so on for ever. So this second
+        // payload is leaked.
         std::mem::forget(payload);
     }
 }
 
-/// Destroys a value of a user by calling `act` immediately. On the manager's thread, leaves `act` to the cleaner's
-/// thread instead.
+/// Destroys a user's value by calling `act` immediately. On the manager's thread, leaves `act` to the cleaner's thread
+/// instead.
 #[inline]
 pub(crate) fn destroy(act: impl FnOnce() + Send + 'static) {
     if MANAGES.get() { leave(Box::new(act)) } else { act() }
@@ -84,8 +84,8 @@ impl fmt::Display for HookPanicked {
 
 impl std::error::Error for HookPanicked {}
 
-/// [Destroys](destroy) an error that a hook may have made. An error of the system or of this crate owns no value of a
-/// user, and is dropped immediately.
+/// [Destroys](destroy) an error that a hook may have made. An error of the system or of this crate contains no user's
+/// value, and is dropped immediately.
 pub(crate) fn destroy_error(error: io::Error) {
     if error.get_ref().is_some_and(|inner| !inner.is::<HookPanicked>()) {
         destroy(|| contain(|| drop(error)));
@@ -99,7 +99,7 @@ fn leave(act: Leftover) {
     LEFT.set(left);
 }
 
-/// Sets whether the calling thread counts as a manager's, for as long as this guard lives.
+/// A guard that sets whether the calling thread counts as a manager's thread, for as long as the guard lives.
 pub(crate) struct Managing {
     before: bool,
     /// Keeps the guard on the thread that made it.
@@ -107,7 +107,7 @@ pub(crate) struct Managing {
 }
 
 impl Managing {
-    /// Makes the calling thread count as a manager's.
+    /// Makes the calling thread count as a manager's thread.
     pub(crate) fn begin() -> Self {
         Self::set(true)
     }

@@ -33,7 +33,7 @@ fn departures_from_the_kernel_are_documented() {
         "typed errors",
         "cancels the queue's armed timers",
         "survive",
-        "`enable`](Work::enable) too many is an error",
+        "surplus call of [`enable`](Work::enable) is an error",
         "Managed queues",
         "conserve work",
         "RCU work",

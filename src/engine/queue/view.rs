@@ -50,8 +50,8 @@ impl Queue {
         self.shards_by_slot()
     }
 
-    /// Returns a view of the queue. The caller is not in a forked process, because the lock might be held there for
-    /// ever.
+    /// Returns a view of the queue. A forked process must not call this function, because the lock might be held there
+    /// for ever.
     pub(crate) fn view(&self) -> QueueView {
         let making = self.making.lock();
         let attrs = match &making.kind {

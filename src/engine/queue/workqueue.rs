@@ -50,7 +50,7 @@ pub(crate) struct QueueSpec {
     pub(crate) rescuer: Option<OwnedRescuer>,
 }
 
-/// The settings of an unbound queue that are not part of its attributes.
+/// The settings that complete an unbound queue's attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Unbound {
     pub(crate) managed: bool,

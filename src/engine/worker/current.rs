@@ -11,19 +11,19 @@ use crate::engine::item::work::WorkItem;
 use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::Queue;
 
-/// The addresses of a worker's item, and of the item's shard and queue. All threads may compare the addresses. Only
-/// the worker's own thread may follow them. While the worker waits, a thread that holds the lock of the register of
-/// `waits` may follow them, too. Until the entry is completed, it keeps its queue alive, and during a run also its
-/// item.
+/// The addresses of a worker's item, and of the item's shard and queue. All threads may compare the addresses. In
+/// general, only the worker's own thread may follow them. But while the worker waits, a thread that holds the lock of
+/// the register of `waits` may follow the addresses, too. Until an entry is completed, the entry keeps its queue alive.
+/// During a run, the entry also keeps its item alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     pub(crate) queue: *const Queue,
     pub(crate) shard: *const Shard,
     /// The item's lane: see [`Shard::lane`].
     pub(crate) limiter: *const Limiter,
-    /// Whether the item runs in a bh context, which the item holds alone.
+    /// Whether the item runs in a bh context. In that case, the item holds the bh context alone.
     pub(crate) in_context: bool,
-    /// The shard's limiter, if it had only one slot when the item began. Null otherwise.
+    /// The shard's limiter, if the limiter had only one slot when the item began. Null otherwise.
     pub(crate) only_slot: *const Limiter,
     pub(crate) item: *const Header,
     /// The item, if it is reusable and its function is running. Null otherwise.
@@ -42,8 +42,8 @@ impl Current {
 
     /// Returns the shard through which the item came.
     pub(crate) fn shard(&self) -> &Shard {
-        // SAFETY: until the entry is completed, the entry keeps its queue alive, and so the shard. This thread clears
-        // its worker's `current` before the entry is completed.
+        // SAFETY: until the entry is completed, the entry keeps its queue alive, and the queue keeps the shard alive.
+        // This thread clears its worker's `current` before the entry is completed.
         unsafe { &*self.shard }
     }
 
@@ -51,7 +51,7 @@ impl Current {
     /// is only armed is pending on no shard.
     pub(crate) fn pending_on(&self) -> Option<ShardId> {
         // SAFETY: `call` sets `work` while the item runs, and clears `work` when the function has ended. The run keeps
-        // the item alive. Meanwhile only the item's own function calls this method, on this thread.
+        // the item alive. While `work` is set, only the item's own function calls this method, on this thread.
         let state = unsafe { self.work.as_ref() }?.cell.load();
         state.is_pending_on_list().then(|| state.home())
     }
@@ -61,7 +61,7 @@ impl Current {
         !self.work.is_null()
     }
 
-    /// Calls `look` with the entry for the running item's next run, if that entry has its slot already.
+    /// Calls `look` with the entry for the running item's next run, if that entry already has its slot.
     pub(crate) fn with_kept<R>(&self, look: impl FnOnce(&Entry) -> R) -> Option<R> {
         // SAFETY: as in `pending_on`, or another thread calls this method while the worker waits inside the item.
         unsafe { self.work.as_ref() }?.cell.with_kept(look)
@@ -76,7 +76,7 @@ impl Current {
 }
 
 thread_local! {
-    /// The item that the worker on this thread executes. It is kept in debug builds only.
+    /// The item that the worker on this thread executes. Only debug builds store this item.
     static EXECUTING: Cell<Executing> = const {
         Cell::new(Executing { item_type: None, limiter: std::ptr::null(), ticket: None })
     };

@@ -1,4 +1,4 @@
-//! How an item affects its worker: it enters and leaves guards, and describes itself.
+//! How an item affects its worker: the item enters and leaves guards, and describes itself.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ impl WorkerThread {
         self.sequence()
     }
 
-    /// Logs that an item of a bh queue enters a blocking guard. Logs this once for each type of items.
+    /// Logs that an item of a bh queue enters a blocking guard. Logs only once for each item type.
     #[cold]
     fn report_guard(&self, item_type: &'static str) {
         if REPORTED.lock().insert(item_type) {
@@ -68,7 +68,7 @@ impl WorkerThread {
     }
 
     /// Enters a `may_block` guard. Returns the sequence number of the item that the guard belongs to. The worker does
-    /// not check the pool for work. If work waits there and no worker takes it, the manager watches the pool.
+    /// not check the pool for work here. If the pool has work that no worker takes, the manager watches the pool.
     #[inline]
     pub(crate) fn enter_may_block_guard(&self) -> u64 {
         let depth = self.weak_guards.get();
@@ -87,7 +87,8 @@ impl WorkerThread {
             return;
         }
         self.weak_guards.set(depth - 1);
-        // If the worker is inside a blocking guard, the end of the blocking guard makes the worker count again.
+        // If the worker is inside a blocking guard, the worker counts as running again only when the blocking guard
+        // ends.
         if depth == 1 && self.guards.get() == 0 {
             self.leave_may_block();
         }
@@ -110,5 +111,5 @@ impl WorkerThread {
     }
 }
 
-/// The types of items for which `report_guard` has logged a line.
+/// The item types for which `report_guard` has logged a line.
 static REPORTED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());

@@ -11,16 +11,16 @@ use crate::engine::queue::route;
 
 use super::worker_thread::WorkerThread;
 
-/// Why a worker takes no further item.
+/// Why a worker takes no further items.
 #[must_use]
 enum End {
-    /// There is no item, or too many workers run. `counted`: the worker still counts as running.
+    /// There is no item, or too many workers run. `counted` says whether the worker still counts as running.
     Rests { counted: bool },
     /// Another pool gets the worker's thread. The worker still counts as running.
     GivesWay,
 }
 
-/// The budget of the present run of a bh context; `None` if the pool is no bh context.
+/// The budget of the present run of a bh context, or `None` if the pool is not a bh context.
 struct Run(Option<Budget>);
 
 impl Run {
@@ -30,7 +30,7 @@ impl Run {
     }
 
     /// Notes that an item has ended. If the run is over, yields the CPU and begins a new run. `has_next` returns
-    /// whether the worker has the next item already.
+    /// whether the worker already has its next item.
     #[inline]
     fn item_ended(&mut self, pool: &Pool, has_next: impl FnOnce() -> bool) {
         if let Some(budget) = &mut self.0 {
@@ -52,9 +52,9 @@ impl WorkerThread {
                 Rest::Exit => return,
                 Rest::Start(reserved, prepare) => self.prepare(reserved, prepare),
                 Rest::Park => {
-                    // An item that came meanwhile may need the place that this worker has left.
+                    // An item that arrived meanwhile may need a worker in the place of this one, which no longer runs.
                     self.pool.look();
-                    // Another pool may need its thread.
+                    // Another pool may need this worker's thread.
                     self.pool
                         .core
                         .threads
@@ -91,7 +91,7 @@ impl WorkerThread {
         }
     }
 
-    /// Asks for a spare worker before this one begins, if the idle set wants one.
+    /// Asks for a spare worker before this worker begins, if `prepare` requests a spare worker.
     fn prepare(&self, reserved: Reserved, prepare: Prepare) -> Reserved {
         if prepare == Prepare::CreateSpare {
             self.pool.ask_for_worker();
@@ -99,8 +99,8 @@ impl WorkerThread {
         reserved
     }
 
-    /// Sleeps until another thread takes the worker off the idle stack. Unpark tokens that user code has left do no
-    /// harm.
+    /// Sleeps until another thread takes the worker off the idle stack. Unpark tokens that user code has left on this
+    /// thread do no harm.
     fn park(&self) -> Phase {
         loop {
             match self.shared.cell.load().phase() {
@@ -110,7 +110,7 @@ impl WorkerThread {
         }
     }
 
-    /// Executes items until there are none, or too many workers run, or another pool needs the thread more. `errand`:
+    /// Executes items until none are left, or too many workers run, or another pool needs the thread more. `errand` is
     /// the sibling pool for whose work the worker was woken.
     fn work(&self, mut errand: Option<PodId>) -> End {
         let mut woken_just_now = true;
@@ -147,7 +147,7 @@ impl WorkerThread {
         }
     }
 
-    /// Returns whether this worker gives way to a pool that starves for lack of a thread.
+    /// Returns whether this worker gives up its thread to a pool that starves because it has no thread.
     #[cold]
     fn gives_way(&self) -> bool {
         let others_run = self.pool.running.load().running() > 1;

@@ -10,9 +10,9 @@
 //! | `rescuer` | the thread of a queue that runs the queue's items when no worker can be made |
 //! | `counters` | the counters of queues, and the CPU time of workers |
 //!
-//! The room owns the threads that execute items. The private state of a thread is on the thread's own stack, and no
-//! other thread reaches it (`O`). A worker's word says in which phase the worker is. Other threads touch only this word
-//! and the other cells of [`Worker`](shared::Worker).
+//! The room owns the threads that execute items. A thread's private state is on the thread's own stack, and no other
+//! thread can reach this state (`O`). A worker's word says in which phase the worker is. Other threads touch only this
+//! word and the other cells of [`Worker`](shared::Worker).
 //!
 //! Only workers and rescuers enter the room, each through its own main loop. Issuers, the manager and dumps use the
 //! shared side of a worker.

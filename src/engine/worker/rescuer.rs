@@ -1,13 +1,13 @@
 //! A queue's rescuer: a thread that is made with the queue, and runs the queue's items while their pools cannot get a
 //! worker.
 //!
-//! The rescuer sleeps until a pool in distress calls it. It serves the calling pools one after the other, and runs one
-//! item at a time, through the same code as a worker. No pool counts the rescuer, and `max_threads` does not limit
-//! rescuers.
+//! The rescuer sleeps until a pool in distress calls it. The rescuer serves the calling pools one after the other. It
+//! runs one item at a time, with the same code as a worker. No pool counts the rescuer, and `max_threads` does not
+//! limit rescuers.
 //!
 //! The thread shares the [`Rescuer`] with its queue. The thread reaches the queue only through an entry that the thread
-//! holds. If the thread completes the queue's last entry, it may free the queue. Freeing the queue stops the rescuer,
-//! and no thread waits for the rescuer's end.
+//! holds. When the thread completes the queue's last entry, the thread may also free the queue. Freeing the queue stops
+//! the rescuer, and no thread waits until the rescuer has ended.
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,7 +28,7 @@ use crate::engine::trace;
 use super::worker_thread::{self, WorkerThread};
 
 impl Order {
-    /// Makes the rescuer, and wakes the thread that waits for the rescuer. The manager calls this.
+    /// Makes the rescuer, and wakes the thread that ordered it. The manager calls this.
     pub(crate) fn fulfil(&self, core: &Arc<Core>) {
         let result = self.spawn(core);
         *self.result.lock() = Some(result);
@@ -50,14 +50,14 @@ impl Order {
 }
 
 impl Rescuer {
-    /// Wakes the rescuer to serve a pool that the caller has listed.
+    /// Wakes the rescuer so that it serves this pool. The caller has already listed the pool.
     pub(crate) fn call(&self, pool: &Pool) {
         // The call is traced first, so that its event comes before the rescuer's events.
         trace::mayday(&self.queue, pool);
         self.called.notify_all();
     }
 
-    /// Runs the thread from its beginning to its end.
+    /// Runs the rescuer's thread until the queue ends.
     fn live(self: Arc<Self>, core: &Core, nice: i32) {
         *self.system.lock() = Some(ThreadId::current());
         worker_thread::set_nice(core, nice);
@@ -69,7 +69,7 @@ impl Rescuer {
         *self.system.lock() = None;
     }
 
-    /// Sleeps until a pool calls, and returns that pool. Returns `None` if the queue ends.
+    /// Sleeps until a pool calls, and returns that pool. Returns `None` if the queue has ended.
     fn next_call(&self) -> Option<Arc<Pool>> {
         let mut calls = self.calls.lock();
         loop {
@@ -83,8 +83,8 @@ impl Rescuer {
         }
     }
 
-    /// Runs the queue's items in one pool, until the pool has none left or needs no more help, or until it is another
-    /// pool's turn.
+    /// Runs the queue's items in one pool, until the pool has no more items of the queue or needs no more help, or
+    /// until it is another pool's turn.
     fn serve(self: &Arc<Self>, worker: &WorkerThread) {
         let mut rescued = 0;
         while let Some(entry) = worker.pool.take_for(self) {
@@ -102,9 +102,9 @@ impl Rescuer {
         worker.pool.relieved();
     }
 
-    /// Submits an entry that got its slot from another entry, which the rescuer has completed while it serves `pool`.
-    /// If the submitted entry goes to another pool that is in distress, the rescuer lists that other pool itself. So it
-    /// serves that pool without a call.
+    /// Submits an entry that got its slot from an entry that the rescuer has completed while it serves `pool`. If the
+    /// submitted entry goes to another pool that is in distress, the rescuer lists that other pool itself. So the
+    /// rescuer serves the other pool without being called.
     #[cold]
     pub(crate) fn hand_on(&self, next: Entry, pool: &Pool) {
         let home = next.shard().pool().shared();

@@ -2,10 +2,10 @@
 //!
 //! The table consists of sets of four places. The address of an account determines the account's set. If the set is
 //! full, the thread gives up a cell of a shard that was freed. If the set has no such cell, the table grows, up to
-//! [`MOST_HELD`] places. A table of that size does not grow. Instead, the thread settles a cell of the set, and takes
-//! the set's places one after the other. So a thread that alternates between a few shards finds each shard's cell with
-//! a few loads. A thread that works for too many shards takes two locks for each new cell: the lock of the new account,
-//! and the lock of the account whose cell is settled.
+//! [`MOST_HELD`] places. A table of that size does not grow. Instead, the thread settles one cell of the set for each
+//! new cell, and uses the set's places one after the other. So a thread that alternates between a few shards finds each
+//! shard's cell with a few loads. A thread that works for too many shards takes two locks for each new cell: the lock
+//! of the new account, and the lock of the account whose cell is settled.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -16,12 +16,12 @@ use crate::engine::worker::shared::Worker;
 
 use super::Account;
 
-/// The number of cells that a thread holds at most.
+/// The greatest number of cells that a thread holds.
 pub(super) const MOST_HELD: usize = 256;
 /// The number of places in a set.
 const SET: usize = 4;
 
-/// An account, known by its address. No other account gets that address as long as a thread holds a cell of this
+/// An account, known by its address. No other account gets that address as long as any thread holds a cell of this
 /// account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct AccountId(NonNull<Account>);
@@ -32,7 +32,7 @@ pub(super) struct Held {
     worker: Arc<Worker>,
     /// The table. It is empty, or its number of sets is a power of two.
     places: Box<[Option<Holding>]>,
-    /// The place, within its set, of the cell that was settled last because the set was full.
+    /// The position, within its set, of the place that was last reused because the set was full.
     turn: usize,
 }
 
@@ -71,7 +71,7 @@ impl Held {
         Self { worker, places: Box::default(), turn: 0 }
     }
 
-    /// Returns the cell of an account, if the thread holds it.
+    /// Returns the thread's cell of an account, if the thread holds a cell of that account.
     #[inline]
     pub(super) fn find(&self, id: AccountId) -> Option<&Arc<CounterCell>> {
         let set = id.set(self.places.len());
@@ -112,7 +112,7 @@ impl Held {
         let places = (2 * self.places.len()).max(SET);
         let former = std::mem::replace(&mut self.places, (0..places).map(|_| None).collect());
         for held in former.into_iter().flatten().filter(|held| !held.is_over()) {
-            // There is a free place, because a new set gets cells from one former set only.
+            // The new set has a free place, because it gets cells from only one former set.
             let place = self.place_for(AccountId::of_held(&held));
             self.places[place] = Some(held);
         }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     /// spec: O1.11 (counters' memory, nothing is lost): a thread that works for many shards settles some cells while it
-    /// works, and the others when it ends.
+    /// works, and the remaining cells when it ends.
     #[test]
     fn no_count_is_lost_when_a_thread_works_for_many_shards() {
         let (mut held, accounts) = (held(), accounts(10 * MOST_HELD));
@@ -199,8 +199,8 @@ mod tests {
         assert!(accounts.iter().all(|account| counted(account) == (3, 3)));
     }
 
-    /// spec: O1.11 (counters' memory): the cells of shards that were freed make room for other cells. As long as there
-    /// are no more shards at a time than places in a set, the table does not grow, whatever the accounts' addresses.
+    /// spec: O1.11 (counters' memory): the cells of shards that were freed make room for other cells. If no more shards
+    /// exist at a time than a set has places, the table does not grow, whatever addresses the accounts have.
     #[test]
     fn cells_of_freed_shards_take_no_room() {
         let mut held = held();
@@ -210,8 +210,8 @@ mod tests {
         assert_eq!(held.places.len(), SET);
     }
 
-    /// spec: O1.3 (nothing is inherited): the counts of a thread for a shard that was freed are in the account of no
-    /// other shard.
+    /// spec: O1.3 (nothing is inherited): a thread's counts for a shard that was freed do not appear in another shard's
+    /// account.
     #[test]
     fn counts_for_a_freed_shard_are_in_no_account() {
         let (mut held, mut accounts) = (held(), accounts(1));

@@ -28,11 +28,11 @@ pub(crate) enum Course {
     Straight,
     /// The item may have slept.
     Unknown,
-    /// The item has blocked, or the manager has found it to be long.
+    /// The item has blocked, or the manager has found that the item takes long.
     Interrupted,
 }
 
-/// The counts and windows of a worker. Only the worker's thread uses them.
+/// The counts and windows of a worker. Only the worker's own thread uses the meter.
 pub(crate) struct Meter {
     held: RefCell<Held>,
     worker: Arc<Worker>,
@@ -43,8 +43,8 @@ pub(crate) struct Meter {
     goes_on: Cell<Option<AccountId>>,
     /// Whether the window has items of several shards.
     is_mixed: Cell<bool>,
-    /// The account of the item that a tick met last, and the number of the account's items that this worker had begun
-    /// before the window.
+    /// The account of the item that was running at the last tick that was noted, and the number of the account's items
+    /// that this worker had begun before the present window.
     met: Cell<Option<(AccountId, u64)>>,
     /// The time that the coarse clock showed when the worker last read it.
     tick: Cell<Time>,
@@ -123,7 +123,7 @@ impl Meter {
         cell
     }
 
-    /// Counts an item that begins, after the meter was [prepared](Self::approaches) for it.
+    /// Counts an item that begins. The meter was [prepared](Self::approaches) for this item before.
     #[inline]
     pub(crate) fn begins(&self, start: impl FnOnce() -> Start) {
         if let Some(cell) = self.cell() {
@@ -131,12 +131,12 @@ impl Meter {
         }
     }
 
-    /// Returns the cell of the item that began last, or is about to begin.
+    /// Returns the cell of the item that is about to begin, or otherwise of the item that began last.
     #[inline]
     fn cell(&self) -> Option<&CounterCell> {
         let place = self.last.get().filter(|_| COUNTED)?;
         // SAFETY: the cell is one of `held`, and cells of `held` are given up only in `opens`, after `last` was
-        // cleared. No caller keeps the reference until the next call of `approaches`.
+        // cleared. Every caller drops the reference before the next call of `approaches`.
         Some(unsafe { place.cell.as_ref() })
     }
 
@@ -160,7 +160,7 @@ impl Meter {
         let now = clock::coarse();
         let ticked = now != self.tick.get();
         if course == Course::Interrupted {
-            // No tick meets an item that sleeps, so `meets_last` is not called.
+            // A tick during an item that may have slept does not count, so `meets_last` is not called.
             self.end_window(now, course);
         } else if ticked {
             self.meets_last();
@@ -175,9 +175,9 @@ impl Meter {
         }
     }
 
-    /// Notes that a tick has met the item that began last.
+    /// Notes that the coarse clock ticked while the item that began last was running.
     fn meets_last(&self) {
-        // With the number 0, the shard counts as having an item in this window.
+        // The number 0 makes the shard count as having an item in this window.
         self.met.set(self.last.get().map(|last| (last.account, 0)));
     }
 
@@ -196,8 +196,9 @@ impl Meter {
     }
 
     /// Reads the CPU clock and ends the window. Charges the window's CPU time to the shard whose item began last. But
-    /// if the window is mixed, charges the shard whose item a tick has met, unless the time must be that of an
-    /// interrupted last item. `course` is the course of the last item, if the window ends with that item.
+    /// if the window is mixed, charges the shard whose item was running at the last tick and which has an item in the
+    /// window. An interrupted last item is charged anyway if only this item can have used that much time. `course` is
+    /// the course of the last item, if the window ends with that item.
     fn end_window(&self, now: Time, course: Course) {
         let total = thread_state::own_cpu_time().map(as_nanos);
         let used = match total {
@@ -225,8 +226,8 @@ impl Meter {
         self.publish_time(now);
     }
 
-    /// Returns the cell of the account whose item a tick has met, if the window is mixed and contains an item of that
-    /// account.
+    /// Returns the cell of the account whose item was running at the last tick, if the window is mixed and contains an
+    /// item of that account.
     fn met_in_window<'held>(&self, held: &'held Held) -> Option<&'held CounterCell> {
         let (id, before) = self.met.get().filter(|_| self.is_mixed.get())?;
         held.find(id).map(Arc::as_ref).filter(|cell| cell.started() != before)

@@ -6,13 +6,13 @@
 //!
 //! A thread holds the cells of at most [`MOST_HELD`](held::MOST_HELD) shards. To *settle* a cell, the thread adds the
 //! cell's numbers to the account. A thread settles a cell when it needs the cell's place, and settles all of its cells
-//! when it ends. So no count is lost when a worker or a pool ends. The cell of a shard that was freed is freed when the
-//! cell's thread needs the place, or ends.
+//! when it ends. So no count is lost when a worker or a pool ends. If a shard was freed, its cell is freed when the
+//! cell's thread needs the cell's place or ends.
 //!
-//! So the counters take less than 0.2 KiB for each shard that exists, and about 0.1 KiB for each cell. The cells of a
-//! thread take less than 32 KiB, however many queues there are or were.
+//! In total, the counters take less than 0.2 KiB for each shard that exists, and about 0.1 KiB for each cell. The cells
+//! of a thread take less than 32 KiB, however many queues there are or were.
 //!
-//! `--cfg cmwq_uncounted` leaves out all counting, to measure its cost.
+//! `--cfg cmwq_uncounted` disables all counting, so that the cost of counting can be measured.
 
 mod held;
 pub(crate) mod meter;
@@ -45,7 +45,7 @@ pub(crate) struct Events {
     pub(crate) told_cpu_time: AtomicU64,
 }
 
-/// A count that many threads raise.
+/// A count that many threads can increment.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
