@@ -63,7 +63,7 @@ impl<T> JoinHandle<T> {
     ///
     /// * [`JoinError::Panicked`] with the payload, if the item panicked.
     /// * [`JoinError::Cancelled`] if the item was cancelled before it began.
-    /// * [`JoinError::WouldDeadlock`] if the caller is the item itself, or holds the only slot that the item needs.
+    /// * [`JoinError::WouldDeadlock`] if the caller is the item, or holds the only slot in which the item can run.
     /// * [`JoinError::Forked`] in a forked process, if the item had not ended before the fork.
     pub fn join(self) -> Result<T, JoinError> {
         match self.raw.wait(Until::FOREVER) {

@@ -68,8 +68,8 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
-    /// Ends an item every `step` microseconds. `pending` returns how many items are pending at each end. Returns the
-    /// number of the item whose end led to a yield.
+    /// Ends an item every `step` microseconds. At the end of each item, `pending` returns how many items still wait.
+    /// Returns the number of the item whose end led to a yield.
     fn items_until_yield(step: u64, first: usize, mut pending: impl FnMut(usize) -> usize) -> Option<usize> {
         let mut budget = Budget::begin(at(0), first);
         for item in 1..=10_000 {

@@ -7,7 +7,7 @@ use crate::policy::attrs::EffectiveAttrs;
 use crate::queue::WorkQueue;
 
 impl WorkQueue {
-    /// Replaces all attributes of the queue. The call does not wait, so an item may also make it.
+    /// Replaces all attributes of the queue. The call does not wait, so it is also allowed inside an item.
     ///
     /// Items that are active (running, blocked, or on a worklist) finish where they are. Items that wait for a slot,
     /// and items that are queued later, go to workers with the new attributes. Meanwhile, all limits hold, and items

@@ -97,7 +97,7 @@ where
 /// # Safety
 ///
 /// All borrows of the closure, the result and the owner stay valid until the owner is told that the item ran, or until
-/// the owner is dropped. The borrows of the result also stay valid until the handle is gone.
+/// the owner is dropped. All that the result borrows stays valid until the handle is gone, too.
 #[inline]
 pub(crate) unsafe fn make_owned<F, T, O>(
     function: F,

@@ -245,7 +245,7 @@ impl Pool {
         self.state.lock().workers[id as usize] = Slot::Free;
     }
 
-    /// Returns the state of the pool, and its workers at the same moment, each with its word.
+    /// Returns the state of the pool at one moment, and each of its workers with its state word.
     pub(crate) fn counts(&self) -> (PoolCounts, Vec<(Arc<Worker>, WorkerState)>) {
         let state = self.state.lock();
         let workers = state.workers.iter().filter_map(Slot::worker);

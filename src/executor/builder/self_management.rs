@@ -87,7 +87,7 @@ impl ExecutorBuilder {
     /// The threshold is a lower bound. The manager looks for hogs only in pools of one CPU, and only while items wait
     /// for that CPU. A pool of several CPUs starts items on its other CPUs. With [`Detection::Off`], the manager does
     /// not look for hogs at all. The executor counts hogs by item type (see [`Executor::hogs`](crate::Executor::hogs)).
-    /// It first logs an item type at that type's fourth hog, and then less and less often.
+    /// It logs an item type when four items of the type have been hogs, and then less and less often.
     ///
     /// # Examples
     ///

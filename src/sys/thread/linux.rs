@@ -105,7 +105,7 @@ pub(crate) fn process_nice() -> io::Result<i32> {
 }
 
 fn nice_of(thread: u32) -> io::Result<i32> {
-    // −1 is also a nice level. So errno is cleared first, because only errno tells this level from a failure.
+    // −1 is also a nice level, and only errno distinguishes it from a failure. So errno is cleared first.
     // SAFETY: errno's address is valid, and its value belongs to the calling thread. The other call takes plain
     // numbers.
     let (nice, errno) = unsafe {

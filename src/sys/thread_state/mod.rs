@@ -16,7 +16,7 @@
 //! * `wait_channel(thread) -> Option<String>`: the kernel function in which the thread waits, as information for
 //!   people. `None` if the thread does not wait, or if the system does not tell the function.
 //!
-//! In the portable version, every function returns the error `Unsupported` or `None`.
+//! In the portable version, every function returns either `None` or the error `Unsupported`.
 
 use std::fmt;
 
