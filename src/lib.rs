@@ -158,7 +158,7 @@
 //! # Guards
 //!
 //! Put a guard around each call that may sleep: file and network I/O, locks that are held for long, channels, joins of
-//! foreign threads. A guard costs some 30 to 45 ns, and lets the items that are queued behind the call start
+//! foreign threads. A guard costs about 20 ns, and lets the items that are queued behind the call start
 //! immediately. [`may_block()`] is for calls that are usually short. The waits of this crate have guards of their own,
 //! and so do the locks, channels, files, threads and processes of the module [`mod@blocking`].
 //!

@@ -55,6 +55,7 @@ mod tests {
         Some(Time::from_nanos(nanos))
     }
 
+    /// spec: C8.1, P2.3, A3.2 (each deadline of a pool is kept)
     #[test]
     fn the_manager_is_told_of_sooner_deadlines_only() {
         let mut known = KnownDeadlines::default();

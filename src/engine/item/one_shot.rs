@@ -59,9 +59,9 @@ pub(crate) enum Ended {
 }
 
 /// The owner type of items without an owner, which are most items.
-pub(crate) struct Nobody;
+pub(crate) struct NoOwner;
 
-impl Owner for Nobody {
+impl Owner for NoOwner {
     #[inline]
     fn ran(self, ended: Ended) {
         if let Ended::PanickedAlone(payload) = ended {
@@ -89,7 +89,7 @@ where
     T: Send + 'static,
 {
     // SAFETY: neither the closure nor the result borrows anything.
-    unsafe { make_owned(function, limiter, origin, Nobody) }
+    unsafe { make_owned(function, limiter, origin, NoOwner) }
 }
 
 /// Makes a cell for an item that has an owner.
@@ -121,7 +121,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: 'static,
 {
-    make_cell::<F, T, Nobody>(function, Nobody, OneShotCell::detached()).cast()
+    make_cell::<F, T, NoOwner>(function, NoOwner, OneShotCell::detached()).cast()
 }
 
 #[inline]
@@ -173,12 +173,12 @@ pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -
 ///
 /// The item was made by [`make_detached`] or [`make`] for `F` and `T`, and the caller owns both sides of the item.
 pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
-    let cell: NonNull<OneShot<F, T, Nobody>> = item.cast();
+    let cell: NonNull<OneShot<F, T, NoOwner>> = item.cast();
     // SAFETY: the caller owns the whole cell.
     let _chunk = unsafe { Chunk::of(cell) };
     // SAFETY: as above. The content is moved out of the cell, so the chunk is given back without content.
     match unsafe { cell.read() }.contents.into_inner() {
-        Contents::Closure(function, Nobody) => function,
+        Contents::Closure(function, NoOwner) => function,
         Contents::Gone | Contents::Result(_) => {
             unreachable!("a one-shot that was not queued has its closure")
         }

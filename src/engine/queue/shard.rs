@@ -90,10 +90,9 @@ impl Entry {
 
     #[inline]
     pub(crate) fn shard(&self) -> &Shard {
-        // SAFETY: entries are made for shards, by `new` above and by `Shard::marker`. This entry is in flight in the
-        // shard's limiter, or is a marker with a reference. A queue frees its shards only when nothing is in flight in
-        // its limiters and no reference to the queue is left. So the shard outlives the entry, and the result borrows
-        // from the entry.
+        // SAFETY: `new` above and `Shard::marker` make entries for shards. This entry is in flight in the shard's
+        // limiter, or is a marker with a reference. A queue frees its shards after both are gone. So the shard outlives
+        // the entry, and the result borrows from the entry.
         unsafe { &*self.shard_address().cast() }
     }
 }

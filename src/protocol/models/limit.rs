@@ -8,79 +8,19 @@
 
 use std::sync::Arc;
 
-use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-use super::{List, check};
-use crate::policy::admission::{Admission, Intake, Slot};
-use crate::protocol::limiter::{Came, LimiterCell};
-
-struct Queue {
-    limiter: LimiterCell,
-    waiting: List,
-    /// The highest limit that the limiter ever has.
-    highest: u64,
-    /// Relaxed, so that they order nothing that the limiter should order.
-    active: AtomicU64,
-    done: AtomicU64,
-}
+use super::check;
+use super::limiter::Queue;
+use crate::policy::admission::Intake;
 
 impl Queue {
-    fn new(max: usize, highest: u64) -> Self {
-        Self {
-            limiter: LimiterCell::new(Admission::new(max)),
-            waiting: List::new(),
-            highest,
-            active: AtomicU64::new(0),
-            done: AtomicU64::new(0),
-        }
-    }
-
-    /// An item comes. Returns true if an item, this one or another, has a slot now: the caller runs it.
-    fn come(&self) -> bool {
-        if self.limiter.admit() == Came::Started {
-            return true;
-        }
-        self.waiting.push();
-        let handed = self.limiter.list().handed;
-        if handed {
-            self.pop();
-        }
-        handed
-    }
-
-    fn pop(&self) {
-        assert!(self.waiting.pop(), "a slot was given to an item that is not on the list");
-    }
-
-    /// Runs and completes an item that has a slot, and each item that the slot is handed to.
-    fn run(&self) {
-        loop {
-            let before = self.active.fetch_add(1, Ordering::Relaxed);
-            assert!(before < self.highest, "more items are active than there were slots at any time");
-            self.active.fetch_sub(1, Ordering::Relaxed);
-            self.done.fetch_add(1, Ordering::Relaxed);
-            match self.limiter.complete().slot {
-                Slot::Handed => self.pop(),
-                Slot::Free => return,
-                Slot::Last => panic!("the limiter is not closed"),
-            }
-        }
-    }
-
     fn set(&self, max: usize) {
         self.limiter.set(max, Intake::Open);
         while self.limiter.start_listed() {
             self.pop();
             self.run();
         }
-    }
-
-    fn assert_done(&self, items: u64) {
-        let word = self.limiter.load();
-        assert_eq!(word.in_flight(), 0, "{word:?}");
-        assert!(!self.waiting.has_work());
-        assert_eq!(self.done.load(Ordering::Relaxed), items, "an item was lost");
     }
 }
 

@@ -19,10 +19,11 @@ use super::{Data, List, check};
 use crate::policy::admission::{Admission, AdmitMany, Slot};
 use crate::protocol::limiter::{Came, LimiterCell};
 
-struct Queue {
-    limiter: LimiterCell,
+pub(super) struct Queue {
+    pub(super) limiter: LimiterCell,
     waiting: List,
-    max: u64,
+    /// The highest limit that the limiter ever has.
+    highest: u64,
     /// Relaxed, so that they order nothing that the limiter should order.
     active: AtomicU64,
     done: AtomicU64,
@@ -31,11 +32,11 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(max: usize) -> Self {
+    pub(super) fn new(max: usize, highest: usize) -> Self {
         Self {
             limiter: LimiterCell::new(Admission::new(max)),
             waiting: List::new(),
-            max: max as u64,
+            highest: highest as u64,
             active: AtomicU64::new(0),
             done: AtomicU64::new(0),
             exclusive: Data::new(0),
@@ -43,7 +44,7 @@ impl Queue {
     }
 
     /// An item comes. Returns true if an item, this one or another, has a slot now: the caller runs it.
-    fn come(&self) -> bool {
+    pub(super) fn come(&self) -> bool {
         if self.limiter.admit() == Came::Started {
             return true;
         }
@@ -55,16 +56,16 @@ impl Queue {
         handed
     }
 
-    fn pop(&self) {
+    pub(super) fn pop(&self) {
         assert!(self.waiting.pop(), "a slot was given to an item that is not on the list");
     }
 
     /// Runs and completes an item that has a slot, and each item that the slot is handed to.
-    fn run(&self) {
+    pub(super) fn run(&self) {
         loop {
             let before = self.active.fetch_add(1, Ordering::Relaxed);
-            assert!(before < self.max, "more items are active than there are slots");
-            if self.max == 1 {
+            assert!(before < self.highest, "more items are active than there were slots at any time");
+            if self.highest == 1 {
                 self.exclusive.write(|runs| *runs += 1);
             }
             self.active.fetch_sub(1, Ordering::Relaxed);
@@ -85,7 +86,7 @@ impl Queue {
         }
     }
 
-    fn assert_done(&self, items: u64) {
+    pub(super) fn assert_done(&self, items: u64) {
         let word = self.limiter.load();
         assert_eq!(word.in_flight(), 0, "{word:?}");
         assert!(!self.waiting.has_work());
@@ -96,7 +97,7 @@ impl Queue {
 /// As many items are active as there are slots. Two issuers come while these items complete.
 fn come_against_complete(preemptions: usize, max: usize) {
     check(preemptions, move || {
-        let queue = Arc::new(Queue::new(max));
+        let queue = Arc::new(Queue::new(max, max));
         for _ in 0..max {
             assert!(queue.come());
         }
@@ -128,7 +129,7 @@ fn two_slots_are_handed_from_item_to_item() {
 #[test]
 fn items_of_one_issuer_start_one_after_the_other() {
     check(4, || {
-        let queue = Arc::new(Queue::new(1));
+        let queue = Arc::new(Queue::new(1, 1));
         assert!(queue.come());
         let issuer = {
             let queue = queue.clone();

@@ -274,10 +274,9 @@ impl Pages {
     fn header(&self, position: u64) -> Header {
         let offset = (position % self.page as u64) as usize;
         debug_assert_eq!(offset % size_of::<Header>(), 0, "the lengths of records are multiples of that");
-        // SAFETY: the second page is mapped, readable, and aligned to its size. The page's size and the lengths of all
-        // records are multiples of the header's size, so the page contains the whole header, which is aligned. Every
-        // value is a valid header. The read is volatile because the kernel may write there at the same time, so the
-        // compiler must not read twice.
+        // SAFETY: the second page is mapped, readable, and aligned to its size. That size and the lengths of records
+        // are multiples of the header's size, so the whole header is in the page, and aligned. Every value is a valid
+        // header. The read is volatile because the kernel may write meanwhile, so the compiler must not read twice.
         unsafe { self.start.byte_add(self.page + offset).cast::<Header>().read_volatile() }
     }
 
