@@ -49,7 +49,7 @@ pub(crate) struct Target {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// On a terminal only, and not if NO_COLOR is set.
+    /// Use colours on a terminal, unless NO_COLOR is set.
     Auto,
     Always,
     Never,
@@ -126,7 +126,7 @@ pub(crate) struct Monitor {
     #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
 
-    /// Print one JSON object per line and sample.
+    /// Print each sample as one line with a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -163,7 +163,7 @@ pub(crate) struct Set {
     pub(crate) value: String,
 }
 
-/// The shortest time between samples. It keeps a typing error from loading the process.
+/// The shortest time between samples. This bound keeps a mistyped interval from burdening the process.
 const SHORTEST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -174,7 +174,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     if (SHORTEST..=LONGEST).contains(&duration) { Ok(duration) } else { Err(format!("possible are {range}")) }
 }
 
-/// Parses attributes by their names, which completions list as well.
+/// Parses the name of an attribute. Shell completions list these names as well.
 fn attribute() -> impl TypedValueParser<Value = Attribute> {
     PossibleValuesParser::new(Attribute::ALL.iter().map(|attribute| attribute.name()))
         .try_map(|name| name.parse::<Attribute>())

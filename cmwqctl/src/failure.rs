@@ -9,16 +9,16 @@ use crate::text;
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
-/// Why the tool exits with a code other than 0.
+/// The reason why the tool exits with a code other than 0.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command has printed its result, which is a negative one.
+    /// The command has printed a negative result, such as a stalled pool.
     Finding,
     /// The process refused the request.
     Refused(String),
-    /// The command line is wrong, or does not name one process.
+    /// The command line is wrong, or does not select exactly one process.
     Usage { message: String, hint: String },
-    /// The process does not exist, or does not answer (any more).
+    /// The process does not exist, or does not answer.
     Unreachable { message: String, hint: String },
     /// The output cannot be written.
     Output(io::Error),
@@ -33,7 +33,8 @@ impl Failure {
         Self::Unreachable { message: message.into(), hint: hint.into() }
     }
 
-    /// Returns whether the reader has closed the pipe. That is the end, and not an error.
+    /// Returns whether the tool ends without a message. The tool does so after a finding, and also if the reader has
+    /// closed the pipe, which is not an error.
     pub(crate) fn is_silent(&self) -> bool {
         match self {
             Self::Finding => true,

@@ -8,7 +8,8 @@ use crate::failure::{Failure, Result};
 const HOW_TO: &str = "A process can be watched when it uses cmwq with the feature `control`, has called \
                       `cmwq::control::Server::start`,\nand belongs to you. A socket elsewhere is named by -s SOCKET.";
 
-/// Connects to the process that the command line names. If it names none, connects to the only one that exists.
+/// Connects to the process that the command line names. If the command line names no process, connects to the only
+/// process that is found.
 pub(crate) fn connect(target: &Target) -> Result<Client> {
     if let Some(path) = &target.socket {
         return Client::connect(path).map_err(failure);
@@ -19,7 +20,7 @@ pub(crate) fn connect(target: &Target) -> Result<Client> {
     }
     match (found.as_slice(), target.pid) {
         ([only], _) => Client::connect(&only.path).map_err(failure),
-        // The process may exist, and the error then says why the tool cannot reach it.
+        // The process may exist although it was not found. The error then says why the tool cannot reach it.
         ([], Some(pid)) => Client::to_process(pid).map_err(failure),
         ([], None) => Err(Failure::unreachable("no process with a control socket was found", HOW_TO)),
         (several, None) => Err(Failure::usage(
@@ -33,7 +34,7 @@ pub(crate) fn connect(target: &Target) -> Result<Client> {
     }
 }
 
-/// All processes of this user that can be reached.
+/// Returns all processes of this user that can be reached.
 pub(crate) fn all() -> Result<Vec<Process>> {
     processes().map_err(|error| {
         Failure::unreachable(format!("the directory of control sockets cannot be read: {error}"), HOW_TO)

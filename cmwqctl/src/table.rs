@@ -1,4 +1,4 @@
-//! Tables of text, as wide as their widest cells.
+//! Tables of text, whose columns are as wide as their widest cells.
 
 use std::io::{self, Write};
 

@@ -1,13 +1,13 @@
-//! Texts of other processes, made safe for this terminal.
+//! Makes texts from other processes safe for this terminal.
 
-/// Replaces control characters in names that a process has chosen, so that they do not control the terminal. Newlines
-/// stay; [`word`] replaces these, too.
+/// Replaces control characters in names that a process has chosen, so that they do not control the terminal. Keeps
+/// newlines, which [`word`] replaces as well.
 pub(crate) fn lines(text: &str) -> String {
     let shown = |c: char| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c };
     text.chars().map(shown).collect()
 }
 
-/// Replaces control characters and newlines, for a text within a line.
+/// Replaces control characters and newlines, so that the text fits into a line.
 pub(crate) fn word(text: &str) -> String {
     lines(text).replace('\n', "\u{FFFD}")
 }

@@ -1,6 +1,6 @@
 //! Channels like crossbeam's, in which a thread waits under a guard.
 //!
-//! If a thread need not wait, sending and receiving cost the same as with crossbeam's channels. A thread that finds the
+//! If no wait is needed, sending and receiving cost the same as with crossbeam's channels. A thread that finds the
 //! channel full or empty waits under a [guard](crate::BlockingGuard). The errors are crossbeam's, and the iterators are
 //! crossbeam's or like them.
 //!
@@ -185,7 +185,7 @@ impl<T> Sender<T> {
         self.0.same_channel(&other.0)
     }
 
-    /// Returns crossbeam's sender, for `select!`. Sending through crossbeam's sender waits without a guard.
+    /// Returns crossbeam's sender, for `select!`. A thread that sends through crossbeam's sender waits without a guard.
     #[must_use]
     pub fn as_inner(&self) -> &crossbeam_channel::Sender<T> {
         &self.0
@@ -250,8 +250,8 @@ impl<T> Receiver<T> {
         self.0.try_recv()
     }
 
-    /// Returns an iterator over the messages, which waits as [`recv`](Self::recv) does. The iterator ends when all
-    /// senders are gone.
+    /// Returns an iterator over the messages, which waits for each message as [`recv`](Self::recv) does. The iterator
+    /// ends when all senders are gone.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter(self)
     }
@@ -291,7 +291,8 @@ impl<T> Receiver<T> {
         self.0.same_channel(&other.0)
     }
 
-    /// Returns crossbeam's receiver, for `select!`. Receiving through crossbeam's receiver waits without a guard.
+    /// Returns crossbeam's receiver, for `select!`. A thread that receives through crossbeam's receiver waits without a
+    /// guard.
     #[must_use]
     pub fn as_inner(&self) -> &crossbeam_channel::Receiver<T> {
         &self.0
@@ -304,7 +305,8 @@ impl<T> Receiver<T> {
     }
 }
 
-/// An iterator over the messages of a [`Receiver`]. It ends when all senders are gone. See [`Receiver::iter`].
+/// An iterator over the messages of a [`Receiver`]. The iterator ends when all senders are gone. See
+/// [`Receiver::iter`].
 pub struct Iter<'a, T>(&'a Receiver<T>);
 
 impl<T> Iterator for Iter<'_, T> {
@@ -315,7 +317,7 @@ impl<T> Iterator for Iter<'_, T> {
     }
 }
 
-/// An iterator that owns a [`Receiver`] and yields its messages. It ends when all senders are gone.
+/// An iterator that owns a [`Receiver`] and yields its messages. The iterator ends when all senders are gone.
 pub struct IntoIter<T>(Receiver<T>);
 
 impl<T> Iterator for IntoIter<T> {

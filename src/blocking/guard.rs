@@ -53,7 +53,7 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
 #[must_use = "the worker counts as running again as soon as the guard is dropped"]
 #[derive(Debug)]
 pub struct BlockingGuard {
-    /// The sequence number of the item in which the guard was entered. `None` if this thread is no worker.
+    /// The sequence number of the item in which the guard was entered. `None` if this thread is not a worker.
     item: Option<u64>,
     /// Makes the guard `!Send`, because it belongs to this thread.
     thread: PhantomData<*const ()>,
@@ -128,7 +128,7 @@ pub fn may_block<R>(f: impl FnOnce() -> R) -> R {
 #[must_use = "the worker counts as running as soon as the guard is dropped"]
 #[derive(Debug)]
 pub struct MayBlockGuard {
-    /// The sequence number of the item in which the guard was entered. `None` if this thread is no worker.
+    /// The sequence number of the item in which the guard was entered. `None` if this thread is not a worker.
     item: Option<u64>,
     /// Makes the guard `!Send`, because it belongs to this thread.
     thread: PhantomData<*const ()>,

@@ -38,8 +38,8 @@ pub fn sleep(duration: Duration) {
     blocking(|| thread::sleep(duration));
 }
 
-/// Parks the thread under a guard, like [`std::thread::park`]. Returns when another thread calls [`Thread::unpark`],
-/// immediately if that was called before, and sometimes for no reason.
+/// Parks the thread under a guard, like [`std::thread::park`]. Returns when another thread calls [`Thread::unpark`], or
+/// immediately if `unpark` has already been called. It may also return for no reason.
 ///
 /// # Examples
 ///

@@ -20,7 +20,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Attribute {
-    /// `affinity_scope`: how near to their issuer items run. The value is `default` or the name of a scope. If the
+    /// `affinity_scope`: how close to their issuers items run. The value is `default` or the name of a scope. If the
     /// queue's program has set no scope, the value reads as `default (cache)`.
     AffinityScope,
     /// `affinity_strict`: whether items stay in their pod. The value is 0 or 1.

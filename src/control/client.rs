@@ -17,7 +17,7 @@ use super::error::ClientError;
 use super::path;
 use super::protocol::{Answer, Hello, MAX_REQUEST, NamedValue, Request, WatchdogReport, line_of, shortened};
 
-/// The longest time that [`Client::connect`], and each request of its client, waits.
+/// The longest time for which [`Client::connect`], and each request of the client, waits.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The largest size of an answer to `dump` or `monitor` that is accepted, in bytes. No executor reaches it.

@@ -77,7 +77,7 @@
 //! | `watchdog` | [`WatchdogReport`] |
 //! | `attributes`, `queue` | the attributes that the queue has, with the values in effect |
 //! | `get`, `queue`, `attribute` | the value in effect |
-//! | `set`, `queue`, `attribute`, `value` | the value in effect, which may differ from the requested one: CPUs that the executor does not allow are left out |
+//! | `set`, `queue`, `attribute`, `value` | the value in effect, which may differ from the requested value because CPUs that the executor does not allow are left out |
 //!
 //! ```text
 //! → {"request":"hello"}

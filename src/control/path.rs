@@ -32,7 +32,7 @@ pub struct Process {
     pub pid: u32,
     /// The path of the socket. Each server in a process has its own socket.
     pub path: PathBuf,
-    /// The name of the process's executable file. Empty if the name is not known.
+    /// The name of the process's executable file. The name is empty if it is not known.
     pub program: String,
     /// The prefix of the thread names of the executor that the socket serves.
     pub prefix: String,

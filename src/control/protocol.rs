@@ -48,7 +48,7 @@ pub struct Hello {
     pub protocol: u32,
     /// The id of the server's process.
     pub pid: u32,
-    /// The name of the server's executable file. Empty if the name is not known.
+    /// The name of the server's executable file. The name is empty if it is not known.
     pub program: String,
     /// The prefix of the executor's thread names, as set with
     /// [`thread_name_prefix`](crate::ExecutorBuilder::thread_name_prefix).

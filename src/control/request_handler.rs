@@ -1,8 +1,8 @@
 //! Handles requests: looks up their queues, checks the requests, and carries them out.
 //!
 //! The server's thread does not wait, and holds no lock while it writes an answer. It holds a reference to each queue
-//! that it uses. So the thread can use a queue even if the queue's last handle is dropped meanwhile, or was dropped
-//! before and the queue only finishes its items.
+//! that it uses. So the thread can use a queue even if the queue's last handle is dropped meanwhile. It can also use a
+//! queue whose last handle was dropped earlier, and which only finishes its items.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Weak};

@@ -1,8 +1,8 @@
 //! The server of a control socket: one thread for each socket.
 //!
-//! The thread sleeps in `poll` until a client connects, sends bytes, or can receive bytes. It also wakes at the
-//! deadline of a connection, and when it is time to try again after an error. It runs no code of the program. Only the
-//! thread that drops the server ever waits for the server's thread.
+//! The thread sleeps in `poll` until a client connects, sends bytes, or can receive bytes. The thread also wakes at the
+//! deadline of a connection, and when it is time to try again after an error. The thread runs no code of the program.
+//! Only the thread that drops the server ever waits for the server's thread.
 
 use std::fmt;
 use std::io::{self, Read};

@@ -1,25 +1,27 @@
-//! The three tables of the documents' *Affinity Scopes and Performance*, run by the engine: an explanation of their shape.
+//! The three tables of the kernel documentation's *Affinity Scopes and Performance*, run by the engine in order to
+//! explain their shape.
 //!
-//! `cargo test --release --lib runs::affinity -- --nocapture` prints them beside the documents' numbers.
+//! `cargo test --release --lib runs::affinity -- --nocapture` prints the results beside the documentation's numbers.
 //!
-//! The machine has 12 cores of two threads under four caches. 24, 8 or 4 issuers keep 64 blocks of 32 KiB in flight
-//! each. The assumptions are the same for all rows:
+//! The machine has 12 cores of two threads under four caches. Each of 24, 8 or 4 issuers keeps 64 blocks of 32 KiB in
+//! flight. The assumptions are the same for all rows:
 //!
-//! * **Costs of a block.** In the documents' first table all CPUs are busy. There a MiB read costs 24 × 99.3 % / 1166
-//!   MiB/s = 20.4 ms of CPU time, so a block takes [`WORKER`] + [`ISSUER`] = 640 µs. In the third table four issuers
-//!   that never wait reach 993.6 MiB/s, so a block takes 126 µs of an issuer. (There 75 % of the CPUs are busy, and
-//!   here 85 %: the model leaves out that a hardware thread is faster while its sibling idles.)
-//! * **Crossing caches.** Reading a block that was written under another cache takes [`CROSSING`] longer. The worker
+//! * **Costs of a block.** In the documentation's first table, all CPUs are busy. In this case, a MiB costs 24 × 99.3 %
+//!   / 1166 MiB/s = 20.4 ms of CPU time, so a block takes [`WORKER`] + [`ISSUER`] = 640 µs. In the third table, four
+//!   issuers that never wait reach 993.6 MiB/s, so a block takes 126 µs of an issuer. (The documentation has 75 % of
+//!   the CPUs busy in this table, and the model 85 %, because the model leaves out that a hardware thread is faster
+//!   while its sibling idles.)
+//! * **Crossing caches.** It takes [`CROSSING`] longer to read a block that was written under another cache. The worker
 //!   reads the block that the issuer generated, and the issuer reads the block that the worker wrote. In the first
-//!   table `system` loses 0.6 % by that, because three of four blocks cross twice.
-//! * **Issuers.** 24 issuers have a CPU each. Fewer issuers move about, as the documents say: after each [`MOVE`] each
-//!   issuer goes to the emptier of two caches that are drawn at random, the same ones in each row. On their CPU,
-//!   issuers run before workers. The shorter the issuers stay, the less strictness costs, because a crowded pod does
-//!   its work when its issuers have left. The documents do not tell the length of a stay. It was chosen so that
-//!   strictness costs about as much as there (4 ms: 2 %, 20 ms: 12 %). The losses of the other two rows do not depend
-//!   on it.
-//! * **The system.** A woken worker begins to run after a random time of up to [`LATENCY`], on an idle CPU of its
-//!   mask. Moving costs it nothing. Nothing else takes time.
+//!   table, `system` loses 0.6 % in this way, because three of four blocks cross twice.
+//! * **Issuers.** If there are 24 issuers, each has its own CPU. If there are fewer issuers, they move about, as the
+//!   documentation says: after each [`MOVE`], each issuer goes to the emptier of two caches. These two are drawn at
+//!   random, but are the same in each row. Issuers run before the workers on the same CPU. The shorter the issuers
+//!   stay, the less strictness costs, because a crowded pod does its work when its issuers have left. The documentation
+//!   does not give the length of a stay. This length was chosen so that strictness costs about as much as in the
+//!   documentation (4 ms: 2 %, 20 ms: 12 %). The losses of the other two rows do not depend on this length.
+//! * **The system.** A woken worker begins to run after a random time of up to [`LATENCY`], on an idle CPU of its mask.
+//!   A move to another CPU costs the worker nothing. Nothing else takes time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,9 +45,10 @@ const ISSUER: Duration = Duration::from_micros(125);
 const CROSSING: Duration = Duration::from_nanos(2500);
 const LATENCY: Duration = Duration::from_micros(20);
 const MOVE: Duration = Duration::from_millis(20);
-/// How long a row runs if its issuers move.
+/// The duration of a row whose issuers move.
 const LENGTH: Duration = Duration::from_millis(200);
-/// How long a row runs if its issuers do not move. Then all times are alike, so less time is enough.
+/// The duration of a row whose issuers do not move. Such a row is the same at all times, so a shorter duration is
+/// enough.
 const LENGTH_AT_REST: Duration = Duration::from_millis(50);
 const WINDOW: usize = 64;
 const CPUS: usize = 24;
@@ -59,7 +62,7 @@ enum Row {
     Strict,
 }
 
-/// A table of the documents: for each row, bandwidth in MiB/s and CPU utilisation in percent.
+/// A table of the documentation, with the bandwidth in MiB/s and the CPU utilisation in percent for each row.
 struct Scenario {
     title: &'static str,
     issuers: usize,
@@ -90,13 +93,14 @@ const SCENARIOS: [Scenario; 3] = [
 struct Measured {
     bandwidth: f64,
     utilisation: f64,
-    /// How often a block was read under another cache than it was written under, per block; at most 2.
+    /// The average number of times that a block was read under another cache than the one under which it was written.
+    /// The maximum is 2.
     crossings: f64,
-    /// The items that started outside of their pod, in percent.
+    /// The percentage of items that started outside of their pod.
     away: f64,
 }
 
-/// What issuers and workers share.
+/// The data that issuers and workers share.
 #[derive(Default)]
 struct Books {
     blocks: AtomicU64,
@@ -106,7 +110,7 @@ struct Books {
     last_done: AtomicU64,
 }
 
-/// A block that has come back: the cache under which it was written.
+/// The blocks that have come back, each as the cache under which it was written.
 type Done = Arc<(Mutex<VecDeque<usize>>, Sleeper)>;
 
 fn own_cache() -> usize {
@@ -114,7 +118,7 @@ fn own_cache() -> usize {
 }
 
 impl Books {
-    /// The calling thread reads a block that was written under this cache, and writes it.
+    /// Lets the calling thread read a block that was written under this cache, and write the block.
     fn work(&self, written: usize, cost: Duration) {
         let crosses = written != own_cache();
         let cost = if crosses { cost + CROSSING } else { cost };
@@ -124,7 +128,8 @@ impl Books {
     }
 }
 
-/// Keeps a window of blocks in flight: generates the content of a block, queues it, and verifies it when it comes back.
+/// Keeps a window of blocks in flight: generates the content of each block, queues the block, and verifies the block
+/// when it comes back.
 fn issue(queue: &WorkQueue, books: &Arc<Books>, cpus: &[usize], length: Duration) {
     machine::claim();
     let own = machine::current().expect("it is of the machine");
@@ -183,7 +188,7 @@ fn measure(row: Row, issuers: usize) -> Measured {
     })
 }
 
-/// By issuer: its CPUs, one after the other.
+/// Returns, for each issuer, the CPUs that it uses one after the other.
 fn places(issuers: usize) -> Vec<Vec<usize>> {
     let mut random = Rng::with_seed(issuers as u64);
     let moves = if issuers == CPUS { 1 } else { (LENGTH.as_millis() / MOVE.as_millis()) as usize + 1 };
@@ -195,7 +200,7 @@ fn places(issuers: usize) -> Vec<Vec<usize>> {
     places
 }
 
-/// Draws a CPU for each issuer, each CPU at most once.
+/// Draws a CPU for each issuer. No CPU is drawn twice.
 fn draw(random: &mut Rng, issuers: usize) -> Vec<usize> {
     let mut free: Vec<usize> = (0..CPUS).collect();
     let draw = |_| {

@@ -1,6 +1,6 @@
 //! The limit on threads: pools that wait for a thread, and workers that give way between items.
 //!
-//! Each pool has CPUs of its own. The numbers are those of the promise, not policy's own.
+//! Each pool has its own CPUs. The numbers are those that the documentation promises, and are not taken from policy.
 //!
 //! Red under: `room-for-who-comes`.
 
@@ -15,13 +15,13 @@ use crate::sys::machine::{self, Config, burn, pause, run, stand_on};
 use crate::sys::wait::Until;
 use crate::{AffinityScope, Attrs, Executor, WorkQueue, WorkQueueBuilder};
 
-/// After this long, even the only running worker of a pool gives way.
+/// The time after which even the only running worker of a pool gives way.
 const TURN: Duration = Duration::from_millis(1);
 
-/// After this long without a begin, a pool gets a thread even if its workers seem to run.
+/// The time without a begin after which a pool gets a thread even if its workers seem to run.
 const FAMINE: Duration = Duration::from_secs(1);
 
-/// When the items of each queue began.
+/// The times at which the items of each queue began.
 type Begins = Arc<Mutex<Vec<Vec<Duration>>>>;
 
 /// An executor of few threads.
@@ -30,7 +30,7 @@ struct Setup {
     begins: Begins,
 }
 
-/// A queue, the CPU where its items are queued, and its number.
+/// A queue, the CPU on which its items are queued, and the number of the stream.
 struct Stream<'a> {
     setup: &'a Setup,
     queue: WorkQueue,
@@ -49,7 +49,7 @@ impl Setup {
         Self { executor, begins: Arc::default() }
     }
 
-    /// A per-CPU queue whose items go to one CPU, or another queue.
+    /// Makes a stream from a per-CPU queue, whose items go to one CPU, or from a queue of another kind.
     fn stream(&self, cpu: usize, queue: WorkQueueBuilder) -> Stream<'_> {
         let mut begins = self.begins.lock();
         let number = begins.len();
@@ -94,7 +94,8 @@ fn per_cpu(high: bool) -> WorkQueueBuilder {
     if high { queue.high_priority() } else { queue }
 }
 
-/// Streams of items that share one thread: of a high priority or not, of this length, so many.
+/// Runs streams that share one thread. Each stream has a high priority or not, and consists of `count` items of this
+/// length.
 fn take_turns(high: &[bool], length: Duration, count: usize) {
     run(Config::new(high.len()), || {
         let setup = Setup::new(high.len(), 1);
@@ -110,7 +111,7 @@ fn take_turns(high: &[bool], length: Duration, count: usize) {
             let longest = ends.zip(&begins).map(|(before, begin)| *begin - before).max().unwrap();
             assert!(longest <= bound, "{number} of {high:?} waits for {longest:?}, {length:?} each");
         }
-        // At most one switch per turn.
+        // There is at most one switch per turn.
         let makespan = length * (high.len() * count) as u32;
         let most = makespan.as_nanos() / TURN.max(length).as_nanos() + 2 * high.len() as u128;
         let made = (machine::threads() - before) as u128;
@@ -120,8 +121,8 @@ fn take_turns(high: &[bool], length: Duration, count: usize) {
     });
 }
 
-/// spec: E2.5 (work waits, never for ever): streams of items that share one thread take turns. None waits for longer than
-/// the bound, whatever its priority.
+/// spec: E2.5 (work waits, never for ever): streams of items that share one thread take turns. No stream waits for
+/// longer than the bound, whatever its priority.
 #[test]
 fn streams_that_share_one_thread_take_turns() {
     for (length, count) in [(micros(10), 1000), (micros(700), 40), (micros(5000), 8)] {
@@ -131,7 +132,7 @@ fn streams_that_share_one_thread_take_turns() {
     }
 }
 
-/// spec: E2.5 (high priority first): one item of high priority comes to many streams.
+/// spec: E2.5 (high priority first): one item of high priority arrives while many streams run.
 #[test]
 fn an_item_of_high_priority_waits_for_two_turns_at_most() {
     run(Config::new(6), || {
@@ -147,8 +148,8 @@ fn an_item_of_high_priority_waits_for_two_turns_at_most() {
     });
 }
 
-/// spec: E2.5: a pool that has several running workers gives one up at the end of the next item, without waiting for a
-/// turn.
+/// spec: E2.5: a pool that has several running workers gives up one of them at the end of the next item, without
+/// waiting for a turn.
 #[test]
 fn a_pool_with_many_workers_gives_one_up_without_a_turn() {
     run(Config::new(6), || {
@@ -173,8 +174,8 @@ fn a_pool_with_many_workers_gives_one_up_without_a_turn() {
     });
 }
 
-/// spec: E2.5 (pools take turns): a thread has left, and the manager does not know it yet. Pools that ask for their first
-/// worker at that moment do not get the place that was given up for the starving pool.
+/// spec: E2.5 (pools take turns): a thread has left, but the manager does not know this yet. The place was given up for
+/// a starving pool. Other pools that ask for their first worker at that moment do not get it.
 #[test]
 fn pools_that_ask_while_a_thread_leaves_wait_in_the_line() {
     for (seed, high) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
@@ -201,8 +202,8 @@ fn pools_that_ask_while_a_thread_leaves_wait_in_the_line() {
     }
 }
 
-/// spec: E2.5: in an unmanaged pool, a blocked worker counts as running. An item there that waits for a later item of the
-/// same pool does not wait for ever.
+/// spec: E2.5: in an unmanaged pool, a blocked worker counts as running. If an item in this pool waits for a later item
+/// of the same pool, it does not wait for ever.
 #[test]
 fn a_pool_whose_workers_only_seem_to_run_gets_a_thread() {
     run(Config::new(2), || {

@@ -1,18 +1,19 @@
-//! Detection, exactly: how soon a worker that sleeps, or keeps a CPU, is found, and how fast a pool may grow by such
-//! findings.
+//! Detection, exactly: how soon a worker that sleeps or keeps a CPU is found, and how fast a pool may grow because of
+//! such findings.
 //!
-//! A worker of a watched pool is *overlooked* while one of these holds without a break. In the first two cases the pool has
-//! pending work as well.
+//! A worker of a watched pool is *overlooked* while one of the following holds without a break. In the first two cases,
+//! the pool also has pending work.
 //!
-//! * Its word says that it runs, its thread sleeps, and one more sleeper may be taken out. Bound: [`LONGEST`].
-//! * Its word says that it runs, its thread uses the CPU of a per-CPU pool, and one more hog may be taken out. Bound, in CPU
-//!   time: [`LONGEST`], and twice [`SHORTEST`] + the greater one of [`LONGEST`] and the threshold: a sleep, such as one for a
-//!   lock, begins the count anew.
-//! * Its word says that it may block. Bound: [`LONGEST`] + [`MAY_BLOCK`] + [`SHORTEST`].
-//! * It was found asleep, and uses the CPU again. Bound: [`LONGEST`].
+//! * The worker's word says that it runs, its thread sleeps, and one more sleeper may be taken out. Bound: [`LONGEST`].
+//! * The worker's word says that it runs, its thread uses the CPU of a per-CPU pool, and one more hog may be taken out.
+//!   Bound, in CPU time: [`LONGEST`] + 2 × ([`SHORTEST`] + the greater of [`LONGEST`] and the threshold), because a
+//!   sleep, such as one for a lock, restarts the count.
+//! * The worker's word says that it may block. Bound: [`LONGEST`] + [`MAY_BLOCK`] + [`SHORTEST`].
+//! * The worker was found asleep, and uses the CPU again. Bound: [`LONGEST`].
 //!
-//! One more worker *may be taken out* if fewer are out for that reason than the pool keeps CPUs busy, or if the gap since
-//! the last finding is over. The numbers are those of the promise, and the gap is computed here by a formula of its own.
+//! One more worker *may be taken out* if fewer workers are out for the same reason than the pool keeps CPUs busy, or if
+//! the gap since the last finding is over. The numbers are those that the documentation promises, and a separate
+//! formula computes the gap here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,21 +36,21 @@ use crate::{AffinityScope, Attrs, Executor, WorkQueue, blocking, may_block};
 
 const RUNS: u64 = 150;
 
-/// The longest and the shortest time between two looks at a pool.
+/// The longest and the shortest time between two checks of a pool.
 const LONGEST: Duration = Duration::from_millis(3);
 const SHORTEST: Duration = Duration::from_micros(250);
 
-/// A worker in a `may_block` guard stops counting after this time.
+/// The time after which a worker in a `may_block` guard no longer counts as running.
 const MAY_BLOCK: Duration = Duration::from_millis(1);
 
-/// Why a worker is out of the count.
+/// The reason why a worker is out of the count.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Why {
     Asleep,
     Hog,
 }
 
-/// Why a worker should be found.
+/// The reason why a worker should be found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Case {
     Sleeps,
@@ -62,26 +63,26 @@ enum Case {
 #[derive(Clone, Copy, Debug)]
 struct Overlooked {
     case: Case,
-    /// Its word, and how often it had slept.
+    /// The worker's word, and the number of times that its thread had slept.
     word: WorkerState,
     slept: u64,
     since: Time,
     cpu_time: Duration,
 }
 
-/// What was found, and what was not.
+/// The workers that were found, and those that were overlooked.
 struct Detective {
     detection: Detection,
     hogs: Option<Duration>,
-    /// By pool: when a worker was found last.
+    /// For each pool and reason, the time at which a worker was last found.
     last: HashMap<(String, Why), Time>,
-    /// By thread: what its word said at the last moment, whether it slept, and how often it had slept.
+    /// For each thread, its word at the last moment, whether it slept, and how many times it had slept.
     before: HashMap<Tid, (WorkerState, bool, u64)>,
     overlooked: HashMap<Tid, Overlooked>,
     found: Arc<Found>,
 }
 
-/// How many workers were found in all runs.
+/// The numbers of workers that were found in all runs.
 #[derive(Default, Debug)]
 struct Found {
     asleep: AtomicU64,
@@ -116,7 +117,7 @@ fn is_out(phase: Phase, why: Why) -> bool {
         }
 }
 
-/// Returns the gap before the next finding, if `beyond` more workers are out than the pool has CPUs to keep busy.
+/// Returns the gap before the next finding, if `beyond` more workers are out than the pool keeps CPUs busy.
 fn gap(why: Why, beyond: usize) -> Duration {
     let (first, growth, longest) = match why {
         Why::Asleep => (200e-6, 1.25_f64, 10.0),
@@ -149,18 +150,18 @@ impl Detective {
         }
     }
 
-    /// Checks what was found since the last moment against the facts and the pace.
+    /// Checks the findings since the last moment against the facts and the pace.
     ///
     /// spec: S1 (a sleeper sleeps), S5 (paced)
     fn check_finds(&mut self, moment: &Moment<'_>, pool: &Pool, sights: &[Sight], why: Why) {
         let name = pool.spec.kind.name();
-        // It has been out all the time, if its word is the same.
+        // If the word is the same, the worker has been out all the time.
         let was_out =
             |sight: &&Sight| self.before.get(&sight.thread).is_some_and(|(word, ..)| *word == sight.word);
         let (old, new): (Vec<_>, Vec<_>) =
             sights.iter().filter(|sight| is_out(sight.word.phase(), why)).partition(was_out);
         for (out, sight) in (old.len()..).zip(new) {
-            // It may have slept for a lock meanwhile.
+            // The worker may have slept for a lock meanwhile.
             let before = self.before.get(&sight.thread);
             let slept = before.is_some_and(|(_, sleeps, slept)| *sleeps || *slept < sight.slept);
             let is_right = why == Why::Hog || sight.sleeps || slept;
@@ -173,7 +174,7 @@ impl Detective {
         }
     }
 
-    /// From when on one more worker may be found, if so many are out.
+    /// Returns the time from which one more worker may be found, if `out` workers are out.
     fn permitted_from(&self, pool: &Pool, why: Why, out: usize) -> Time {
         let cpus = pool.running.load().target().map_or(usize::MAX, |target| target as usize);
         let last = self.last.get(&(pool.spec.kind.name(), why));
@@ -218,7 +219,7 @@ impl Detective {
             Case::Sleeps => (entry.since.max(permitted(Why::Asleep)), LONGEST),
             Case::MayBlock => (entry.since, LONGEST + MAY_BLOCK + SHORTEST),
             Case::RunsAgain => {
-                // It does not run before it uses the CPU.
+                // The bound is counted from the time at which the thread uses the CPU again.
                 if sight.cpu_time == entry.cpu_time {
                     entry.since = moment.until;
                 }

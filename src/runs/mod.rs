@@ -1,22 +1,23 @@
-//! The crate itself, on [machines](crate::sys::machine) whose CPUs and time are made up. For tests only.
+//! The crate itself, on [machines](crate::sys::machine) with simulated CPUs and simulated time. For tests only.
 //!
-//! No step of the engine is written again here: its own code runs, and other threads may come between any two accesses to an
-//! atomic or a lock. Only `flushes` calls the cells by itself, for millions of orders. `CMWQ_SIM_RUNS` sets the number of
-//! random runs. A run that fails prints its seed, and `CMWQ_SIM_SEED` repeats that one.
+//! The runs do not reimplement any step of the engine: the engine's own code runs, and other threads may run between
+//! any two accesses to an atomic or a lock. Only `flushes` calls the cells directly, so that it can try millions of
+//! orders. `CMWQ_SIM_RUNS` sets the number of random runs. A run that fails prints its seed, and `CMWQ_SIM_SEED`
+//! repeats the run of this seed.
 //!
-//! What a run writes down lies behind the machine's own locks, which have no place in the crate's order of locks.
+//! The records of a run are behind the machine's own locks, which have no place in the crate's order of locks.
 //!
 //! | file | what |
 //! |---|---|
-//! | `setup` | what all runs need; `seeds` are those of random ones |
-//! | `timelines` | the documented timelines, exactly |
-//! | `undeclared` | loads without a guard: how soon others start, and how long it takes |
-//! | `affinity` | the three tables of the documents about affinity scopes |
-//! | `detection` | how soon sleepers and hogs are found, and how fast pools grow by that |
+//! | `setup` | the executors of all runs; `seeds` has the seeds of random runs |
+//! | `timelines` | the timelines of the kernel documentation, exactly |
+//! | `undeclared` | loads without a guard: how soon other items start, and how long the load takes |
+//! | `affinity` | the three tables of the kernel documentation about affinity scopes |
+//! | `detection` | how soon sleepers and hogs are found, and how fast pools grow because of such findings |
 //! | `cap` | pools that share too few threads |
 //! | `pods` | managed queues on machines of several caches: for how long an item may wait |
-//! | `flushes` | random runs of flushes, with later items that wait for them; `prng` draws them |
-//! | `rescuer` | when a rescuer comes |
+//! | `flushes` | random runs of flushes, with later items that wait for them; `prng` draws the steps |
+//! | `rescuer` | the times at which a rescuer is called |
 //! | `programs` | random programs of every operation |
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]

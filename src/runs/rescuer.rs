@@ -1,4 +1,4 @@
-//! A queue with a rescuer, whose pool cannot have a worker: when the rescuer comes.
+//! The time at which a rescuer is called for a queue whose pool cannot have a worker.
 
 use std::sync::Arc;
 use std::time::Duration;

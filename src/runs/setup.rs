@@ -1,4 +1,4 @@
-//! What all runs need: executors on made-up machines.
+//! The executors on simulated machines that all runs need.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// An executor with all CPUs of a machine, whose topology is described like this.
+/// Makes an executor with all CPUs of a machine, whose topology has this description.
 pub(super) fn executor(machine: &str, set: impl FnOnce(ExecutorBuilder) -> ExecutorBuilder) -> Executor {
     set(Executor::builder().topology(TopologySource::Synthetic(machine.to_owned()))).build().unwrap()
 }

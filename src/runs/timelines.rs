@@ -1,8 +1,9 @@
-//! The documented timelines, to the millisecond and in the documented order.
+//! The timelines of the kernel documentation, to the millisecond and in the documented order.
 //!
-//! `w0`, `w1` and `w2` are queued at 0 on one CPU. `w0` burns 5 ms, sleeps 10 ms and burns 5 ms, the others burn 5 ms and
-//! sleep 10 ms. The pool is cold: even its first worker is made on demand. The documents let a thread that begins to burn,
-//! or ends an item, wait behind all others that are ready at that instant. So the items yield there.
+//! `w0`, `w1` and `w2` are queued at 0 on one CPU. `w0` burns 5 ms, sleeps 10 ms and burns 5 ms. The other two burn
+//! 5 ms and sleep 10 ms. The pool is cold, so even its first worker is made on demand. In the documentation, a thread
+//! that begins to burn or ends an item waits behind all other threads that are ready at that instant. So the items
+//! yield there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ enum What {
     Finishes,
 }
 
-/// An event: when it was, in microseconds, of which item, and what.
+/// An event: its time in microseconds, its item, and its kind.
 type Event = (u64, &'static str, What);
 
 /// How an item sleeps.
@@ -33,8 +34,8 @@ enum Sleep {
     Unguarded,
 }
 
-/// Waits behind all threads that are ready at this instant. The first yield lets the manager make a worker, the second one
-/// lets that worker begin.
+/// Waits behind all threads that are ready at this instant. The first yield lets the manager make a worker, and the
+/// second yield lets this worker begin.
 fn let_others_go() {
     yield_now();
     yield_now();
@@ -67,7 +68,7 @@ fn item(
     }
 }
 
-/// Queues `w0` to the first queue, `w1` and `w2` to the last one.
+/// Queues `w0` on the first queue, and `w1` and `w2` on the last queue.
 fn timeline(queues: &[WorkQueueBuilder], sleep: Sleep, detection: Detection) -> Vec<Event> {
     let config = Config { slice: Duration::from_secs(1), ..Config::new(1) };
     run(config, || {

@@ -1,5 +1,5 @@
-//! Loads without a guard anywhere: how soon others start, and how long it all takes. The numbers are those of the promise,
-//! not policy's own.
+//! Loads without any guard: how soon other items start, and how long the whole load takes. The numbers are those that
+//! the documentation promises, and are not taken from policy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::sys::machine::{self, Config, burn, pause, run, stand_on};
 use crate::sys::wait::Until;
 use crate::{AffinityScope, Attrs, Executor, WorkQueue, blocking};
 
-/// The longest time for which a sleep stays unnoticed.
+/// The longest time for which a sleep can stay unnoticed.
 const LONGEST: Duration = Duration::from_millis(3);
 
 fn now() -> Duration {
@@ -28,7 +28,7 @@ fn machine_of(cpus: usize) -> Config {
     Config { slice: ms(3), ..Config::new(cpus) }
 }
 
-/// A place for the time at which something begins.
+/// A place for the time at which an item begins.
 type Moment = Arc<Mutex<Option<Duration>>>;
 
 fn note(moment: &Moment) -> impl FnOnce() + Send + 'static + use<> {
@@ -36,8 +36,9 @@ fn note(moment: &Moment) -> impl FnOnce() + Send + 'static + use<> {
     move || *moment.lock() = Some(now())
 }
 
-/// Runs 4000 items of 0.5 ms, of which every fourth sleeps for 5 ms as well, with or without a guard. They run in one pod of
-/// two CPUs, or in two per-CPU pools. Returns how long it takes, and how many threads there are.
+/// Runs 4000 items that burn for 0.5 ms each. Every fourth item also sleeps for 5 ms, with or without a guard. The
+/// items run in one pod of two CPUs, or in two per-CPU pools. Returns how long the load takes, and how many threads
+/// there are.
 fn mixed(pod: bool, guards: bool, detection: Detection) -> (Duration, usize) {
     run(machine_of(2), || {
         let executor = on_cpus(2, detection);
@@ -61,7 +62,7 @@ fn mixed(pod: bool, guards: bool, detection: Detection) -> (Duration, usize) {
             assert!(queued.is_ok());
         }
         queue.flush().unwrap();
-        // The main thread and the manager are no workers.
+        // The main thread and the manager are not workers.
         let (took, threads) = (now(), machine::threads() - 2);
         drop(queue);
         executor.shutdown(Duration::MAX).unwrap();
@@ -82,7 +83,8 @@ fn a_mixed_load_without_guards_stays_near_the_ideal_makespan() {
     }
 }
 
-/// Runs 200 items that spin on a flag, at most four at a time. The item that sets the flag is behind them, on another queue.
+/// Runs 200 items that spin on a flag, at most four of them at a time. The item that sets the flag is behind these
+/// items, on another queue.
 ///
 /// spec: S2.4, S5.3
 #[test]
@@ -118,7 +120,8 @@ fn an_item_behind_two_hundred_spinners_starts_within_150_ms() {
     });
 }
 
-/// Runs as many items as CPUs, which wait for a later item without a guard. Returns how long it takes, at most a second.
+/// Runs as many items as there are CPUs. Each item waits for a later item, without a guard. Returns how long this
+/// takes. The waits are ended after a second.
 fn dependent(cpus: usize, detection: Detection) -> Duration {
     run(machine_of(cpus), || {
         let executor = on_cpus(cpus, detection);
@@ -153,7 +156,7 @@ fn items_that_wait_for_a_later_item_are_found_asleep() {
     }
 }
 
-/// Runs this item, and queues another one so much later. Returns when that begins.
+/// Runs this item, and queues another item after the time `later`. Returns the time at which the other item begins.
 fn next_begins(first: impl FnOnce() + Send + 'static, later: Duration) -> Duration {
     run(machine_of(1), || {
         let executor = on_cpus(1, Detection::Sampling);

@@ -14,7 +14,7 @@ pub(crate) fn completions(shell: Shell, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(&text)
 }
 
-/// Prints one page: that of the tool, with a section for each command.
+/// Prints one manual page for the tool, with a section for each command.
 pub(crate) fn man(out: &mut dyn Write) -> io::Result<()> {
     let mut command = Cli::command();
     command.build();
@@ -36,7 +36,7 @@ pub(crate) fn man(out: &mut dyn Write) -> io::Result<()> {
         section.render_description_section(&mut text)?;
         section.render_options_section(&mut text)?;
         for line in String::from_utf8_lossy(&text).lines() {
-            // Sections of the command's own page become subsections of this one.
+            // The sections of a command's own page become subsections of this page.
             let demoted = line.strip_prefix(".SH ").map(|title| format!(".SS {title}"));
             writeln!(out, "{}", demoted.as_deref().unwrap_or(line))?;
         }

@@ -9,7 +9,7 @@ use crate::failure::Result;
 use crate::process;
 use crate::table::{Align, Table};
 
-/// A process in the list. These are its keys in JSON.
+/// A process in the list. The field names are the keys of the JSON output.
 #[derive(Serialize)]
 struct Listed {
     pid: u32,
@@ -22,7 +22,7 @@ struct Listed {
 }
 
 impl Listed {
-    /// `None` if the process has gone meanwhile.
+    /// Returns `None` if the process cannot be inspected any more.
     fn new(process: &Process) -> Option<Self> {
         let snapshot = Client::connect(&process.path).ok()?.dump().ok()?;
         Some(Self {

@@ -13,9 +13,9 @@ use crate::args::{Cli, Command};
 use crate::failure::Result;
 use crate::{process, top};
 
-/// Runs the command of the command line.
+/// Runs the command that the command line names.
 pub(crate) fn run(cli: &Cli) -> Result<()> {
-    // Lines are written when they are complete, also into pipes.
+    // Each line is written as soon as it is complete, even if the output is a pipe.
     let mut out = anstream::AutoStream::auto(io::stdout().lock());
     match &cli.command {
         Command::Completions { shell } => generate::completions(*shell, &mut out)?,
@@ -35,7 +35,7 @@ pub(crate) fn run(cli: &Cli) -> Result<()> {
     Ok(())
 }
 
-/// One line of JSON.
+/// Writes one line of JSON.
 fn write_json(value: &impl serde::Serialize, out: &mut dyn Write) -> Result<()> {
     let mut text = serde_json::to_vec(value).map_err(io::Error::from)?;
     text.push(b'\n');

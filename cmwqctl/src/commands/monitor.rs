@@ -36,7 +36,8 @@ pub(crate) fn run(args: &Monitor, target: &Target, out: &mut dyn Write) -> Resul
     }
 }
 
-/// Samples keep their rhythm; a sample that is missed is left out.
+/// Waits until the next sample is due, and returns the time of that sample. If the sample is already late, takes it
+/// immediately and does not make up for the samples that were missed.
 fn wait_until_next(due: Instant, interval: Duration) -> Instant {
     let now = Instant::now();
     let next = (due + interval).max(now);

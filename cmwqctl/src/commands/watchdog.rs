@@ -1,4 +1,4 @@
-//! `cmwqctl watchdog`: its exit code makes it fit for a health check.
+//! `cmwqctl watchdog`, whose exit code makes it usable as a health check.
 
 use std::io::Write;
 use std::time::Duration;

@@ -1,9 +1,9 @@
-//! Attributes of a queue as they are shown and typed.
+//! The attributes of a queue, as the view shows them and as the user types them.
 
 use cmwq::control::Attribute;
 use cmwq::observe::QueueSnapshot;
 
-/// The value in effect, from the snapshot. `None` if queues of this kind have no such attribute.
+/// Returns the value in effect, from the snapshot. Returns `None` if queues of this kind do not have the attribute.
 pub(crate) fn value(queue: &QueueSnapshot, attribute: Attribute) -> Option<String> {
     let attrs = queue.attrs.as_ref();
     match attribute {
@@ -17,7 +17,7 @@ pub(crate) fn value(queue: &QueueSnapshot, attribute: Attribute) -> Option<Strin
     }
 }
 
-/// The values that may be typed.
+/// Describes the values that the user can type.
 pub(crate) fn possible(attribute: Attribute) -> &'static str {
     match attribute {
         Attribute::AffinityScope => "cpu, smt, cache, cache_shard, numa, system or default",

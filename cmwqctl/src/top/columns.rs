@@ -1,8 +1,8 @@
-//! Columns of a table: their contents, sorting by them, and the choice of those that fit.
+//! The columns of a table: their contents, the sorting by a column, and the choice of the columns that fit.
 
 use std::cmp::Ordering;
 
-/// The value of a cell by which rows are sorted.
+/// The value by which a column sorts the rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Key {
     Text(String),
@@ -23,17 +23,18 @@ impl Key {
 /// A column of rows `R`.
 pub(crate) struct Column<R: 'static> {
     pub(crate) title: &'static str,
-    /// Its width; for the first column, its minimum width.
+    /// The width of the column, or its minimum width if it is the first column.
     pub(crate) width: u16,
-    /// If there is not enough width, columns of the highest rank are left out first. Those of rank 0 always stay.
+    /// If there is not enough width, columns of the highest rank are left out first. Columns of rank 0 are never left
+    /// out.
     pub(crate) rank: u8,
     pub(crate) cell: fn(&R) -> String,
     pub(crate) key: fn(&R) -> Key,
-    /// Numbers are right-aligned, and sorted with the largest first by default.
+    /// Whether the cells are numbers, which are right-aligned and by default sorted with the largest first.
     pub(crate) numeric: bool,
 }
 
-/// A column to sort by, and the direction.
+/// The column by which rows are sorted, and the direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sort {
     pub(crate) column: usize,
@@ -55,7 +56,8 @@ impl Sort {
     }
 }
 
-/// Returns the indexes of the columns that fit, and the width of the first one. There is one space between columns.
+/// Returns the indexes of the columns that fit, and the width of the first column. Adjacent columns are separated by
+/// one space.
 pub(crate) fn fitting<R>(columns: &[Column<R>], width: u16) -> (Vec<usize>, u16) {
     let mut shown: Vec<usize> = (0..columns.len()).collect();
     loop {

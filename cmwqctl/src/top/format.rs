@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Three digits and a unit: `340 ns`, `1.2 µs`, `12 ms`, `3.4 s`, `5 min`.
+/// Formats a duration with at most three digits and a unit: `340 ns`, `1.2 µs`, `12 ms`, `3.4 s`, `15 min`.
 pub(crate) fn duration(duration: Duration) -> String {
     let ns = duration.as_nanos();
     if ns < 1_000 {
@@ -18,12 +18,12 @@ pub(crate) fn duration(duration: Duration) -> String {
     if value < 9.95 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
 }
 
-/// At most six columns: `0`, `12`, `123456`, `12.3M`.
+/// Formats a count in at most six columns: `0`, `12`, `123456`, `12.3M`.
 pub(crate) fn count(count: u64) -> String {
     if count < 1_000_000 { count.to_string() } else { large(count as f64) }
 }
 
-/// A rate in at most six columns: `0`, `0.5`, `12`, `123456`, `1.23M`.
+/// Formats a rate in at most six columns: `0`, `0.5`, `12`, `123456`, `1.23M`.
 pub(crate) fn rate(rate: f64) -> String {
     if rate == 0.0 {
         "0".into()

@@ -8,9 +8,9 @@ use super::columns::{Column, Sort};
 use super::model::{Action, Dialog, Model, Page};
 use super::rows;
 
-/// How many rows Page Up and Page Down move.
+/// The number of rows by which Page Up and Page Down move.
 const SCREEN: usize = 10;
-/// The longest text that can be typed. A CPU list of some hundred CPUs fits.
+/// The maximum length of a typed text. This length suffices for a list of some hundred CPUs.
 const LONGEST_TEXT: usize = 400;
 
 impl Model {
@@ -133,7 +133,8 @@ impl Model {
         self.keep_selection_in_range();
     }
 
-    /// The queue that a change would apply to. Shows a message if there is none.
+    /// Returns the queue to which a change would apply. If there is no such queue, or if it cannot be changed, shows a
+    /// message.
     fn changeable(&mut self) -> Option<u64> {
         let Some(number) = self.subject() else {
             self.say("choose a queue first: page 1");

@@ -1,4 +1,4 @@
-//! `cmwqctl top`: the live view. This module connects the model, its input and its drawing with a terminal.
+//! `cmwqctl top`: the live view. This module connects the model, its input and its drawing to a terminal.
 
 mod attributes;
 mod columns;
@@ -36,7 +36,7 @@ pub(crate) enum Event {
     /// The terminal has another size.
     Resized,
     News(News),
-    /// A signal came, or a thread of the view has ended.
+    /// A signal has arrived, or a thread of the view has ended.
     End,
 }
 
@@ -107,7 +107,7 @@ fn show(
     loop {
         terminal.draw(|frame| view::draw(&model, theme, frame))?;
         let Ok(first) = events.recv() else { return Ok(()) };
-        // All events that have come meanwhile are drawn at once.
+        // All events that have arrived meanwhile are handled before the next frame is drawn.
         for event in std::iter::once(first).chain(events.try_iter()) {
             if !take(event, &mut model, changes) {
                 return Ok(());
@@ -116,7 +116,7 @@ fn show(
     }
 }
 
-/// Handles an event. Returns whether the view goes on.
+/// Handles an event. Returns whether the view continues.
 fn take(event: Event, model: &mut Model, changes: &Sender<Change>) -> bool {
     match event {
         Event::End => return false,
@@ -125,7 +125,7 @@ fn take(event: Event, model: &mut Model, changes: &Sender<Change>) -> bool {
         Event::Key(key) => match model.key(key) {
             None => {}
             Some(Action::Quit) => return false,
-            // Without its thread the view can change and show nothing.
+            // If the source's thread has ended, the view cannot change anything, and gets no new samples.
             Some(Action::Set { queue, attribute, value }) => {
                 return changes.send(Change { queue, attribute, value }).is_ok();
             }

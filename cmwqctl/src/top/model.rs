@@ -1,5 +1,5 @@
-//! The state of the live view: the samples, and the user's position. It uses no clock, terminal or socket; all input
-//! comes as arguments.
+//! The state of the live view: the samples, and the user's position. The model uses no clock, terminal or socket,
+//! because all its input arrives as arguments.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::rows::{self, OffenderRow, PoolRow, QueueRow, Sample};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Connected,
-    /// Lost, for this reason. The view tries again with each sample that is due.
+    /// The connection was lost, for this reason. The view tries to connect again whenever a sample is due.
     Lost(String),
 }
 
@@ -41,20 +41,20 @@ impl Page {
     }
 }
 
-/// The dialog that has the keyboard instead of the page.
+/// The dialog that receives the keys instead of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Dialog {
     Help,
-    /// The filter is being typed. Esc restores the filter from before.
+    /// The user is typing the filter. Esc restores the previous filter.
     Filter {
         before: String,
     },
-    /// An attribute of this queue is being chosen.
+    /// The user is choosing an attribute of this queue.
     Choose {
         queue: u64,
         chosen: usize,
     },
-    /// A value is being typed.
+    /// The user is typing a value.
     Type {
         queue: u64,
         attribute: Attribute,
@@ -62,7 +62,7 @@ pub(crate) enum Dialog {
     },
 }
 
-/// The last answer, shown until the next key.
+/// A message at the foot of the view, which is shown until the next key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) text: String,
@@ -88,14 +88,14 @@ pub(crate) struct Model {
     pub(crate) page: Page,
     /// The selected row of each page.
     pub(crate) selected: [usize; 3],
-    /// The queue to which the user moved the selection: it stays there when the order changes. `None` at the top, where
-    /// the selection stays on the first row.
+    /// The queue to which the user moved the selection. The selection stays on this queue when the order changes.
+    /// `None` if the selection is at the top, where it stays on the first row.
     pub(crate) marked: Option<u64>,
     pub(crate) sorts: [Sort; 3],
     pub(crate) filter: String,
     /// The queue whose details are shown.
     pub(crate) detail: Option<u64>,
-    /// How many lines the details are scrolled by.
+    /// The number of lines by which the details are scrolled.
     pub(crate) scrolled: u16,
     pub(crate) dialog: Option<Dialog>,
     pub(crate) status: Option<Status>,
@@ -113,7 +113,7 @@ impl Model {
             page: Page::Queues,
             selected: [0; 3],
             marked: None,
-            // The busiest queues first, pools by name, the most frequent offenders first.
+            // At first, the busiest queues and the most frequent offenders come first, and pools are sorted by name.
             sorts: [Sort::by(rows::QUEUES, 2), Sort::by(rows::POOLS, 0), Sort::by(rows::OFFENDERS, 2)],
             filter: String::new(),
             detail: None,
@@ -132,7 +132,7 @@ impl Model {
         }
     }
 
-    /// The connection works again, maybe with another process on the same path.
+    /// Notes that the connection works again, perhaps with another process on the same path.
     pub(crate) fn connected(&mut self, hello: Hello) {
         if hello.pid != self.hello.pid {
             self.now = None;
@@ -149,7 +149,7 @@ impl Model {
         self.link = Link::Lost(why);
     }
 
-    /// The process has answered an [`Action::Set`].
+    /// Shows the answer of the process to an [`Action::Set`].
     pub(crate) fn answered(&mut self, queue: &str, attribute: Attribute, answer: Result<String, String>) {
         self.status = Some(match answer {
             Ok(value) => Status { text: format!("{queue}: {attribute} is {value} now"), good: true },
@@ -161,7 +161,8 @@ impl Model {
         self.status = Some(Status { text: text.into(), good: false });
     }
 
-    /// The queues whose names contain the filter, sorted. Case matters only if the filter has capitals.
+    /// Returns the queues whose names contain the filter, in sorted order. The filter ignores case unless it contains
+    /// capitals.
     pub(crate) fn queues(&self) -> Vec<QueueRow> {
         let Some(now) = &self.now else { return Vec::new() };
         let exact = self.filter.chars().any(char::is_uppercase);
@@ -190,7 +191,7 @@ impl Model {
         rows
     }
 
-    /// Returns how many rows the page has.
+    /// Returns the number of rows on the page.
     pub(crate) fn len(&self) -> usize {
         match self.page {
             Page::Queues => self.queues().len(),
@@ -218,7 +219,7 @@ impl Model {
         }
     }
 
-    /// Moves the selection to the marked queue, after a change of the order.
+    /// Moves the selection to the marked queue after the order has changed.
     pub(crate) fn follow_marked(&mut self) {
         let marked = self.marked;
         let place = marked.and_then(|marked| self.queues().iter().position(|row| row.number == marked));
@@ -232,7 +233,7 @@ impl Model {
         self.now.as_ref()?.queue(number)
     }
 
-    /// The queue to which keys apply: that of the details, or the selected one.
+    /// Returns the queue to which keys apply: the queue whose details are shown, or the selected queue.
     pub(crate) fn subject(&self) -> Option<u64> {
         match (self.detail, self.page) {
             (Some(number), _) => Some(number),
@@ -241,7 +242,7 @@ impl Model {
         }
     }
 
-    /// The name by which a request names this queue.
+    /// Returns the name by which a request refers to this queue.
     pub(crate) fn address(&self, number: u64) -> Option<String> {
         let queue = self.queue(number)?;
         let queues = &self.now.as_ref()?.snapshot.queues;

@@ -1,4 +1,4 @@
-//! The rows of the tables, from two samples.
+//! The rows of the tables, which are computed from two samples.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use cmwq::observe::{PoolSnapshot, QueueKind, QueueSnapshot, Snapshot};
 use super::columns::{Column, Key};
 use super::format;
 
-/// A snapshot, and the time at which it came.
+/// A snapshot, and the time at which it arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) at: Instant,
@@ -26,9 +26,9 @@ pub(crate) struct QueueRow {
     pub(crate) number: u64,
     pub(crate) name: String,
     pub(crate) kind: String,
-    /// Items that ended per second. `None` if there is no sample before.
+    /// The number of items that ended per second. `None` if there is no earlier sample.
     pub(crate) rate: Option<f64>,
-    /// CPU time in per cent of one CPU.
+    /// The CPU time, as a percentage of one CPU.
     pub(crate) cpu: Option<f64>,
     pub(crate) in_flight: u64,
     pub(crate) pending: u64,
@@ -69,7 +69,7 @@ impl QueueRow {
     }
 }
 
-/// The kind, as the kernel's tools name it, with a `+` for high priority.
+/// Returns the kind as the kernel's tools name it, with a `+` for high priority.
 pub(crate) fn kind_of(queue: &QueueSnapshot) -> String {
     let kind = match queue.kind {
         QueueKind::Managed => "managed",
@@ -82,7 +82,7 @@ pub(crate) fn kind_of(queue: &QueueSnapshot) -> String {
     format!("{kind}{}", if queue.high_priority { "+" } else { "" })
 }
 
-/// All queues, in the order of the snapshot.
+/// Returns the rows of all queues, in the order of the snapshot.
 pub(crate) fn queues(now: &Sample, before: Option<&Sample>) -> Vec<QueueRow> {
     let elapsed = before.map_or(Duration::ZERO, |before| now.at.saturating_duration_since(before.at));
     let queues = now.snapshot.queues.iter();
@@ -123,22 +123,22 @@ impl PoolRow {
     }
 }
 
-/// All pools, in the order of the snapshot.
+/// Returns the rows of all pools, in the order of the snapshot.
 pub(crate) fn pools(now: &Sample) -> Vec<PoolRow> {
     now.snapshot.pools.iter().map(PoolRow::new).collect()
 }
 
-/// The row of an item type that delayed others.
+/// The row of an item type that has delayed other items.
 #[derive(Clone, Debug)]
 pub(crate) struct OffenderRow {
     pub(crate) item_type: String,
     pub(crate) offence: &'static str,
     pub(crate) count: u64,
-    /// How many more than in the sample before.
+    /// The increase of the count since the previous sample.
     pub(crate) more: u64,
 }
 
-/// Hogs first, then types that block without a guard.
+/// Returns the hogs, followed by the types that block without a guard.
 pub(crate) fn offenders(now: &Sample, before: Option<&Sample>) -> Vec<OffenderRow> {
     let lists = |sample: &Sample| [sample.snapshot.hogs.clone(), sample.snapshot.undeclared_blockers.clone()];
     let old = before.map(lists).unwrap_or_default();
@@ -147,7 +147,8 @@ pub(crate) fn offenders(now: &Sample, before: Option<&Sample>) -> Vec<OffenderRo
     for ((list, old), offence) in lists(now).into_iter().zip(old).zip(offences) {
         rows.extend(list.into_iter().map(|offender| {
             let was = old.iter().find(|old| old.item_type == offender.item_type);
-            // A type that is new was counted 0 times before. Without a sample before, nothing is known.
+            // A type that is new in this sample had a count of 0 before. If there is no earlier sample, the increase is
+            // unknown and appears as 0.
             let was = was.map_or(if before.is_some() { 0 } else { offender.count }, |was| was.count);
             let more = offender.count.saturating_sub(was);
             OffenderRow { item_type: offender.item_type.to_string(), offence, count: offender.count, more }
@@ -173,7 +174,7 @@ macro_rules! column {
     };
 }
 
-/// Columns of the queues. The first one marks queues that can be changed with `*`.
+/// Columns of the queues. In the first column, a `*` marks each queue that can be changed.
 pub(crate) const QUEUES: &[Column<QueueRow>] = &[
     column!("QUEUE", 16, 0, |row| marked(row), text | row | Key::Text(row.name.clone())),
     column!("KIND", 9, 9, |row| row.kind.clone(), text | row | Key::Text(row.kind.clone())),
@@ -198,7 +199,7 @@ fn limit(limit: Option<usize>) -> String {
     limit.map_or("-".into(), |limit| format::count(limit as u64))
 }
 
-/// Columns of the pools. A bar behind them shows the pending entries.
+/// Columns of the pools. Behind the columns, a bar shows the number of pending entries.
 pub(crate) const POOLS: &[Column<PoolRow>] = &[
     column!("POOL", 6, 0, |row| row.name.clone(), text | row | Key::Text(row.name.clone())),
     column!("CPUS", 9, 0, |row| format::fit(&row.cpus, 9), text | row | Key::Text(row.cpus.clone())),
@@ -223,7 +224,7 @@ fn stalled(row: &PoolRow) -> String {
     row.stalled.map_or("-".into(), format::duration)
 }
 
-/// Columns of hogs and of types that block without a guard.
+/// The columns for hogs and for types that block without a guard.
 pub(crate) const OFFENDERS: &[Column<OffenderRow>] = &[
     column!("ITEM TYPE", 30, 0, |row| row.item_type.clone(), text | row | Key::Text(row.item_type.clone())),
     column!("WHAT", 13, 0, |row| row.offence.into(), text | row | Key::Text(row.offence.into())),

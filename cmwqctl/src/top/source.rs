@@ -1,4 +1,5 @@
-//! The thread that exchanges requests and answers with the process, so that keys never wait for an answer.
+//! The thread that sends requests to the process and receives the answers, so that the handling of keys never waits for
+//! an answer.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -9,7 +10,7 @@ use cmwq::control::{Attribute, Client, ClientError, Hello};
 use super::Event;
 use super::rows::Sample;
 
-/// The answer to a request, or the next sample.
+/// A message from this thread to the view.
 #[derive(Debug)]
 pub(crate) enum News {
     Sampled(Box<Sample>),
@@ -31,7 +32,7 @@ pub(crate) struct Change {
     pub(crate) value: String,
 }
 
-/// Starts the thread. It ends when the sender of changes, or the receiver of news, is dropped.
+/// Starts the thread. The thread ends when the sender of changes or the receiver of news is dropped.
 pub(crate) fn start(
     client: Client,
     interval: Duration,
@@ -57,7 +58,7 @@ impl Source {
         loop {
             let wait = due.saturating_duration_since(Instant::now());
             let heard = match wanted.recv_timeout(wait) {
-                // The new value is shown at once.
+                // A sample is taken immediately, so that the view shows the new value.
                 Ok(change) => self.change(change).and_then(|()| self.sample()),
                 Err(RecvTimeoutError::Timeout) => {
                     let heard = self.sample();
@@ -72,13 +73,13 @@ impl Source {
         }
     }
 
-    /// `None` if the receiver is gone.
+    /// Sends news to the view. Returns `None` if the receiver is gone.
     fn tell(&self, news: News) -> Option<()> {
         self.news.send(Event::News(news)).ok()
     }
 
-    /// Takes a sample. After a lost connection, the client connects again with its next request: one for each sample
-    /// that is due.
+    /// Takes a sample. If the connection is lost, each sample that is due sends a request first, with which the client
+    /// tries to connect again.
     fn sample(&mut self) -> Option<()> {
         if self.lost {
             match self.client.hello() {
@@ -106,12 +107,12 @@ impl Source {
     }
 }
 
-/// Ends the view when this thread ends, however it does.
+/// Ends the view when this thread ends, even if it panics.
 struct Ended(Sender<Event>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // If the view has ended first, there is no receiver.
+        // If the view has already ended, there is no receiver.
         let _ = self.0.send(Event::End);
     }
 }

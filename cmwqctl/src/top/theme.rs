@@ -2,7 +2,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// The styles of the view. Without colours, bold and reversed text stand for them.
+/// The styles of the view. If there are no colours, bold and reversed text replace them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {
     pub(crate) coloured: bool,
@@ -21,7 +21,7 @@ impl Theme {
         self.colour(Color::Cyan)
     }
 
-    /// The title of the column that rows are sorted by.
+    /// Returns the style for the title of the column by which rows are sorted.
     pub(crate) fn sorted(self) -> Style {
         self.colour(Color::Yellow).add_modifier(Modifier::BOLD)
     }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use crate::blocking::guard::{blocking, may_block};
 use crate::engine::worker::worker_thread;
 
-/// How long an item that waits for a lock keeps its place. The system adds slack to short sleeps, usually 50 µs. Most
-/// locks are held for a shorter time than this slack. If each wait let another item start, that item would soon want
-/// the same lock, and many threads would queue for the lock. This time is so short that an item that waits for long
-/// does not delay the items behind it.
+/// The time for which an item that waits for a lock keeps its place. The system adds slack to short sleeps, usually
+/// 50 µs. Most locks are held for a shorter time than this slack. If each wait let another item start, that item would
+/// soon want the same lock, and many threads would queue for the lock. This time is so short that an item that waits
+/// for long does not delay the items behind it.
 const MOMENT: Duration = Duration::from_micros(20);
 
 /// Takes a lock by calling `lock`. On a worker, the first call of `lock` waits for [`MOMENT`] at most, as an item that

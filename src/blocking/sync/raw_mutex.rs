@@ -36,8 +36,8 @@ impl RawMutex {
     ///
     /// # Safety
     ///
-    /// The calling thread holds the lock, and no other code uses its right to unlock until this function has returned
-    /// or unwound. When `f` returns or unwinds, the thread holds the lock.
+    /// The calling thread holds the lock, and no other code uses the thread's right to unlock it until this function
+    /// has returned or unwound. When `f` returns or unwinds, the thread holds the lock.
     pub(super) unsafe fn with_guard<R>(
         &self,
         f: impl FnOnce(&mut parking_lot::MutexGuard<'_, ()>) -> R,
@@ -69,7 +69,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
     fn lock(&self) {
         // With a timeout of zero, this does all that parking_lot's `lock` does before it sleeps: one compare-and-swap
         // if the lock is free, and otherwise a few more attempts. `try_lock` would load the word first, which makes a
-        // free lock cost half as much again.
+        // free lock 50 % more expensive.
         if !self.raw().try_lock_for(Duration::ZERO) {
             self.lock_contended(None);
         }

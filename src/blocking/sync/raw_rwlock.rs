@@ -96,8 +96,9 @@ impl RawRwLock {
     }
 }
 
-/// Fences after a successful upgrade, and returns `success`. If there is a deadline, or if its first attempt fails,
-/// parking_lot 0.12 upgrades with a relaxed read-modify-write. The fence adds the acquire that such an upgrade lacks:
+/// Issues a fence after a successful upgrade, and returns `success`. If there is a deadline, or if its first attempt
+/// fails, parking_lot 0.12 upgrades with a relaxed read-modify-write. The fence adds the acquire that such an upgrade
+/// lacks:
 ///
 /// ```text
 /// reader:  reads the value, and unlocks (release)

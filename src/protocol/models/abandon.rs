@@ -1,25 +1,25 @@
-//! Models of a pool that is abandoned: [`RunningCell::abandon`](crate::protocol::running::RunningCell::abandon) and
-//! [`Sideline::abandon`](crate::protocol::sideline::Sideline::abandon), while another thread brings an entry, or a
-//! worker takes one.
+//! Models of a pool that is abandoned through [`RunningCell::abandon`](crate::protocol::running::RunningCell::abandon)
+//! and [`Sideline::abandon`](crate::protocol::sideline::Sideline::abandon), while another thread adds an entry or a
+//! worker takes an entry.
 //!
-//! The pool is saturated and its worker is stuck, so a push wakes no worker. Three things must not happen. An entry
-//! stays on the worklist:
+//! The pool is saturated and its worker is stuck, so a push wakes no worker. The models rule out three outcomes. First,
+//! an entry would stay on the worklist:
 //!
 //! * abandoning thread: finds the worklist empty;
-//! * issuer: pushes an entry, and reads in the word that it is to wake no worker;
+//! * issuer: pushes an entry, and reads a word that tells it to wake no worker;
 //! * abandoning thread: marks the word.
 //!
-//! An entry stays on the sideline:
+//! Second, an entry would stay on the sideline:
 //!
 //! * worker: reads that the pool is not abandoned;
 //! * abandoning thread: sets the mark, and takes the entries;
 //! * worker: puts its entry back.
 //!
-//! A worker goes on:
+//! Third, a worker would go on:
 //!
 //! * worker: takes the last entry of the sideline;
 //! * abandoning thread: sets the mark;
-//! * worker: shows in the mark's place that there are no entries, and goes on with the worklist.
+//! * worker: overwrites the mark to show that there are no entries, and goes on with the worklist.
 //!
 //! Red under: `abandon-without-fence`, `abandon-tells-nobody`, `push-without-fence`, `put-back-behind-the-mark`,
 //! `mark-gives-way-to-a-count`.
@@ -51,7 +51,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// Makes a pool in which one worker may run, and does.
+    /// Makes a pool that permits one running worker and has one.
     fn new() -> Arc<Self> {
         let running = RunningCell::new(Running::managed(1).unwatchable());
         running.come_back();
@@ -164,7 +164,7 @@ fn no_entry_that_is_put_back_stays_in_a_pool_that_was_abandoned() {
     });
 }
 
-/// The worker takes an entry while the pool is abandoned. Afterwards it takes no other one.
+/// The worker takes an entry while the pool is abandoned. Afterwards the worker takes no other entry.
 ///
 /// spec: E5.3
 #[test]

@@ -1,7 +1,7 @@
-//! A model of [`AliveCell`](crate::protocol::alive::AliveCell): the manager changes the settings of a thread that
-//! leaves.
+//! A model of [`AliveCell`](crate::protocol::alive::AliveCell): the manager changes the settings of a thread while the
+//! thread ends.
 //!
-//! If the cell were wrong, the manager would reach a thread that is gone.
+//! If the cell were wrong, the manager would reach a thread that no longer exists.
 //!
 //! Red under: `alive-only-when-asked`.
 
@@ -16,7 +16,8 @@ use crate::sys::sync::{AtomicU64, Ordering};
 #[test]
 fn the_manager_reaches_no_thread_that_has_left() {
     check_all(|| {
-        // The system's data of the thread, found by its name. Relaxed: it orders nothing that the lock should order.
+        // The value stands for the system's data about the thread, which the manager finds by the thread's name. All
+        // accesses to it are relaxed, so that they order nothing that the lock should order.
         let shared = Arc::new((AliveCell::new(1), Owned::new(AtomicU64::new(0))));
         let manager = {
             let shared = shared.clone();

@@ -1,7 +1,7 @@
-//! Models of [`AttentionCell`](crate::protocol::attention::AttentionCell): a worker begins while the manager stops
-//! watching.
+//! Models of [`AttentionCell`](crate::protocol::attention::AttentionCell): a worker becomes active while the manager
+//! stops watching.
 //!
-//! Afterwards the manager watches, or was woken and will watch. So an active worker is always watched.
+//! Afterwards the manager still watches, or it was woken and will watch again. So an active worker is always watched.
 //!
 //! Red under: `active-without-fence`, `rest-without-fence`.
 
@@ -35,7 +35,7 @@ impl Executor {
         Arc::new(Self { attention, workers, running, woken: AtomicU64::new(0) })
     }
 
-    /// A worker returns from a guard.
+    /// Lets a worker return from a guard.
     fn begin(&self, worker: usize) {
         assert!(self.workers[worker].unblock(false, &self.running));
         if self.attention.active() {
@@ -44,11 +44,12 @@ impl Executor {
     }
 
     fn is_active(&self) -> bool {
-        // Only the count is read. The phase may become visible later where a read-modify-write serves as the fence.
+        // This reads only the count, because the phase may become visible later if a read-modify-write serves as the
+        // fence.
         self.running.load().running() > 0
     }
 
-    /// Does what the manager does at its deadline. Returns whether it goes on to watch.
+    /// Does what the manager does at its deadline. Returns whether the manager continues to watch.
     fn deadline(&self) -> bool {
         if !self.is_active() {
             self.attention.rest();
@@ -85,7 +86,7 @@ fn a_worker_begins_while_the_manager_goes_to_rest() {
     });
 }
 
-/// Two workers become active. The one that comes second may rely on the first one, so the manager is woken once.
+/// Two workers become active. The second worker may rely on the first worker, so the manager is woken once.
 #[test]
 fn two_workers_wake_the_manager_once() {
     check(3, || {

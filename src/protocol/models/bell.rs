@@ -1,7 +1,7 @@
-//! Models of [`BellCell`](crate::protocol::bell::BellCell): requests come while the manager goes to sleep, or wakes
-//! up by itself.
+//! Models of [`BellCell`](crate::protocol::bell::BellCell): requests arrive while the manager goes to sleep or wakes up
+//! by itself.
 //!
-//! Afterwards the manager has seen every request, or is awake, or was woken.
+//! Afterwards the manager has seen every request, is awake, or was woken.
 //!
 //! Red under: `bell-awake-without-acquire`, `bell-rests-over-a-ring`, `bell-without-acquire`, `bell-without-release`.
 
@@ -15,8 +15,8 @@ use crate::protocol::bell::BellCell;
 
 struct Executor {
     bell: BellCell,
-    /// How to wake the manager; 0 before that is known. All accesses here are relaxed, so that only the bell orders
-    /// them.
+    /// Whether it is known how to wake the manager: 0 means no, and 1 means yes. All accesses to these fields are
+    /// relaxed, so that only the bell orders them.
     sleeper: AtomicU64,
     requests: [AtomicU64; 2],
     woken: AtomicU64,
@@ -35,25 +35,25 @@ impl Executor {
         }
     }
 
-    /// The manager goes to rest. Returns whether it would sleep now.
+    /// Lets the manager go to rest. Returns whether it would sleep now.
     fn rest(&self) -> bool {
         self.sleeper.store(1, Ordering::Relaxed);
         self.bell.rest()
     }
 
-    /// The manager wakes up. Returns how many requests it finds.
+    /// Lets the manager wake up. Returns the number of requests that the manager finds.
     fn wakes_up(&self) -> u64 {
         self.bell.awake();
         self.requests.iter().map(|request| request.load(Ordering::Relaxed)).sum()
     }
 
-    /// Returns whether the manager sleeps, and was not woken. Called after all other threads have ended.
+    /// Returns whether the manager sleeps and was not woken. Must be called after all other threads have ended.
     fn is_left_asleep(&self) -> bool {
         self.bell.ring()
     }
 }
 
-/// Runs `manager` while so many requests come. All threads have ended when it returns.
+/// Runs `manager` while the given number of requests arrive. All threads have ended when this function returns.
 fn meanwhile<T>(requests: usize, manager: impl FnOnce(&Executor) -> T) -> (Arc<Executor>, T) {
     let executor = Arc::new(Executor {
         bell: BellCell::new(),
@@ -72,7 +72,8 @@ fn meanwhile<T>(requests: usize, manager: impl FnOnce(&Executor) -> T) -> (Arc<E
     (executor, result)
 }
 
-/// Requests that come before the manager sleeps keep it awake. A request that comes later wakes it once.
+/// Requests that arrive before the manager sleeps keep the manager awake. A request that arrives later wakes the
+/// manager once.
 #[test]
 fn a_manager_that_sleeps_is_woken_by_a_request() {
     check_all(|| {
@@ -84,8 +85,8 @@ fn a_manager_that_sleeps_is_woken_by_a_request() {
     });
 }
 
-/// The manager's deadline comes while a request does. Either the manager has seen the request when it takes the ring
-/// back, or the ring keeps it awake or wakes it again.
+/// A request arrives while the manager wakes up at its deadline. Either the manager sees the request when it clears the
+/// ring, or the ring keeps the manager awake or wakes it again.
 #[test]
 fn a_manager_that_wakes_up_by_itself_misses_no_request() {
     check_all(|| {

@@ -1,9 +1,9 @@
 //! Models of the end of a queue: its limiters are closed while the last items complete.
 //!
-//! The queue's parts stay until one party for each limiter has found that it was the last one there. That is the
-//! handle's close if no item was in flight, and otherwise the completion that freed the last slot. Exactly one party
-//! frees the parts. No access to a limiter comes after that, or is unordered with it: loom sees the limiters being
-//! dropped.
+//! The queue's parts exist until, for each limiter, one party has found that it was the last user of the limiter. This
+//! party is the thread that drops the handle if no item is in flight, and otherwise the thread whose completion frees
+//! the last slot. Exactly one party frees the parts. Every access to a limiter is ordered before the parts are freed,
+//! which loom checks because it sees the limiters being dropped.
 //!
 //! Red under: `close-without-acquire`, `close-in-two-steps`, `complete-looks-again`, `reference-without-acquire`.
 
@@ -19,7 +19,7 @@ use crate::protocol::references::ReferenceCount;
 struct Queue {
     limiters: Owned<[LimiterCell; 2]>,
     waiting: List,
-    /// The handle's reference, and one for each limiter after the handle was dropped.
+    /// The reference of the handle, and, once the handle is dropped, one reference for each limiter.
     references: ReferenceCount,
 }
 
@@ -36,7 +36,7 @@ impl Queue {
         assert_eq!(self.limiters[limiter].admit(), Came::Started);
     }
 
-    /// Completes an active item, and each item that its slot is handed to.
+    /// Completes an active item, and then each item to which its slot is handed.
     fn complete(&self, limiter: usize) {
         loop {
             match self.limiters[limiter].complete().slot {
@@ -47,7 +47,8 @@ impl Queue {
         }
     }
 
-    /// The last handle is dropped. Its own reference is given up last, so that the limiters stay while it closes them.
+    /// Drops the last handle. The handle's own reference is given up last, so that the limiters exist while they are
+    /// closed.
     fn close(&self) {
         self.references.add(2);
         for limiter in 0..2 {
@@ -82,7 +83,7 @@ fn items_of_two_limiters_end_while_both_are_closed() {
     });
 }
 
-/// The slot is handed on while the limiter is closed. A listed item keeps the limiter in place, as an active one does.
+/// The slot is handed on while the limiter is closed. A listed item keeps the limiter alive, as an active item does.
 #[test]
 fn a_listed_item_keeps_its_limiter() {
     check_all(|| {
@@ -101,7 +102,7 @@ fn a_listed_item_keeps_its_limiter() {
     });
 }
 
-/// An issuer admits and lists its item, and then drops the last handle, while the item before it completes.
+/// An issuer admits and lists its item and then drops the last handle, while the previous item completes.
 #[test]
 fn the_last_handle_is_dropped_right_after_an_item_came() {
     check_all(|| {

@@ -1,7 +1,7 @@
 //! Models of [`CounterCell`](crate::protocol::counters::CounterCell) and
-//! [`Account`](crate::protocol::counters::Account): a reader adds up the numbers of a worker.
+//! [`Account`](crate::protocol::counters::Account): a reader adds up the counters of a worker.
 //!
-//! The number of items in flight is never below zero. Nothing is counted twice or lost when a cell is settled. No CPU
+//! The number of items in flight is never negative. When a cell is settled, no number is counted twice or lost. No CPU
 //! time is counted twice. An item's age is counted from a time before the item began.
 //!
 //! Red under: `counters-without-acquire`, `counters-without-release`, `counters-settle-in-two-steps`,
@@ -44,7 +44,7 @@ fn an_end_is_never_seen_without_its_beginning() {
     });
 }
 
-/// spec: O1.3 (nothing is lost, no number falls): the worker settles a cell that was in use, and opens another one.
+/// spec: O1.3 (nothing is lost, no number falls): the worker settles a cell that was in use, and opens another cell.
 #[test]
 fn a_settled_cell_is_counted_once() {
     check(3, || {
@@ -77,7 +77,7 @@ fn a_settled_cell_is_counted_once() {
     });
 }
 
-/// spec: O1.4 (CPU time): the thread has used 5 ns, and no cell had any of it before.
+/// spec: O1.4 (CPU time): the thread has used 5 ns, none of which was in a cell before.
 #[test]
 fn cpu_time_is_counted_once() {
     check_all(|| {

@@ -1,9 +1,9 @@
-//! Models of [`CurrentItemCell`](crate::protocol::current_item::CurrentItemCell): a reader looks at a worker that goes
-//! from item to item.
+//! Models of [`CurrentItemCell`](crate::protocol::current_item::CurrentItemCell): a reader inspects a worker that runs
+//! one item after the other.
 //!
-//! The reader finds the values of the item that it saw in the word, though the worker goes on meanwhile. The same
-//! holds for the queue. The reader takes a reference to the queue by its shard's number, while the queue's last item
-//! ends and another queue gets that number.
+//! The reader finds the values of the item that it saw in the word, even if the worker goes on meanwhile. The reader
+//! also finds the queue of that item. The reader uses the shard's number to take a reference to the queue, while the
+//! queue's last item ends and another queue gets that number.
 //!
 //! Red under: `current-item-without-acquire`, `current-item-without-release`, `current-item-without-second-look`,
 //! `current-item-keeps-what-it-finds`.
@@ -20,10 +20,10 @@ use crate::protocol::references::ReferenceCount;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::Mutex;
 
-/// The types of the first items that the worker begins.
+/// The types of the first two items that the worker begins.
 static TYPES: [u64; 2] = [1, 2];
 
-/// Begins the item with this sequence number. Its shard has the same number.
+/// Begins the item with this sequence number, whose shard has the same number.
 fn begin(word: &WorkerCell, current_item: &CurrentItemCell<u64>, sequence: u64) {
     current_item.publish(&raw const TYPES[sequence as usize - 1], ShardId::new(sequence));
     word.begin_item(Phase::Running);
@@ -59,7 +59,7 @@ struct Machine {
     word: WorkerCell,
     current_item: CurrentItemCell<u64>,
     queues: [Owned<ReferenceCount>; 2],
-    /// The queue whose shard has the number.
+    /// The queue whose shard has the number at present.
     register: Mutex<Option<usize>>,
 }
 
@@ -71,7 +71,7 @@ impl Machine {
         }
     }
 
-    /// Returns the queue that the worker works for.
+    /// Returns the queue for which the worker works.
     fn look(&self) -> Option<usize> {
         self.current_item.with_shard(&self.word, self.word.load(), |_, is_the_same| {
             let register = self.register.lock();
@@ -100,7 +100,7 @@ fn a_queue_with_the_number_of_a_freed_one_is_not_taken_for_it() {
             let machine = machine.clone();
             thread::spawn(move || {
                 machine.word.end_item();
-                // It was the last item of its queue, which is freed now, unless the reader has a reference.
+                // This was the last item of its queue. The queue is freed now, unless the reader has a reference.
                 machine.release(0);
                 let mut register = machine.register.lock();
                 register.get_or_insert(1);

@@ -1,10 +1,10 @@
-//! Models of the detector, which looks at workers from outside and writes to the same word as they do:
+//! Models of the detector, which inspects workers from outside and writes to the same words as the workers:
 //! [`WorkerCell`](crate::protocol::worker::WorkerCell) and [`RunningCell`](crate::protocol::running::RunningCell)
 //! together.
 //!
-//! The detector reads a word, looks at the thread, which takes long, and carries out what it has found. Meanwhile the
-//! worker enters and leaves guards, ends its item, and begins another one. At the end no worker counts, and none was
-//! counted twice. A finding about one item was never carried out on another one.
+//! The detector reads a worker's word, inspects the thread for a long time, and then carries out its finding. Meanwhile
+//! the worker enters and leaves guards, ends its item, and begins another item. At the end, no worker counts as
+//! running, and no worker was counted twice. A finding about one item is never carried out on another item.
 //!
 //! Red under: `asleep-leaves-twice`, `end-item-forgets-asleep`, `end-item-in-two-steps`, `block-in-two-steps`,
 //! `may-block-in-two-steps`, `found-whatever-was-seen`, `counts-by-its-word-first`, `back-by-its-word-first`.
@@ -59,8 +59,8 @@ fn a_worker_that_sleeps_without_a_guard_is_replaced() {
     });
 }
 
-/// A worker that has an item, in a pool without another worker or item. So a thread that leaves the count looks for
-/// work, and finds none.
+/// A worker that runs an item, in a pool without any other worker or item. So a thread that takes the worker out of the
+/// count looks for work and finds none.
 struct Alone(Arc<Pool>, WorkerId);
 
 impl Alone {
@@ -70,7 +70,7 @@ impl Alone {
         Self(pool, id)
     }
 
-    /// Starts a detector that looks once for each of these findings, and carries it out.
+    /// Starts a detector that reads the worker's word before each of these findings, and then carries the finding out.
     fn detector(&self, findings: &'static [Finding]) -> thread::JoinHandle<()> {
         let (pool, id) = (self.0.clone(), self.1);
         let detect = move || {
@@ -145,9 +145,9 @@ fn an_item_ends_while_the_detector_carries_out_a_finding() {
     });
 }
 
-/// Two items run one after the other, and a finding may be out of date when the detector carries it out. At the end
-/// of an item the worker learns whether the detector has taken it out of the count. If so, the finding was about this
-/// item.
+/// Two items run one after the other, and a finding may be out of date when the detector carries it out. At the end of
+/// an item the worker learns whether the detector has taken it out of the count. If the detector has done so, its
+/// finding was about this item.
 #[test]
 fn a_finding_is_not_carried_out_on_the_next_item() {
     check(3, || {

@@ -2,8 +2,8 @@
 //! limiter.
 //!
 //! While a drain reads the limiters, an item in one limiter puts another item into the other limiter. The drain ends
-//! only after both items have ended, and sees what they did. An item that comes after the intake was shut is refused.
-//! The drain waits for an item that was admitted before.
+//! only after both items have ended, and then sees the effects of both. An item that arrives after the intake was shut
+//! is refused. The drain waits for an item that was admitted earlier.
 //!
 //! Red under: `chained-counted-before`, `chained-not-counted`, `empty-without-acquire`, `intake-in-two-steps`.
 
@@ -19,7 +19,7 @@ use crate::protocol::limiter::{Came, LimiterCell};
 struct Queue {
     limiters: [LimiterCell; 2],
     chained: ChainedCount,
-    /// Written by the item that another item has put in.
+    /// Data that is written by an item that another item has submitted.
     data: Data<bool>,
 }
 
@@ -40,7 +40,7 @@ impl Queue {
         assert_eq!(self.limiters[limiter].complete().slot, Slot::Free);
     }
 
-    /// An item puts another one into a limiter, as the engine does while the intake is not open.
+    /// Lets an item put another item into a limiter, as the engine does while the intake is not open.
     fn chain(&self, limiter: usize) {
         let admit = || match self.limiters[limiter].admit_chained() {
             Came::Started => Ok(()),
@@ -58,7 +58,7 @@ impl Queue {
     }
 }
 
-/// An item in the limiter that is read last puts another item into the first limiter, and that item ends, too.
+/// An item in the limiter that is read last puts another item into the first limiter, and the other item ends as well.
 ///
 /// spec: F4.1
 #[test]
@@ -84,7 +84,7 @@ fn an_item_puts_another_one_into_a_limiter_that_was_read_already() {
     });
 }
 
-/// No item comes after the end: an issuer's item is admitted and waited for, or refused.
+/// An issuer's item is either admitted and waited for, or refused, so no item arrives after the end of the drain.
 ///
 /// spec: F4.3
 #[test]

@@ -1,8 +1,10 @@
-//! Models of [`Exchange`](crate::protocol::exchange::Exchange): an item that its own pool cannot take is taken elsewhere.
+//! Models of [`Exchange`](crate::protocol::exchange::Exchange): a sibling takes an item that the item's own pool cannot
+//! take.
 //!
-//! Pool 0 is full, by an item that never ends: what is pushed there must be reserved for, or taken, by a sibling, whose
-//! last item ends at any moment. The worklist is one counter. What a reservation leads to is done by the thread that
-//! got it, in the order of the engine: the errand's home first, then the errand ends, and what is left is offered.
+//! Pool 0 is full because its item never ends. So an item that is pushed there must be taken by a sibling, or a worker
+//! of a sibling must be reserved for it. The sibling's last item can end at any moment. The worklist is one counter.
+//! The thread that gets a reservation carries it out in the order of the engine: it first takes an item of the errand's
+//! home, then ends the errand, and then offers the items that are left.
 //!
 //! Red under: `push-without-fence`, `seek-announces-nothing`, `offer-announces-nothing`, `offer-announces-once`,
 //! `announce-without-fence`,
@@ -46,7 +48,7 @@ struct Class {
 }
 
 impl Class {
-    /// Pools of one CPU each. Those that are `busy` run something.
+    /// Makes pools of one CPU each. The pools that are `busy` run an item.
     fn new(busy: &[bool]) -> Self {
         let cpus: CpuSet = (0..busy.len()).collect();
         let pods: Vec<_> = cpus.iter().map(CpuSet::single).collect();
@@ -87,7 +89,7 @@ impl Class {
         self.pools.iter().position(|other| std::ptr::eq(pool, other)).expect("it is one of them") as PodId
     }
 
-    /// A worker of this pool begins with a reservation.
+    /// Lets a worker of this pool begin with a reservation.
     fn go(&self, pod: PodId, reserved: Reserved) {
         let errand = reserved.errand().expect("nothing is queued to a pool that has room");
         let began = self.pool(pod).running.start(reserved);
@@ -117,7 +119,7 @@ impl Class {
         }
     }
 
-    /// A running worker has ended its item.
+    /// Lets a running worker go on after it has ended its item.
     fn work(&self, pod: PodId) {
         while self.take_anywhere(pod) {}
         self.rest(pod);
@@ -145,7 +147,7 @@ impl Class {
     }
 }
 
-/// The smallest meeting: one item comes, one sibling gets room.
+/// The smallest meeting: an item arrives while a sibling gets room.
 ///
 /// spec: A3.1
 #[test]
@@ -162,7 +164,8 @@ fn an_item_meets_a_sibling_that_gets_room() {
     });
 }
 
-/// The bits are as an earlier item has left them: nobody has room, and something was too much.
+/// The bits are left over from an earlier item: no pool is marked as having room, and pool 0 is marked as having too
+/// many items.
 ///
 /// spec: A3.1
 #[test]
@@ -181,7 +184,7 @@ fn bits_that_were_set_and_cleared_before_hide_nothing() {
     });
 }
 
-/// Runs these at once; which of them begins is no preemption.
+/// Starts these functions at the same time. The choice of the thread that begins is not counted as a preemption.
 fn at_once<const N: usize>(class: &Arc<Class>, threads: [fn(&Class); N]) {
     let threads = threads.map(|run| {
         let class = class.clone();
@@ -190,7 +193,7 @@ fn at_once<const N: usize>(class: &Arc<Class>, threads: [fn(&Class); N]) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// One item waits already, and its issuer relied on whoever gets room; now comes the next one.
+/// One item already waits, and its issuer relies on any sibling that gets room. Meanwhile the next item arrives.
 ///
 /// spec: A3.1
 #[test]
@@ -203,7 +206,8 @@ fn two_items_and_a_sibling_that_gets_room() {
     });
 }
 
-/// Two full pools, each with an item too much, and one sibling: whoever finds its room taken passes the item on.
+/// An item arrives at a full pool while one sibling has room and another sibling gets room. If a sibling finds its room
+/// taken, it passes the item on.
 ///
 /// spec: A3.1
 #[test]
@@ -220,7 +224,8 @@ fn two_pools_and_two_siblings_with_room() {
     });
 }
 
-/// Two siblings get room. One of them is filled by an item of its own while it seeks: the other one may have relied on it.
+/// Two siblings get room. While one of them seeks, an item of its own fills it, although the other sibling may have
+/// relied on it.
 #[test]
 fn a_seeker_whose_pool_is_filled_meanwhile_passes_the_item_on() {
     check(2, || {

@@ -1,9 +1,9 @@
-//! Models of flushes: [`FlushCell`](crate::protocol::flush::FlushCell) over one or two limiters, and the end of its
+//! Models of flushes: [`FlushCell`](crate::protocol::flush::FlushCell) over one or two limiters, and the end of the
 //! queue.
 //!
-//! A flush ends after all items that were queued before it began, sees what they wrote, and waits for no later item.
-//! The same holds if another flush waits at the same time. The queue's parts are freed once, after the last access to
-//! them.
+//! A flush ends only after all items that were queued before it began. It sees what these items wrote, and does not
+//! wait for later items. The same holds if another flush waits at the same time. The queue's parts are freed once,
+//! after the last access to them.
 //!
 //! Red under: `count-without-reference`, `counts-what-has-a-ticket`, `report-is-relaxed`, `ticket-after-admission`,
 //! `ticket-given-up-before-the-slot`, `waits-for-its-own-tickets`, `limiter-is-added-without-the-count`,
@@ -32,7 +32,7 @@ struct Parts {
 
 struct Queue {
     parts: Owned<Parts>,
-    /// One reference for the handle, one for each closed limiter, and those of counts and of items with tickets.
+    /// The references of the handle, of each closed limiter, of the counts, and of the items with tickets.
     references: ReferenceCount,
 }
 
@@ -41,7 +41,7 @@ struct Queue {
 struct Item {
     limiter: usize,
     ticket: Option<Ticket>,
-    /// The item does not end before this flush.
+    /// The flush that must end before this item can end.
     waits_for: Option<Flush>,
     data: Arc<Data<bool>>,
 }
@@ -57,7 +57,7 @@ impl Queue {
         self.come(limiter).0
     }
 
-    /// Admits an item. Returns it, and whether it has a slot.
+    /// Admits an item. Returns the item, and whether it has a slot.
     fn come(&self, limiter: usize) -> (Item, bool) {
         let cell = &self.parts.limiters[limiter];
         let (came, ticket) = match cell.admit() {
@@ -180,7 +180,7 @@ fn items_of_two_limiters_end_while_a_flush_begins() {
     });
 }
 
-/// spec: F1.2: an item comes while a flush waits, and ends only after the flush. The flush does not hang.
+/// spec: F1.2: an item arrives while a flush waits, and ends only after the flush. The flush does not hang.
 #[test]
 fn a_later_item_is_not_waited_for() {
     check(3, || {
@@ -208,7 +208,7 @@ fn a_later_item_is_not_waited_for() {
     });
 }
 
-/// spec: F1.6: two flushes overlap, and an item that came after the second one waits for it.
+/// spec: F1.6: two flushes overlap, and an item that arrives after the second flush has begun waits for that flush.
 #[test]
 fn an_item_waits_for_the_second_of_two_flushes() {
     check(2, || {
@@ -237,7 +237,7 @@ fn an_item_waits_for_the_second_of_two_flushes() {
     });
 }
 
-/// spec: F1.4: the next flush begins while an item may have left its limiter, and still has to report.
+/// spec: F1.4: the next flush begins while an item may have left its limiter but not yet reported.
 #[test]
 fn a_flush_begins_right_after_another_one_ended() {
     check_all(|| {
@@ -273,8 +273,8 @@ fn a_withdrawn_item_is_not_waited_for() {
     });
 }
 
-/// The flush that has begun a count gives up, and the last handle is dropped. The last item frees the queue, after it
-/// has reported.
+/// A flush begins a count and then gives up, and the last handle is dropped. The last item reports first, and then
+/// frees the queue.
 #[test]
 fn the_queue_of_an_abandoned_flush_ends_with_its_last_item() {
     check(3, || {
@@ -288,7 +288,7 @@ fn the_queue_of_an_abandoned_flush_ends_with_its_last_item() {
     });
 }
 
-/// The same, and an item with a ticket leaves last.
+/// As above, but an item with a ticket leaves last.
 #[test]
 fn the_queue_ends_with_an_item_that_has_a_ticket() {
     check(3, || {
@@ -306,8 +306,8 @@ fn the_queue_ends_with_an_item_that_has_a_ticket() {
     });
 }
 
-/// A limiter is added while a flush counts. An item that comes to this limiter is later than the flush, or the flush
-/// waits for it.
+/// A limiter is added while a flush counts. If an item arrives at this limiter, it is later than the flush, or the
+/// flush waits for it.
 #[test]
 fn a_limiter_is_added_while_a_flush_begins() {
     check(3, || {
@@ -332,7 +332,7 @@ fn a_limiter_is_added_while_a_flush_begins() {
                 }
             })
         };
-        // As in the engine, the lock of the flushes is held when this reads whether the limiter was added.
+        // As in the engine, this code holds the lock of the flushes while it reads whether the limiter was added.
         let limiters = (0..2).filter(|limiter| *limiter == 0 || published.load(Ordering::Relaxed));
         let limiters = limiters.map(|limiter| &queue.parts.limiters[limiter]);
         let (flush, rest) = queue.parts.flush.begin(limiters, || queue.references.add(1));
@@ -346,8 +346,8 @@ fn a_limiter_is_added_while_a_flush_begins() {
     });
 }
 
-/// Items come, take tickets and leave while one count ends and the next flush begins. Each item is counted by the
-/// second flush, or has a ticket, and never both.
+/// Items arrive, take tickets and leave while one count ends and the next flush begins. Each item either is counted by
+/// the second flush or has a ticket, but never both.
 #[test]
 fn an_item_comes_and_leaves_between_two_flushes() {
     check(2, || {
@@ -369,7 +369,8 @@ fn an_item_comes_and_leaves_between_two_flushes() {
     });
 }
 
-/// spec: F1.5: when a flush begins, one item in flight has a ticket of an earlier flush, and another one has none.
+/// spec: F1.5: when a flush begins, one item in flight has a ticket of an earlier flush, and another item has no
+/// ticket.
 #[test]
 fn a_flush_counts_no_item_that_has_a_ticket() {
     check(3, || {

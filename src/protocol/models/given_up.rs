@@ -1,8 +1,8 @@
-//! Models of [`GivenUpCount`](crate::protocol::given_up::GivenUpCount): items are given up while a shutdown counts
-//! what is left.
+//! Models of [`GivenUpCount`](crate::protocol::given_up::GivenUpCount): items are given up while a shutdown counts the
+//! remaining items.
 //!
-//! The shutdown reports each item, in its limiter or among those that were given up, though limiter and count are two
-//! words.
+//! The shutdown finds each item, either in its limiter or among the items that were given up, although the limiter and
+//! the count are two separate words.
 //!
 //! Red under: `left-looks-at-the-count-first`, `empty-without-acquire`.
 
@@ -35,7 +35,7 @@ impl Queue {
     }
 }
 
-/// spec: E5.3 (returns what did not finish in time): workers give up items that came late.
+/// spec: E5.3 (returns what did not finish in time): workers give up items that arrived late.
 #[test]
 fn each_item_that_is_left_is_reported() {
     check_all(|| {

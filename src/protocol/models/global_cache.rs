@@ -1,9 +1,9 @@
-//! Models of [`GlobalCache`](crate::protocol::global_cache::GlobalCache): threads put bundles and take them at the same
+//! Models of [`GlobalCache`](crate::protocol::global_cache::GlobalCache): threads put and take bundles at the same
 //! time.
 //!
-//! Each bundle belongs to one thread, or is in the global cache. A thread that takes a bundle sees what was done with
-//! it before. When all threads have ended, each bundle in the global cache can be taken. The global cache's
-//! documentation says what could go wrong.
+//! Each bundle belongs to one thread, or is in the global cache. A thread that takes a bundle sees everything that
+//! other threads did with the bundle before. When all threads have ended, each bundle in the global cache can be taken.
+//! The documentation of the global cache explains what could go wrong.
 //!
 //! Red under: `global-cache-shows-its-length-late`.
 
@@ -25,12 +25,12 @@ fn global_cache(bundles: u64) -> Arc<GlobalCache<Bundle>> {
     Arc::new(global_cache)
 }
 
-/// Writes to the bundle, which no other thread has.
+/// Writes to the bundle, to which no other thread has access.
 fn use_it(bundle: &Bundle) {
     bundle.write(|content| *content += 10);
 }
 
-/// Takes all bundles. Returns how many there were. Checks that each of them can be taken.
+/// Takes all bundles. Returns their number. Checks that every bundle that the cache counts can be taken.
 fn left(global_cache: &GlobalCache<Bundle>) -> usize {
     let shown = global_cache.len();
     let taken = std::iter::from_fn(|| global_cache.take()).inspect(use_it).count();
@@ -42,7 +42,7 @@ fn left(global_cache: &GlobalCache<Bundle>) -> usize {
     taken
 }
 
-/// One thread takes the last bundle while another thread puts one.
+/// One thread takes the last bundle while another thread puts a bundle.
 #[test]
 fn a_bundle_that_is_put_while_the_last_one_is_taken_can_be_taken() {
     check_all(|| {
@@ -59,7 +59,7 @@ fn a_bundle_that_is_put_while_the_last_one_is_taken_can_be_taken() {
     });
 }
 
-/// Two threads take and put by turns.
+/// Each of two threads takes a bundle and puts it back.
 #[test]
 fn a_bundle_belongs_to_one_thread() {
     check(3, || {

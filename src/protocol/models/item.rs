@@ -1,15 +1,15 @@
 //! Models of [`ItemCell`](crate::protocol::item::ItemCell): an item is submitted, run, cancelled and submitted again.
 //!
-//! There are two shards. Each has a list on which the item's entries lie. Every accepted submission that is not
-//! cancelled runs exactly once, by one worker at a time. A run sees what was written before each submission that it
-//! answers. No entry is lost or doubled, on either list. At the end the item is as good as new, and the thread that
-//! drops the last reference to it frees it.
+//! There are two shards. Each shard has a list for the item's entries. Every accepted submission that is not cancelled
+//! runs exactly once, by one worker at a time. A run sees what was written before each submission that it answers. On
+//! neither list is an entry lost or doubled. At the end, the item is as good as new. The thread that drops the last
+//! reference to the item frees it.
 //!
 //! Red under: `coalesce-by-load`, `item-without-acquire`, `end-ignores-met`, `meet-without-asking-again`,
 //! `stale-without-asking-again`, `cancel-loses-the-entry`, `slow-state-forgets-home`, `met-item-is-not-freed`,
 //! `slow-state-without-a-handle`.
 //!
-//! Timers are modelled in `timers`, waits and ordered queues in `waits`.
+//! `timers` models timers, and `waits` models waits and ordered queues.
 
 mod timers;
 mod waits;
@@ -25,38 +25,38 @@ use crate::policy::item::{Arm, ShardId, Target};
 use crate::protocol::item::{Ended, HasTicket, ItemCell, Popped, Queued, TakenBack};
 use crate::sys::wait::Until;
 
-/// An entry, which is neither `Copy` nor `Clone`. It names the shard that its slot belongs to.
+/// An entry, which is neither `Copy` nor `Clone`. The entry names the shard to which its slot belongs.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry(usize);
 
-/// No flush counts in these models, so entries have no tickets.
+/// These models contain no flushes, so entries have no tickets.
 impl HasTicket for Entry {
     fn ticket(&self) -> Option<Ticket> {
         None
     }
 }
 
-/// The run does not submit the item again.
+/// The value of `again` if the run does not submit the item again.
 const NOWHERE: u64 = u64::MAX;
 
-/// The item and the lists of two shards. The counts are relaxed, so that they order nothing that the cell should
-/// order.
+/// The item and the lists of two shards. Accesses to the counts are relaxed, so that they order nothing that the cell
+/// should order.
 struct Model {
     item: Owned<ItemCell<Entry, usize>>,
-    /// The list of timers. A model arms at most two, which are known by their numbers.
+    /// The list of timers. A model arms at most two timers, which are identified by their numbers.
     timers: [AtomicU64; 2],
-    /// The shard that the run submits the item to.
+    /// The shard to which the next run submits the item, or [`NOWHERE`].
     again: AtomicU64,
     ordered: bool,
     lists: [List; 2],
     pushed: AtomicU64,
     completed: AtomicU64,
-    /// The number of accepted submissions, less the cancelled ones.
+    /// The number of accepted submissions, minus the cancelled submissions.
     due: AtomicU64,
     runs: AtomicU64,
-    /// Belongs to the thread that runs the item.
+    /// Data that belongs to the thread that runs the item.
     inside: Data<u64>,
-    /// What each issuer writes before it submits the item, and whether a run has seen it.
+    /// The value that each issuer writes before it submits the item, and whether a run has seen the value.
     written: [AtomicU64; 2],
     seen: [AtomicU64; 2],
 }
@@ -100,7 +100,7 @@ impl Model {
         self.due.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Arms this timer, which has a handle.
+    /// Arms this timer, which holds a handle to the item.
     fn arm(&self, timer: usize, again: bool) {
         self.item.add_handle();
         let (arm, taken) = self.item.arm(again, || {
@@ -109,14 +109,15 @@ impl Model {
         });
         match arm {
             Arm::Armed { was_pending: false } => drop(self.due.fetch_add(1, Ordering::Relaxed)),
-            // It replaces the submission before it.
+            // This submission replaces the previous one.
             Arm::Armed { was_pending: true } => {}
             Arm::Coalesced | Arm::Refused => self.drop_handle(),
         }
         self.leave_behind(taken);
     }
 
-    /// Takes the timer off the list of timers. Returns whether it was there: then its handle is the caller's.
+    /// Takes the timer off the list of timers. Returns whether the timer was on the list. If so, the timer's handle
+    /// passes to the caller.
     fn take_timer(&self, timer: usize) -> bool {
         self.timers[timer].swap(0, Ordering::AcqRel) == 1
     }
@@ -145,15 +146,15 @@ impl Model {
         }
     }
 
-    /// Waits for the last submission. After that the caller sees what its run did.
+    /// Waits for the last submission. Afterwards the caller sees what the run of that submission did.
     fn flush(&self) {
         if let Some(signal) = self.item.last_submission() {
             signal.wait(Until::FOREVER);
         }
     }
 
-    /// Cancels the item and waits for its run. After that it is neither pending nor running, and the caller sees what
-    /// its runs did.
+    /// Cancels the item and waits for its run. Afterwards the item neither runs nor is pending, and the caller sees
+    /// what its runs did.
     fn cancel_sync(&self) {
         let (taken, run) = self.item.disable(true);
         if taken.was_pending {
@@ -188,7 +189,7 @@ impl Model {
         self.leave_behind(taken);
     }
 
-    /// Works as a worker of this shard's pool, until its list looks empty.
+    /// Works as a worker of this shard's pool, until the shard's list looks empty.
     fn work(&self, shard: usize) {
         while self.lists[shard].pop() {
             match self.item.begin(ShardId::new(shard as u64), Entry(shard)) {
@@ -235,12 +236,12 @@ impl Model {
         if again != NOWHERE {
             self.queue(again as usize);
         }
-        // A write at the end, which would not be ordered with another run that began meanwhile.
+        // If another run began meanwhile, this write at the end would not be ordered with that run.
         self.inside.write(|_| ());
         self.runs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Runs what is left, and drops the last handle. Called after all threads of the model have ended.
+    /// Runs the remaining entries, and drops the last handle. Must be called after all threads of the model have ended.
     fn assert_quiet(&self) {
         for timer in [0, 1] {
             self.fire(timer, 0);
@@ -248,8 +249,7 @@ impl Model {
         self.drain();
         let state = self.item.load();
         assert!(!state.is_pending() && !state.is_running(), "{state:?}");
-        // The item is as good as new: the next submission to each shard needs an entry, and the item runs by that
-        // entry.
+        // The item is as good as new: the next submission to each shard needs an entry, and this entry runs the item.
         for shard in [0, 1, 0] {
             let id = ShardId::new(shard);
             assert_eq!(
@@ -282,13 +282,13 @@ impl Model {
     }
 }
 
-/// Starts a thread without a handle: a worker.
+/// Starts a worker, which is a thread without a handle.
 fn spawn(model: &Arc<Model>, f: impl FnOnce(&Model) + 'static) -> thread::JoinHandle<()> {
     let model = model.clone();
     thread::spawn(move || f(&model))
 }
 
-/// Starts a thread that has a handle of its own while it does `f`. After that it is a worker of the shard.
+/// Starts a thread that holds its own handle while it calls `f`. Then the thread becomes a worker of the shard.
 fn issue(model: &Arc<Model>, shard: usize, f: impl FnOnce(&Model) + 'static) -> thread::JoinHandle<()> {
     model.item.add_handle();
     spawn(model, move |model| {
@@ -317,7 +317,7 @@ fn a_run_sees_what_was_written_before_each_submission_that_it_answers() {
     });
 }
 
-/// The same with another thread as the worker: a submission coalesces while the run begins.
+/// As above, but with another thread as the worker: a submission coalesces while the run begins.
 #[test]
 fn a_coalesced_submission_is_answered() {
     check_all(|| {
@@ -331,8 +331,8 @@ fn a_coalesced_submission_is_answered() {
     });
 }
 
-/// The item is submitted again while it runs. Another worker pops its entry and leaves it with the item, and the
-/// runner puts it back.
+/// The item is submitted again while it runs. Another worker pops the entry of this submission and leaves it with the
+/// item. The runner then puts the entry back.
 ///
 /// spec: W3.1
 #[test]
@@ -362,7 +362,7 @@ fn an_item_is_cancelled_while_it_begins() {
     });
 }
 
-/// The item is cancelled while it runs, and while its next entry is popped or was left with the item.
+/// The item is cancelled while it runs, and while its next entry is popped or has been left with the item.
 #[test]
 fn an_item_that_runs_and_is_pending_is_cancelled() {
     check(3, || {
@@ -377,7 +377,7 @@ fn an_item_that_runs_and_is_pending_is_cancelled() {
     });
 }
 
-/// A cancelled entry is on the list of one shard while the item is submitted to the other one.
+/// A cancelled entry is on the list of one shard while the item is submitted to the other shard.
 #[test]
 fn a_cancelled_item_is_submitted_to_another_shard() {
     check(3, || {
@@ -392,7 +392,7 @@ fn a_cancelled_item_is_submitted_to_another_shard() {
     });
 }
 
-/// The entry that the slow-path state names is popped while a submission revives it.
+/// A worker pops the entry that the slow-path state names, while a submission revives this entry.
 #[test]
 fn a_stale_entry_is_popped_while_it_is_revived() {
     check(4, || {
@@ -408,7 +408,7 @@ fn a_stale_entry_is_popped_while_it_is_revived() {
     });
 }
 
-/// The same, and a worker runs the item for its new shard meanwhile.
+/// As above, but meanwhile a worker also runs the item for its new shard.
 #[test]
 fn a_stale_entry_is_popped_while_the_item_runs_for_another_shard() {
     check(2, || {
@@ -425,8 +425,8 @@ fn a_stale_entry_is_popped_while_the_item_runs_for_another_shard() {
     });
 }
 
-/// The item runs and has no handle any more. A worker pops its next entry and leaves it with the item. The runner
-/// puts it back, and the item runs by it, while that worker still uses the item.
+/// The item runs and has no handle any more. Another worker pops the item's next entry and leaves it with the item. The
+/// runner puts this entry back, and the entry runs the item while the other worker still uses the item.
 #[test]
 fn an_item_without_a_handle_runs_and_is_pending() {
     check(4, || {
@@ -448,7 +448,7 @@ fn an_item_without_a_handle_runs_and_is_pending() {
     });
 }
 
-/// The last handle is dropped while the entries of the item are popped, one of which is stale.
+/// The last handle is dropped while the item's entries are popped. One of these entries is stale.
 #[test]
 fn the_last_handle_is_dropped_while_stale_entries_are_popped() {
     check(2, || {

@@ -1,7 +1,7 @@
 //! Models of a limit that changes: [`LimiterCell::set`](crate::protocol::limiter::LimiterCell::set) is called while
-//! items come and complete.
+//! items arrive and complete.
 //!
-//! No slot is lost, and none is given twice. After the limit was raised, as many items are active as it says, or no
+//! No slot is lost or given twice. After the limit was raised, as many items are active as the new limit permits, or no
 //! item waits. A thread that was given a slot finds an item on the waiting list. At the end all items have run.
 //!
 //! Red under: `intake-in-two-steps`, `start-listed-keeps-count`, `raise-starts-nothing`.
@@ -35,7 +35,7 @@ fn come_and_run(queue: &Queue) {
     }
 }
 
-/// One item is active, one is listed and one comes, while the limit is raised.
+/// While the limit is raised, one item is active, one item is listed and one item arrives.
 ///
 /// spec: F8.1
 #[test]
@@ -50,7 +50,8 @@ fn the_limit_is_raised_while_items_come_and_complete() {
     });
 }
 
-/// An item that is listed while the limiter is frozen starts when the limiter thaws, though other items come meanwhile.
+/// An item that is listed while the limiter is frozen starts when the limiter thaws, even if other items arrive
+/// meanwhile.
 ///
 /// spec: F7.1
 #[test]
@@ -65,7 +66,7 @@ fn a_frozen_limiter_thaws_while_items_come() {
     });
 }
 
-/// Two items are active, and the limit is lowered. The listed item runs in the slot that is left.
+/// The limit is lowered while two items are active. The listed item runs in the slot that remains.
 ///
 /// spec: F8.2
 #[test]

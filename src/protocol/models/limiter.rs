@@ -1,10 +1,11 @@
 //! Models of [`LimiterCell`](crate::protocol::limiter::LimiterCell): which thread starts which waiting item.
 //!
-//! Items come while another one completes. A thread that was given a slot finds an item on the waiting list. At most
-//! `max` items are active. With one slot, items exclude each other and see what the item before wrote. At the end all
-//! items have run and the word is empty.
+//! Items arrive while another item completes. A thread that was given a slot finds an item on the waiting list. At most
+//! `max` items are active. If there is one slot, items exclude each other, and each item sees what the previous item
+//! wrote. At the end, all items have run and the limiter's word is empty.
 //!
-//! A limiter without a limit has no model: it hands on no slot, and the tables of `policy::admission` cover its word.
+//! A limiter without a limit has no model, because it hands on no slot and because the tables of `policy::admission`
+//! cover its word.
 //!
 //! Red under: `limiter-without-acquire`, `limiter-without-release`, `list-leaves-free-slot`,
 //! `complete-hands-to-coming`, `admit-in-two-steps`, `admit-overtakes-coming`, `batch-in-two-steps`,
@@ -22,12 +23,12 @@ use crate::protocol::limiter::{Came, LimiterCell};
 pub(super) struct Queue {
     pub(super) limiter: LimiterCell,
     waiting: List,
-    /// The highest limit that the limiter ever has.
+    /// The highest limit that the limiter has at any time.
     highest: u64,
-    /// Relaxed, so that they order nothing that the limiter should order.
+    /// Accesses to the counts are relaxed, so that they order nothing that the limiter should order.
     active: AtomicU64,
     done: AtomicU64,
-    /// With one slot, this belongs to the thread that has it.
+    /// If there is one slot, this data belongs to the thread that has the slot.
     exclusive: Data<u64>,
 }
 
@@ -43,7 +44,8 @@ impl Queue {
         }
     }
 
-    /// An item comes. Returns true if an item, this one or another, has a slot now: the caller runs it.
+    /// Lets an item arrive. Returns whether an item, this one or another, now has a slot. If so, the caller runs this
+    /// item.
     pub(super) fn come(&self) -> bool {
         if self.limiter.admit() == Came::Started {
             return true;
@@ -60,7 +62,7 @@ impl Queue {
         assert!(self.waiting.pop(), "a slot was given to an item that is not on the list");
     }
 
-    /// Runs and completes an item that has a slot, and each item that the slot is handed to.
+    /// Runs and completes an item that has a slot, and then each item to which the slot is handed.
     pub(super) fn run(&self) {
         loop {
             let before = self.active.fetch_add(1, Ordering::Relaxed);
@@ -94,7 +96,7 @@ impl Queue {
     }
 }
 
-/// As many items are active as there are slots. Two issuers come while these items complete.
+/// At first, as many items are active as there are slots. Two issuers submit items while these items complete.
 fn come_against_complete(preemptions: usize, max: usize) {
     check(preemptions, move || {
         let queue = Arc::new(Queue::new(max, max));
@@ -125,7 +127,7 @@ fn two_slots_are_handed_from_item_to_item() {
     come_against_complete(2, 2);
 }
 
-/// One issuer brings two items. The second one must not overtake the first one, nor start beside it.
+/// One issuer brings two items. The second item must neither overtake the first item nor start beside it.
 #[test]
 fn items_of_one_issuer_start_one_after_the_other() {
     check(4, || {
@@ -141,7 +143,8 @@ fn items_of_one_issuer_start_one_after_the_other() {
     });
 }
 
-/// A list of numbered items in one word, with the first one in the lowest digit. Otherwise as [`List`].
+/// A list of numbered items in one word, with the first item in the lowest digit. In all other respects, it is like
+/// [`List`].
 struct Line(AtomicU64);
 
 impl Line {
@@ -162,11 +165,12 @@ impl Line {
     }
 }
 
-/// A queue whose items are told apart: 1, 2 and 4 of one issuer, 3 of another one. The first item with a slot is 0.
+/// A queue whose items can be told apart: items 1, 2 and 4 belong to one issuer, and item 3 belongs to another issuer.
+/// Item 0 has the slot at first.
 struct InOrder {
     limiter: LimiterCell,
     waiting: Line,
-    /// Relaxed, so that it orders nothing that the limiter should order.
+    /// Accesses are relaxed, so that they order nothing that the limiter should order.
     seen: AtomicU64,
 }
 
@@ -181,7 +185,8 @@ impl InOrder {
         }
     }
 
-    /// Items of one issuer come at once. Those with a slot begin before the others are on the list.
+    /// Submits several items of one issuer in one step. The items that get a slot begin before the other items are on
+    /// the list.
     fn come_many(&self, items: &[u64]) {
         let AdmitMany::In(admitted) = self.limiter.admit_many(items.len()) else {
             panic!("the intake is open")
@@ -209,7 +214,7 @@ impl InOrder {
         assert!(before & 1 << behind != 0 || item == 0, "an item has overtaken one of the same issuer");
     }
 
-    /// Completes an item, and each item that its slot is handed to.
+    /// Completes an item, and then each item to which its slot is handed.
     fn complete(&self) {
         loop {
             match self.limiter.complete().slot {
@@ -221,7 +226,7 @@ impl InOrder {
     }
 }
 
-/// Issuers come while the first item completes. Each of them brings its single items and batches, one after the
+/// Issuers submit items while the first item completes. Each issuer submits its single items and batches one after the
 /// other.
 fn keep_the_order(preemptions: usize, issuers: &'static [&'static [&'static [u64]]]) {
     let came: usize = issuers.iter().copied().flatten().map(|batch| batch.len()).sum();
@@ -253,8 +258,8 @@ fn keep_the_order(preemptions: usize, issuers: &'static [&'static [&'static [u64
     });
 }
 
-/// One of two issuers may be late to count its item as listed. Then a slot that is handed to the other issuer's item
-/// goes to the late issuer's item.
+/// One of two issuers may be late in counting its item as listed. In this case, a slot that is handed to the other
+/// issuer's item goes to the late issuer's item.
 ///
 /// spec: Q4.1
 #[test]
@@ -262,7 +267,7 @@ fn items_of_one_issuer_keep_their_order_beside_another() {
     keep_the_order(3, &[&[&[1], &[2]], &[&[3]]]);
 }
 
-/// The same with a batch.
+/// As above, but with a batch.
 ///
 /// spec: W8.4
 #[test]
@@ -270,7 +275,7 @@ fn a_batch_beside_a_single_item_keeps_the_order() {
     keep_the_order(3, &[&[&[1, 2]], &[&[3]]]);
 }
 
-/// The batch stays behind a single item of its issuer.
+/// The batch stays behind a single item of the same issuer.
 ///
 /// spec: Q4.1
 #[test]

@@ -1,11 +1,12 @@
 //! loom models of the protocols, one file for each protocol.
 //!
-//! A model calls the cells of this layer and the functions of policy in the order in which the engine calls them; it
-//! has no rules of its own. It names the mutants in `tests/mutants/` that must turn it red. A model that stays green
-//! under each change shows nothing.
+//! A model calls the cells of this layer and the functions of policy in the order in which the engine calls them.
+//! Models have no rules of their own. Each file names the mutants in `tests/mutants/` that must turn its models red. A
+//! model that stays green under every mutant shows nothing.
 //!
-//! Run them with `make loom`, or some of them with `make loom ONLY=limiter`. A model explores all executions, or those
-//! with at most as many preemptions as it says. `LOOM_MAX_PREEMPTIONS` sets that number for all models.
+//! `make loom` runs all models, and `make loom ONLY=limiter` runs some of them. Each model explores either all
+//! executions or only the executions with a limited number of preemptions. `LOOM_MAX_PREEMPTIONS` sets this limit for
+//! all models.
 
 #![allow(
     unsafe_code,
@@ -59,19 +60,20 @@ fn check_all(model: impl Fn() + Send + Sync + 'static) {
     loom::model::Builder::new().check(model);
 }
 
-/// Explores the executions of a model that have at most so many preemptions, unless the environment says how many.
+/// Explores the executions of a model that have at most the given number of preemptions, unless the environment sets
+/// another limit.
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(preemptions);
     builder.check(model);
 }
 
-/// A list of items that are all alike.
+/// A list of items that are all equal.
 ///
-/// It is one counter and not a mutex, because a mutex would order the threads and so hide a missing fence. The
-/// orderings are those that the real lists promise, and no more. A thread that pops an item sees what was written
-/// before the item was pushed. A list may look empty, or full, to a thread that no ordering puts after the push or
-/// the pop.
+/// The list is a counter instead of a mutex, because a mutex would order the threads and so hide a missing fence. Its
+/// orderings promise exactly as much as those of the real lists. A thread that pops an item sees what was written
+/// before the item was pushed. To a thread that is not ordered after a push, the list may look empty. To a thread that
+/// is not ordered after a pop, the list may still look full.
 #[derive(Debug)]
 struct List(AtomicU64);
 
@@ -80,7 +82,7 @@ impl List {
         Self(AtomicU64::new(0))
     }
 
-    /// Returns how many items were on the list before.
+    /// Pushes an item, and returns the number of items that were on the list before.
     fn push(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Release)
     }
@@ -106,7 +108,7 @@ impl List {
     }
 }
 
-/// Plain data. loom reports each pair of unordered accesses, of which one is a write.
+/// Plain data, for which loom reports each pair of unordered accesses of which at least one is a write.
 #[derive(Debug)]
 struct Data<T>(UnsafeCell<T>);
 
@@ -116,12 +118,12 @@ impl<T> Data<T> {
     }
 
     fn read<R>(&self, f: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: loom has just checked that no write is concurrent with this read, else it panics.
+        // SAFETY: loom has just checked that no write is concurrent with this read, and panics otherwise.
         self.0.with(|data| f(unsafe { &*data }))
     }
 
     fn write<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        // SAFETY: loom has just checked that no access is concurrent with this one, else it panics.
+        // SAFETY: loom has just checked that no other access is concurrent with this write, and panics otherwise.
         self.0.with_mut(|data| f(unsafe { &mut *data }))
     }
 }
@@ -149,16 +151,16 @@ impl Event {
     }
 }
 
-/// A value that one of its users frees. The memory stays until the model ends, so loom reports a use after the free,
-/// and the use does no harm.
+/// A value that one of its users frees. The memory remains valid until the model ends. So a use after the free does no
+/// harm, and loom reports it.
 #[derive(Debug)]
 struct Owned<T> {
     value: std::cell::UnsafeCell<ManuallyDrop<T>>,
     freed: Data<bool>,
 }
 
-// SAFETY: as for a plain `T`. loom checks that `free` excludes other users, through `freed` and through the cells of
-// `T`.
+// SAFETY: sharing an `Owned` is as safe as sharing a plain `T`. loom checks that `free` excludes other users, through
+// `freed` and through the cells of `T`.
 unsafe impl<T: Send + Sync> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
@@ -166,11 +168,12 @@ impl<T> Owned<T> {
         Self { value: std::cell::UnsafeCell::new(ManuallyDrop::new(value)), freed: Data::new(false) }
     }
 
-    /// Frees the value. The caller must be ordered after all other users, and be the only one that frees it.
+    /// Frees the value. The caller must be the only thread that frees the value, and must be ordered after all other
+    /// users.
     fn free(&self) {
         self.freed.write(|freed| assert!(!std::mem::replace(freed, true), "freed twice"));
-        // SAFETY: the line above makes sure that this happens once. loom runs one thread at a time, so no reference
-        // is in use at this moment.
+        // SAFETY: the line above ensures that the value is dropped only once. loom runs one thread at a time, so no
+        // reference is in use at this moment.
         unsafe { ManuallyDrop::drop(&mut *self.value.get()) };
     }
 

@@ -1,8 +1,9 @@
-//! The engine's part of a pool, for the models: a worklist, the idle set under its mutex, and workers that park.
+//! The models' substitute for the engine's part of a pool: a worklist, the idle set under its mutex, and workers that
+//! park.
 //!
-//! All workers have arrived before the model begins. A reservation for which the engine would make a thread waits for
-//! the next worker that rests. The worker that ends the last item closes the idle set, so that all workers leave. If an
-//! item does not run, the model ends in a deadlock, which loom reports.
+//! All workers are in the idle set before the model begins. Where the engine would make a thread for a reservation, the
+//! reservation waits for the next worker that rests. The worker that ends the last item closes the idle set, so all
+//! workers leave. If an item does not run, the model ends in a deadlock, which loom reports.
 
 use std::time::Duration;
 
@@ -25,7 +26,8 @@ pub(super) struct Pool {
     pub(super) running: RunningCell,
     idle_set: Mutex<IdleSet>,
     workers: Vec<Worker>,
-    /// The number of items that have not ended. Relaxed, so that it orders nothing that the protocols should order.
+    /// The number of items that have not ended. Accesses are relaxed, so that they order nothing that the protocols
+    /// should order.
     left: AtomicU64,
 }
 
@@ -33,9 +35,9 @@ pub(super) struct Worker {
     pub(super) cell: WorkerCell,
     /// The worker parks on this.
     bell: Notify,
-    /// The waking thread decides where the worker begins, before it wakes it.
+    /// Whether the waking thread has decided where the worker begins, which it must do before it wakes the worker.
     placed: Data<bool>,
-    /// Used only by the owner: it has not begun an item since it was woken.
+    /// Whether the worker has begun no item since it was woken. Only the worker itself uses this value.
     woken_just_now: Data<bool>,
 }
 
@@ -67,7 +69,7 @@ impl Pool {
         id
     }
 
-    /// Starts the worker that became idle last. Called before the threads of the model start.
+    /// Starts the worker that became idle last. Must be called before the threads of the model start.
     pub(super) fn start_one(&self) -> WorkerId {
         let Kick::Wake(reserved) = self.running.pushed() else { panic!("the pool is full") };
         let mut idle_set = self.idle_set.lock();
@@ -105,7 +107,7 @@ impl Pool {
         self.perform(self.running.look(|| self.list.has_work()));
     }
 
-    /// Uses up the reservation of a worker, which begins, or rests again.
+    /// Uses up the worker's reservation. The worker then begins, or rests again.
     fn start(&self, id: WorkerId, reserved: Reserved) {
         if self.running.start(reserved) {
             self.worker(id).cell.set_phase(Phase::Between);
@@ -115,7 +117,7 @@ impl Pool {
         }
     }
 
-    /// Runs a worker, from its present phase until it leaves.
+    /// Runs a worker from its present phase until it leaves.
     pub(super) fn work(&self, id: WorkerId, run: impl Fn()) {
         loop {
             match self.worker(id).cell.load().phase() {
@@ -160,8 +162,8 @@ impl Pool {
         self.worker(id).cell.unblock(false, &self.running);
     }
 
-    /// Carries out a finding of the detector, which has read `seen` and then looked at the thread. Returns whether
-    /// the worker was moved.
+    /// Carries out a finding of the detector, which has read `seen` and then inspected the thread. Returns whether the
+    /// finding still applied.
     pub(super) fn found(&self, id: WorkerId, seen: WorkerState, finding: Finding) -> bool {
         let carried = self.worker(id).cell.carry_out(seen, finding, &self.running);
         if carried.owes_look {
@@ -184,7 +186,7 @@ impl Pool {
         }
     }
 
-    /// Lets a worker rest that has nothing to do. `counts`: it counts as running.
+    /// Lets a worker go to rest. `counts` tells whether this worker counts as running.
     fn rest(&self, id: WorkerId, counts: bool) {
         let mut idle_set = self.idle_set.lock();
         if counts {
@@ -221,7 +223,7 @@ impl Pool {
         }
     }
 
-    /// Checks that the pool is quiet. Called after all threads of the model have ended.
+    /// Checks that the pool is quiet. Must be called after all threads of the model have ended.
     pub(super) fn assert_quiet(&self) {
         assert_eq!(self.left.load(Ordering::Relaxed), 0, "an item was not run");
         assert!(!self.list.has_work());

@@ -1,8 +1,9 @@
 //! Models of [`ReferenceCount`](crate::protocol::references::ReferenceCount): a thread takes a reference to a queue
 //! that it finds in the register, while the queue's last reference is given up.
 //!
-//! The reference comes in time and keeps the queue in place, or the thread comes too late and gets none. Exactly one party
-//! frees the queue, after it left the register. No access to the queue comes after that, or is unordered with it.
+//! Either the thread comes in time and its reference keeps the queue alive, or the thread is too late and gets no
+//! reference. Exactly one party frees the queue, after the queue has left the register. Every access to the queue is
+//! ordered before the queue is freed.
 //!
 //! Red under: `reference-raises-the-dead`, `reference-without-acquire`, `reference-without-release`.
 
@@ -22,7 +23,8 @@ struct Executor {
 
 struct Queue {
     references: ReferenceCount,
-    /// Stands for what the owners do with the queue. Relaxed, so that it orders nothing that the count should order.
+    /// Stands for what the owners do with the queue. Accesses are relaxed, so that they order nothing that the count
+    /// should order.
     used: AtomicU64,
 }
 
@@ -67,7 +69,7 @@ fn a_queue_is_referenced_while_its_last_handle_is_dropped() {
     });
 }
 
-/// The last handle is dropped while an item is in flight in a limiter, which has a reference of its own.
+/// The last handle is dropped while an item is in flight in a limiter. The limiter has its own reference.
 #[test]
 fn the_last_item_ends_while_the_queue_is_referenced() {
     check(3, || {

@@ -1,7 +1,8 @@
-//! Models of a pool in distress: its only worker cannot be made, and a rescuer does the work.
+//! Models of a pool in distress: its only worker cannot be made, so a rescuer does the work.
 //!
-//! Two kinds of items must not be lost. For one kind no reservation is made, so no worker and no rescuer is called.
-//! The other kind is between the worklist and the sideline while a thread looks for work.
+//! Two kinds of items must not be lost. For an item of the first kind, no reservation is made, so neither a worker nor
+//! a rescuer is called. An item of the second kind is between the worklist and the sideline while a thread looks for
+//! work.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `drop-keeps-reservation`,
 //! `deadline-leaves-the-reservation`, `looks-once-for-all-dropped`.
@@ -22,7 +23,7 @@ use crate::sys::sync::Mutex;
 
 const LIMITS: IdleLimits = IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
 
-/// The deadline of a call that begins when the model does.
+/// The deadline of a call for help that begins when the model begins.
 const FIRST: Duration = MAYDAY_INITIAL;
 
 struct Pool {
@@ -32,12 +33,12 @@ struct Pool {
 }
 
 impl Pool {
-    /// Makes a pool with one item, which has called for help.
+    /// Makes a pool with one item, for which the pool has called for help.
     fn in_distress() -> Arc<Self> {
         Self::of_cpus(1)
     }
 
-    /// Makes a pool with as many items as CPUs. A worker is wanted for each of them.
+    /// Makes a pool that has as many items as CPUs, and wants a worker for each item.
     fn of_cpus(cpus: usize) -> Arc<Self> {
         let pool = Self {
             list: List::new(),
@@ -57,7 +58,7 @@ impl Pool {
         Arc::new(pool)
     }
 
-    /// Pushes an item. Returns the deadline that the caller tells the manager of, if any.
+    /// Pushes an item. Returns the deadline that the caller must report to the manager, if there is one.
     fn push(&self) -> Option<Time> {
         self.list.push();
         self.perform(self.running.pushed())
@@ -71,7 +72,7 @@ impl Pool {
         unknown_deadline(&mut state)
     }
 
-    /// The rescuer takes the items that it finds, and leaves.
+    /// Does what the rescuer does: takes the items that it finds, and leaves.
     fn rescue(&self) -> Option<Time> {
         while self.state.lock().0.needs_help() && self.list.pop() {}
         let dropped = self.state.lock().0.relieved(self.list.has_work());
@@ -96,8 +97,8 @@ impl Pool {
         told
     }
 
-    /// Checks that a worker is wanted for each item. If work is left, checks that the manager was told of a deadline at
-    /// which rescuers are called, or of a sooner one.
+    /// Checks that a worker is wanted for each item, as far as the pool's target permits. If work is left, also checks
+    /// that the manager was told of a deadline at which rescuers are called, or of an earlier deadline.
     fn assert_called(&self, told: impl IntoIterator<Item = Option<Time>>) {
         let state = self.state.lock();
         let word = self.running.load();
@@ -155,7 +156,7 @@ fn two_items_are_pushed_while_the_rescuer_leaves() {
     });
 }
 
-/// A worker of another CPU has taken the item, and the next item comes together with the deadline.
+/// A worker of another CPU has taken the item. The next item is pushed while the manager handles the deadline.
 ///
 /// spec: P2 (then every 100 ms)
 #[test]
@@ -172,7 +173,8 @@ fn an_item_is_pushed_at_the_deadline_of_a_call() {
     });
 }
 
-/// The same for a pool of two CPUs. Its two reservations are given up, and each of two issuers relied on one of them.
+/// As above, but for a pool of two CPUs. The pool gives up its two reservations, while each of two issuers relies on
+/// one of them.
 ///
 /// spec: P2 (nothing is left behind without anybody)
 #[test]

@@ -2,8 +2,8 @@
 //! while another thread turns the route.
 //!
 //! An issuer submits two entries, as the engine does, while the route is turned from one pool to another. The first
-//! entry may come late to the former pool. Then the second one is behind it there, or held. It never is on the new
-//! pool before the first one, nor before the entries of the former pool.
+//! entry may reach the former pool late. Then the second entry is behind the first entry in that pool, or it is held.
+//! The second entry never overtakes the first entry, nor the entries that are already in the former pool.
 //!
 //! Red under: `turn-without-fence`, `late-leaves-it-open`, `epoch-after-the-fence`, `opens-before-what-is-held`,
 //! `held-though-open`, `plugged-by-who-came-late-needs-no-marker`.
@@ -18,7 +18,7 @@ use crate::policy::concurrency::Running;
 use crate::protocol::route::{RouteCell, RouteEpoch, Turned};
 use crate::protocol::running::RunningCell;
 
-/// The addresses of these tell the pools apart.
+/// The addresses of these values tell the pools apart.
 static NAMES: [u64; 2] = [0, 1];
 
 fn former() -> *const u64 {
@@ -29,7 +29,7 @@ fn new() -> *const u64 {
     &raw const NAMES[1]
 }
 
-/// A worklist of which only the end matters: each entry gets the next place.
+/// A worklist that stores only its end: each entry gets the next place.
 struct Pool {
     end: AtomicU64,
     /// The place behind the last marker.
@@ -48,7 +48,8 @@ impl Pool {
         }
     }
 
-    /// Pushes an entry. Returns its place. Relaxed, so that it orders nothing that the fences should order.
+    /// Pushes an entry. Returns its place. Accesses are relaxed, so that they order nothing that the fences should
+    /// order.
     fn push(&self) -> u64 {
         self.end.fetch_add(1, Ordering::Relaxed)
     }
@@ -66,7 +67,7 @@ enum Place {
     Held,
 }
 
-/// How an issuer learns that its entry came late.
+/// How an issuer learns that its entry was late.
 #[derive(Clone, Copy)]
 enum Look {
     AtTheRoute,
@@ -134,7 +135,7 @@ impl Shard {
     }
 }
 
-/// The lists are empty, and no entry is popped. So a late entry keeps the route plugged.
+/// Both lists are empty at first, and no entry is popped. So a late entry keeps the route plugged.
 fn a_late_entry_stays_ahead(look: Look) {
     check(3, move || {
         let shard = Shard::new();
@@ -166,9 +167,9 @@ fn an_issuer_that_reads_the_pool_learns_that_its_entry_is_late() {
     a_late_entry_stays_ahead(Look::AtThePool);
 }
 
-/// An entry comes late to a third pool and plugs the route. The entries that came to the former pool before are
-/// marked all the same. Otherwise nothing would keep the former pool open, and nothing would release the held entries
-/// behind them.
+/// An entry that reaches a third pool late plugs the route. The entries that reached the former pool earlier are marked
+/// nevertheless. Otherwise nothing would keep the former pool open, and nothing would release the held entries behind
+/// them.
 #[test]
 fn the_entries_of_the_former_pool_are_marked_though_the_route_is_plugged() {
     check(3, || {

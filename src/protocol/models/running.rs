@@ -1,9 +1,9 @@
 //! Models of [`RunningCell`](crate::protocol::running::RunningCell) and [`IdleSet`](crate::policy::idle_set::IdleSet):
 //! how workers are woken and park.
 //!
-//! Issuers push items. Meanwhile workers go idle, are refused, or are woken by a reservation that they made
-//! themselves. Every item must run; a lost wake-up is a deadlock. The pools are not watched. A push that sets the
-//! watched bit is a read-modify-write, and so would see more than the common push does.
+//! Issuers push items. Meanwhile workers go idle, are refused when they start, or are woken by a reservation that they
+//! made themselves. Every item must run. A lost wake-up shows as a deadlock. The pools are not watched. A push that
+//! sets the watched bit is a read-modify-write, so it would see more than the usual push does.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
 //! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`,
@@ -24,7 +24,7 @@ fn spawn_worker(pool: &Arc<Pool>, id: u32) -> thread::JoinHandle<()> {
     thread::spawn(move || pool.work(id, || ()))
 }
 
-/// The smallest handshake: one worker is about to rest, and one item comes.
+/// The smallest handshake: an item arrives while one worker is about to rest.
 #[test]
 fn an_item_is_pushed_while_the_worker_goes_idle() {
     check_all(|| {
@@ -49,7 +49,7 @@ fn all_items_of_a_burst_run() {
     });
 }
 
-/// The only worker runs, and two issuers push. The worker takes the items, or is woken for them.
+/// Two issuers push items while the only worker runs. The worker takes these items, or is woken for them.
 #[test]
 fn two_items_are_pushed_while_the_worker_goes_idle() {
     check(3, || {
@@ -66,7 +66,8 @@ fn two_items_are_pushed_while_the_worker_goes_idle() {
     });
 }
 
-/// A reservation may be made while no worker is idle. Then it is owed, and the next worker that rests serves it.
+/// A reservation can be made while no worker is idle. Such a reservation is owed, and the next worker that rests uses
+/// it.
 #[test]
 fn two_items_are_pushed_while_two_workers_go_idle() {
     check(2, || {
@@ -80,8 +81,8 @@ fn two_items_are_pushed_while_two_workers_go_idle() {
     });
 }
 
-/// Without a target a push may make a reservation while the only worker is busy. The reservation waits until that
-/// worker rests.
+/// In a pool without a target, a push can make a reservation while the only worker is busy. The reservation waits until
+/// that worker rests.
 #[test]
 fn a_reservation_waits_for_a_worker_that_rests() {
     check_all(|| {
@@ -94,7 +95,7 @@ fn a_reservation_waits_for_a_worker_that_rests() {
 }
 
 /// A pool without a target starts items as soon as possible, and wakes one worker at a time. The first item waits for
-/// the second, so each worker that starts must see that the next one is woken.
+/// the second item, so each worker that starts must ensure that the next worker is woken.
 #[test]
 fn a_pool_without_a_target_starts_every_item() {
     check(2, || {
@@ -119,7 +120,7 @@ fn a_pool_without_a_target_starts_every_item() {
     });
 }
 
-/// One worker runs and does not come back, so only the new target has room for the item that is pushed. The issuer
+/// While one worker runs and never comes back, only the new target has room for the item that is pushed. The issuer
 /// sees the new target, or the thread that raises the target sees the item.
 ///
 /// spec: A5.4
@@ -140,7 +141,7 @@ fn an_item_is_pushed_while_the_target_is_raised() {
     });
 }
 
-/// One worker too many is shed between two items, while another item comes.
+/// The pool sheds a surplus worker between two items while another item arrives.
 ///
 /// spec: A5.4
 #[test]
@@ -163,8 +164,8 @@ fn an_item_is_pushed_while_the_target_is_lowered() {
     });
 }
 
-/// The manager has no room for a worker that the pool asked for while another worker runs, and that other worker
-/// leaves. Work is pending. So the manager learns that no worker runs, or is told.
+/// While another worker runs, the manager finds no room for a worker that the pool has asked for. Meanwhile the other
+/// worker leaves the count. Work is pending. So the manager either sees that no worker runs, or is told.
 ///
 /// spec: E2.5 (work waits, never for ever)
 #[test]
@@ -176,7 +177,8 @@ fn the_manager_learns_that_a_pool_begins_to_starve() {
             other => panic!("an empty pool reserves a worker, not {other:?}"),
         };
         assert!(running.start(reserve()));
-        // The worker blocks, another one is reserved, and the first one comes back before the second one can be made.
+        // The worker blocks, another worker is reserved, and the first worker comes back before the second worker can
+        // be made.
         running.leave();
         let _owed = reserve();
         running.come_back();

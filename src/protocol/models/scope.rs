@@ -1,7 +1,7 @@
 //! Models of [`ScopeCell`](crate::protocol::scope::ScopeCell): items that borrow from the waiter's stack.
 //!
-//! Items end, and spawn others, while the body ends. The waiter is woken, sees what every item did, and frees the
-//! cell, which lies on its stack. loom reports each access after that.
+//! Items end and spawn other items while the body ends. The waiter is woken, sees what every item did, and frees the
+//! cell, which lies on the waiter's stack. loom reports every later access to the cell.
 //!
 //! Red under: `scope-leave-without-acquire`, `scope-leave-without-release`, `scope-sleeps-without-a-look`.
 

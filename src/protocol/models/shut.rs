@@ -1,7 +1,8 @@
-//! Models of an intake that is shut while items are in flight. The thread that shuts it empties the waiting list.
+//! Models of an intake that is shut while items are in flight. The thread that shuts the intake empties the waiting
+//! list.
 //!
-//! Meanwhile an item is listed that was admitted before. It is recalled, or comes back to its issuer, and does not
-//! stay on the list. No item starts after that, and none is lost.
+//! Meanwhile an item that was admitted earlier is listed. This item is recalled or goes back to its issuer, and does
+//! not stay on the list. No item starts after the intake was shut, and no item is lost.
 //!
 //! Red under: `list-waits-while-shut`, `complete-hands-while-shut`.
 
@@ -17,13 +18,13 @@ use crate::protocol::limiter::{Came, LimiterCell};
 struct Queue {
     limiter: LimiterCell,
     waiting: List,
-    /// The number of items that are over, run or given up. Relaxed, so that it orders nothing that the limiter should
-    /// order.
+    /// The number of items that are over, because they ran or were given up. Accesses are relaxed, so that they order
+    /// nothing that the limiter should order.
     over: AtomicU64,
 }
 
 impl Queue {
-    /// Makes a queue with one slot, and one item in it.
+    /// Makes a queue with one slot, which an item has.
     fn busy() -> Self {
         let queue = Self {
             limiter: LimiterCell::new(Admission::new(1)),
@@ -38,8 +39,8 @@ impl Queue {
         assert!(self.waiting.pop(), "a slot was given to an item that is not on the list");
     }
 
-    /// An item comes. Returns whether it was admitted. An item that is handed back at once is over at once, run or
-    /// given up.
+    /// Lets an item arrive. Returns whether it was admitted. An item that gets a slot, or that is handed back
+    /// immediately, is counted as over immediately.
     fn come(&self) -> bool {
         match self.limiter.admit() {
             Came::Started => {
@@ -57,7 +58,7 @@ impl Queue {
         true
     }
 
-    /// Completes an item, and each item that its slot is handed to.
+    /// Completes an item, and then each item to which its slot is handed.
     fn complete(&self) {
         loop {
             self.over.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +70,7 @@ impl Queue {
         }
     }
 
-    /// Shuts the intake, and gives up the waiting items. An active item may go on for ever.
+    /// Shuts the intake, and gives up the waiting items. An active item may run for ever.
     fn shut(&self) {
         self.limiter.set(1, Intake::Shut);
         while self.limiter.recall() {
@@ -105,7 +106,7 @@ fn an_item_comes_while_the_intake_is_shut() {
     });
 }
 
-/// One item is listed, another one comes, and the active one ends.
+/// One item is listed, another item arrives, and the active item ends.
 #[test]
 fn items_come_and_end_while_the_intake_is_shut() {
     check(3, || {

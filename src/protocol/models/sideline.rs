@@ -4,11 +4,11 @@
 //! This must not happen:
 //!
 //! * worker: sees no entry;
-//! * other thread: puts one back, and sees that a worker runs;
-//! * worker: stops counting, and rests. So the entry waits, and no worker comes for it.
+//! * other thread: puts an entry back, and sees that a worker runs;
+//! * worker: leaves the count, and rests. So the entry waits, and no worker takes it.
 //!
-//! The fences prevent it. The worker, which has left the count, finds that the sideline shows an entry; or the other
-//! thread, which has shown the entry, finds a free place.
+//! The fences prevent it. Either the worker, which has left the count, sees that the sideline has an entry, or the
+//! other thread, which has shown the entry, sees a free place.
 //!
 //! Red under: `put-back-shows-nothing`, `push-without-fence`, `look-without-fence`.
 

@@ -1,12 +1,12 @@
-//! Keeps the stacks of loom's threads, to use them again.
+//! Keeps the stacks of loom's threads for reuse.
 //!
-//! loom makes its threads anew for each execution. A stack takes three system calls and some page faults. That is
-//! more than half of the time of a short execution, and two models that run at once wait for each other in these
-//! calls. So this file defines the three functions, and the linker prefers them to the C library's. When a thread
-//! unmaps a stack, this file keeps it, and returns it when the thread maps a stack of that size again. All other
-//! calls go to the system.
+//! loom makes new threads for each execution. To make a stack takes three system calls and some page faults. This is
+//! more than half of the time of a short execution. Two models that run at the same time also wait for each other in
+//! these calls. So this file defines `mmap`, `mprotect` and `munmap`, and the linker prefers these functions to the C
+//! library's. When a thread unmaps a stack, this file keeps the stack. If the thread then maps a stack of the same
+//! size, it gets the kept stack. All other calls go to the system.
 //!
-//! A thread keeps at most [`KEPT`] stacks, which stay mapped when it ends.
+//! A thread keeps at most [`KEPT`] stacks, which stay mapped when the thread ends.
 #![allow(unsafe_code, reason = "these functions stand for those of the C library")]
 
 use std::cell::Cell;
@@ -15,16 +15,16 @@ use std::ptr;
 
 use libc::{MAP_STACK, SYS_mmap, SYS_mprotect, SYS_munmap, off_t, syscall};
 
-/// A model of loom has fewer threads.
+/// The number of stacks that a thread can keep. A model of loom has fewer threads.
 const KEPT: usize = 8;
 
-/// A mapping that this thread has made, and keeps.
+/// A stack that this thread has mapped and keeps.
 #[derive(Clone, Copy)]
 struct Stack {
     begin: *mut c_void,
     len: usize,
     is_free: bool,
-    /// Its first page is protected from all access.
+    /// Whether the first page of the stack is protected from all access.
     is_guarded: bool,
 }
 
@@ -45,7 +45,7 @@ fn change(change: impl Fn(Option<Stack>) -> Option<Stack>) -> Option<Stack> {
 
 /// # Safety
 ///
-/// As for the C library's function.
+/// The requirements are those of the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mmap(
     at: *mut c_void,
@@ -73,7 +73,7 @@ unsafe extern "C" fn mmap(
 
 /// # Safety
 ///
-/// As for the C library's function.
+/// The requirements are those of the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mprotect(begin: *mut c_void, len: usize, protection: c_int) -> c_int {
     let is_guard = protection == libc::PROT_NONE;
@@ -91,7 +91,7 @@ unsafe extern "C" fn mprotect(begin: *mut c_void, len: usize, protection: c_int)
 
 /// # Safety
 ///
-/// As for the C library's function.
+/// The requirements are those of the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn munmap(begin: *mut c_void, len: usize) -> c_int {
     let free = |stack: Option<Stack>| {

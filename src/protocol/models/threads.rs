@@ -1,10 +1,10 @@
 //! Models of [`ThreadsCell`](crate::protocol::threads::ThreadsCell): a worker leaves while a manager finds no room,
 //! and a thread waits for the end of all threads.
 //!
-//! A manager that found no room is told, or finds some when it asks again. A thread that waits until all threads of
-//! every kind are gone is woken, and sees what they did up to their last destructor. A worker that becomes idle while
-//! a worker is asked to give way is found, or leaves by itself. Of several busy workers that are asked, one gives
-//! way.
+//! A manager that found no room either is told of new room, or finds it when it asks again. A thread that waits until
+//! all threads of every kind are gone is woken. It then sees everything that these threads did, including their last
+//! destructors. If a worker becomes idle while a worker is asked to give way, the idle worker is found, or leaves by
+//! itself. If several busy workers are asked, one of them gives way.
 //!
 //! Red under: `asks-after-the-look`, `full-in-two-steps`, `gives-way-in-two-steps`, `last-thread-wakes-nobody`,
 //! `thread-leaves-without-release`, `threads-wait-without-acquire`, `gone-as-it-leaves`.
@@ -35,8 +35,8 @@ fn a_worker_leaves_while_the_manager_finds_no_room() {
     });
 }
 
-/// spec: E5 (stops the threads): the manager and a rescuer end, and another thread waits for that. Their writes
-/// between `leaves` and `gone` stand for those of their thread-local destructors.
+/// spec: E5 (stops the threads): the manager and a rescuer end, and another thread waits for the end of both. Their
+/// writes between `leaves` and `gone` stand for the writes of their thread-local destructors.
 #[test]
 fn the_last_destructor_ends_the_wait() {
     check(3, || {
@@ -59,7 +59,7 @@ fn the_last_destructor_ends_the_wait() {
     });
 }
 
-/// The manager makes a worker before it ends. At no moment in between are all threads gone.
+/// The manager makes a worker before it ends. There is no moment in between at which all threads are gone.
 #[test]
 fn a_manager_that_ends_leaves_a_worker() {
     check_all(|| {

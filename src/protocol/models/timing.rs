@@ -1,12 +1,13 @@
 //! Models of [`RateCell`](crate::protocol::timing::RateCell) and [`Recorder`](crate::protocol::timing::Recorder):
 //! timing is switched off while a worker adapts the rate, and a reader loads a histogram while workers write to it.
 //!
-//! The cells' documentation says what could go wrong. With the histogram, if a worker counted an item first:
+//! The documentation of the cells explains what could go wrong. If a worker counted an item first, the following could
+//! happen in the histogram:
 //!
 //! * worker: counts the item;
 //! * reader: loads the counts, the sum and the maximum;
-//! * worker: raises the sum and the maximum. So the reader has an item that is longer than its maximum, and more
-//!   items than its sum has time for.
+//! * worker: raises the sum and the maximum. Then the reader sees an item that is longer than the maximum, and a sum
+//!   that is too small for the number of items.
 //!
 //! Red under: `rate-in-two-steps`, `recorder-counts-first`, `recorder-counts-without-release`,
 //! `recorder-loads-without-acquire`.
@@ -38,7 +39,8 @@ fn timing_that_is_switched_off_stays_off() {
     });
 }
 
-/// Checks that the counted items are in the sum, and are not above the maximum. Here each bucket has one length.
+/// Checks that the sum includes the counted items, and that no counted item is longer than the maximum. In this model,
+/// each bucket stands for one duration.
 fn assert_consistent(histogram: &Histogram) {
     let counted: u64 = histogram.buckets().map(|(time, count)| time.start.as_nanos() as u64 * count).sum();
     assert!(histogram.total() >= Duration::from_nanos(counted), "{histogram:?}");

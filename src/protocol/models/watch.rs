@@ -1,7 +1,7 @@
 //! Models of the watched bit: which thread tells the manager that a saturated pool has work.
 //!
-//! The manager stops watching while issuers push onto a pool whose one worker never comes back. Afterwards the pool
-//! is watched, and exactly one thread was told to tell the manager.
+//! The manager stops watching while issuers push items to a pool whose only worker never comes back. Afterwards the
+//! pool is watched, and exactly one thread was told to notify the manager.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `watch-told-to-nobody`.
 
@@ -28,7 +28,7 @@ impl Pool {
         Self { list: List::new(), running }
     }
 
-    /// Pushes an item. Returns how often the caller was told to tell the manager.
+    /// Pushes an item. Returns how many times the caller was told to notify the manager.
     fn push(&self) -> u32 {
         self.list.push();
         self.told(self.running.pushed())

@@ -1,7 +1,7 @@
 //! Models of [`WorkerCell`](crate::protocol::worker::WorkerCell): a word with one writer at a time.
 //!
-//! A woken worker that has not parked yet sees what its waker wrote. The right to write goes from the owner to the
-//! thread that takes it off the idle stack, and back, and no write is lost.
+//! A woken worker that has not parked yet sees what its waker wrote. The right to write passes from the owner to the
+//! thread that takes the worker off the idle stack, and back. No write is lost.
 //!
 //! Red under: `worker-without-acquire`, `worker-without-release`.
 
@@ -14,7 +14,8 @@ use crate::policy::worker::Phase;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::Mutex;
 
-/// Only the word orders the two threads: a worker that is awake when it is woken neither parks nor takes the lock.
+/// A worker that is already awake when it is woken neither parks nor takes the lock, so only the word orders the two
+/// threads.
 #[test]
 fn a_woken_worker_sees_what_its_waker_wrote() {
     check_all(|| {
@@ -34,7 +35,7 @@ fn a_woken_worker_sees_what_its_waker_wrote() {
     });
 }
 
-/// Here the idle stack is a flag under the mutex.
+/// In this model, the idle stack is a flag under the mutex.
 #[test]
 fn the_right_to_write_goes_from_owner_to_waker_and_back() {
     check_all(|| {

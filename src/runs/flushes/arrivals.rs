@@ -1,4 +1,4 @@
-//! Items on their way to the waiting list of these runs. The order of calls is the engine's.
+//! The items of these runs that are on their way to the waiting list. The calls have the engine's order.
 
 #![forbid(unsafe_code)]
 
@@ -42,7 +42,7 @@ impl World {
             .then(|| limiter.list.borrow_mut().pop_front().expect("the item was just put there"))
     }
 
-    /// Lets an issuer say that its item has arrived.
+    /// Lets an issuer report that its item has arrived.
     pub(super) fn say_arrived(&mut self) {
         let arriving: Vec<usize> =
             (0..self.items.len()).filter(|item| self.items[*item].is_arriving).collect();
@@ -55,7 +55,7 @@ impl World {
         }
     }
 
-    /// Takes an item back that was counted as coming: it does not come.
+    /// Withdraws an item that was counted as coming.
     pub(super) fn take_back(&mut self, item: usize) {
         let Item { limiter, ticket, .. } = self.items[item];
         let cell = &self.limiters[limiter].cell;

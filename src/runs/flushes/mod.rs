@@ -1,8 +1,8 @@
-//! Random runs of flushes: several at once, over several limiters, with later items that wait for them. Some items are
-//! reusable: they are cancelled and queued again meanwhile.
+//! Random runs of flushes: several at the same time, over several limiters, with later items that wait for the flushes.
+//! Some items are reusable, and are cancelled and queued again meanwhile.
 //!
-//! The cells are the crate's own, and each step of a thread is one call into them. Interleavings *within* such a call
-//! are for the loom models. `CMWQ_SIM_RUNS` and `CMWQ_SIM_SEED` work as everywhere.
+//! The cells are the crate's own, and each step of a thread is one call into them. The loom models cover interleavings
+//! *within* such a call. `CMWQ_SIM_RUNS` and `CMWQ_SIM_SEED` have the same meaning as for all runs.
 //!
 //! Red under: `counts-what-has-a-ticket`, `later-item-is-not-held`, `waits-for-its-own-tickets`.
 
@@ -27,9 +27,9 @@ use crate::protocol::limiter::{Came, Left, LimiterCell};
 const RUNS: u64 = 20_000;
 const STEPS: usize = 60;
 
-/// spec: F1.2, F1.5, F1.6 (exactly what was queued before, however many flush; a later item that waits for a flush
-/// cannot hang it, also if it was queued and cancelled before, or if an earlier one that needs its slot is still on its
-/// way)
+/// spec: F1.2, F1.5, F1.6 (a flush waits for exactly the items that were queued before it, however many threads flush;
+/// a later item that waits for a flush cannot hang the flush, even if the item was queued and cancelled before, or if
+/// an earlier item that needs its slot is still on its way)
 #[test]
 fn a_flush_ends_with_the_last_item_that_was_queued_before_it() {
     let mut seen = Seen::default();
@@ -46,32 +46,32 @@ fn a_flush_ends_with_the_last_item_that_was_queued_before_it() {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Its issuer puts it on the waiting list.
+    /// The item's issuer is about to put it on the waiting list.
     Coming,
-    /// It has a slot, and its issuer has not queued it yet.
+    /// The item has a slot, but its issuer has not queued it yet.
     Admitted,
     Listed,
-    /// It has a slot. A one-shot runs. The entry of a reusable item waits for its worker.
+    /// The item has a slot. A one-shot item runs. The entry of a reusable item waits for a worker.
     Active,
-    /// The reusable item runs for this entry.
+    /// This entry runs the reusable item.
     Running,
     /// The slow-path state of the reusable item keeps this entry until the present run ends.
     Kept,
-    /// It has left its limiter, and its thread has not yet reported that to the flushes.
+    /// The item has left its limiter, but its thread has not reported this to the flushes yet.
     Reporting,
     Done,
 }
 
-/// A one-shot, or one entry of a reusable item.
+/// A one-shot item, or one entry of a reusable item.
 #[derive(Debug)]
 struct Item {
     work: Option<usize>,
     limiter: usize,
     ticket: Option<Ticket>,
     state: State,
-    /// It does not end before this flush.
+    /// The flush that must end before this item can end.
     waits_for: Option<usize>,
-    /// A flush counted it as coming, and its issuer has not yet said that it has arrived.
+    /// Whether a flush counted the item as coming and the issuer has not yet reported that it has arrived.
     is_arriving: bool,
 }
 
@@ -83,9 +83,9 @@ impl Item {
 
 #[derive(Debug)]
 struct Flusher {
-    /// `None` after it was abandoned.
+    /// `None` after the flush was abandoned.
     flush: Option<Flush>,
-    /// The items that were in flight when it began.
+    /// The items that were in flight when the flush began.
     before: Vec<usize>,
 }
 
@@ -113,9 +113,9 @@ struct World {
     works: [Work; 2],
     issues: Vec<Issue>,
     flushers: Vec<Flusher>,
-    /// A thread was told to end the count, and has not done so yet.
+    /// Whether a thread was told to end the count and has not done so yet.
     ends_count: bool,
-    /// How many references to the queue the counts have.
+    /// The number of references to the queue that the counts hold.
     references: usize,
     seen: Seen,
 }
@@ -159,7 +159,8 @@ impl World {
         self.check();
     }
 
-    /// Lets everything end, in any order, without another item or flush. Each limiter gets at least one slot.
+    /// Lets all items and flushes end in a random order, without any new item or flush. Each limiter gets at least one
+    /// slot.
     fn run_out(&mut self) {
         for limiter in 0..self.limiters.len() {
             let max = self.prng.within(1..=3);
@@ -215,7 +216,7 @@ impl World {
         self.items.push(Item { work: None, limiter, ticket, state, waits_for, is_arriving: false });
     }
 
-    /// Chooses a flush that has begun, for a later item to wait for; or none.
+    /// Chooses a flush that has begun, for which a later item will wait, or `None`.
     fn choose_a_flush(&mut self) -> Option<usize> {
         let waiting: Vec<usize> =
             (0..self.flushers.len()).filter(|flush| self.flushers[*flush].waits()).collect();
@@ -275,7 +276,7 @@ impl World {
         self.items[item].waits_for.is_some_and(|flush| !self.flushers[flush].is_over())
     }
 
-    /// Lets an item give its slot up.
+    /// Lets an item give up its slot.
     fn leave(&mut self, item: usize) {
         let Item { limiter, ticket, .. } = self.items[item];
         let cell = &self.limiters[limiter].cell;
@@ -371,8 +372,8 @@ impl World {
         rest.wake();
     }
 
-    /// Checks that a flush is over only after all items before it have left, and that it is over once they have also
-    /// reported.
+    /// Checks that a flush is over only after all items before it have left, and that it is over once these items have
+    /// also reported.
     fn check(&self) {
         for (number, flusher) in self.flushers.iter().enumerate().filter(|(_, flusher)| flusher.waits()) {
             let is_over = flusher.is_over();

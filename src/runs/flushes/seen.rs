@@ -1,25 +1,25 @@
-//! How often the runs took each path.
+//! The number of times that the runs took each path.
 
 #![forbid(unsafe_code)]
 
-/// How often the runs took each path: they must reach the rare ones.
+/// How many times the runs took each path. The runs must also take the rare paths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub(super) flushes: usize,
-    /// Flushes that began while another one waited.
+    /// Flushes that began while another flush waited.
     pub(super) overlapping: usize,
     pub(super) tickets: usize,
     pub(super) waiting_items: usize,
     pub(super) abandoned: usize,
-    /// Items that came while a thread was about to end a count.
+    /// Items that arrived while a thread was about to end a count.
     pub(super) late_ends: usize,
     /// Reusable items that got their former place in the list again.
     pub(super) revived: usize,
-    /// Reusable items that did not get it, because a flush waits.
+    /// Reusable items that did not get their former place, because a flush was waiting.
     pub(super) moved: usize,
-    /// Two entries of one item on a list were popped in another order than they were pushed.
+    /// Cases in which two entries of one item on a list were popped in another order than they were pushed.
     pub(super) swapped: usize,
-    /// Items that were held until earlier ones had arrived.
+    /// Items that were held until earlier items had arrived.
     pub(super) held: usize,
 }
 

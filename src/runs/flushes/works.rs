@@ -1,4 +1,4 @@
-//! Reusable items of these runs. The order of calls is the engine's.
+//! Reusable items of these runs. The calls have the engine's order.
 
 #![forbid(unsafe_code)]
 
@@ -11,18 +11,18 @@ pub(super) struct Work {
     cell: ItemCell<Entry, ()>,
     /// The pending submission.
     submission: Submission,
-    /// Its entries that were pushed and not popped, in the order of the pushes.
+    /// The item's entries that were pushed and not popped, in the order of the pushes.
     pushed: Vec<usize>,
 }
 
-/// The flush that a submission waits for, and how many flushes had begun before its call.
+/// The flush that a submission waits for, and the number of flushes that had begun before the submission's call.
 #[derive(Clone, Copy, Debug, Default)]
 struct Submission {
     begun: usize,
     waits_for: Option<usize>,
 }
 
-/// A thread that is queueing an item, and has been admitted.
+/// A thread that is queueing an item. The item has been admitted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Issue {
     work: usize,
@@ -56,8 +56,8 @@ impl Work {
 impl World {
     pub(super) fn begin_to_queue(&mut self) {
         let (work, limiter) = (self.prng.below(self.works.len()), self.prng.below(self.limiters.len()));
-        // A run may keep the entry of another submission that was only admitted when the flush began. So while there is
-        // such a submission of this item, the item does not wait for a flush.
+        // A run may keep the entry of another submission, which had only been admitted when the flush began. So the
+        // item does not wait for a flush while such a submission of the item exists.
         let issues = self.issues.iter().filter(|issue| issue.work == work);
         let is_between = issues.map(|issue| issue.submission.begun).any(|begun| begun < self.flushers.len());
         let waits_for = if is_between { None } else { self.choose_a_flush() };
@@ -136,7 +136,7 @@ impl World {
         let Item { limiter, ticket, .. } = self.items[item];
         let pushed = &mut self.works[work].pushed;
         let at = pushed.iter().position(|pushed| *pushed == item);
-        // `None` if the entry was put back by the last run.
+        // `None` if the last run has put the entry back.
         let overtaken =
             at.is_some_and(|at| pushed[..at].iter().any(|other| self.items[*other].limiter == limiter));
         pushed.retain(|pushed| *pushed != item);

@@ -1,5 +1,5 @@
-//! Loads made against work conservation, on the documents' machine: 24 CPUs, 4 caches. Each load is played with many
-//! orders of steps. The rules of `conserve` are checked as well, beside those of each test.
+//! Loads that are designed to break work conservation, on the machine of the kernel documentation: 24 CPUs, 4 caches.
+//! Each load is played in many orders of steps. The rules of `conserve` are checked in addition to those of each test.
 //!
 //! Red under: `cull-hides-sooner-deadlines`, `stall-twice-as-late`, `stream-looked-at-too-rarely`,
 //! `stream-look-not-exact`, `stream-never-ends`, `stall-keeps-the-stream`, `came-strikes-out-the-last`,
@@ -16,13 +16,13 @@ use crate::sys::thread;
 use crate::sys::wait::Until;
 use crate::{AffinityScope, blocking};
 
-/// The longest time from waking a thread until it is ready.
+/// The longest time from the waking of a thread until the thread is ready.
 const LATENCY: Duration = Duration::from_micros(50);
 
-/// A time longer than all waits here.
+/// A time that is longer than all waits in these tests.
 const LONG: Duration = Duration::from_millis(20);
 
-/// So many orders of steps are played, unless `CMWQ_SIM_RUNS` says otherwise.
+/// The number of orders of steps that are played, unless `CMWQ_SIM_RUNS` sets another number.
 const ORDERS: u64 = 8;
 
 /// Plays a scene in many orders of steps.
@@ -71,7 +71,7 @@ fn items_whose_pod_is_taken_by_another_process_start_elsewhere_within_the_bound(
         setup.neighbour(0, LONG);
         setup.at(micros(1000));
         let first = setup.queue(0, 12, burns(micros(400)));
-        // These come while the workers that were woken for the first items still wait for a CPU.
+        // These items arrive while the workers that were woken for the first items still wait for a CPU.
         setup.at(micros(9000));
         let later = setup.queue(0, 6, burns(micros(400)));
         setup.end();
@@ -89,7 +89,7 @@ fn a_pod_that_is_filled_by_returning_blocked_items_gives_its_waiting_items_away(
             blocking(|| pause(micros(1000)));
             burn(LONG);
         });
-        // Workers are on their way for these when the blocked items return.
+        // When the blocked items return, workers for these items are on their way.
         setup.at(micros(1130));
         let items = setup.queue(0, 6, burns(micros(1000)));
         setup.end();
@@ -101,14 +101,14 @@ fn a_pod_that_is_filled_by_returning_blocked_items_gives_its_waiting_items_away(
 #[test]
 fn an_item_starts_elsewhere_while_long_stolen_items_fill_its_pod() {
     always(AffinityScope::Cache, |setup| {
-        // Six start in their own pod, six in each of two siblings.
+        // Six items start in their own pod, and six in each of two siblings.
         setup.queue(0, 18, burns(LONG));
         setup.at(micros(5000));
         let items: Vec<_> = (1..4).flat_map(|pod| setup.queue(pod, 2, burns(micros(100)))).collect();
         setup.end();
         assert!(setup.away() >= 12);
-        // A called worker may find an item of its own pod that came meanwhile. Then another worker is called, one
-        // wake-up later.
+        // A called worker may find that an item of its own pod has arrived meanwhile. In this case another worker is
+        // called, one wake-up later.
         setup.assert_delays(&items, Duration::ZERO..=LATENCY * 2);
     });
 }
@@ -118,7 +118,7 @@ fn an_item_starts_elsewhere_while_long_stolen_items_fill_its_pod() {
 fn a_burst_onto_one_pod_starts_everywhere_after_one_wake_up() {
     for batch in [false, true] {
         always(AffinityScope::Cache, |setup| {
-            // Makes the threads first: to make one takes a wake-up of the manager.
+            // Makes the threads first, because the manager must wake up to make a thread.
             (0..4).for_each(|pod| drop(setup.queue(pod, 6, burns(micros(300)))));
             setup.at(micros(5000));
             let items =
@@ -133,7 +133,7 @@ fn a_burst_onto_one_pod_starts_everywhere_after_one_wake_up() {
 #[test]
 fn the_first_free_cpus_take_the_waiting_items() {
     always(AffinityScope::Cache, |setup| {
-        // One item after the other, each when the last one has begun: so no pod finds work in another by chance.
+        // Starts each item only after the previous item has begun, so that no pod finds work in another pod by chance.
         let begin = occupy(setup, &[(0, LONG), (1, LONG), (2, LONG), (3, micros(2000))]);
         assert!(begin <= micros(1500));
         setup.at(micros(1500));
@@ -142,12 +142,12 @@ fn the_first_free_cpus_take_the_waiting_items() {
         setup.at(ms(3));
         assert_eq!(setup.wakes(), before, "running workers go on with these items, and no worker is woken");
         setup.end();
-        // The items of pod 3 may have begun up to a latency late.
+        // The items of pod 3 may have begun late, by one latency at most.
         setup.assert_delays(&items, micros(500)..=micros(500) + LATENCY);
     });
 }
 
-/// Fills pods until these times. Returns when that is done.
+/// Keeps pods full until these times. Returns the time at which the pods are full.
 fn occupy(setup: &Setup, pods: &[(usize, Duration)]) -> Duration {
     let mut at = Duration::ZERO;
     for (pod, until) in pods {
@@ -179,11 +179,11 @@ fn a_thief_that_gets_no_cpu_is_replaced() {
 #[test]
 fn a_pod_without_threads_gives_its_items_away() {
     always(AffinityScope::Cache, |setup| {
-        // Makes the pools in order, and the threads of the other pods.
+        // Makes the pools in the order of the pods, and makes the threads of the other pods.
         (0..4).for_each(|pod| drop(setup.queue(pod, 6, burns(micros(300)))));
         setup.at(ms(5));
         machine::refuse_threads_named("/u0:");
-        // The threads that the pod has are taken by items that block.
+        // Items that block occupy the threads that the pod has.
         setup.queue_bound(0, 8, || blocking(|| pause(LONG)));
         setup.at(micros(6000));
         let items = setup.queue(0, 6, burns(micros(400)));
@@ -211,7 +211,8 @@ fn bound_items_stay_in_their_pod_while_the_others_leave_it() {
 /// The end of the stream of wake-ups that [`stream`] makes.
 const END: Duration = Duration::from_millis(20);
 
-/// Queues short items for the first `pods` pods until this time. Each item wakes a worker, which comes in time.
+/// Queues short items for the first `pods` pods from `from` until `until`. Each item wakes a worker, which gets a CPU
+/// in time.
 fn stream(setup: &Setup, pods: usize, from: Duration, until: Duration) {
     for at in (from.as_micros() as u64..until.as_micros() as u64).step_by(100) {
         setup.at(micros(at));
@@ -220,8 +221,8 @@ fn stream(setup: &Setup, pods: usize, from: Duration, until: Duration) {
 }
 
 /// spec: A3.10 (steady load makes the bound longer, up to the longest one): after a long stream of items that began in
-/// time, their CPUs are taken, and so are the CPUs of the siblings that are called. The bound holds at every moment of
-/// the manager's rounds.
+/// time, the CPUs of their pod are taken, and so are the CPUs of the siblings that are called. The bound holds at every
+/// moment of the manager's rounds.
 #[test]
 fn after_a_stream_an_item_whose_cpus_are_taken_keeps_to_the_longest_bound() {
     for taken in 1..=3_u32 {
@@ -269,8 +270,8 @@ fn a_stream_that_becomes_late_in_the_middle_is_noticed() {
     });
 }
 
-/// spec: A3.10: while a worker was late for long, looks at its pool became rare. The next one that is late is noticed
-/// in time.
+/// spec: A3.10: while a worker was late for long, the checks of its pool became rare. The next late worker is
+/// nevertheless noticed in time.
 #[test]
 fn after_a_long_stall_the_next_late_worker_is_noticed_in_time() {
     always(AffinityScope::Cache, |setup| {
@@ -287,7 +288,7 @@ fn after_a_long_stall_the_next_late_worker_is_noticed_in_time() {
     });
 }
 
-/// Makes the threads of all pods, and waits until no stream goes on.
+/// Makes the threads of all pods, and waits until all streams have ended.
 fn warm_up(setup: &Setup) -> Duration {
     (0..4).for_each(|pod| drop(setup.queue(pod, 6, burns(micros(300)))));
     let end = ms(10);
@@ -295,7 +296,7 @@ fn warm_up(setup: &Setup) -> Duration {
     end
 }
 
-/// spec: A3.6, A3.8: a worker that comes in time is the one that was woken first. The next one is late 200 µs after its own
+/// spec: A3.6, A3.8: the worker that was woken first gets a CPU in time. The next worker is late 200 µs after its own
 /// wake-up, and not before.
 #[test]
 fn a_worker_is_late_by_its_own_wake_up() {
@@ -303,7 +304,7 @@ fn a_worker_is_late_by_its_own_wake_up() {
         let begin = warm_up(setup);
         setup.neighbours(1..6, LONG);
         setup.neighbours(0..1, micros(160));
-        // Its worker gets the CPU after 160 µs.
+        // The first item's worker gets the CPU after 160 µs.
         let first = setup.queue(0, 1, burns(LONG));
         setup.at(begin + micros(150));
         let second = setup.queue(0, 1, burns(micros(100)));
@@ -313,13 +314,14 @@ fn a_worker_is_late_by_its_own_wake_up() {
     });
 }
 
-/// spec: A3.6, A3.8: while a worker is late, two more are woken, and the manager looks. Then the late one comes. So no worker
-/// is late for a moment, and no item leaves the pod. The other workers get no CPU, and are late 200 µs after their wake-up.
+/// spec: A3.6, A3.8: while a worker is late, two more workers are woken, and the manager checks the pool. Then the late
+/// worker gets its CPU. So for a moment no worker is late, and no item leaves the pod. The other two workers get no
+/// CPU, and are late 200 µs after their own wake-up.
 #[test]
 fn workers_that_are_woken_while_another_one_is_late_are_late_in_their_turn() {
     always(AffinityScope::Cache, |setup| {
         let begin = warm_up(setup);
-        // The manager looks after 200 µs, 400 µs, ..., 12.8 ms.
+        // The manager checks the pool after 200 µs, 400 µs, ..., 12.8 ms.
         setup.neighbours(1..6, LONG * 3);
         setup.neighbours(0..1, micros(12_850));
         let first = setup.queue(0, 1, burns(micros(100)));

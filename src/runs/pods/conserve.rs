@@ -1,28 +1,30 @@
-//! Work conservation, exactly: for how long an item may wait while a CPU of its class idles.
+//! Work conservation, exactly: how long an item may wait while a CPU of its class idles.
 //!
-//! An item *waits* from its submission until it begins, if it may leave its pod. A pod *idles* while it has an unused
-//! CPU and fewer counted workers than CPUs, and no worker of it waits for a CPU. (If one does, it was placed on a CPU
-//! that its waker was about to leave and did not leave. It gets that after a time slice.) The time for which both hold
-//! without a break is at most
+//! An item that may leave its pod *waits* from its submission until it begins. A pod *idles* while it has an unused CPU
+//! and fewer counted workers than CPUs, and none of its workers waits for a CPU. (A worker that waits was placed on a
+//! CPU that its waker was about to leave but did not leave. The worker gets this CPU after a time slice.) The time for
+//! which an item waits and a pod idles, without a break, is at most
 //!
 //! > one wake-up latency × (1 + diversions) + patience × (1 + futile calls)
 //!
-//! *Patience* is how late a woken worker may be before siblings may take its item. It is [`AFTER_A_PAUSE`]; in a stream
-//! of wake-ups it is the time for which the stream has lasted, up to [`IN_A_STREAM`]. A stream ends with a pause of
-//! [`PAUSE`]. The documentation promises these numbers. The checks do not read policy's own numbers, so they fail if
-//! policy becomes less exact.
+//! *Patience* is the time by which a woken worker may be late before siblings may take its item. It is
+//! [`AFTER_A_PAUSE`]. In a stream of wake-ups, it is the time for which the stream has lasted, up to [`IN_A_STREAM`]. A
+//! stream ends with a pause of [`PAUSE`]. The documentation promises these numbers. The checks do not read policy's own
+//! numbers, so they fail if policy becomes less exact.
 //!
-//! *Diversions* count the workers that may have been called for the item's pod meanwhile, and found work of their own pod
-//! when they came: those of other pods that had slept and began an item of their own pod. Then another worker is called.
-//! *Futile calls* count the other pods that had called workers meanwhile, and no CPU for them.
+//! *Diversions* count the workers that may have been called for the item's pod meanwhile, but found work of their own
+//! pod when they arrived. These are the workers of other pods that had slept and began an item of their own pod. Then
+//! another worker is called. *Futile calls* count the other pods that had called workers meanwhile but had no CPU for
+//! them.
 //!
-//! So an item whose own pod has lost its CPUs is late by that patience. If the nearest sibling that seems to have room
-//! has lost its CPUs unnoticed as well, the item is late by as much again, once for each such sibling.
+//! So an item whose own pod has lost its CPUs is late by the patience. The nearest sibling that seems to have room may
+//! also have lost its CPUs unnoticed. Each such sibling makes the item late by as much again.
 //!
-//! The moments at which a thread waits for a CPU in the middle of a step are not counted: it may have reserved a worker that
-//! it has not woken so far.
+//! A moment at which a thread waits for a CPU in the middle of a step is not counted, because this thread may have
+//! reserved a worker that it has not woken yet.
 //!
-//! The bound also holds for a burst of any length: as many workers are woken at once as there is room for.
+//! The bound also holds for a burst of any length, because all workers for which there is room are woken at the same
+//! time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,16 +41,16 @@ use crate::sys::clock;
 use crate::sys::machine::Mutex;
 use crate::sys::machine::{self, Config, Moment};
 
-/// How late the first worker that is woken after a pause may be before siblings may take its item.
+/// The time by which the first worker that is woken after a pause may be late before siblings may take its item.
 pub(super) const AFTER_A_PAUSE: Duration = Duration::from_micros(200);
 
-/// How late any worker may be before siblings may take its item.
+/// The time by which any worker may be late before siblings may take its item.
 pub(super) const IN_A_STREAM: Duration = Duration::from_micros(3200);
 
-/// A pool that has woken no worker for this long is in no stream.
+/// A pool that has woken no worker for this time is in no stream.
 pub(super) const PAUSE: Duration = Duration::from_micros(6400);
 
-/// The nice level of queues of high priority.
+/// The nice level of high-priority queues.
 const HIGH: i32 = -20;
 
 /// An item that waits and may leave its pod.
@@ -56,9 +58,9 @@ const HIGH: i32 = -20;
 pub(super) struct Waits {
     home: Pod,
     since: Time,
-    /// The diversions before that.
+    /// The diversions before the item began to wait.
     diverted: u32,
-    /// The longest patience since then.
+    /// The longest patience since the item began to wait.
     patience: Duration,
 }
 
@@ -68,29 +70,29 @@ impl Waits {
     }
 }
 
-/// Wake-ups of a pool without a pause in between.
+/// A series of wake-ups of a pool without a pause in between.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     began: Time,
     last: Time,
-    /// How late the worker that was woken last may be.
+    /// The time by which the worker that was woken last may be late.
     patience: Duration,
 }
 
-/// What was seen of the pods.
+/// The observations of the pods.
 #[derive(Debug)]
 pub(super) struct Ledger {
     /// The longest time from a wake-up until the thread is ready.
     latency: Duration,
     pod_size: usize,
-    /// By pod: since when it has had room at every moment at which time passed.
+    /// For each pod that has room, the time from which it has had room at every moment.
     roomy: BTreeMap<Pod, Time>,
-    /// By pod: when it had called workers and no CPU for them, for the last time.
+    /// For each pod, the last time at which it had called workers but had no CPU for them.
     futile: BTreeMap<Pod, Time>,
     streams: BTreeMap<Pod, Stream>,
 }
 
-/// The pools of the setup by their pods, as far as they were made.
+/// The pools of the setup that have been made, by their pods.
 type Pools = BTreeMap<Pod, Arc<Pool>>;
 
 /// Checks conservation whenever time is about to pass.
@@ -104,19 +106,19 @@ pub(super) fn watch(executor: &Executor, log: &Arc<Mutex<Log>>, mut ledger: Ledg
     }));
 }
 
-/// The pools of the setup's queue. Those of another class have a higher priority.
+/// Returns the pools of the setup's queue. The pools of the other class have a higher priority.
 fn pools(upkeep: &Upkeep, pod_size: usize) -> Pools {
     let of_queue = |pool: &Arc<Pool>| pool.is_sibling_of(pool) && pool.spec.nice != HIGH;
     let pod_of = |pool: &Pool| pool.spec.cpus.iter().next().map_or(0, |first| first / pod_size);
     upkeep.pools.all().into_iter().filter(of_queue).map(|pool| (pod_of(&pool), pool)).collect()
 }
 
-/// What the names of the pool's workers contain, and no other names.
+/// Returns a text that occurs in the names of the pool's workers, and in no other names.
 fn worker_of(pool: &Pool) -> String {
     format!("/{}:", pool.spec.kind.name())
 }
 
-/// Called when an item of `home` begins elsewhere.
+/// Checks that an item of `home` was right to begin in another pod.
 ///
 /// spec: A3 (an item goes elsewhere only when its own pod cannot take it)
 pub(super) fn check_theft(setup: &Setup, home: Pod) {
@@ -133,8 +135,8 @@ pub(super) fn check_theft(setup: &Setup, home: Pod) {
     );
 }
 
-/// Has a worker been on its way to this pool for longer than one may be after a pause? Of a worker whose thread was made and
-/// has not begun, this is not known: it may have been asked for as long ago.
+/// Returns whether a worker has been on its way to this pool for longer than is permitted after a pause. This is not
+/// known of a worker whose thread was made but has not begun, so such a worker counts as late.
 fn is_late(setup: &Setup, pool: &Pool) -> bool {
     let (name, (counts, workers)) = (worker_of(pool), pool.counts());
     let state_of = |thread: &str| workers.iter().find(|(worker, _)| worker.name() == thread);
@@ -201,7 +203,7 @@ impl Ledger {
             log.woken.extend(of_pool.into_iter().map(|thread| (thread.clone(), moment.now)));
             let stream = self.streams.get(pod).filter(|stream| moment.now.since(stream.last) <= PAUSE);
             let began = stream.map_or(moment.now, |stream| stream.began);
-            // A thread may be made one wake-up of the manager after the pool has asked for it.
+            // The manager may make a thread up to one wake-up latency after the pool has asked for it.
             let lasts = moment.now.since(began) + self.latency;
             let patience = lasts.clamp(AFTER_A_PAUSE, IN_A_STREAM);
             self.streams.insert(*pod, Stream { began, last: moment.now, patience });
@@ -232,7 +234,7 @@ impl Ledger {
         }
     }
 
-    /// How late the last woken workers may be, by the most patient pool.
+    /// Returns the patience of the pool that has the most patience with the workers that it woke last.
     fn patience(&self, now: Time) -> Duration {
         let streams = self.streams.values().filter(|stream| now.since(stream.last) <= PAUSE);
         streams.map(|stream| stream.patience).max().unwrap_or(AFTER_A_PAUSE)

@@ -1,10 +1,10 @@
-//! Managed queues whose items go to other pods, on machines of several caches: how long an item waits.
+//! How long an item waits in managed queues whose items go to other pods, on machines of several caches.
 //!
 //! | file | what |
 //! |---|---|
-//! | this one | the setup: an executor, a queue, and what becomes of the queue's items |
-//! | `conserve` | for how long an item may wait while a CPU is free, checked whenever time is about to pass |
-//! | `adversaries` | loads made against work conservation |
+//! | this one | the setup: an executor, a queue, and the records of the queue's items |
+//! | `conserve` | how long an item may wait while a CPU is free, checked whenever time is about to pass |
+//! | `adversaries` | loads that are designed to break work conservation |
 //! | `random` | random loads |
 
 mod adversaries;
@@ -29,7 +29,7 @@ use crate::{AffinityScope, Attrs, CpuSet, Executor, WorkQueue};
 pub(super) type ItemId = usize;
 pub(super) type Pod = usize;
 
-/// The caches of a machine, with so many cores each, of so many threads each.
+/// The number of caches of a machine, of cores for each cache, and of threads for each core.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caches {
     pub(super) caches: usize,
@@ -54,30 +54,30 @@ impl Caches {
     }
 }
 
-/// What is known of an item.
+/// The known facts about an item.
 #[derive(Clone, Copy, Debug)]
 struct Item {
     home: Pod,
     queued: Time,
-    /// When, and in which pod.
+    /// The time at which the item began, and the pod in which it began.
     begun: Option<(Time, Pod)>,
 }
 
-/// What becomes of the items.
+/// The records of the items.
 #[derive(Default)]
 pub(super) struct Log {
     items: Vec<Item>,
-    /// Those that have not begun, and may go to other pods.
+    /// The items that have not begun and may go to other pods.
     waiting: BTreeMap<ItemId, Waits>,
-    /// By pod: how often a worker that had slept began an item of its own pod.
+    /// For each pod, how many times a worker that had slept began an item of its own pod.
     began_at_home: Vec<u32>,
-    /// How often workers of pods were woken or made.
+    /// How many times workers of pods were woken or made.
     wakes: usize,
-    /// The workers that were woken or made and have begun no item since, by name, and when that was.
+    /// The workers that were woken or made and have begun no item since, by name, with the time of the wake-up.
     woken: BTreeMap<String, Time>,
     /// The longest time for which an item waited while a pod had room.
     longest: Duration,
-    /// How often each worker had slept when it began its last item.
+    /// For each worker, how many times it had slept when it began its last item.
     sleeps: HashMap<Tid, u64>,
 }
 
@@ -101,27 +101,29 @@ impl Log {
         self.began_at_home[pod] += u32::from(has_slept && self.items[item].home == pod);
     }
 
-    /// How many workers that another pod may have called for work of this one have begun items of their own pod.
+    /// Returns how many workers of other pods have begun items of their own pods, although they may have been called
+    /// for work of `home`.
     fn diversions(&self, home: Pod) -> u32 {
         let others = self.began_at_home.iter().enumerate().filter(|(pod, _)| *pod != home);
         others.map(|(_, count)| count).sum()
     }
 }
 
-/// An executor on a machine of several caches, and a managed queue. The calling thread, which needs no CPU, is the
-/// director: it says what happens next.
+/// An executor on a machine of several caches, and a managed queue. The calling thread needs no CPU. It is the
+/// director, which decides what happens next.
 #[derive(Clone)]
 pub(super) struct Setup {
     pub(super) executor: Executor,
     pub(super) queue: WorkQueue,
     pod_size: usize,
     log: Arc<Mutex<Log>>,
-    /// No thread interrupts another one. So a thief that begins an item finds the pools as when it took the item.
+    /// Whether no thread interrupts another thread. If so, a thief that begins an item finds the pools as they were
+    /// when it took the item.
     is_calm: bool,
 }
 
 impl Setup {
-    /// From now on, [conservation](conserve) is checked. `config` is the machine's.
+    /// Makes a setup in which [conservation](conserve) is checked from now on. `config` is the machine's.
     pub(super) fn new(caches: Caches, scope: AffinityScope, config: &Config) -> Self {
         let executor = executor(&caches.description(), |builder| builder);
         let queue = WorkQueue::new("q").attrs(Attrs::new().scope(scope)).build_on(&executor).unwrap();
@@ -136,7 +138,7 @@ impl Setup {
         cpu / self.pod_size
     }
 
-    /// The pod of the calling thread's CPU.
+    /// Returns the pod of the calling thread's CPU.
     pub(super) fn own_pod(&self) -> Pod {
         self.pod_of(machine::current_cpu().expect("the thread has a CPU"))
     }
@@ -150,7 +152,7 @@ impl Setup {
         pause((Time::default() + time).since(clock::now()));
     }
 
-    /// The body of a new item of this pod.
+    /// Records a new item of this pod. Returns the item's number and its body.
     fn item(
         &self,
         pod: Pod,
@@ -182,7 +184,7 @@ impl Setup {
         (0..count).map(|_| self.queue_here(pod, body.clone())).collect()
     }
 
-    /// Queues an item from the calling thread's CPU, which is of this pod.
+    /// Queues an item from the calling thread's CPU, which belongs to this pod.
     pub(super) fn queue_here(&self, pod: Pod, body: impl FnOnce() + Send + 'static) -> ItemId {
         let (item, body) = self.item(pod, true, body);
         assert!(self.queue.spawn_detached(body).is_ok());
@@ -220,7 +222,7 @@ impl Setup {
         item
     }
 
-    /// A thread that needs this CPU does this there.
+    /// Starts a thread that needs this CPU, and calls `acts` there.
     pub(super) fn on_cpu(&self, cpu: usize, acts: impl FnOnce(&Self) + Send + 'static) -> JoinHandle<()> {
         let setup = self.clone();
         let body = move || {
@@ -230,17 +232,17 @@ impl Setup {
         spawn("issuer".to_owned(), None, body).unwrap()
     }
 
-    /// Other processes take the CPUs of this pod for so long.
+    /// Lets other processes take the CPUs of this pod for the given time.
     pub(super) fn neighbour(&self, pod: Pod, time: Duration) {
         self.neighbours(self.cpus_of(pod), time);
     }
 
-    /// Other processes take these CPUs for so long.
+    /// Lets other processes take these CPUs for the given time.
     pub(super) fn neighbours(&self, cpus: Range<usize>, time: Duration) {
         cpus.for_each(|cpu| take_cpu(cpu, time));
     }
 
-    /// Waits until all items have ended, and those that they have queued.
+    /// Waits until all items have ended, including the items that these have queued.
     pub(super) fn end(&self) {
         loop {
             let items = self.log.lock().items.len();
@@ -251,18 +253,18 @@ impl Setup {
         }
     }
 
-    /// How many items began in their pod.
+    /// Returns how many items began in their pod.
     pub(super) fn home(&self) -> usize {
         let log = self.log.lock();
         log.items.iter().filter(|item| item.begun.is_some_and(|(_, pod)| pod == item.home)).count()
     }
 
-    /// The longest time for which an item waited while a pod had room.
+    /// Returns the longest time for which an item waited while a pod had room.
     pub(super) fn longest_wait(&self) -> Duration {
         self.log.lock().longest
     }
 
-    /// How many items began outside of their pod.
+    /// Returns how many items began outside of their pod.
     pub(super) fn away(&self) -> usize {
         let log = self.log.lock();
         let away = log.items.iter().filter(|item| item.begun.is_some_and(|(_, pod)| pod != item.home));
@@ -271,12 +273,12 @@ impl Setup {
         count
     }
 
-    /// How often workers were woken or made, up to the last moment at which time has passed.
+    /// Returns how many times workers were woken or made, up to the last moment at which time passed.
     pub(super) fn wakes(&self) -> usize {
         self.log.lock().wakes
     }
 
-    /// How long after it was queued the item began.
+    /// Returns the time from the queueing of the item until it began.
     pub(super) fn delay(&self, item: ItemId) -> Duration {
         let item = self.log.lock().items[item];
         item.begun.expect("every item begins").0.since(item.queued)

@@ -1,6 +1,6 @@
 //! Random loads on machines of several caches, whose pods take each other's items.
 //!
-//! As everywhere: `CMWQ_SIM_RUNS` sets the number of runs, `CMWQ_SIM_SEED=n` runs one again.
+//! As for all runs, `CMWQ_SIM_RUNS` sets the number of runs, and `CMWQ_SIM_SEED=n` repeats one of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::sys::thread;
 use crate::sys::wait::Until;
 use crate::{AffinityScope, WorkQueue, blocking};
 
-/// So many loads are run, unless `CMWQ_SIM_RUNS` says otherwise.
+/// The number of loads that are run, unless `CMWQ_SIM_RUNS` sets another number.
 const RUNS: u64 = 250;
 
 /// A step of an item.
@@ -26,20 +26,20 @@ enum Step {
     Block(Duration),
     /// Without a guard.
     Nap(Duration),
-    /// Queues the item of this number, from the CPU of this one.
+    /// Queues the item with this number, from the present item's CPU.
     Queue(usize),
 }
 
-/// What the director does.
+/// An act of the director.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// Queues the item of this number, from this CPU.
+    /// Queues the item with the first number, from the CPU with the second number.
     Queue(usize, usize),
-    /// The same for an item that is bound to this CPU.
+    /// Queues the item likewise, but bound to this CPU.
     QueueBound(usize, usize),
-    /// Queues an item of another class from this CPU, which takes so long.
+    /// From this CPU, queues an item of another class that takes the given time.
     QueueOther(usize, Duration),
-    /// An issuer on this CPU queues the item of this number, and goes on using the CPU.
+    /// Lets an issuer on this CPU queue the item with this number, and then go on using the CPU.
     QueueAndBurn(usize, usize, Duration),
     /// Another process takes this CPU.
     TakeCpu(usize, Duration),
@@ -50,11 +50,11 @@ struct Load {
     caches: Caches,
     config: Config,
     items: Arc<Vec<Vec<Step>>>,
-    /// In their order of time.
+    /// The acts, in the order of their times.
     acts: Vec<(Duration, Act)>,
 }
 
-/// What happened in all loads.
+/// The events of all loads.
 #[derive(Default, Debug)]
 struct Seen {
     home: usize,
@@ -70,7 +70,7 @@ fn percent(random: &mut Rng, chance: u32) -> bool {
     random.u32(..100) < chance
 }
 
-/// Coarse steps cause ties, which make a run interesting.
+/// Returns a random duration. The steps are coarse, because they cause ties, which make a run interesting.
 fn duration(random: &mut Rng, longest: Duration) -> Duration {
     longest * random.u32(..=4) / 4
 }
@@ -141,7 +141,7 @@ impl Load {
     }
 }
 
-/// What an item does. Items queue later ones, each of them once, so a chain ends.
+/// Draws the steps of an item. Items queue only later items, each of them once, so every chain ends.
 fn script(random: &mut Rng, item: usize, longest: Duration, chained: &mut [bool]) -> Vec<Step> {
     let mut script = Vec::new();
     for _ in 0..random.usize(0..=3) {
@@ -222,6 +222,6 @@ fn work_is_conserved_in_random_runs() {
         seen.away += one.away;
         seen.longest = seen.longest.max(one.longest);
     });
-    // What is rare must happen, too.
+    // Rare events must also happen.
     assert!(!all || seen.home > 500 && seen.away > 100 && seen.longest > micros(200), "{seen:?}");
 }

@@ -1,4 +1,4 @@
-//! What holds whenever time is about to pass: no thread can take a step.
+//! The rules that hold whenever time is about to pass, because no thread can take a step.
 
 use std::sync::Arc;
 
@@ -11,19 +11,21 @@ use crate::policy::worker::Phase;
 use crate::protocol::exchange::Member as _;
 use crate::sys::machine;
 
-/// What is checked at each moment of a program.
+/// The properties of a program that decide what is checked at each of its moments.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
-    /// Workers may be missing: there is a limit on threads, or the system refuses some.
+    /// Whether workers may be missing, because there is a limit on threads or because the system refuses some.
     pub(super) lacks_threads: bool,
-    /// Issuers name the CPUs of items.
+    /// Whether issuers name the CPUs of items.
     pub(super) placed: bool,
-    /// Attributes change. A pool that no queue uses any more is closed, and makes no spares.
+    /// Whether attributes change. If so, a pool that no queue uses any more is closed and makes no spares.
     pub(super) closes_pools: bool,
 }
 
-/// From now on, counts are exact, and each pool keeps a spare. Each pool that has work has as many workers as it wants. If no item is placed on a CPU, where it stays, no
-/// pool has too much while a sibling has room. But a pool whose workers come late gives an item away at its next look only.
+/// Checks from now on that counts are exact, and that each pool keeps a spare. Also checks that each pool that has work
+/// has as many workers as it wants. If no item is placed on a CPU, where it would stay, also checks that no pool has
+/// too much work while a sibling has room. A pool whose workers are late is exempt, because it gives its items away
+/// only at the manager's next check.
 pub(super) fn watch(executor: &Executor, rules: Rules) {
     let upkeep = Arc::downgrade(&executor.inner.upkeep);
     machine::check(Box::new(move |moment| {
@@ -51,10 +53,10 @@ pub(super) fn watch(executor: &Executor, rules: Rules) {
     }));
 }
 
-/// The word of a pool agrees with its workers, and no more workers are woken than may run.
+/// Checks that the word of a pool agrees with its workers, and that no more workers are woken than may run.
 ///
-/// spec: C1, C5, P1.4, S1.7 (counts are exact), C3 (a burst wakes no more workers than may run; an unmanaged pool wakes one at
-/// a time)
+/// spec: C1, C5, P1.4, S1.7 (counts are exact), C3 (a burst wakes no more workers than may run; an unmanaged pool wakes
+/// one at a time)
 fn counts_are_exact(pool: &Pool, now: Time) {
     let (counts, workers) = pool.counts();
     let (word, name) = (counts.running, pool.spec.kind.name());
@@ -68,8 +70,8 @@ fn counts_are_exact(pool: &Pool, now: Time) {
     assert!(word.waking() <= word.target().unwrap_or(1), "at {now:?} pool {name} wakes too many: {word:?}");
 }
 
-/// While an item runs, an idle worker remains, or one is being made, or the worker that was woken last has not begun yet and
-/// will ask for one.
+/// Checks that one of these holds while an item runs: a worker is idle, a worker is being made, or the worker that was
+/// woken last has not begun yet and will ask for one.
 ///
 /// spec: C3 (a worker keeps one idle spare before it starts working)
 fn has_a_spare(pool: &Pool, now: Time) {
@@ -84,7 +86,7 @@ fn has_room(pool: &Pool) -> bool {
 }
 
 fn has_enough_workers(pool: &Pool, now: Time) {
-    // The one thread of a bh pool is no more than one.
+    // A bh pool has one thread and gets no other.
     if pool.spec.is_bh() {
         return;
     }
@@ -98,8 +100,8 @@ fn has_enough_workers(pool: &Pool, now: Time) {
     assert!(enough, "at {now:?} pool {name} has {pending} items and too few workers: {word:?}");
 }
 
-/// Called by an item that begins: if its pool is of one CPU, does no other item run there that wants the CPU? Where the
-/// detector looks, it may have put a worker back into the count.
+/// Returns whether the calling item runs alone: if its pool has one CPU, no other item that wants this CPU runs there.
+/// Returns true if the detector is on, because the detector may have put a worker back into the count.
 ///
 /// spec: C1 (one item at a time while it is runnable)
 pub(super) fn runs_alone(detection: Detection) -> bool {
@@ -114,8 +116,9 @@ pub(super) fn runs_alone(detection: Detection) -> bool {
     })
 }
 
-/// Checks the pools after a while without any work: no worker counts, and at most two are idle. A closed pool may keep
-/// the reservation of a worker that was not made. It asks for that worker when it is opened again.
+/// Checks the pools after a while without any work: no worker counts as running, and at most two workers are idle. A
+/// closed pool can keep the reservation of a worker that was not made. The pool asks for this worker when it is opened
+/// again.
 ///
 /// spec: C8 (culled beyond two when no worker is busy)
 pub(super) fn is_quiet(executor: &Executor) {

@@ -1,13 +1,13 @@
-//! Random programs, run by the engine itself: on random machines, in random orders of steps.
+//! Random programs, which the engine itself runs on random machines, in random orders of steps.
 //!
-//! A program is a number of issuers, each with a list of operations on a few queues. Nothing that it does is drawn while
-//! it runs. So what a program does follows from its seed, and so does the order of its steps.
+//! A program consists of issuers, each of which has a list of operations on a few queues. Nothing in a program is drawn
+//! while the program runs. So the seed determines what a program does, and also the order of its steps.
 //!
 //! | file | what |
 //! |---|---|
-//! | this one | what programs there are |
-//! | `world` | how an item and an issuer perform one, and the accounts of its items |
-//! | `checks` | what holds whenever time is about to pass |
+//! | this one | the programs |
+//! | `world` | the execution of a program, and the accounts of its items |
+//! | `checks` | the rules that hold whenever time is about to pass |
 //!
 //! Red under: `first-item-wakes-no-other`, `parks-without-a-look`, `offers-nothing`, `rests-and-counts`.
 
@@ -30,22 +30,22 @@ use crate::sys::thread::{self, spawn};
 use crate::sys::wait::Until;
 use crate::{Executor, TopologySource, WorkQueue, WorkQueueBuilder};
 
-/// What an item does. Queues and items are numbers.
+/// A step of an item. Queues and items are identified by numbers.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Burn(Duration),
     /// Under a guard.
     Block(Duration),
-    /// Under a guard that says that it may block.
+    /// Under a guard for a block that is usually short.
     MayBlock(Duration),
     /// Without a guard.
     Nap(Duration),
-    /// Queues an item, if that is not refused.
+    /// Queues an item, unless the item is refused.
     Spawn(usize, usize),
     Panic,
 }
 
-/// What an issuer does. Queues, items and reusable items are numbers.
+/// An operation of an issuer. Queues, items and reusable items are identified by numbers.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Spawn(usize, usize),
@@ -55,7 +55,7 @@ enum Operation {
     SpawnAndCancel(usize, usize, Duration),
     SpawnAndJoin(usize, usize),
     Scope(usize, usize),
-    /// Periodic items for some time.
+    /// Runs periodic items for some time.
     Every(usize, Duration, Duration),
     Queue(usize, usize),
     QueueOn(usize, usize, usize),
@@ -82,14 +82,14 @@ struct Program {
     config: Config,
     machine: String,
     detection: Detection,
-    /// At most so many workers.
+    /// The maximum number of workers.
     max_threads: Option<usize>,
-    /// So many of a thousand threads cannot be made.
+    /// How many of a thousand threads cannot be made.
     refused: u32,
     queues: Vec<Kind>,
     items: Vec<Vec<Step>>,
     issuers: Vec<Vec<Operation>>,
-    /// The executor is shut down so long after the issuers have ended.
+    /// The time from the end of the issuers until the executor is shut down.
     ends_after: Duration,
 }
 
@@ -113,19 +113,19 @@ enum Which {
     Bh,
 }
 
-/// What happened in a program, by name.
+/// The number of events of each kind in a program, by name.
 type Counts = [(&'static str, u64); 9];
 
-/// How many reusable items a program has.
+/// The number of reusable items in a program.
 const WORKS: usize = 2;
 
-/// How many issuers a program has at most.
+/// The maximum number of issuers in a program.
 const ISSUERS: usize = 3;
 
-/// Longer than any timer of a program.
+/// A time that is longer than any timer of a program.
 const LONG: Duration = Duration::from_secs(1);
 
-/// So many programs run, unless `CMWQ_SIM_RUNS` says otherwise.
+/// The number of programs that run, unless `CMWQ_SIM_RUNS` sets another number.
 const RUNS: u64 = 500;
 
 fn time(random: &mut Rng) -> Duration {
@@ -175,7 +175,7 @@ impl Kind {
 }
 
 impl Step {
-    /// Of the item of this number. Items queue those of lower numbers, so a chain ends.
+    /// Draws a step of the item with this number. Items queue only items with lower numbers, so a chain ends.
     fn draw(random: &mut Rng, queues: &[Kind], number: usize) -> Self {
         match random.usize(..20) {
             0..=7 => Self::Burn(time(random)),
@@ -261,12 +261,12 @@ impl Program {
         builder.build().unwrap()
     }
 
-    /// Does an issuer do this?
+    /// Returns whether an issuer does this.
     fn has(&self, is_it: fn(&Operation) -> bool) -> bool {
         self.issuers.iter().flatten().any(is_it)
     }
 
-    /// How many items of a queue are active at most, whatever its limit is at the moment.
+    /// Returns the largest number of items of a queue that can be active, whatever the queue's limit is at the moment.
     fn ceiling(&self, queue: usize) -> u64 {
         let kind = self.queues[queue];
         let set = self.issuers.iter().flatten().filter_map(|what| match what {
@@ -300,7 +300,7 @@ impl Program {
         self.issuers.iter().enumerate().map(issuer).collect()
     }
 
-    /// Runs it. See [`World`] for what is checked.
+    /// Runs the program. [`World`] describes what is checked.
     fn run(self) -> Counts {
         let program = Arc::new(self);
         run(program.config.clone(), || {
@@ -322,9 +322,9 @@ impl Program {
     }
 }
 
-/// spec: E5.1, E5.3 (an accepted item runs once, or its owner is told), F1.1, Q4, Q4.1, C3.1 (work waits for no worker while
-/// one may start), A3.1 (no pool has too much while a sibling has room), C1.1 (one item at a time on one CPU), C5.1, P1.4
-/// (counts are exact), Q3, Q3.2 (no more active items than the limit), C4, F8, C8 (idle workers leave)
+/// spec: E5.1, E5.3 (an accepted item runs once, or its owner is told), F1.1, Q4, Q4.1, C3.1 (work waits for no worker
+/// while one may start), A3.1 (no pool has too much while a sibling has room), C1.1 (one item at a time on one CPU),
+/// C5.1, P1.4 (counts are exact), Q3, Q3.2 (no more active items than the limit), C4, F8, C8 (idle workers leave)
 #[test]
 fn random_programs_keep_what_is_promised() {
     let mut seen = Counts::default();
@@ -336,7 +336,7 @@ fn random_programs_keep_what_is_promised() {
         let counts = program.run();
         seen.iter_mut().zip(counts).for_each(|(seen, (name, count))| *seen = (name, seen.1 + count));
     });
-    // What is rare must happen, too. The portable build does not observe threads.
+    // Rare events must also happen. The portable build does not observe threads.
     let never = |name: &str| PORTABLE && ["hogs", "undeclared blocks"].contains(&name);
     assert!(!all || seen.iter().all(|(name, count)| (*count > 0) != never(name)), "{seen:?}");
 }

@@ -1,4 +1,4 @@
-//! How a program is performed, and the accounts of its items.
+//! The execution of a program, and the accounts of its items.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,44 +13,45 @@ use crate::{
     AffinityScope, Attrs, EnableError, Executor, JoinError, QueueError, Work, WorkQueue, blocking, may_block,
 };
 
-/// What the threads of a program share.
+/// The data that the threads of a program share.
 ///
-/// An item runs once, or it does not, and its owner is told. A flush returns after the items that its issuer queued before.
-/// Items of an ordered queue run one at a time, and those of an issuer in their order.
+/// Each item runs once, or it does not run and its owner is told. A flush returns only after the items that its issuer
+/// queued before the flush. Items of an ordered queue run one at a time, and the items of each issuer run in their
+/// order.
 pub(super) struct World {
     program: Arc<Program>,
     executor: Executor,
     queues: Vec<WorkQueue>,
-    /// By queue: an ordered one has its accounts.
+    /// For each queue, its accounts if the queue is ordered.
     ordered: Vec<Option<Ordered>>,
     works: Vec<Work>,
-    /// By queue: how many items run that take a slot of their own.
+    /// For each queue, the number of running items that take their own slots.
     active: Vec<AtomicU64>,
     made: AtomicU64,
     ran: AtomicU64,
     /// Items that were dropped without a run.
     dropped: AtomicU64,
-    /// Of how many items a thread was told that they do not run.
+    /// The number of items of which a thread was told that they do not run.
     told: AtomicU64,
     /// Handles of items that a shutdown may give up.
     handles: Mutex<Vec<crate::JoinHandle<()>>>,
-    /// The first thing that was wrong.
+    /// The first error that was found.
     wrong: Mutex<Option<String>>,
 }
 
-/// What runs on an ordered queue.
+/// The accounts of an ordered queue.
 #[derive(Default)]
 struct Ordered {
     active: AtomicU64,
-    /// By issuer: the number of its last item.
+    /// For each issuer, the number of its last item.
     last: [AtomicU64; ISSUERS],
 }
 
-/// An issuer, and what it knows of its items.
+/// An issuer, and the facts that it knows about its items.
 pub(super) struct Issuer {
     number: usize,
     world: Arc<World>,
-    /// By queue: has each of its items run, or been given up?
+    /// For each queue and each of the issuer's items on it, whether the item has run or was given up.
     queued: Vec<Vec<Arc<AtomicBool>>>,
 }
 
@@ -63,7 +64,7 @@ struct Item {
     ran: bool,
 }
 
-/// The issuer of an item that no other item makes.
+/// The origin of an item that an issuer makes. An item that another item makes has no origin.
 struct Origin {
     queue: usize,
     issuer: usize,
@@ -114,7 +115,7 @@ impl World {
         move || item.run()
     }
 
-    /// A panic of an item ends nothing, so what is wrong is kept.
+    /// Keeps the first error, because a panic in an item would not end the program.
     fn check(&self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.wrong.lock().get_or_insert_with(what);
@@ -125,7 +126,7 @@ impl World {
         self.told.fetch_add(items as u64, Relaxed);
     }
 
-    /// A handle that is kept until the end, or a refusal.
+    /// Keeps the handle until the end, or counts the refusal.
     fn keep<F>(&self, answer: Result<crate::JoinHandle<()>, crate::Refused<F>>) {
         match answer {
             Ok(handle) => self.handles.lock().push(handle),
@@ -133,12 +134,12 @@ impl World {
         }
     }
 
-    /// Has each item run, or its owner been told?
+    /// Returns whether each item has run or was dropped.
     pub(super) fn is_even(&self) -> bool {
         self.made.load(Relaxed) == self.ran.load(Relaxed) + self.dropped.load(Relaxed)
     }
 
-    /// The executor was shut down: all accounts must be even.
+    /// Checks that all accounts are even, after the executor was shut down.
     pub(super) fn settle(&self) -> Counts {
         let handles = std::mem::take(&mut *self.handles.lock());
         let cancelled = |handle: crate::JoinHandle<()>| matches!(handle.join(), Err(JoinError::Cancelled));
@@ -208,7 +209,7 @@ impl Item {
     }
 }
 
-/// An item that runs is counted there.
+/// Counts an item as running while this value exists.
 struct Active<'a>(&'a AtomicU64);
 
 impl Drop for Active<'_> {
@@ -223,7 +224,7 @@ impl Issuer {
         Self { number, world: Arc::clone(world), queued }
     }
 
-    /// The next item for this queue.
+    /// Makes the next item for this queue.
     fn item(&mut self, queue: usize, number: usize) -> impl FnOnce() + Send + 'static + use<> {
         let done = Arc::new(AtomicBool::new(false));
         self.queued[queue].push(Arc::clone(&done));
@@ -241,7 +242,7 @@ impl Issuer {
             }
             Operation::Flush(_) | Operation::FlushTimeout(..) | Operation::Drain(_) => self.wait(operation),
             Operation::SetMaxActive(queue, items) => {
-                // An ordered queue and a bh queue have no limit to set.
+                // Ordered queues and bh queues have no limit that can be set.
                 _ = self.world.queues[queue].set_max_active(items);
             }
             Operation::ApplyAttrs(queue, number) => self.apply_attrs(queue, number),
@@ -277,7 +278,7 @@ impl Issuer {
             2 => Attrs::new().scope(System),
             _ => Attrs::new().scope(Cpu).strict(true),
         };
-        // Queues of CPUs have none.
+        // Per-CPU queues have no such attributes.
         _ = self.world.queues[queue].apply_attrs(attrs);
     }
 

@@ -1,4 +1,4 @@
-//! The baton of a machine: which of its threads runs, and how it gives way to another one.
+//! The baton of a machine: which thread runs, and how this thread gives way to another thread.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -19,20 +19,20 @@ pub(super) struct Inner {
     pub(super) schedule: Schedule,
     /// The thread that has the baton.
     turn: Tid,
-    /// Where each thread waits for the baton.
+    /// For each thread, the condition variable on which the thread waits for the baton.
     pub(super) batons: Vec<Arc<parking_lot::Condvar>>,
-    /// The threads that sleep on each key, in their order.
+    /// The threads that sleep on each key, in the order in which they went to sleep.
     pub(super) sleepers: HashMap<Key, Vec<Tid>>,
-    /// By the standard library's names.
+    /// The threads by their ids in the standard library.
     pub(super) names: HashMap<std::thread::ThreadId, Tid>,
-    /// Called whenever time is about to pass.
+    /// The check that runs whenever time is about to pass.
     pub(super) check: Option<Check>,
-    /// Why the run cannot go on.
+    /// The reason why the run cannot go on.
     failure: Option<String>,
 }
 
 impl Machine {
-    /// A new one, whose main thread is the calling one.
+    /// Makes a machine whose main thread is the calling thread.
     pub(super) fn new(config: Config) -> Self {
         Self {
             inner: parking_lot::Mutex::new(Inner {
@@ -69,14 +69,14 @@ impl Machine {
         !timed_out
     }
 
-    /// Gives the baton to the thread whose turn it is, and waits until it is the caller's again.
+    /// Passes the baton on, and waits until the caller's turn comes again.
     pub(super) fn hand_over(&self, inner: Guard<'_>, me: Tid) {
         let inner = self.pass_on(inner);
         self.wait_for_turn(inner, me);
     }
 
-    /// Gives the baton to the thread whose turn it is. If there is none, and never will be, to the main thread, which fails
-    /// if it is not done.
+    /// Passes the baton to the thread whose turn it is. If no thread can ever take a turn again, passes the baton to
+    /// the main thread, which fails if it has not ended.
     fn pass_on<'a>(&'a self, mut inner: Guard<'a>) -> Guard<'a> {
         loop {
             if let Some(next) = inner.schedule.choose() {
@@ -122,7 +122,7 @@ impl Machine {
         }
     }
 
-    /// The main thread has nothing to do any more: lets the others go on until they have ended, or wait for ever.
+    /// Ends the main thread, and lets the other threads go on until they have ended or wait for ever.
     pub(super) fn rest(&self) {
         let mut inner = self.inner.lock();
         inner.schedule.end(0);
@@ -167,7 +167,7 @@ impl Inner {
     }
 }
 
-/// The place of a thread that was not begun so far.
+/// The place of a thread that has not begun yet.
 pub(super) struct Place {
     machine: Arc<Machine>,
     pub(super) tid: Tid,
@@ -175,7 +175,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Of a thread of this name that the calling thread makes.
+    /// Makes the place of a thread with this name, which the calling thread is about to make.
     pub(super) fn of_child(machine: &Arc<Machine>, me: Tid, name: &str) -> Self {
         let mut inner = machine.inner.lock();
         let tid = inner.schedule.spawn(me, name.to_owned());
@@ -183,18 +183,19 @@ impl Place {
         Self { machine: Arc::clone(machine), tid, taken: false }
     }
 
-    /// The calling thread is the one, and waits for the baton.
+    /// Gives the place to the calling thread, which waits for the baton.
     pub(super) fn take(mut self) {
         self.taken = true;
         let (machine, tid) = (Arc::clone(&self.machine), self.tid);
-        // Registered first, so destroyed last: the thread belongs to the machine until then.
+        // This thread-local value is registered first and so destroyed last. The thread belongs to the machine until
+        // then.
         ME.set(Some(Me { machine: Arc::clone(&machine), tid }));
         machine.wait_for_turn(machine.inner.lock(), tid);
     }
 }
 
 impl Drop for Place {
-    /// The thread could not be made.
+    /// Ends the place's thread if the thread could not be made.
     fn drop(&mut self) {
         if !self.taken {
             self.machine.inner.lock().schedule.end(self.tid);
@@ -203,7 +204,7 @@ impl Drop for Place {
 }
 
 impl Drop for Me {
-    /// The thread ends. The main thread has ended before.
+    /// Ends the thread, unless it is the main thread, which has already ended.
     fn drop(&mut self) {
         if self.tid != 0 {
             let mut inner = self.machine.inner.lock();

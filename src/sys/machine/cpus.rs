@@ -1,7 +1,8 @@
-//! The CPUs of a machine: which thread has each of them, and for how long.
+//! The CPUs of a machine: which thread has each CPU, and for how long.
 //!
-//! A thread that becomes ready gets an idle CPU of its mask. Threads that burn share their CPU by slices with the threads
-//! that wait for it. A thread with a *claim* goes before all others, and takes its CPU from a thread without one at once.
+//! A thread that becomes ready gets an idle CPU of its mask. A thread that burns shares its CPU, in time slices, with
+//! the threads that wait for this CPU. A thread with a *claim* goes before all others, and immediately takes its CPU
+//! from a thread without a claim.
 
 #![forbid(unsafe_code)]
 
@@ -11,17 +12,17 @@ use super::schedule::{Schedule, State, Tid, Timer};
 use crate::policy::cpu_set::CpuSet;
 
 impl Schedule {
-    /// All CPUs of the machine.
+    /// Returns all CPUs of the machine.
     pub(super) fn all(&self) -> CpuSet {
         (0..self.cpus.len()).collect()
     }
 
-    /// The CPUs that no thread has.
+    /// Returns the CPUs that no thread has.
     pub(super) fn idle(&self) -> CpuSet {
         (0..self.cpus.len()).filter(|cpu| self.cpus[*cpu].is_none()).collect()
     }
 
-    /// A thread of another process takes this CPU for so long. It has a claim, and takes no steps.
+    /// Lets a thread of another process take this CPU for the given time. This thread has a claim, and takes no steps.
     pub(super) fn take(&mut self, cpu: usize, time: Duration) {
         assert!(!time.is_zero(), "it would have to take a step");
         let thread = self.add("neighbour".to_owned(), Some(CpuSet::single(cpu)));
@@ -31,7 +32,7 @@ impl Schedule {
         self.make_ready(thread);
     }
 
-    /// The thread goes before all threads without a claim from now on.
+    /// Lets the thread go before all threads without a claim from now on.
     pub(super) fn claim(&mut self, thread: Tid) {
         self.threads[thread].claims = true;
     }
@@ -56,7 +57,7 @@ impl Schedule {
             let Some(thread) = self.ready.get(at).copied() else { break };
             let may = self.threads[thread].mask.clone().unwrap_or_default();
             let idle = |cpu: &usize| may.contains(*cpu) && self.cpus[*cpu].is_none();
-            // Where it ran last, if it can.
+            // The thread prefers the CPU on which it ran last.
             let last = self.threads[thread].cpu;
             if let Some(cpu) = Some(last).into_iter().chain(0..self.cpus.len()).find(idle) {
                 self.ready.remove(at);
@@ -86,7 +87,8 @@ impl Schedule {
         self.set_slices();
     }
 
-    /// A thread that burns shares its CPU with those that wait for it, and gives it to one with a claim at once.
+    /// Makes each thread that burns share its CPU with the threads that wait for it. A waiting thread with a claim gets
+    /// the CPU immediately.
     fn set_slices(&mut self) {
         for cpu in 0..self.cpus.len() {
             let Some(thread) = self.burner(cpu) else { continue };
@@ -105,7 +107,7 @@ impl Schedule {
         self.cpus[cpu].filter(|thread| matches!(self.threads[*thread].state, State::Burns(_)))
     }
 
-    /// The thread has burned for as long as it was to.
+    /// Ends the burn of the thread, because its time is over.
     pub(super) fn burn_ends(&mut self, thread: Tid) {
         self.account(thread);
         self.threads[thread].left = Duration::ZERO;
@@ -115,7 +117,7 @@ impl Schedule {
         }
     }
 
-    /// A slice is over.
+    /// Ends the slice of the thread on this CPU.
     pub(super) fn slice_ends(&mut self, cpu: usize) {
         self.slices[cpu] = false;
         if self.burner(cpu).is_some() && self.waits_for(cpu).is_some() {
@@ -123,13 +125,13 @@ impl Schedule {
         }
     }
 
-    /// The first thread that waits for this CPU.
+    /// Returns the first thread that waits for this CPU.
     fn waits_for(&self, cpu: usize) -> Option<Tid> {
         let may = |thread: &Tid| self.threads[*thread].mask.as_ref().is_some_and(|mask| mask.contains(cpu));
         self.ready.iter().copied().find(may)
     }
 
-    /// The thread has no CPU any more.
+    /// Takes the CPU away from the thread.
     pub(super) fn leave_cpu(&mut self, thread: Tid) {
         match self.cpus.iter().position(|on| *on == Some(thread)) {
             Some(cpu) => self.cpus[cpu] = None,
@@ -137,7 +139,7 @@ impl Schedule {
         }
     }
 
-    /// The thread uses its CPU for this time.
+    /// Lets the thread use its CPU for this time.
     pub(super) fn burn(&mut self, thread: Tid, time: Duration) {
         if self.threads[thread].mask.is_none() {
             return self.sleep(thread, Some(self.now + time));
@@ -148,7 +150,7 @@ impl Schedule {
         }
     }
 
-    /// The thread may run on these CPUs from now on.
+    /// Lets the thread run only on these CPUs from now on.
     pub(super) fn bind(&mut self, thread: Tid, cpus: CpuSet) {
         if self.threads[thread].mask.is_none() {
             return;
@@ -170,7 +172,7 @@ impl Schedule {
         }
     }
 
-    /// The thread that burns on this CPU goes to the end of the queue.
+    /// Moves the thread that has this CPU to the end of the queue.
     pub(super) fn preempt(&mut self, cpu: usize) {
         let Some(thread) = self.cpus[cpu] else { return };
         self.account(thread);
@@ -178,7 +180,7 @@ impl Schedule {
         self.make_ready(thread);
     }
 
-    /// What a thread that burns has used so far.
+    /// Adds the time for which a thread has burned so far to its CPU time.
     pub(super) fn account(&mut self, thread: Tid) {
         let burner = &mut self.threads[thread];
         if let State::Burns(since) = burner.state {
@@ -189,7 +191,7 @@ impl Schedule {
         }
     }
 
-    /// How long the thread has used a CPU.
+    /// Returns the CPU time that the thread has used.
     pub(super) fn cpu_time(&mut self, thread: Tid) -> Duration {
         self.account(thread);
         self.threads[thread].cpu_time

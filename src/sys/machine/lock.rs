@@ -1,4 +1,5 @@
-//! Locks whose waits a machine sees. For all other threads they are parking_lot's.
+//! Locks whose waits are visible to a machine. For threads outside of all machines, these locks are those of
+//! parking_lot.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,22 +12,22 @@ thread_local! {
     static WAITS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns how often the calling thread has taken a lock for which it would have waited.
+/// Returns how many times the calling thread has taken a lock in a way that can wait.
 pub(crate) fn locks_taken() -> u64 {
     WAITS.get()
 }
 
-/// A lock with a point before it is taken, and one after its release.
+/// A lock with a point before it is taken, and another point after it is released.
 #[derive(Default)]
 pub(crate) struct Mutex<T> {
     lock: parking_lot::Mutex<T>,
-    /// The machine of the thread that has it; 0 for all other threads.
+    /// The machine of the thread that holds the lock, or 0 if this thread belongs to no machine.
     owner: AtomicUsize,
 }
 
 pub(crate) struct MutexGuard<'a, T> {
     lock: &'a Mutex<T>,
-    /// `None` in a wait for a [`Condvar`] only.
+    /// `None` only during a wait for a [`Condvar`].
     guard: Option<parking_lot::MutexGuard<'a, T>>,
 }
 
@@ -54,18 +55,18 @@ impl<T> Mutex<T> {
     }
 
     fn take(&self) -> MutexGuard<'_, T> {
-        // The value is gone while the thread's other thread-local values are destroyed.
+        // This value no longer exists while the thread's other thread-local values are destroyed.
         _ = WAITS.try_with(|waits| waits.set(waits.get() + 1));
         loop {
             if let Some(guard) = self.lock.try_lock() {
                 return self.guard(guard);
             }
             match machine() {
-                // No other thread of the machine runs between the attempt and the sleep.
+                // No other thread of the machine runs between the failed attempt and the sleep.
                 Some(own) if self.owner.load(Ordering::Relaxed) == own => {
                     _ = sleep(self.key(), &mut || true, None);
                 }
-                // The thread that has it goes on without the baton.
+                // The thread that holds the lock goes on without the baton.
                 _ => return self.guard(self.lock.lock()),
             }
         }
@@ -102,7 +103,8 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 }
 
 impl<T> MutexGuard<'_, T> {
-    /// The owner goes first: a thread of this machine that finds another machine's lock must not take it for its own.
+    /// Clears the owner before it releases the lock. Otherwise another machine could hold the lock while a thread of
+    /// this machine still sees its own machine as the owner.
     fn release(&mut self) {
         self.lock.owner.store(0, Ordering::Relaxed);
         self.guard = None;
@@ -122,11 +124,11 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// A condition that is waited for.
+/// A condition variable for these locks.
 #[derive(Default, Debug)]
 pub(crate) struct Condvar {
     condvar: parking_lot::Condvar,
-    /// It has an address of its own by that.
+    /// A field that gives the condition variable an address of its own.
     key: u8,
 }
 
@@ -140,7 +142,7 @@ impl Condvar {
             return self.condvar.wait(guard.guard.as_mut().expect("no wait goes on"));
         }
         guard.release();
-        // Who waits for the lock becomes ready, and does not run before this thread sleeps.
+        // A thread that waits for the lock becomes ready, but does not run before this thread sleeps.
         super::quietly(|| wake(guard.lock.key(), false));
         _ = sleep(self.key(), &mut || true, None);
         let mut taken = guard.lock.take();

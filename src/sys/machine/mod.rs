@@ -1,15 +1,16 @@
-//! A machine whose CPUs and whose time are made up, for tests: it runs the real engine.
+//! A machine with simulated CPUs and simulated time, on which tests run the real engine.
 //!
-//! The threads are real, and one of them runs at a time: it has the *baton*. Each access to an atomic or a lock of this crate
-//! is a *point*, where the machine may give the baton to another thread that has a CPU. A thread that waits, in any way
-//! that this crate has, gives the baton away until it is woken, or its time has come. If every thread waits, the time
-//! moves on. So a run takes no more real time than its steps, and the same seed gives the same run.
+//! The threads are real, but only one of them runs at a time: the thread that has the *baton*. Each access to an atomic
+//! or a lock of this crate is a *point*, where the machine may give the baton to another thread that has a CPU. A
+//! thread that waits, in any of the ways that this crate has, gives the baton away until it is woken or its time has
+//! come. If every thread waits, the time moves on. So a run takes no more real time than its steps, and the same seed
+//! gives the same run.
 //!
-//! [`run`] makes a machine, and the calling thread its main thread. The threads that it makes through this crate
-//! belong to the machine, too. All other threads of the process have the system's CPUs and time.
+//! [`run`] makes a machine whose main thread is the calling thread. The threads that a thread of the machine makes
+//! through this crate belong to the machine, too. All other threads of the process have the system's CPUs and time.
 //!
-//! What user code may do here: use the CPU by [`burn`], wait by [`pause`], and call the crate. A wait of another kind would
-//! keep the baton.
+//! On a machine, user code can use the CPU with [`burn`], wait with [`pause`], and call the crate. A thread that waits
+//! in any other way would keep the baton.
 
 mod baton;
 mod cpus;
@@ -34,12 +35,12 @@ use crate::policy::time::Time;
 use crate::sys::affinity;
 use crate::sys::thread_state::{self, Seen};
 
-/// What a thread waits for.
+/// The event for which a thread waits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Key {
-    /// An address in memory.
+    /// A wake-up at an address in memory.
     Address(usize),
-    /// To be unparked.
+    /// An unpark of the thread.
     Parked(Tid),
     /// The end of a thread.
     End(Tid),
@@ -53,24 +54,26 @@ struct Me {
 
 thread_local! {
     static ME: RefCell<Option<Me>> = const { RefCell::new(None) };
-    /// The thread takes no points at the moment: its caller must not be interrupted.
+    /// Whether the thread takes no points at the moment, because its caller must not be interrupted.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `ask` if the calling thread belongs to a machine. Also while its thread-local values are destroyed.
+/// Calls `ask` if the calling thread belongs to a machine. This also works while the thread's thread-local values are
+/// destroyed.
 fn with<R>(ask: impl FnOnce(&Arc<Machine>, Tid) -> R) -> Option<R> {
     let me = ME.try_with(|me| me.borrow().as_ref().map(|me| (Arc::clone(&me.machine), me.tid)));
     me.ok().flatten().map(|(machine, tid)| ask(&machine, tid))
 }
 
-/// Runs `main` as the main thread of a new machine, then waits until all its threads have ended or wait for ever.
+/// Runs `main` as the main thread of a new machine, and then waits until all threads of the machine have ended or wait
+/// for ever.
 ///
 /// # Panics
 ///
-/// If `main` panics, or all threads wait for ever while `main` has not returned.
+/// Panics if `main` panics, or if all threads wait for ever before `main` has returned.
 pub(crate) fn run<R>(config: Config, main: impl FnOnce() -> R) -> R {
     let machine = Arc::new(Machine::new(config));
-    // The threads take turns: on one CPU, they hand over without waking another one.
+    // Only one thread runs at a time. If all threads are on one CPU, they pass the baton on without waking another CPU.
     let _one_cpu = OneCpu::new();
     let outer = ME.replace(Some(Me { machine: Arc::clone(&machine), tid: 0 }));
     assert!(outer.is_none(), "a machine inside of a machine");
@@ -82,12 +85,12 @@ pub(crate) fn run<R>(config: Config, main: impl FnOnce() -> R) -> R {
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// The address of the calling thread's machine.
+/// Returns the address of the calling thread's machine.
 fn machine() -> Option<usize> {
     with(|machine, _| Arc::as_ptr(machine) as usize)
 }
 
-/// Calls `act`. The calling thread keeps the baton meanwhile, unless it waits.
+/// Calls `act`. Meanwhile the calling thread keeps the baton, unless it waits.
 fn quietly<R>(act: impl FnOnce() -> R) -> R {
     let quiet = QUIET.replace(true);
     let result = act();
@@ -95,11 +98,11 @@ fn quietly<R>(act: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The calling thread, and those that it makes, stay on one CPU of the system.
+/// Keeps the calling thread, and the threads that it makes, on one CPU of the system.
 struct OneCpu(Option<CpuSet>);
 
 impl OneCpu {
-    /// Best effort: without it, a run is slower.
+    /// If the system refuses, the run is only slower.
     fn new() -> Self {
         let cpus = affinity::ThreadId::current().cpus().ok();
         let one = affinity::current_cpu().map(CpuSet::single);
@@ -116,7 +119,7 @@ impl Drop for OneCpu {
     }
 }
 
-/// A point: another thread may go on here. Returns whether the calling thread belongs to a machine.
+/// Marks a point, at which another thread may go on. Returns whether the calling thread belongs to a machine.
 #[inline]
 pub(crate) fn point() -> bool {
     with(|machine, me| {
@@ -127,17 +130,17 @@ pub(crate) fn point() -> bool {
     .is_some()
 }
 
-/// The time of the machine.
+/// Returns the time of the machine.
 pub(crate) fn now() -> Option<Time> {
     with(|machine, _| machine.inner.lock().schedule.now)
 }
 
-/// Sets what is checked whenever time is about to pass on the machine of the calling thread.
+/// Sets the check that runs whenever time is about to pass on the calling thread's machine.
 pub(crate) fn check(check: Check) {
     with(|machine, _| machine.inner.lock().check = Some(check)).expect("the thread belongs to a machine");
 }
 
-/// The calling thread uses its CPU for this time.
+/// Lets the calling thread use its CPU for this time.
 pub(crate) fn burn(time: Duration) {
     with(|machine, me| {
         let mut inner = machine.inner.lock();
@@ -147,7 +150,7 @@ pub(crate) fn burn(time: Duration) {
     .expect("the thread belongs to a machine");
 }
 
-/// The calling thread sleeps for this time.
+/// Lets the calling thread sleep for this time.
 pub(crate) fn pause(time: Duration) {
     with(|machine, me| {
         let mut inner = machine.inner.lock();
@@ -158,17 +161,17 @@ pub(crate) fn pause(time: Duration) {
     .expect("the thread belongs to a machine");
 }
 
-/// Sleeps on a key if `validate` holds, until it is woken or the time has come. Returns false if that was so. `None` if the
-/// calling thread belongs to no machine: `validate` was not called.
+/// If `validate` holds, sleeps on a key until the thread is woken or the time has come. Returns false if the time has
+/// come. Returns `None` if the calling thread belongs to no machine. In this case, `validate` was not called.
 pub(crate) fn sleep(key: Key, validate: &mut dyn FnMut() -> bool, until: Option<Time>) -> Option<bool> {
     with(|machine, me| {
         let valid = quietly(validate);
-        // No other thread has had the baton in between.
+        // No other thread has had the baton since `validate` was called.
         !valid || machine.sleep(me, key, until)
     })
 }
 
-/// Wakes all threads that sleep on a key, or the first one.
+/// Wakes all threads that sleep on a key, or only the first of them.
 pub(crate) fn wake(key: Key, all: bool) {
     with(|machine, me| {
         let mut inner = machine.inner.lock();
@@ -185,7 +188,7 @@ pub(crate) fn wake(key: Key, all: bool) {
     });
 }
 
-/// Another thread that has a CPU goes on, if there is one.
+/// Lets another thread that has a CPU go on, if there is such a thread.
 pub(crate) fn yield_now() -> bool {
     with(|machine, me| {
         let mut inner = machine.inner.lock();
@@ -195,7 +198,7 @@ pub(crate) fn yield_now() -> bool {
     .is_some()
 }
 
-/// The calling thread, if it belongs to a machine.
+/// A thread of a machine, which can be unparked.
 #[derive(Clone)]
 pub(crate) struct Parked(Arc<Machine>, Tid);
 
@@ -221,7 +224,8 @@ impl Parked {
     }
 }
 
-/// Parks the calling thread. Returns false if the time was over. `None` if it belongs to no machine.
+/// Parks the calling thread. Returns false if the timeout has expired. Returns `None` if the calling thread belongs to
+/// no machine.
 pub(crate) fn park(timeout: Option<Duration>) -> Option<bool> {
     with(|machine, me| {
         let mut inner = machine.inner.lock();
@@ -234,29 +238,29 @@ pub(crate) fn park(timeout: Option<Duration>) -> Option<bool> {
     })
 }
 
-/// From now on, so many of a thousand attempts to make a thread of the calling thread's machine fail, if that has a seed.
+/// From now on, refuses this many of a thousand attempts to make a thread, if the calling thread's machine has a seed.
 pub(crate) fn refuse_threads(of_a_thousand: u32) {
     with(|machine, _| machine.inner.lock().schedule.refuses = of_a_thousand)
         .expect("the thread belongs to a machine");
 }
 
-/// How many threads the machine has had so far.
+/// Returns the number of threads that the machine has had so far.
 pub(crate) fn threads() -> usize {
     with(|machine, _| machine.inner.lock().schedule.threads.len()).expect("the thread belongs to a machine")
 }
 
-/// From now on, no thread can be made whose name contains this part.
+/// From now on, refuses each thread whose name contains this part.
 pub(crate) fn refuse_threads_named(part: &str) {
     with(|machine, _| machine.inner.lock().schedule.refused.push(part.to_owned()))
         .expect("the thread belongs to a machine");
 }
 
-/// The calling thread goes before all threads without a claim from now on, and takes their CPU from them.
+/// From now on, the calling thread goes before all threads without a claim, and takes their CPUs from them.
 pub(crate) fn claim() {
     with(|machine, me| machine.inner.lock().schedule.claim(me)).expect("the thread belongs to a machine");
 }
 
-/// Another process takes this CPU for so long.
+/// Lets another process take this CPU for the given time.
 pub(crate) fn take_cpu(cpu: usize, time: Duration) {
     with(|machine, _| {
         let mut inner = machine.inner.lock();
@@ -266,14 +270,14 @@ pub(crate) fn take_cpu(cpu: usize, time: Duration) {
     .expect("the thread belongs to a machine");
 }
 
-/// The calling thread, which needs no CPU, is on this one from now on.
+/// From now on, the calling thread, which needs no CPU, counts as being on this CPU.
 pub(crate) fn stand_on(cpu: usize) {
     with(|machine, me| machine.inner.lock().schedule.threads[me].cpu = cpu)
         .expect("the thread belongs to a machine");
 }
 
-/// The body of a thread that the calling thread is about to make: it belongs to the same machine, if there is one. Once the
-/// thread is made, the caller [says so](made).
+/// Returns the body of a thread that the calling thread is about to make. The new thread belongs to the calling
+/// thread's machine, if there is one. After the thread is made, the caller [reports its id](made).
 pub(crate) fn adopt<F: FnOnce() + Send + 'static>(
     name: &str,
     body: F,
@@ -292,13 +296,13 @@ pub(crate) fn adopt<F: FnOnce() + Send + 'static>(
     Ok((body, tid))
 }
 
-/// The adopted thread has this name in the standard library.
+/// Notes the id that the adopted thread has in the standard library.
 pub(crate) fn made(tid: Option<Tid>, name: std::thread::ThreadId) {
     let _outside = tid.and_then(|tid| with(|machine, _| machine.inner.lock().names.insert(name, tid)));
 }
 
-/// Waits for the end of a thread. Returns false if the time was over. `None` if it belongs to no machine, or the caller does
-/// not.
+/// Waits for the end of a thread. Returns false if the time has come before that. Returns `None` if the thread or the
+/// caller belongs to no machine.
 pub(crate) fn wait_for_end(thread: std::thread::ThreadId, until: Option<Time>) -> Option<bool> {
     with(|machine, me| {
         let inner = machine.inner.lock();
@@ -310,22 +314,23 @@ pub(crate) fn wait_for_end(thread: std::thread::ThreadId, until: Option<Time>) -
     .flatten()
 }
 
-/// The CPU of the calling thread.
+/// Returns the CPU of the calling thread.
 pub(crate) fn current_cpu() -> Option<usize> {
     with(|machine, me| machine.inner.lock().schedule.threads[me].cpu)
 }
 
-/// All CPUs of the calling thread's machine.
+/// Returns all CPUs of the calling thread's machine.
 pub(crate) fn cpus() -> Option<CpuSet> {
     with(|machine, _| machine.inner.lock().schedule.all())
 }
 
-/// A thread of the calling thread's machine.
+/// Returns the calling thread's number on its machine.
 pub(crate) fn current() -> Option<Tid> {
     with(|_, me| me)
 }
 
-/// Binds a thread of the calling thread's machine to the CPUs of this set. Returns false if the machine has none of them.
+/// Binds a thread of the calling thread's machine to the CPUs of this set. Returns false if the machine has none of
+/// these CPUs.
 pub(crate) fn bind(thread: Tid, cpus: &CpuSet) -> Option<bool> {
     with(|machine, me| {
         let mut inner = machine.inner.lock();
@@ -333,14 +338,14 @@ pub(crate) fn bind(thread: Tid, cpus: &CpuSet) -> Option<bool> {
         let some = !cpus.is_empty();
         if some {
             inner.schedule.bind(thread, cpus);
-            // It may have lost its CPU by that.
+            // The calling thread may have lost its CPU.
             machine.hand_over(inner, me);
         }
         some
     })
 }
 
-/// Where a thread of the calling thread's machine may run.
+/// Returns the CPUs on which a thread of the calling thread's machine may run.
 pub(crate) fn bound(thread: Tid) -> Option<CpuSet> {
     with(|machine, _| {
         let inner = machine.inner.lock();
@@ -348,7 +353,7 @@ pub(crate) fn bound(thread: Tid) -> Option<CpuSet> {
     })
 }
 
-/// The state of a thread of the calling thread's machine.
+/// Returns the state of a thread of the calling thread's machine.
 pub(crate) fn seen(thread: Tid) -> Option<Seen> {
     with(|machine, _| {
         let thread = &machine.inner.lock().schedule.threads[thread];
@@ -361,12 +366,12 @@ pub(crate) fn seen(thread: Tid) -> Option<Seen> {
     })
 }
 
-/// How long a thread of the calling thread's machine has used a CPU.
+/// Returns the CPU time that a thread of the calling thread's machine has used.
 pub(crate) fn cpu_time(thread: Tid) -> Option<Duration> {
     with(|machine, _| machine.inner.lock().schedule.cpu_time(thread))
 }
 
-/// How often a thread of the calling thread's machine has slept.
+/// Returns how many times a thread of the calling thread's machine has slept.
 pub(crate) fn sleeps_so_far(thread: Tid) -> Option<u64> {
     with(|machine, _| machine.inner.lock().schedule.threads[thread].sleeps)
 }

@@ -8,8 +8,8 @@ use super::schedule::{State, Thread, Tid};
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 
-/// What holds whenever time is about to pass. It panics if that is not so. It may look at atomics and locks, and does not
-/// wait.
+/// A check of the rules that hold whenever time is about to pass. The check panics if a rule does not hold. It can read
+/// atomics and take locks, but must not wait.
 pub(crate) type Check = Box<dyn FnMut(&Moment<'_>) + Send>;
 
 /// A moment at which no thread can take a step, so that time is about to pass.
@@ -23,30 +23,31 @@ pub(crate) struct Moment<'a> {
 }
 
 impl Moment<'_> {
-    /// The CPUs that no thread has.
+    /// Returns the CPUs that no thread has.
     pub(crate) fn idle_cpus(&self) -> CpuSet {
         self.machine.inner.lock().schedule.idle()
     }
 
-    /// Does the thread sleep?
+    /// Returns whether the thread sleeps.
     pub(crate) fn sleeps(&self, thread: Tid) -> bool {
         matches!(self.machine.inner.lock().schedule.threads[thread].state, State::Sleeps | State::Wakes)
     }
 
-    /// How often the thread has slept, and how long it has used a CPU.
+    /// Returns how many times the thread has slept, and how long it has used a CPU.
     pub(crate) fn used(&self, thread: Tid) -> (u64, Duration) {
         let mut inner = self.machine.inner.lock();
         let cpu_time = inner.schedule.cpu_time(thread);
         (inner.schedule.threads[thread].sleeps, cpu_time)
     }
 
-    /// The names of the threads that wait for a CPU.
+    /// Returns the names of the threads that wait for a CPU.
     pub(crate) fn ready(&self) -> Vec<String> {
         let inner = self.machine.inner.lock();
         inner.schedule.ready.iter().map(|thread| inner.schedule.name(*thread).to_owned()).collect()
     }
 
-    /// Does a thread wait for a CPU, or was it just woken, in the middle of a step? What it has begun is not done.
+    /// Returns whether a thread waits for a CPU, or was just woken, in the middle of a step. The effects of such a step
+    /// are incomplete.
     pub(crate) fn is_in_a_step(&self) -> bool {
         let inner = self.machine.inner.lock();
         let mut threads = inner.schedule.threads.iter();
@@ -56,7 +57,7 @@ impl Moment<'_> {
         })
     }
 
-    /// The names of the threads that were unparked or made since the last moment.
+    /// Returns the names of the threads that were unparked or made since the last moment.
     pub(crate) fn woken(&self) -> Vec<String> {
         let inner = self.machine.inner.lock();
         self.woken.iter().map(|thread| inner.schedule.name(*thread).to_owned()).collect()
@@ -64,7 +65,7 @@ impl Moment<'_> {
 }
 
 impl fmt::Debug for Moment<'_> {
-    /// What all threads are at.
+    /// Writes the states of all threads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "at {:?}:", self.now)?;
         let inner = self.machine.inner.lock();

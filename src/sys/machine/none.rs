@@ -1,5 +1,5 @@
-//! No machine: all threads have the system's CPUs and time. Its functions have the names of those in
-//! [`machine`](super::machine), and cost nothing.
+//! The substitute for builds without machines: all threads have the system's CPUs and time. This module's functions
+//! have the names of those in [`machine`](super::machine), and cost nothing.
 
 use std::io;
 use std::thread::ThreadId;

@@ -1,7 +1,8 @@
 //! Which thread of a machine takes the next step, and when time passes.
 //!
-//! A thread that has a CPU *runs*: its steps cost no time. It *burns* when it uses its CPU for some time. If no thread
-//! runs, the time moves on to the next timer. So whatever can be done at an instant is done at that instant.
+//! A thread that has a CPU *runs*: its steps cost no time. A thread *burns* while it uses its CPU for some time. If no
+//! thread runs, the time moves on to the next timer. So everything that can be done at an instant is done at that
+//! instant.
 
 #![forbid(unsafe_code)]
 
@@ -16,27 +17,27 @@ use crate::policy::time::Time;
 /// The number of a thread of the machine. The main thread is 0.
 pub(crate) type Tid = usize;
 
-/// So many steps without any time passing are a loop that waits for another thread.
+/// After this number of steps without any time passing, a thread is taken to wait in a loop for another thread.
 const ENDLESS: u64 = 10_000_000;
 
-/// So many times does time pass in a run: it does not come to rest.
+/// After time has passed this number of times, a run is taken to be restless: it never comes to an end.
 const RESTLESS: u64 = 1_000_000;
 
-/// How a machine behaves.
+/// The behaviour of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) cpus: usize,
-    /// Chooses the order of steps. Without it the lowest CPU comes first, and a thread goes on until it waits.
+    /// Chooses the order of steps. Without a seed, the lowest CPU comes first, and each thread goes on until it waits.
     pub(crate) seed: Option<u64>,
-    /// With a seed: at how many of a thousand points another thread goes on.
+    /// If there is a seed, another thread goes on at this many of a thousand points.
     pub(crate) switches: u32,
-    /// For how long a thread burns before another one that waits for its CPU gets that.
+    /// The time for which a thread burns before it gives its CPU to a thread that waits for this CPU.
     pub(crate) slice: Duration,
-    /// With a seed: a woken thread is ready after this time at most.
+    /// If there is a seed, the longest time from waking a thread until it is ready.
     pub(crate) latency: Duration,
-    /// Threads whose name ends like this are ready at once.
+    /// Threads whose names end in one of these texts are ready immediately.
     pub(crate) prompt: &'static [&'static str],
-    /// Threads whose name ends like this need no CPU. The main thread needs none either.
+    /// Threads whose names end in one of these texts need no CPU. The main thread needs no CPU either.
     pub(crate) apart: &'static [&'static str],
 }
 
@@ -58,17 +59,17 @@ impl Config {
     }
 }
 
-/// What a thread is at.
+/// The state of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
-    /// It waits for a CPU.
+    /// The thread waits for a CPU.
     Ready,
-    /// It has a CPU, and takes steps.
+    /// The thread has a CPU, and takes steps.
     Runs,
-    /// It uses its CPU since this time.
+    /// The thread has been using its CPU since this time.
     Burns(Time),
     Sleeps,
-    /// It was woken, and is ready in a moment.
+    /// The thread was woken, and will soon be ready.
     Wakes,
     Ended,
 }
@@ -77,37 +78,37 @@ pub(super) enum State {
 pub(super) struct Thread {
     pub(super) name: String,
     pub(super) state: State,
-    /// Where it may run. `None`: it needs no CPU.
+    /// The CPUs on which the thread may run, or `None` if it needs no CPU.
     pub(super) mask: Option<CpuSet>,
-    /// Where it runs, or ran last.
+    /// The CPU on which the thread runs, or ran last.
     pub(super) cpu: usize,
-    /// Counts its sleeps and burns: a timer of an older one is out of date.
+    /// The number of sleeps and burns so far. A timer with an older number is out of date.
     pub(super) number: u64,
-    /// It belongs to another process.
+    /// Whether the thread belongs to another process.
     pub(super) is_foreign: bool,
-    /// It goes before threads without a claim.
+    /// Whether the thread goes before threads without a claim.
     pub(super) claims: bool,
-    /// How long it still burns.
+    /// The time for which the thread still burns.
     pub(super) left: Duration,
     pub(super) cpu_time: Duration,
     pub(super) sleeps: u64,
-    /// Its last sleep ended because the time was over.
+    /// Whether the last sleep ended because its time had come.
     pub(super) timed_out: bool,
-    /// It slept in the middle of a step last, for a lock or at another address.
+    /// Whether the last sleep was in the middle of a step, for a lock or at another address.
     pub(super) in_a_step: bool,
-    /// It was unparked, and has not parked since.
+    /// Whether the thread was unparked and has not parked since.
     pub(super) token: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Timer {
-    /// A sleep of this number is over.
+    /// The thread's sleep with this number is over.
     Wakes(Tid, u64),
-    /// A burn of this number is over.
+    /// The thread's burn with this number is over.
     Burnt(Tid, u64),
-    /// The thread of this CPU has used its slice.
+    /// The thread on this CPU has used up its slice.
     Slice(usize),
-    /// The thread was woken a moment ago.
+    /// The thread was woken, and is ready now.
     Woken(Tid),
 }
 
@@ -118,33 +119,33 @@ pub(super) struct Schedule {
     random: Option<Rng>,
     pub(super) now: Time,
     pub(super) threads: Vec<Thread>,
-    /// The thread that has each CPU.
+    /// For each CPU, the thread that has it.
     pub(super) cpus: Vec<Option<Tid>>,
-    /// Is there a timer for the end of its slice?
+    /// For each CPU, whether a timer is set for the end of a slice.
     pub(super) slices: Vec<bool>,
-    /// They wait for a CPU, in this order.
+    /// The threads that wait for a CPU, in their order.
     pub(super) ready: VecDeque<Tid>,
-    /// Those that need no CPU, and run.
+    /// The threads that need no CPU, and run.
     pub(super) apart: Vec<Tid>,
-    /// By time, and by their order.
+    /// The timers by time, and by their order.
     timers: BTreeMap<(Time, u64), Timer>,
     next_timer: u64,
-    /// Of a thousand attempts to make a thread, so many fail.
+    /// How many of a thousand attempts to make a thread are refused.
     pub(super) refuses: u32,
-    /// All attempts fail to make a thread whose name contains one of these.
+    /// Each attempt to make a thread whose name contains one of these parts is refused.
     pub(super) refused: Vec<String>,
-    /// The threads that were unparked or made since time has passed last.
+    /// The threads that were unparked or made since time last passed.
     pub(super) woken: Vec<Tid>,
-    /// Since time has passed last.
+    /// The number of steps since time last passed.
     steps: u64,
-    /// How often time has passed.
+    /// How many times time has passed.
     moves: u64,
-    /// The thread that yielded last: another one goes first.
+    /// The thread that has just yielded. Another thread goes first.
     yielded: Option<Tid>,
 }
 
 impl Schedule {
-    /// Of a machine whose main thread runs.
+    /// Makes the schedule of a machine whose main thread runs.
     pub(super) fn new(config: Config) -> Self {
         let cpus = config.cpus;
         let mut schedule = Self {
@@ -189,7 +190,7 @@ impl Schedule {
         self.threads.len() - 1
     }
 
-    /// A new thread, made by `parent`.
+    /// Adds a new thread, which `parent` makes.
     pub(super) fn spawn(&mut self, parent: Tid, name: String) -> Tid {
         let apart = self.config.apart.iter().any(|end| name.ends_with(end));
         let mask = (!apart).then(|| self.threads[parent].mask.clone().unwrap_or_else(|| self.all()));
@@ -204,7 +205,7 @@ impl Schedule {
         self.next_timer += 1;
     }
 
-    /// The thread sleeps until it is woken, or this time has come.
+    /// Lets the thread sleep until it is woken or this time has come.
     pub(super) fn sleep(&mut self, thread: Tid, until: Option<Time>) {
         self.leave_cpu(thread);
         let sleeper = &mut self.threads[thread];
@@ -238,7 +239,7 @@ impl Schedule {
         }
     }
 
-    /// Does the system refuse to make a thread?
+    /// Returns whether the system refuses to make a thread with this name.
     pub(super) fn refuses(&mut self, name: &str) -> bool {
         if self.refused.iter().any(|part| name.contains(part)) {
             return true;
@@ -254,7 +255,7 @@ impl Schedule {
         self.fill();
     }
 
-    /// Does another thread take the next step, at a point of this one?
+    /// If another thread takes the next step at a point of this thread, returns the other thread.
     pub(super) fn switches(&mut self, thread: Tid) -> Option<Tid> {
         self.steps += 1;
         assert!(
@@ -270,7 +271,7 @@ impl Schedule {
         }
     }
 
-    /// The thread goes behind all others that have or want a CPU.
+    /// Puts the thread behind all others that have or want a CPU.
     pub(super) fn yields(&mut self, thread: Tid) {
         self.steps += 1;
         assert!(
@@ -283,18 +284,18 @@ impl Schedule {
         self.yielded = Some(thread);
     }
 
-    /// Does the run come to no rest?
+    /// Returns whether the run does not come to rest.
     pub(super) fn is_restless(&self) -> bool {
         self.moves > RESTLESS
     }
 
-    /// When the first timer is due. `None` if there is none.
+    /// Returns the time of the first timer, or `None` if no timer is set.
     pub(super) fn next_timer(&self) -> Option<Time> {
         self.timers.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// No thread can take a step: the time moves on to the first timer. All that becomes ready at an instant is in a queue
-    /// before anything runs at that instant.
+    /// Moves the time on to the first timer, because no thread can take a step. All threads that become ready at an
+    /// instant are in a queue before any thread runs at that instant.
     pub(super) fn move_on(&mut self) {
         let Some(at) = self.next_timer() else { return };
         if at > self.now {
@@ -323,7 +324,7 @@ impl Schedule {
         }
     }
 
-    /// The thread that takes the next step. `None` if none can before time passes.
+    /// Returns the thread that takes the next step. Returns `None` if no thread can take a step before time passes.
     pub(super) fn choose(&mut self) -> Option<Tid> {
         let (threads, yielded) = (&self.threads, self.yielded.take());
         let runs = |thread: &Tid| threads[*thread].state == State::Runs;

@@ -1,4 +1,4 @@
-//! Time, CPUs and waits of a machine.
+//! Tests of the time, the CPUs and the waits of a machine.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn millis() -> u64 {
     clock::now().as_nanos() / 1_000_000
 }
 
-/// Makes threads with these bodies, and waits for their ends.
+/// Makes threads with these bodies, and waits until all of them have ended.
 fn all<const N: usize>(bodies: [Box<dyn FnOnce() + Send>; N]) {
     let threads = bodies.map(|body| spawn("t".to_owned(), None, body).unwrap());
     threads.into_iter().for_each(|own| thread::join(own, Until::FOREVER).unwrap());
@@ -119,7 +119,7 @@ fn threads_are_refused_by_their_names() {
     });
 }
 
-/// Two threads add to a number, each by a load and a store. Returns the sum.
+/// Lets two threads add to a number, each with a load and a store. Returns the sum.
 fn sum(config: Config, locked: bool) -> u64 {
     run(config, || {
         let (number, lock) = (Arc::new(AtomicU64::new(0)), Arc::new(sync::Mutex::new(())));

@@ -1,4 +1,4 @@
-//! The view without a terminal: samples and keys go in, frames come out.
+//! Tests of the view without a terminal: they feed in samples and keys, and check the frames.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::rows::Sample;
 use super::theme::Theme;
 use super::view;
 
-/// A service with four queues, and the same one second later.
+/// Two snapshots of a service with four queues, taken one second apart.
 const SAMPLES: [&str; 2] = [include_str!("sample_1.json"), include_str!("sample_2.json")];
 
 fn snapshot(n: usize) -> Snapshot {
@@ -109,11 +109,11 @@ fn rates_are_differences_over_the_time_between_samples() {
     assert_eq!(row.rate, Some(2503.0));
     assert!((row.cpu.unwrap() - 140.0).abs() < 1e-6, "{row:?}");
     assert_eq!((row.in_flight, row.pending, row.inactive), (3, 70, 10));
-    // The same sample again, half a second later: nothing happened.
+    // The same snapshot arrives again half a second later, as if nothing had happened in between.
     let at = model.now.as_ref().unwrap().at + Duration::from_millis(500);
     model.sampled(Sample { at, snapshot: snapshot(1) });
     assert!(model.queues().iter().all(|row| row.rate == Some(0.0) && row.cpu == Some(0.0)));
-    // Counters of another process with the same queue numbers may be lower.
+    // If another process has queues with the same numbers, its counters may be lower.
     model.sampled(Sample { at: at + Duration::from_secs(1), snapshot: snapshot(0) });
     assert!(model.queues().iter().all(|row| row.rate == Some(0.0)));
 }
@@ -180,7 +180,7 @@ fn an_attribute_is_chosen_typed_and_sent() {
     assert!(frame(&model, 80, 24).contains("1 to 512 are possible"));
     let histograms = Attribute::Histograms;
     assert_eq!(press(&mut model, "h"), set("thumbnails", histograms, "0"));
-    // If two queues have the same name, the number names one of them.
+    // If several queues have the same name, the request adds the number of the queue.
     assert_eq!(press(&mut model, "↓↓↓h"), set("mail#5", histograms, "1"));
 }
 
@@ -195,7 +195,7 @@ fn a_queue_without_control_is_not_changed() {
     assert!(frame(&model, 80, 24).contains("choose a queue first"));
 }
 
-/// The next keys apply to the queue that was chosen, even if the order has changed by then.
+/// The keys that follow apply to the chosen queue, even if the order has changed meanwhile.
 #[test]
 fn the_selection_stays_with_its_queue() {
     let mut model = model();
@@ -206,7 +206,7 @@ fn the_selection_stays_with_its_queue() {
     assert_ne!(moved_to, first);
     let at = model.now.as_ref().unwrap().at;
     for second in 1..=2 {
-        // The queues did nothing first, and then something: other rates, another order.
+        // At first the queues do nothing. Then they become active, so the rates and the order change.
         model.sampled(Sample { at: at + Duration::from_secs(second), snapshot: snapshot(1) });
         press(&mut model, "r");
         assert_eq!(chosen(&model), moved_to, "the selection follows at once");

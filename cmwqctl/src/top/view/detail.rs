@@ -13,9 +13,9 @@ use super::super::theme::Theme;
 use super::super::{attributes, format};
 use super::histogram;
 
-/// Lines of the upper part: the title, two of attributes, and the counters.
+/// The number of lines of the upper part, which shows the title, the attributes and the counters.
 const FACTS: u16 = 7;
-/// With fewer lines, no histogram is drawn beneath the facts.
+/// If fewer lines than this are left below the facts, no histogram is drawn.
 const LEAST_HISTOGRAM: u16 = 4;
 
 pub(super) fn draw(model: &Model, queue: &QueueSnapshot, theme: Theme, frame: &mut Frame<'_>, area: Rect) {

@@ -1,4 +1,4 @@
-//! Dialogs over the page: help, and the change of an attribute.
+//! The dialogs over the page: the help, and the dialogs for the change of an attribute.
 
 use cmwq::control::Attribute;
 use ratatui::Frame;

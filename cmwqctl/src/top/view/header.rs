@@ -1,4 +1,4 @@
-//! The header: the process, and totals of its queues.
+//! The header, which shows the process and the totals of its queues.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

@@ -31,7 +31,7 @@ pub(super) fn lines(
     ];
     let bands = bands(histogram.buckets().map(|(range, count)| (range.start, count)), lines);
     let most = bands.iter().map(|(_, count)| *count).max().unwrap_or(0);
-    // `< 1.0 ms `, the bar, ` 123456`.
+    // A line consists of `< 1.0 ms `, the bar, and ` 123456`.
     let room = width.saturating_sub(10 + 7);
     for (below, count) in bands {
         all.push(Line::from(vec![
@@ -46,8 +46,9 @@ pub(super) fn lines(
     all
 }
 
-/// Joins buckets to bands of equal ratio, from the first to the last duration that occurs. The ratio is the smallest
-/// power of two with which the bands fit into `lines`. Each band has its exclusive upper end.
+/// Joins the buckets into bands of equal ratio, from the first to the last duration that occurs. The ratio is the
+/// smallest power of two for which the number of bands is at most `lines`. Returns the exclusive upper end and the
+/// count of each band.
 fn bands(buckets: impl Iterator<Item = (Duration, u64)>, lines: usize) -> Vec<(Duration, u64)> {
     let mut octaves = [0_u64; 64];
     for (start, count) in buckets {

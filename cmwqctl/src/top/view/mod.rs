@@ -14,9 +14,9 @@ use ratatui::widgets::Paragraph;
 use super::model::{Dialog, Model, Page};
 use super::theme::Theme;
 
-/// The smallest terminal that can show anything useful.
+/// The smallest terminal on which the view shows anything useful.
 const LEAST: (u16, u16) = (60, 16);
-/// From this number of lines on, the pools are shown beneath the queues.
+/// The minimum number of lines for which the pools are shown below the queues.
 const SPLIT_FROM: u16 = 30;
 
 /// Draws the whole view.
@@ -89,7 +89,7 @@ fn body(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// The last answer, or the keys.
+/// Draws the last message, or the keys if there is no message.
 fn foot(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: Rect) {
     if let Some(status) = &model.status {
         let style = if status.good { theme.good() } else { theme.bad() };

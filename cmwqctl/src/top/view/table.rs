@@ -12,24 +12,24 @@ use super::super::model::{Model, Page};
 use super::super::rows::{self, OffenderRow, PoolRow, QueueRow};
 use super::super::theme::Theme;
 
-/// How many pending entries make a full bar.
+/// The number of pending entries for which a bar is full.
 const FULL_BAR: usize = 256;
 /// The maximum length of a bar.
 const LONGEST_BAR: u16 = 40;
 
-/// A table that is to be drawn.
+/// A table that is about to be drawn.
 struct Face<'a, R: 'static> {
     columns: &'static [Column<R>],
     rows: &'a [R],
     sort: Sort,
-    /// The selected row, if keys apply to this table.
+    /// The selected row, or `None` if keys do not apply to this table.
     selected: Option<usize>,
-    /// The style of a whole row.
+    /// Returns the style of a row.
     style: fn(&R, Theme) -> Style,
 }
 
 impl<R> Face<'_, R> {
-    /// Draws the table. `tail` draws the last column, of the given width.
+    /// Draws the table. `tail` draws the last column, which has the given width.
     fn draw(
         &self,
         theme: Theme,
@@ -92,7 +92,7 @@ pub(super) fn queues(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: R
 pub(super) fn pools(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: Rect) {
     let rows = model.pools();
     let own = model.page == Page::Pools;
-    // An empty line separates it from the queues above.
+    // If the pools are shown below the queues, an empty line separates the two tables.
     let area = if own { area } else { Rect { y: area.y + 1, height: area.height - 1, ..area } };
     let face = Face {
         columns: rows::POOLS,
@@ -131,7 +131,7 @@ fn hint(text: &'static str, theme: Theme, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// A bar in eighths of a column, so that small numbers are visible.
+/// Returns a bar with a resolution of an eighth of a column, so that small numbers are visible.
 pub(super) fn bar(value: usize, full: usize, width: u16) -> String {
     let eighths = (value.min(full) * usize::from(width) * 8).div_ceil(full.max(1));
     let mut bar = "█".repeat(eighths / 8);

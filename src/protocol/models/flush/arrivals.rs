@@ -1,6 +1,6 @@
-//! An item is on its way to the waiting list while a flush begins. A later item comes, which waits for the flush.
+//! An item is on its way to the waiting list while a flush begins. A later item arrives and waits for the flush.
 //!
-//! The later item does not take the only slot before the earlier one has had it. So no flush waits for ever, and both
+//! The later item does not take the only slot before the earlier item has had it. So no flush waits for ever, and both
 //! items run.
 //!
 //! Red under: `later-item-is-not-held`, `arrival-is-not-told`, `tickets-end-with-the-count`,
@@ -34,7 +34,7 @@ impl World {
         &self.queue.parts
     }
 
-    /// Brings an item that was told to wait, for its issuer. The order of calls is the engine's.
+    /// Does what an issuer does with an item that was told to wait. The calls have the engine's order.
     fn bring(&self, item: Item) {
         let Some(ticket) = item.ticket else {
             self.list.borrow_mut().push_back(item);
@@ -53,7 +53,7 @@ impl World {
         self.settle(parts.flush.bring((ticket, &parts.limiters[0]), item, parts.limiters.iter(), list));
     }
 
-    /// A later item comes, which waits for a flush.
+    /// Admits a later item, which waits for the given flush, if any.
     fn come(&self, waits_for: Option<Flush>) -> (Item, bool) {
         let (item, has_slot) = self.queue.come(0);
         (Item { waits_for, ..item }, has_slot)
@@ -63,8 +63,8 @@ impl World {
         if has_slot { self.run(item) } else { self.bring(item) }
     }
 
-    /// One item is active, and one is on its way to the list. A flush begins. Then `later` is called with the active
-    /// item.
+    /// One item is active, and another item is on its way to the list. A flush begins. Then `later` is called with the
+    /// active item.
     fn flush_beside(self: &Arc<Self>, later: impl FnOnce(&Self, Item) + 'static) {
         let active = self.queue.admit(0);
         let earlier = self.queue.admit(0);
@@ -123,7 +123,7 @@ fn elsewhere(world: &Arc<World>, act: impl FnOnce(&World) + 'static) -> thread::
     thread::spawn(move || act(&world))
 }
 
-/// spec: F1.6: the slot is free when the later item is brought, and the earlier one is not on the list yet.
+/// spec: F1.6: the slot is free when the later item arrives, and the earlier item is not on the list yet.
 #[test]
 fn a_later_item_does_not_take_the_slot_of_an_item_on_its_way() {
     check(2, || {
@@ -135,8 +135,9 @@ fn a_later_item_does_not_take_the_slot_of_an_item_on_its_way() {
     });
 }
 
-/// spec: F1.6: a second flush begins behind the later item. The latest item waits for that flush. It is brought
-/// before the later one, unless that one has got a slot. All counted items may be done by then.
+/// spec: F1.6: a second flush begins after the later item was admitted. The latest item waits for that flush. The
+/// latest item is brought to the list before the later item, unless the later item has a slot. All counted items may
+/// already have ended by that time.
 #[test]
 fn the_latest_item_does_not_take_the_slot_of_a_held_item() {
     check(2, || {

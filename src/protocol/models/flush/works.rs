@@ -1,6 +1,7 @@
-//! A reusable item was cancelled, and its entry is on a list. It is submitted again while a flush begins, or waits.
+//! A reusable item was cancelled, and its entry is on a list. The item is submitted again while a flush begins or
+//! waits.
 //!
-//! A flush that began before the submission does not wait for its run.
+//! A flush that began before this submission does not wait for the run of the submission.
 //!
 //! Red under: `flush-waits-unseen`, `former-entry-comes-first`.
 
@@ -19,7 +20,7 @@ const SHARD: ShardId = ShardId::new(0);
 struct Work(ItemCell<Item, ()>);
 
 impl Work {
-    /// Makes an item that was submitted and cancelled before any flush. Also returns the entry on the list.
+    /// Makes an item that was submitted and cancelled before any flush. Returns the item, and its entry on the list.
     fn cancelled(queue: &Queue) -> (Arc<Self>, Item) {
         let work = Self(ItemCell::new());
         let former = work.queue(queue).expect("the item is new");
@@ -42,7 +43,7 @@ impl Work {
         }
     }
 
-    /// A worker has popped this entry. It runs the item, or passes over it.
+    /// Does what a worker does after it has popped this entry: runs the item, or skips the entry.
     fn work(&self, queue: &Queue, entry: Item, run: impl FnOnce()) {
         match self.0.begin(SHARD, entry) {
             Popped::Run(entry) => {

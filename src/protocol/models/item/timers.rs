@@ -18,7 +18,8 @@ fn a_timer_fires_while_it_is_cancelled() {
     });
 }
 
-/// spec: W5.2 (mod_delayed races with firing): the timer is moved, and the first one may be due already.
+/// spec: W5.2 (mod_delayed races with firing): the item is moved to a second timer, and the first timer may be due
+/// already.
 #[test]
 fn a_timer_fires_while_it_is_moved() {
     check(3, || {
@@ -34,7 +35,8 @@ fn a_timer_fires_while_it_is_moved() {
     });
 }
 
-/// spec: W5: a timer was taken off the list, and is moved before it fires. It does not fire.
+/// spec: W5: the manager has taken a timer off the list, and the item is moved to another timer before the first timer
+/// fires. The first timer does not fire.
 #[test]
 fn a_timer_that_was_moved_does_not_fire() {
     check_all(|| {
@@ -49,7 +51,7 @@ fn a_timer_that_was_moved_does_not_fire() {
     });
 }
 
-/// spec: W5.2: an item that was submitted, and perhaps just begins, is moved to later.
+/// spec: W5.2: an item that was submitted is moved to a later time, perhaps while its run begins.
 #[test]
 fn an_item_is_moved_to_later_while_it_begins() {
     check(3, || {
@@ -64,7 +66,7 @@ fn an_item_is_moved_to_later_while_it_begins() {
     });
 }
 
-/// The cancelled entry of an armed item is popped. The item is not pending by that entry.
+/// The cancelled entry of an armed item is popped. This entry does not make the item pending.
 #[test]
 fn a_cancelled_entry_is_popped_while_the_timer_fires() {
     check(3, || {
@@ -79,7 +81,7 @@ fn a_cancelled_entry_is_popped_while_the_timer_fires() {
     });
 }
 
-/// The same, and the entry is on the list of another shard than the one that the timer submits the item to.
+/// As above, but the timer submits the item to a different shard than the one whose list holds the entry.
 #[test]
 fn a_timer_submits_its_item_to_another_shard() {
     check(3, || {
@@ -95,7 +97,7 @@ fn a_timer_submits_its_item_to_another_shard() {
     });
 }
 
-/// An item runs and keeps its next entry, and is moved to later. That entry is completed.
+/// An item that runs and keeps its next entry is moved to a later time. The kept entry is completed.
 #[test]
 fn an_item_that_runs_and_is_pending_is_moved_to_later() {
     check(3, || {
@@ -111,7 +113,7 @@ fn an_item_that_runs_and_is_pending_is_moved_to_later() {
     });
 }
 
-/// The timer has the last handle.
+/// The timer holds the last handle.
 #[test]
 fn an_item_whose_timer_has_the_last_handle_runs_and_is_freed() {
     check_all(|| {

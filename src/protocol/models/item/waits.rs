@@ -6,7 +6,7 @@
 use super::*;
 
 /// spec: F3.2 (cancel_sync waits for the running one and keeps requeues out): afterwards the item neither runs nor is
-/// pending, though its run submits it again.
+/// pending, even if its run submits it again.
 #[test]
 fn a_cancel_waits_for_a_run_that_submits_the_item_again() {
     check(3, || {
@@ -20,8 +20,8 @@ fn a_cancel_waits_for_a_run_that_submits_the_item_again() {
     });
 }
 
-/// spec: F2.1 (waits for the last submission at call time): the flush sees the run that it waited for. It does not wait
-/// for the next submission, which that run makes; in this model that one does not even run.
+/// spec: F2.1 (waits for the last submission at call time): the flush sees the run that it waited for. The flush does
+/// not wait for the next submission, which that run makes and which never runs in this model.
 #[test]
 fn a_flush_waits_for_the_run_and_not_for_the_next_one() {
     check(3, || {
@@ -37,7 +37,8 @@ fn a_flush_waits_for_the_run_and_not_for_the_next_one() {
     });
 }
 
-/// spec: F2.1: one submission runs and another one is pending. The flush is over when the second one ends.
+/// spec: F2.1: one submission runs and another submission is pending. The flush is over when the run of the second
+/// submission has ended.
 #[test]
 fn a_flush_waits_for_the_pending_submission() {
     check(3, || {
@@ -49,7 +50,8 @@ fn a_flush_waits_for_the_pending_submission() {
         });
         model.queue(1);
         if let Some(signal) = model.item.last_submission() {
-            // No worker comes for it twice, so it may still be pending after the worker has looked.
+            // The worker works through each list only once, so the item may still be pending after the worker has
+            // ended.
             worker.join().unwrap();
             model.drain();
             assert!(signal.wait(Until::Expired), "its run has ended");
@@ -73,7 +75,7 @@ fn a_flush_ends_when_the_submission_is_cancelled() {
     });
 }
 
-/// spec: F2 (flush of an armed item), W5.4: the flusher fires the timer, unless the manager does so at that moment.
+/// spec: F2 (flush of an armed item), W5.4: the flusher fires the timer, unless the manager fires it at that moment.
 #[test]
 fn a_flush_fires_the_timer_of_an_armed_item() {
     check(3, || {
@@ -94,8 +96,8 @@ fn a_flush_fires_the_timer_of_an_armed_item() {
     });
 }
 
-/// spec: Q4.3 (in queueing order): a cancelled item that is submitted again has two entries, and runs by the later
-/// one.
+/// spec: Q4.3 (in queueing order): a cancelled item that is submitted again has two entries, and the later entry runs
+/// it.
 #[test]
 fn in_an_ordered_queue_a_cancelled_entry_is_not_used_again() {
     check(4, || {
@@ -109,7 +111,7 @@ fn in_an_ordered_queue_a_cancelled_entry_is_not_used_again() {
     });
 }
 
-/// spec: Q4.3: the item does not run by the first of two entries, though it is cancelled and submitted meanwhile.
+/// spec: Q4.3: the first of two entries does not run the item, even if the item is cancelled and submitted meanwhile.
 #[test]
 fn in_an_ordered_queue_the_oldest_entry_is_the_cancelled_one() {
     check(3, || {
