@@ -39,8 +39,8 @@
 //! | `K` | under a lock of its own; a thread that holds it takes no other lock |
 //!
 //! A thread that holds a lock takes only locks that come later in this table ([`policy::locks`](crate::policy::locks)).
-//! In a debug build, a thread that breaks this rule panics, and the panic message names both locks. A thread takes
-//! these locks while it holds others:
+//! In a debug build, a thread that breaks this rule panics, and the panic message names both locks. This table shows
+//! which locks a thread takes while it holds another lock:
 //!
 //! | lock | locks that are taken inside it |
 //! |---|---|

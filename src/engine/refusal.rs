@@ -13,9 +13,9 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// As many items are pending as `max_pending` permits. A queue without `max_pending` is full when a hundred million
-    /// items wait for a slot. The waiting items of the whole queue are counted together. But if `max_active` counts per
-    /// CPU, the items are counted separately on each CPU.
+    /// The number of pending items has reached `max_pending`. A queue without `max_pending` is full when a hundred
+    /// million items wait for a slot. The waiting items of the whole queue are counted together. But if `max_active`
+    /// applies per CPU, the waiting items of each CPU are counted separately.
     Full,
     /// The item is disabled, or a thread is cancelling the item and waits until the item's run ends.
     Disabled,
@@ -102,8 +102,8 @@ pub enum WaitError {
     /// A release build does not detect the following cases, and the caller waits for ever:
     ///
     /// * a wait that closes a cycle of several items;
-    /// * a scope with an item that needs the only slot of a queue, if that slot was already given to the item that
-    ///   opened the scope, for the item's own next run;
+    /// * a scope with an item that needs the only slot of a queue, if that slot was already given to the next run of
+    ///   the item that opened the scope;
     /// * a wait for an item that needs the only slot of the caller's queue, if
     ///   [`set_max_active`](crate::WorkQueue::set_max_active) made that slot the only one after the caller had begun.
     ///
@@ -163,8 +163,8 @@ impl std::error::Error for WaitError {}
 #[non_exhaustive]
 pub enum ShutdownError {
     /// This is the process-wide executor. Only the [`GlobalExecutor`](crate::GlobalExecutor) that
-    /// [`build_global`](crate::ExecutorBuilder::build_global) has returned can shut it down. If the executor was made
-    /// by its first use, it lives until the process ends.
+    /// [`build_global`](crate::ExecutorBuilder::build_global) has returned can shut the process-wide executor down. If
+    /// this executor was made by its first use, it lives until the process ends.
     Global,
     /// The shutdown would wait for the calling item itself, or for an item that can run only after the calling item.
     WouldDeadlock,

@@ -1,5 +1,4 @@
-//! The only module that calls user code of the crate's own accord: loggers, hooks, subscribers, and the destructors of
-//! values that users have handed over.
+//! The only module that calls loggers, hooks, subscribers, and the destructors of values that users have handed over.
 //!
 //! * **A panic ends no thread.** This module catches the panic, and also a panic of the payload's destructor. The
 //!   process's panic hook reports both panics before this module catches them.
@@ -8,7 +7,7 @@
 //!   need the manager. So on the manager's thread, [`destroy`] leaves the value to the
 //!   [cleaner](super::manager::manager_thread).
 //!
-//! No other file logs or calls a subscriber, and `tests/tidy` checks that.
+//! `tests/tidy` checks that no other file logs or calls a subscriber.
 
 use std::any::Any;
 use std::cell::Cell;

@@ -51,7 +51,7 @@ impl Core {
         self.threads.load().rescuers() > 0
     }
 
-    /// Returns the number of workers. A worker counts from before it is made until it leaves.
+    /// Returns the number of workers. The count rises before a worker is made, and falls when the worker leaves.
     pub(crate) fn threads(&self) -> usize {
         self.threads.load().workers() as usize
     }

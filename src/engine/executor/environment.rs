@@ -1,9 +1,9 @@
 //! The part of the machine that the process may use, as the manager has last seen it.
 //!
 //! A change takes effect in two steps. First the manager stores the change here under a new number. Then each pool
-//! adopts the change and binds its workers accordingly. A pool that is made meanwhile does not miss the change. If the
-//! manager does not find the pool in the register, the pool is registered later, reads the environment after that, and
-//! finds the change. The number keeps an older change from replacing a newer change.
+//! adopts the change and binds its workers accordingly. A pool that is made meanwhile does not miss the change, because
+//! it enters the register before it reads the environment. So either the manager finds the pool in the register, or the
+//! pool finds the change in the environment. The number ensures that an older change never replaces a newer change.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::sys::sync::Mutex;
 
 use crate::engine::manager::bell::Bell;
 
-/// The part of the machine that an executor may use, and the means by which a worker wakes the manager when the worker
-/// begins to work.
+/// The part of the machine that an executor may use. This struct also contains the bell with which a worker wakes the
+/// manager.
 #[derive(Debug)]
 pub(crate) struct LiveEnvironment {
     pub(crate) attention: AttentionCell, // A
@@ -55,9 +55,9 @@ impl LiveEnvironment {
         affinity::watched_cpus().is_some_and(|allowed| allowed != *self.present().cpus.allowed())
     }
 
-    /// Wakes the manager if the manager rests. A worker calls this after it has become active. Before the call, the
-    /// worker has either set its phase to active and then done a read-modify-write, or raised its pool's count. Costs
-    /// one load while the manager watches, and never waits for a lock.
+    /// Wakes the manager if the manager has suspended its checks of the machine. A worker calls this after it has
+    /// become active. Before the call, the worker has either set its phase to active and then done a read-modify-write,
+    /// or raised its pool's count. The call never waits for a lock. It costs one load if the checks are not suspended.
     #[inline]
     pub(crate) fn active(&self) {
         if self.attention.active() {

@@ -1,4 +1,4 @@
-//! The pools of one executor, and how a queue's attributes lead to its pools.
+//! The pools of one executor, and how a queue's attributes determine the pools that the queue uses.
 
 use std::sync::{Arc, OnceLock};
 
@@ -32,16 +32,16 @@ pub(crate) struct ExecutorInner {
     pub(crate) placement: Placement, // I
     /// The executor's CPUs, numbered as in the topology.
     pub(crate) cpus: CpuSet, // I
-    /// The default attributes, which may change at run time. The thread that changes them finds the queues to update in
-    /// the register of queues.
+    /// The default attributes, which may change at run time. A thread that changes these attributes uses the register
+    /// of queues to find the queues that it must update.
     pub(crate) defaults: Mutex<AttrDefaults>, // K
     pub(crate) nice: NiceLevels,     // I
     pub(crate) power_efficient: bool, // I
-    /// Whether the executor times the items of queues whose builders do not specify this.
+    /// Whether the executor times the items of a queue if the queue's builder does not specify this.
     pub(crate) times_items: bool, // I
     pub(crate) queues: Register,     // K
     pub(crate) topology: Topology,   // I
-    /// The slots that serve each CPU and each node. They are derived when they are first used.
+    /// The slots that serve each CPU and each node. These slots are computed when they are first used.
     nearby: OnceLock<Nearby>, // A
     /// The number of items that issuers outside a node have queued for that node. Such items are distributed over the
     /// node's CPUs in rotation.
@@ -91,9 +91,9 @@ impl ExecutorInner {
         }
     }
 
-    /// Returns the pool for items of a queue of this kind that are queued on this slot's CPU. If the pool belongs to a
-    /// class, the caller must call [`attend`](Class::attend) on the class. `known` caches how the queue's attributes
-    /// divide the CPUs.
+    /// For a queue of this kind, returns the pool of the items that are queued on this slot's CPU. If the pool belongs
+    /// to a class, the caller must call [`attend`](Class::attend) on the class. `known` caches how the queue's
+    /// attributes divide the CPUs.
     pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize, known: &mut Option<Division>) -> PoolChoice {
         match kind {
             QueueKind::PerCpu { high } => {
@@ -116,8 +116,8 @@ impl ExecutorInner {
 
     pub(crate) fn nearby(&self) -> Result<&Nearby, QueueError> {
         if self.origin.is_forked() {
-            // At the fork, another thread of the parent may have been deriving the value. The child has no thread that
-            // completes the derivation, so the child must not wait for the value.
+            // At the fork, another thread of the parent may have been computing the value. The child has no thread that
+            // would finish this computation, so the child must not wait for the value.
             return Err(QueueError::Forked);
         }
         Ok(self.nearby.get_or_init(|| Nearby::derive(&self.topology, &self.cpus)))
@@ -150,10 +150,11 @@ impl ExecutorInner {
 }
 
 impl Drop for ExecutorInner {
-    /// Lets the executor's threads end. No handle and no queue exists any more, and no item is in flight.
+    /// Lets the executor's threads end. By now the executor has no handle, no queue and no item in flight.
     fn drop(&mut self) {
         if self.origin.is_forked() {
-            // The threads belong to the parent process. In this process only memory is left, which is freed after this.
+            // The threads belong to the parent process. In this process, the executor is only memory, which is freed
+            // after this call.
             return;
         }
         let pools = self.per_cpu.iter().flat_map(|of_cpu| of_cpu.pools.iter().chain(&of_cpu.bh));

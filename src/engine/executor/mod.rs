@@ -12,8 +12,8 @@
 //! | `shutdown` | the shutdown of an executor, and how items are given up |
 //!
 //! This room of the engine owns the data that outlives individual queues and pools. Most of this data never changes
-//! after the executor has been built (`I`). The present CPUs, the default attributes, and the list of threads that have
-//! ended have their own locks (`K`).
+//! after the executor has been built (`I`). The present CPUs, the default attributes, and the list of ended threads
+//! have their own locks (`K`).
 //!
 //! Handles and queues keep `inner` in memory. Pools and threads keep `core` in memory. The manager keeps `upkeep` in
 //! memory while it is awake. No item is in flight when `inner` is dropped. The executor's threads then end.

@@ -12,7 +12,8 @@ use crate::sys::sync::AtomicU64;
 #[derive(Debug)]
 pub(crate) struct Placement {
     pub(crate) slots: Box<[Slot]>,
-    /// The slot for issuers on each real CPU, indexed by the CPU.
+    /// For each real CPU, the slot on which issuers that run there queue their items. The index is the number of the
+    /// CPU.
     pub(crate) by_cpu: Box<[u32]>,
     pub(crate) mode: Mode,
 }

@@ -69,7 +69,7 @@ pub struct StallReport<'a> {
 pub struct StalledWorker {
     /// The name of the worker's thread.
     pub thread: String,
-    /// The type of the closure of the worker's item, as the compiler names it.
+    /// The type of the closure that the worker executes, as the compiler names it.
     pub item_type: &'static str,
     /// The name of the queue whose slot the item holds. `None` if the item has ended meanwhile.
     pub queue: Option<String>,
@@ -147,7 +147,7 @@ impl fmt::Display for StalledWorker {
 mod tests {
     use super::*;
 
-    /// spec: S4.1 (a dump of what blocks it)
+    /// spec: S4.1 (a report shows what blocks the pool)
     #[test]
     fn a_report_shows_the_pool_and_its_workers() {
         let cpus = CpuSet::single(3);

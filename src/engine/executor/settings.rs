@@ -21,15 +21,15 @@ pub(crate) struct Settings {
     pub(crate) name_prefix: String,
     pub(crate) stack_size: Option<usize>,
     pub(crate) hooks: Hooks,
-    /// If a pool has work but no worker on it for this time, the progress check reports the pool. `None` if there is no
-    /// progress check.
+    /// The progress check reports a pool if work has waited there for this time while no worker was at work or on its
+    /// way. `None` if there is no progress check.
     pub(crate) patience: Option<Duration>,
-    /// The detection in force, never [`Detection::Auto`].
+    /// The detection mode in force, which is never [`Detection::Auto`].
     pub(crate) detection: Detection,
     pub(crate) probe: Probe,
     /// The CPU time after which an item counts as a hog. `None` if the manager does not search for hogs.
     pub(crate) hog_threshold: Option<Duration>,
-    /// The time after which the watchdog reports a pool that starts nothing. `None` if there is no watchdog.
+    /// The time after which the watchdog reports a pool that starts no work. `None` if there is no watchdog.
     pub(crate) watchdog_threshold: Option<Duration>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Hooks {
     pub(crate) stall_handler: Option<Box<StallHandler>>,
 }
 
-/// A hook that is called with the name of a thread that is about to be made.
+/// A hook that is called before a thread is made, with the thread's name.
 pub(crate) type BeforeSpawn = dyn Fn(&str) -> io::Result<()> + Send + Sync;
 /// A hook that is called for each panic of an item.
 pub(crate) type PanicHandler = dyn Fn(&PanicReport<'_>) + Send + Sync;
@@ -65,8 +65,8 @@ pub(crate) type PanicHandler = dyn Fn(&PanicReport<'_>) + Send + Sync;
 pub(crate) type StallHandler = dyn Fn(&StallReport<'_>) + Send + Sync;
 
 impl Drop for Hooks {
-    /// Destroys the hooks and the values that they own. Any thread that drops the settings does this itself, except a
-    /// manager's thread, which leaves the work to the cleaner.
+    /// Destroys the hooks and the values that they own. The thread that drops the settings destroys the hooks itself,
+    /// unless it is a manager's thread. A manager's thread leaves the hooks to the cleaner.
     fn drop(&mut self) {
         destroy_hook(self.on_thread_start.take());
         destroy_hook(self.on_thread_stop.take());

@@ -78,8 +78,8 @@ impl ExecutorInner {
         self.give_up(&queues);
         queues.iter().for_each(|queue| queue.stop_rescuer());
         self.core.manager.stop();
-        // The pools are closed only after the manager was stopped. So if an unbound pool that is being made is not
-        // among these pools, the thread that makes it sees that the manager was stopped, and closes the pool.
+        // The pools are closed only after the manager was stopped. Another thread may be making an unbound pool that is
+        // not among these pools. That thread then sees that the manager was stopped, and closes its pool itself.
         self.upkeep.pools.all().iter().for_each(|pool| pool.close());
         let threads = self.core.threads.wait(until);
         let queues = queues.iter().map(|queue| queue.remains()).filter(QueueRemains::is_something);
@@ -110,9 +110,10 @@ impl ExecutorInner {
     #[cold]
     fn give_up(&self, queues: &[QueueRef]) {
         // All pools are abandoned before any entry is given up, because a marker that is given up releases entries to
-        // another pool. The pools are emptied before the waiting lists, because while the intake is shut, an item that
-        // is listed late goes to a pool immediately. The item counts as active until it is given up there. There may be
-        // so many such items that the limiter cannot count any waiting item as active.
+        // another pool. The waiting lists are emptied only after the pools. While the intake is shut, an item that
+        // reaches its waiting list late is given a slot immediately, and goes to a pool. There the item counts as
+        // active until it is given up. If there were too many such items, the limiter could not count any item of its
+        // waiting list as active.
         let pools = self.upkeep.pools.all();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);

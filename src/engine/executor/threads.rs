@@ -1,4 +1,4 @@
-//! The threads of an executor, which are counted from before they are made until they are gone.
+//! The threads of an executor. Each thread is counted before it is made, and stays counted until it is gone.
 //!
 //! A thread ends in three steps:
 //!
@@ -44,21 +44,22 @@ thread_local! {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ExecutorThreads {
-    /// The counts of threads. Each worker reads them between its items, so they have their own cache line, apart from
-    /// fields that are written more often.
+    /// The counts of threads. Each worker reads these counts between its items. So the counts have a cache line of
+    /// their own, apart from fields that are written more often.
     pub(crate) cell: CachePadded<ThreadsCell>, // A
     /// The threads whose thread-local destructors have run, but which have not been joined yet.
     ended: Mutex<Vec<JoinHandle<()>>>, // K
-    /// The signal mask for threads that run user code. This mask is used if the mask of the main thread cannot be read
-    /// when such a thread begins.
+    /// The fallback signal mask for threads that run user code. Such a thread uses this mask if it cannot read the mask
+    /// of the main thread when it begins.
     signals: SignalMask, // I
 }
 
-/// The place of one thread in the executor's counts, from before the thread is made until it leaves.
+/// One thread's place in the executor's counts. The place is taken before the thread is made, and given back when the
+/// thread leaves.
 #[derive(Debug)]
 pub(crate) struct Place {
     threads: Arc<ExecutorThreads>,
-    /// The reference is weak because a manager may outlive its executor. A cleaner has an empty reference.
+    /// The reference is weak because a manager may outlive its executor. For a cleaner, the reference is empty.
     core: Weak<Core>,
     kind: Kind,
     /// Whether the thread exists.
@@ -74,13 +75,13 @@ impl ExecutorThreads {
         }
     }
 
-    /// Returns the counts of threads. These counts may be out of date when they are used.
+    /// Returns the counts of threads. These counts may already be out of date when the caller uses them.
     pub(crate) fn load(&self) -> Threads {
         self.cell.load()
     }
 
-    /// Returns whether the calling thread belongs to this executor. This is true also in the thread's hooks and
-    /// thread-local destructors.
+    /// Returns whether the calling thread belongs to this executor. The answer is also true inside the thread's hooks
+    /// and thread-local destructors.
     pub(crate) fn has_current_thread(&self) -> bool {
         ptr::eq(OWNER.get(), self)
     }
@@ -108,8 +109,8 @@ impl ExecutorThreads {
         self.cell.gone();
     }
 
-    /// Sets the signal mask of the calling thread, which runs user code. Programs and threads that the user code starts
-    /// inherit this mask.
+    /// Gives the calling thread the signal mask for threads that run user code. Programs and threads that the user code
+    /// starts inherit this mask.
     fn take_on_signals(&self) {
         SignalMask::of_main_thread().unwrap_or(self.signals).take_on();
     }
@@ -117,7 +118,7 @@ impl ExecutorThreads {
 
 impl Place {
     /// Counts a worker that is about to be made. Returns `None` if there are already as many workers as `max_threads`
-    /// permits. In that case the manager is told when a worker leaves.
+    /// permits. In that case, a worker that leaves later tells the manager.
     pub(crate) fn of_worker(core: &Arc<Core>) -> Option<Self> {
         let comes = core.threads.cell.worker_comes(core.settings.max_threads as u64);
         comes.then(|| Self::new(core, Kind::Worker))

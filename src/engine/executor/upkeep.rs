@@ -27,8 +27,8 @@ pub(crate) struct Upkeep {
     /// Keeps the system ready to record context switches of threads.
     _ready: Option<Readiness>, // I
     pub(crate) offenders: Offenders,  // K
-    /// The function that the manager's thread calls when the progress check finds a pool that has work but no worker on
-    /// it.
+    /// The function that the manager's thread calls when the progress check finds a stuck pool. In a stuck pool, work
+    /// waits, but no worker is at work or on its way.
     pub(crate) stuck: Stuck, // I
     /// The number of stalls that the watchdog has reported.
     pub(crate) stalls: AtomicU64, // A
@@ -36,7 +36,7 @@ pub(crate) struct Upkeep {
     limit_reached: AtomicBool, // A
 }
 
-/// A function that is called with the time for which the pool has had work but no worker on it.
+/// A function that is called with a stuck pool, and with the time for which the pool has been stuck.
 pub(crate) type Stuck = fn(&Upkeep, &Pool, Duration);
 
 impl Upkeep {

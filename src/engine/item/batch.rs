@@ -1,8 +1,8 @@
 //! Batches: many items are queued with one kick of their pool. One-shots are also admitted together.
 //!
-//! A batch has one place, and so one shard. Its items go to one pool, unless the shard's route is turned to another
-//! pool meanwhile. No user code runs between the first push and the kick. The kick wakes as many workers as the pool
-//! wants for the pushed entries.
+//! All items of a batch have the same place, and so the same shard. They go to the same pool, unless the shard's route
+//! is turned to another pool meanwhile. No user code runs between the first push and the kick. The kick wakes as many
+//! workers as the pool wants for the pushed entries.
 #![allow(unsafe_code, reason = "cells that are not queued are taken apart again")]
 
 use std::marker::PhantomData;
@@ -52,7 +52,7 @@ pub(crate) struct CutAt {
 }
 
 impl Queue {
-    /// Queues closures in their order, up to the first closure that is refused.
+    /// Queues closures in order, and stops at the first closure that is refused.
     pub(crate) fn spawn_batch<F, T>(&self, closures: Vec<F>) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -85,9 +85,9 @@ impl Queue {
         Ok(accepted)
     }
 
-    /// Queues closures without handles in their order, up to the first closure that is refused. The iterator is user
-    /// code, which must not run between pushes. So for each step, this function first takes the step's closures from
-    /// the iterator, and then pushes them.
+    /// Queues closures without handles in order, and stops at the first closure that is refused. The iterator is user
+    /// code, which must not run between pushes. So in each step, this function first takes some closures from the
+    /// iterator, and then pushes all of them.
     pub(crate) fn spawn_batch_detached<F, T>(
         &self,
         closures: impl Iterator<Item = F>,
@@ -98,7 +98,7 @@ impl Queue {
     {
         let place = self.place_of_batch();
         let mut made = Made::<F, T>::new(closures.size_hint().0);
-        // The iterator is fused, because the loop asks it again after a part that was not full.
+        // The iterator is fused, because the loop may ask for the next closure again after the iterator has ended.
         let mut closures = closures.fuse();
         let mut accepted = 0;
         loop {
@@ -106,8 +106,8 @@ impl Queue {
             if made.items.is_empty() {
                 return Ok(());
             }
-            // If a panic drops `made`, it takes its items apart. From here on, the items may be queued, so they are
-            // taken out of `made` first.
+            // If a panic drops `made`, the items in it are taken apart. From here on, the items may be queued, so they
+            // are moved out of `made` first.
             let mut items = std::mem::take(&mut made.items);
             let answer = self.push_run(place, &items);
             let queued = answer.map_or_else(|(queued, _)| queued, |()| items.len());
@@ -122,14 +122,14 @@ impl Queue {
         }
     }
 
-    /// Queues one-shots that were made for this queue, in their order, up to the first one-shot that is refused. The
-    /// error contains the number of one-shots that were queued before the refusal, and the reason for it.
+    /// Queues one-shots in order, and stops at the first one-shot that is refused. The one-shots were made for this
+    /// queue. The error contains the number of one-shots that were queued, and the reason for the refusal.
     fn push_run(&self, place: Place, items: &[NonNull<Header>]) -> Result<(), (usize, QueueError)> {
         let mut queued = 0;
         while queued < items.len() {
             let shard = self.shard_of_batch(place).map_err(|error| (queued, error))?;
-            // Traced items are admitted one by one, because a subscriber is called between an admission and its push,
-            // and a subscriber is user code.
+            // Traced items are admitted one by one, because user code (the subscriber) runs between an admission and
+            // its push.
             let is_traced = trace::listens();
             let at_once = if is_traced { 1 } else { items.len() - queued };
             let pass = self.admit_many(shard.limiter(), at_once).map_err(|error| (queued, error))?;
@@ -154,7 +154,7 @@ impl Queue {
         Ok(self.shard(self.executor.placement.slot_for(place)))
     }
 
-    /// Queues reusable items in their order, up to the first item that is refused. Returns the number of items that
+    /// Queues reusable items in order, and stops at the first item that is refused. Returns the number of items that
     /// became pending.
     pub(crate) fn queue_batch<'a>(
         &self,
@@ -173,7 +173,7 @@ impl Queue {
     }
 
     /// Returns the place near the issuer's CPU. A batch calls this only once, because the system may move the issuer to
-    /// another CPU while it queues items.
+    /// another CPU before the batch ends.
     fn place_of_batch(&self) -> Place {
         Place::Near(self.executor.placement.slot_for(Place::Here))
     }
@@ -213,7 +213,7 @@ fn push_traced(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
     }
 }
 
-/// Cells of closures that are not queued yet, in their order.
+/// The cells of closures that are not queued yet, in the order of the closures.
 struct Made<F, T> {
     items: Vec<NonNull<Header>>,
     closures: PhantomData<fn(F) -> T>,
@@ -263,8 +263,7 @@ impl<'a> Kick<'a> {
     }
 
     fn push(&mut self, shard: &'a Shard, entry: Entry) {
-        // Traced entries are submitted one by one, because a subscriber is called between two entries, and a subscriber
-        // is user code.
+        // Traced entries are submitted one by one, because user code (the subscriber) runs between two entries.
         let open = if trace::listens() { None } else { shard.open_pool() };
         let Some(pool) = open.filter(|pool| self.to.is_none_or(|(_, known)| std::ptr::eq(known, *pool)))
         else {

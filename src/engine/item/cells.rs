@@ -1,13 +1,15 @@
 //! Reusable memory for the cells of one-shots.
 //!
-//! An issuer allocates a cell, but a worker frees it. General allocators are slowest if these threads differ. So a
-//! thread that frees a *chunk* of memory puts the chunk into one of its own *thread caches*. A full thread cache hands
-//! half of its chunks to the [global cache](crate::protocol::global_cache) of the process, and an empty thread cache
-//! takes the same number of chunks from the global cache. So one acquisition of the global cache's lock serves 32
-//! items. A thread calls the allocator instead if the global cache is full or empty, or if its lock is taken.
+//! An issuer allocates a cell, but a worker frees it. General-purpose allocators are slowest if one thread allocates
+//! the memory and another thread frees it. So a thread that frees a *chunk* of memory puts the chunk into one of its
+//! own *thread caches*. A full thread cache hands half of its chunks to the [global
+//! cache](crate::protocol::global_cache) of the process, and an empty thread cache takes the same number of chunks from
+//! the global cache. So one acquisition of the global cache's lock serves 32 items. A thread calls the allocator
+//! instead if the global cache is full or empty, or if its lock is taken.
 //!
-//! A chunk is only memory. It belongs to no queue and no executor, and its content is gone before the chunk is given
-//! back. So any thread of the process can use the chunk next. All chunks of a class have the same layout.
+//! A chunk is only memory, and belongs to no queue or executor. When a chunk is given back, its content has already
+//! been dropped or moved away. So any thread of the process can use the chunk next. All chunks of a class have the same
+//! layout.
 //!
 //! The amount of cached memory is bounded. A thread keeps at most [`THREAD_CACHE_LEN`] chunks of each class, or 126 KiB
 //! of all classes together, and frees these chunks when the thread ends. The global caches keep at most
@@ -36,8 +38,8 @@ const CLASSES: usize = 14;
 /// The alignment of `malloc`, in bytes. The sizes of neighbouring classes differ by the same number. So a cell takes no
 /// more memory in a chunk than in an allocation of its own.
 const ALIGN: usize = 2 * size_of::<usize>();
-/// The number of bytes that an allocator keeps for itself in front of a chunk. The size of a chunk is a multiple of
-/// [`ALIGN`] minus this number.
+/// The number of bytes that an allocator keeps for itself in front of a chunk. The sum of this number and the size of a
+/// chunk is a multiple of [`ALIGN`].
 const ITS_OWN: usize = size_of::<usize>();
 /// The number of bytes that a chunk of the first class takes, including the allocator's own bytes.
 const FIRST: usize = 3 * ALIGN;
@@ -85,7 +87,7 @@ impl<C> Chunk<C> {
     /// The class for a `C`, or `None` if no class has room for a `C`.
     const CLASS: Option<usize> = class_of(Layout::new::<C>());
 
-    /// Returns memory for a `C`, which is a free chunk or is newly allocated.
+    /// Returns memory for a `C`: either a free chunk or newly allocated memory.
     #[inline]
     pub(crate) fn find() -> Self {
         let chunk = match Self::CLASS {
@@ -145,7 +147,7 @@ const fn empty_global_cache() -> GlobalCache {
     GlobalCache::of(Mutex::new(Vec::new()), AtomicU64::new(0))
 }
 
-/// Returns the largest number of chains of a class that the global cache keeps.
+/// Returns the maximum number of chains in the global cache of a class.
 const fn chains_of(class: usize) -> usize {
     GLOBAL_CACHE_BYTES / ((FIRST + class * ALIGN) * CHAIN)
 }
@@ -199,8 +201,8 @@ impl ThreadCache {
 
     #[inline]
     fn put(&self, chunk: Bare, class: usize, global_cache: &GlobalCache) {
-        // This is a loop because `hand_over` may call the allocator, and an allocator that itself uses queues can put
-        // chunks into this cache.
+        // This is a loop because `hand_over` may call the allocator. An allocator that itself uses queues can put
+        // chunks into this cache during that call.
         while self.len.get() == THREAD_CACHE_LEN {
             self.hand_over(class, global_cache);
         }

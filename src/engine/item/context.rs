@@ -1,5 +1,5 @@
 //! The item and the queue for which the calling thread works. Code inside an item can ask for both.
-#![allow(unsafe_code, reason = "a worker knows what it works for by address")]
+#![allow(unsafe_code, reason = "a worker stores the addresses of its item and queue")]
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -18,12 +18,13 @@ pub(crate) fn current_work() -> Option<WorkHandle> {
     Some(unsafe { WorkHandle::of_running(item) })
 }
 
-/// Returns a handle to the queue of the item for which the caller works, if the queue still has a handle.
+/// If the caller works for an item, returns a handle to the item's queue. Returns `None` if that queue has no handle
+/// any more.
 pub(crate) fn current_queue() -> Option<Arc<QueueHandle>> {
     with_queue(Queue::handle)?
 }
 
-/// Returns the name of the queue of the item for which the caller works, even if the queue has no handle any more.
+/// If the caller works for an item, returns the name of the item's queue, even if that queue has no handle any more.
 pub(crate) fn current_queue_name() -> Option<String> {
     with_queue(|queue| queue.name().to_owned())
 }

@@ -54,8 +54,8 @@ impl Queue {
         let (name, wake) =
             TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot, bound: place.is_bound() });
         if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(slot, &name) {
-            // SAFETY: the cell was made above for this closure, and the timer that was withdrawn owned the entry's
-            // side.
+            // SAFETY: the cell was made above for this closure, and the withdrawn timer owned the entry's side of the
+            // cell.
             return Err((error, unsafe { one_shot::unmake(item.list(), raw) }));
         }
         if wake {
@@ -68,9 +68,10 @@ impl Queue {
     /// Withdraws a timer that was just armed, if its queue has ended by now. Returns the timer and the reason for the
     /// refusal.
     ///
-    /// A thread that ends the queue first shuts the queue's intakes, and then takes the queue's timers off the map. So
-    /// if the caller arms the timer and then finds the intake not yet shut, the thread that ends the queue will find
-    /// the timer. If the caller finds the intake shut, either of the two threads takes the timer.
+    /// To end a queue, a thread first shuts the queue's intakes, and then takes the queue's timers off the map. So if
+    /// the caller has armed the timer and then finds the intake not yet shut, the thread that ends the queue will find
+    /// the timer. If the caller finds the intake shut, either the caller or the thread that ends the queue takes the
+    /// timer.
     pub(crate) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
         let limiter = self.shard(slot).limiter();
         if limiter.cell.load().intake() != Intake::Shut {
@@ -122,7 +123,7 @@ impl Queue {
                     return Err(error);
                 }
             } else if after.is_zero() {
-                // This thread fires the timer, unless another thread has meanwhile cancelled the timer, or fired it to
+                // This thread fires the timer, unless another thread has meanwhile cancelled it, or has fired it to
                 // flush the item.
                 if let Some(timer) = name.take() {
                     timer.fire_into(&name, room);

@@ -5,7 +5,7 @@
 //! type. Pools contain lists of entries, and both shards and workers refer to pools. To avoid a dependency cycle, this
 //! file knows shards and workers only by their addresses. `queue::shard` and `worker::worker_thread` give these
 //! addresses their types.
-#![allow(unsafe_code, reason = "lists hold items of all types by a thin pointer")]
+#![allow(unsafe_code, reason = "lists hold items of all types through thin pointers")]
 
 use std::any::type_name;
 use std::marker::PhantomData;
@@ -53,7 +53,7 @@ pub(crate) struct ItemOperations {
     /// entry. If another worker is running the item, leaves the entry with the item instead.
     pub(crate) execute: unsafe fn(Entry, ByWorker<'_>),
     /// Gives up an entry that was popped from a list, without running the item, and tells the item's owner and the
-    /// threads that wait for the item. The entry is `None` if the item was on no list yet. The function ends the
+    /// threads that wait for the item. The entry is `None` if the item was on no list yet. The function gives up the
     /// entry's share of the item, but the caller still has to complete the entry. Returns whether the item would have
     /// run for this entry.
     pub(crate) abandon: unsafe fn(NonNull<Header>, Option<&Entry>) -> bool,
@@ -83,20 +83,20 @@ impl<'worker> ByWorker<'worker> {
     /// `W` is the type of workers.
     #[inline]
     pub(crate) unsafe fn worker<W>(self) -> &'worker W {
-        // SAFETY: the callers of `new` and of this function promise that the address is that of a `W`, which is
-        // borrowed for this lifetime.
+        // SAFETY: the callers of `new` and of this function promise that the address points to a `W`, which is borrowed
+        // for this lifetime.
         unsafe { self.address.cast().as_ref() }
     }
 }
 
-/// One submission of an item. The entry is on a worklist, on a waiting list, or held by a worker.
+/// One submission of an item. The entry is on a worklist or on a waiting list, or a worker holds it.
 ///
 /// An entry owns a share of its item, which keeps the item in memory. (The share is the entry bit of a one-shot, or the
 /// part of a reusable item's word that records the entry.) An entry also counts as in flight in its shard's limiter,
 /// and so keeps the shard and the queue in memory. An entry must be executed or completed, and never just dropped.
 ///
-/// A marker (see `queue::route`) is an entry that is not a submission. A marker counts in no limiter. Instead, the
-/// marker holds a reference to the queue.
+/// A marker (see `queue::route`) is an entry that is not a submission. No limiter counts a marker. Instead, the marker
+/// holds a reference to the queue.
 #[derive(Debug)]
 pub(crate) struct Entry {
     item: NonNull<Header>,
@@ -104,9 +104,9 @@ pub(crate) struct Entry {
     shard: NonNull<()>,
 }
 
-/// The shard and the ticket of an entry that has a ticket. The entry owns this struct in a box. The ticket is not in
-/// the entry itself, because only the few items that are queued while a flush waits have a ticket. So all other entries
-/// do without a third word.
+/// The shard and the ticket of an entry that has a ticket. The entry owns this struct in a box. Only the few items that
+/// are queued while a flush waits have a ticket. A ticket field in `Entry` would make all other entries one word
+/// larger, too.
 #[repr(align(8))]
 struct Ticketed {
     shard: NonNull<()>,
@@ -219,7 +219,7 @@ impl Entry {
 
     /// Returns the type of the item.
     pub(crate) fn item_type(&self) -> &'static ItemType {
-        // SAFETY: the entry owns a share of the item, which keeps it in memory.
+        // SAFETY: the entry owns a share of the item, which keeps the item in memory.
         let operations = unsafe { self.item.as_ref() }.operations;
         // SAFETY: an item's header has the functions for the item's own type.
         unsafe { (operations.item_type)(self.item) }
@@ -228,7 +228,7 @@ impl Entry {
     /// Stamps the item of an entry that is about to be pushed. `timing` belongs to the entry's shard.
     #[inline]
     pub(crate) fn stamp(&self, timing: &Timing) {
-        // SAFETY: the entry owns a share of the item, which keeps it in memory.
+        // SAFETY: the entry owns a share of the item, which keeps the item in memory.
         unsafe { self.item.as_ref() }.stamp(timing);
     }
 
@@ -250,7 +250,7 @@ impl Entry {
     /// Executes the item.
     #[inline]
     pub(crate) fn execute(self, by: ByWorker<'_>) {
-        // SAFETY: the entry owns a share of the item, which keeps it in memory.
+        // SAFETY: the entry owns a share of the item, which keeps the item in memory.
         let operations = unsafe { self.item.as_ref() }.operations;
         // SAFETY: an item's header has the functions for the item's own type.
         unsafe { (operations.execute)(self, by) }

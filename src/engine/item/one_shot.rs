@@ -96,8 +96,8 @@ where
 ///
 /// # Safety
 ///
-/// All borrows of the closure, the result and the owner stay valid until the owner is told that the item ran, or until
-/// the owner is dropped. All that the result borrows stays valid until the handle is gone, too.
+/// Everything that the closure, the result or the owner borrows stays valid until the owner is told that the item ran,
+/// or until the owner is dropped. Everything that the result borrows also stays valid until the handle is gone.
 #[inline]
 pub(crate) unsafe fn make_owned<F, T, O>(
     function: F,

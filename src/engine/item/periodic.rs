@@ -33,7 +33,7 @@ impl Period {
     }
 }
 
-/// Arms the next tick when this value is dropped. The drop happens at the end of a run, even if the run panics.
+/// A guard that arms the next tick when it is dropped. The drop happens at the end of a run, even if the run panics.
 struct ArmAgain<'a> {
     work: &'a WorkHandle,
     queue: &'a Arc<QueueHandle>,

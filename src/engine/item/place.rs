@@ -12,16 +12,16 @@ use crate::engine::worker::worker_thread;
 /// The place that an issuer wants for an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
-    /// Near the issuer.
+    /// A place near the issuer.
     Here,
-    /// Near the CPU of this slot. The issuer ran on that CPU when it chose the place.
+    /// A place near the CPU of this slot. The issuer ran on that CPU when it chose the place.
     Near(usize),
-    /// On the CPU of this slot, in every mode of placement. The item stays in the pod of that CPU.
+    /// The CPU of this slot, in every placement mode. The item stays in the pod of that CPU.
     Slot(usize),
 }
 
 impl Place {
-    /// Returns whether the issuer named the place, so that the item stays in the place's pod.
+    /// Returns whether the issuer named the place. If so, the item stays in the pod of that place.
     #[inline]
     pub(crate) fn is_bound(self) -> bool {
         matches!(self, Self::Slot(_))
@@ -71,8 +71,8 @@ impl Placement {
         self.slot_of_worker().unwrap_or_else(spread)
     }
 
-    /// Returns the slot that the calling worker serves, if the worker's pool serves one CPU, and that CPU has the same
-    /// slot in this executor.
+    /// Returns the slot that the calling worker serves. Returns `None` unless the worker's pool serves exactly one CPU
+    /// and that CPU has the same slot in this executor.
     fn slot_of_worker(&self) -> Option<usize> {
         worker_thread::with_current(|worker| {
             let pool = &worker?.pool;

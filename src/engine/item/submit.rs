@@ -135,9 +135,9 @@ impl Queue {
         answer(queued, shard, work)
     }
 
-    /// Queues the item if it needs no new entry, because it is pending, or because a cancelled entry of the item lies
-    /// on a list of the shard. Returns `None` if the item needs a new entry. A pending item can be queued again even if
-    /// the queue refuses other items.
+    /// Queues the item if it needs no new entry. That is the case if the item is pending, or if a cancelled entry of
+    /// the item lies on a list of the shard. Returns `None` if the item needs a new entry. A pending item can be queued
+    /// again even if the queue refuses other items.
     fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Result<bool, QueueError>> {
         let queue = |target| work.cell.queue_without_entry(target);
         match self.may_revive(shard.limiter()) {
@@ -188,8 +188,8 @@ pub(super) fn answer(queued: Queued, shard: &Shard, work: &WorkHandle) -> Result
     }
 }
 
-/// Notes that a submission reuses the entry of a cancelled submission. No worker will pop that entry as a cancelled
-/// one, so the cancellation is counted here.
+/// Notes that a submission reuses the entry of a cancelled submission. The worker that pops that entry will not find it
+/// cancelled, so the cancellation is counted here.
 #[cold]
 fn revived(shard: &Shard, work: &WorkHandle) {
     shard.events.cancelled.raise();

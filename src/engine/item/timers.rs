@@ -57,7 +57,7 @@ pub(crate) struct Unlisted(NonNull<Header>);
 // SAFETY: the value owns the entry's side of a one-shot, whose closure is `Send`.
 unsafe impl Send for Unlisted {}
 
-/// The name of a timer, which consists of the map that holds the timer and the timer's key in that map.
+/// The name of a timer. It consists of the map that holds the timer, and of the timer's key in that map.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerName {
     timers: Arc<Timers>,
@@ -105,7 +105,7 @@ impl Timers {
 
 impl TimerName {
     /// Arms a timer and returns its name. Also returns whether the caller must call
-    /// [`wake_manager`](Self::wake_manager), which the caller does after it has released all its locks.
+    /// [`wake_manager`](Self::wake_manager). The caller releases all its locks before it makes that call.
     ///
     /// A timer without a delay never becomes due in the map. Instead, the caller takes the timer by its name and fires
     /// it, unless another thread has taken the timer first to flush, rearm or cancel the item.
@@ -123,8 +123,8 @@ impl TimerName {
         self.timers.manager.rouse();
     }
 
-    /// Returns the address of the lane of the timer's item, or `None` if the timer was taken off the map. The address
-    /// serves only for comparisons.
+    /// If the timer is still on the map, returns the address of its item's lane. The address serves only for
+    /// comparisons.
     pub(crate) fn lane(&self) -> Option<*const Limiter> {
         let map = self.timers.map.lock();
         let (queue, slot) = map.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.slot))?;
@@ -139,7 +139,7 @@ impl TimerName {
 }
 
 impl Timer {
-    /// Gives up a timer that was taken off the map because its executor ends. The timer's queue counts the given-up
+    /// Gives up a timer that was taken off the map because the executor ends. The timer's queue counts the given-up
     /// timer.
     pub(crate) fn cancel(self, name: &TimerName) {
         let queue = Arc::clone(&self.queue);
@@ -166,7 +166,8 @@ impl Unlisted {
         Self(item)
     }
 
-    /// Returns the item for a new entry, which takes over the entry's side.
+    /// Returns the item. The caller makes a new entry for the item, and this entry takes over the entry's side of the
+    /// cell.
     pub(crate) fn list(self) -> NonNull<Header> {
         std::mem::ManuallyDrop::new(self).0
     }

@@ -39,9 +39,9 @@ impl WorkHandle {
 impl WorkItem {
     /// Cancels a pending submission. Returns whether a submission was pending.
     ///
-    /// In a forked process this returns false, because no thread there would run a submission. There, neither this
-    /// function nor the following ones use the slow-path state, because a thread of the parent may have held the
-    /// state's lock at the fork.
+    /// In a forked process this returns false, because no thread there would run a submission. This function and the
+    /// following ones do not use the slow-path state in a forked process, because a thread of the parent may have held
+    /// the state's lock at the fork.
     pub(crate) fn cancel(&self) -> bool {
         if self.origin.is_forked() {
             return false;

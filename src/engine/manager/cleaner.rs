@@ -2,15 +2,15 @@
 //!
 //! A user's destructor may wait for a timer or for an item. But the manager itself fires timers, and makes the workers
 //! that run items. So the manager calls no such destructor, and [leaves](super::super::user_code::destroy) the values
-//! to the cleaner. Examples are the last handle to an item whose timer fires too late, an entry of a pool that runs
-//! nothing any more, and the hooks of an executor that no other thread holds.
+//! to the cleaner. Examples are the last handle to an item whose timer fires too late, an entry of a pool that no
+//! longer runs items, and the hooks of an executor that no other thread holds.
 //!
 //! The manager makes the cleaner's thread when there are values to destroy and the thread does not exist. The thread
 //! ends when it has destroyed all values. If the thread cannot be made, the manager tries again later, as it does for
 //! every thread. The cleaner counts as a thread of the executor, so a shutdown waits for it.
 //!
 //! The hook `before_spawn` is not called for the cleaner. If a hook refuses a thread, the hook's error is itself left
-//! to the cleaner, so a hook that refuses every thread would leave more and more errors.
+//! to the cleaner. So if the hook also refused the cleaner's thread, more and more errors would be left.
 
 use std::io;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ impl Cleaner {
         !state.is_there
     }
 
-    /// Takes all values that were left so far. If there are none, the calling thread no longer counts as the cleaner.
+    /// Takes all values that were left so far. If no value was left, the calling thread no longer counts as the
+    /// cleaner.
     fn take(&self) -> Vec<Leftover> {
         let mut state = self.0.lock();
         state.is_there = !state.left.is_empty();
@@ -60,7 +61,7 @@ impl Cleaner {
         begins
     }
 
-    /// Destroys all values that were left, including values that are left in the meantime.
+    /// Destroys all values that were left, including values that the manager leaves during this call.
     pub(super) fn clean(&self) {
         loop {
             let left = self.take();
@@ -129,8 +130,8 @@ impl Last {
         Self { threads, name: name(core), stack_size }
     }
 
-    /// Destroys, on a separate thread, the values that the manager has left when it ends. If that thread cannot be
-    /// made, destroys them on the calling thread, because no other thread depends on the calling thread any more.
+    /// Makes a thread that destroys the values that the ending manager has left. If that thread cannot be made,
+    /// destroys the values on the calling thread, because no other thread depends on the calling thread any more.
     pub(super) fn clean(self, left: Vec<Leftover>) {
         let cleaner = Arc::new(Cleaner::default());
         if !cleaner.leave(left) {

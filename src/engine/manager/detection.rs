@@ -7,23 +7,24 @@ use crate::sys::probe::Probe;
 use crate::sys::switches::Readiness;
 use crate::sys::sync::Mutex;
 
-/// The detection that was chosen when the executor was made.
+/// The detection mode that was chosen when the executor was made.
 pub(crate) struct Choice {
     /// The mode in force. Never [`Detection::Auto`].
     pub(crate) mode: Detection,
     /// How the manager sleeps in this mode.
     pub(crate) pause: Pause,
     pub(crate) shortfall: Shortfall,
-    /// While this exists, a ring can be attached to a thread quickly. The executor keeps it until the executor ends.
+    /// While this value exists, a ring can be attached to a thread quickly. The executor keeps the value until the
+    /// executor ends.
     pub(crate) ready: Option<Readiness>,
 }
 
-/// The reason why the detection in force is worse than the requested one, or does not see every block. Only the first
-/// reason is kept.
+/// The reason why the detection mode in force is worse than the requested mode, or why it misses some blocks. Only the
+/// first reason is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Shortfall(Mutex<Option<String>>);
 
-/// Chooses the best requested detection that the system permits.
+/// Chooses the best detection mode that the caller has requested and the system permits.
 pub(crate) fn choose(asked: Detection, probe: Probe) -> Choice {
     let mode = asked.without_switches(sys::PORTABLE);
     let shortfall = Shortfall::default();

@@ -3,8 +3,8 @@
 //!
 //! The manager's thread owns the detector. For a worker, the detector opens an *eye* and a *ring*. It reads the state
 //! of the worker's thread through the eye, which is a descriptor. The system's scheduler writes records of the thread's
-//! context switches to the ring. Both are opened when they are first needed while the pool is watched, and closed when
-//! the watch ends. So an idle executor keeps no eye and no ring open.
+//! context switches to the ring. While a pool is watched, its workers' eyes and rings are opened as soon as they are
+//! needed. The eyes and rings are closed when the watch ends. So an idle executor keeps no eye and no ring open.
 //!
 //! Only the state of a worker's thread proves that the worker sleeps. A record in the ring only tells the manager when
 //! to check. The record says that the thread gave its CPU away, but by now the thread may have a CPU again. However, a
@@ -33,7 +33,7 @@ use crate::engine::worker::shared::Worker;
 
 use super::detection::Shortfall;
 
-/// The maximum number of eyes that are kept open. For every further worker, an eye is opened anew for each check.
+/// The maximum number of eyes that are kept open. For every further worker, each check opens a new eye.
 const KEPT_EYES: usize = 64;
 
 /// The maximum number of open rings. Each ring takes up to two descriptors, and a process is often limited to about a
@@ -48,10 +48,10 @@ const MISTRUST: u8 = 16;
 #[derive(Debug)]
 pub(crate) struct Detector {
     probe: Probe,
-    /// Whether rings are used. If so, they can wake the manager.
+    /// Whether the detector uses rings. If it does, the rings can wake the manager.
     listens: bool,
     pools: Vec<Watched>,
-    /// The number of eyes that are kept open in all pools together.
+    /// The total number of eyes that are kept open, over all pools.
     kept: usize,
 }
 
@@ -90,8 +90,8 @@ struct Listening {
     /// Whether the ring was opened after the last check. If the thread fell asleep between that check and the opening,
     /// the ring has no record of this sleep.
     is_new: bool,
-    /// The number of times in a row that the ring woke the manager for nothing, because another thread had taken the
-    /// worker's CPU.
+    /// The number of false alarms in a row. In a false alarm, the ring wakes the manager although the worker does not
+    /// sleep, because another thread has taken the worker's CPU.
     false_alarms: u8,
     /// The number of further checks for which the ring is ignored because of false alarms.
     mistrusted: u8,
@@ -269,8 +269,8 @@ impl Sight {
         Ok(())
     }
 
-    /// Ignores the ring of a worker that sleeps for a good reason. The ring stays open, because it can tell the kind of
-    /// the next record only if it has read every earlier record.
+    /// Ignores the ring of a worker that sleeps for a good reason. A ring can tell the kind of a record only if every
+    /// earlier record was read, so this ring stays open.
     fn ignore(&mut self) {
         if let Ear::Opened(listening) = &mut self.ear {
             listening.heeded = false;

@@ -1,8 +1,8 @@
 //! The manager as other threads see it: an inbox, a bell, and whether the manager exists.
 //!
 //! The manager makes all other threads of its executor. So if the manager could not be made, other threads have to try
-//! again to make it. A thread that sends a request tries to make the manager of its executor. A thread that waits tries
-//! to make every manager that is missing. There is at most one attempt a second for each manager.
+//! again to make it. When a thread sends a request to a missing manager, it tries to make that manager. While a thread
+//! waits, it tries to make every manager that is missing. There is at most one attempt a second for each manager.
 
 use std::cell::Cell;
 use std::io;
@@ -88,7 +88,7 @@ impl Request {
 pub(crate) struct ManagerHandle {
     inbox: Mutex<Inbox>,        // K
     pub(super) bell: Arc<Bell>, // A
-    /// The points at which the manager is to panic.
+    /// The points at which the manager will panic.
     #[cfg(test)]
     faults: Mutex<Vec<Point>>, // K
 }
@@ -98,8 +98,8 @@ struct Inbox {
     requests: Vec<Request>,
     stop: bool,
     presence: Presence,
-    /// Makes the manager. It is set before the manager is made for the first time, and is gone when the executor has
-    /// ended.
+    /// Makes the manager. The maker is set before the first attempt to make the manager, and no longer exists once the
+    /// executor has ended.
     maker: Option<Weak<dyn Maker>>,
 }
 
@@ -124,7 +124,7 @@ impl ManagerHandle {
         self.make(maker)
     }
 
-    /// Makes the manager's thread. The caller has claimed the attempt.
+    /// Makes the manager's thread. No other thread attempts this at the same time.
     fn make(&self, maker: &Arc<dyn Maker>) -> io::Result<()> {
         let made = Arc::clone(maker).make();
         let mut inbox = self.inbox.lock();
@@ -137,12 +137,13 @@ impl ManagerHandle {
         if made.is_err() {
             register_missing(maker);
         }
-        // The bell rings here, because a thread that found the manager missing has not rung it.
+        // The bell rings here, because a thread that found the manager missing did not ring it.
         made.map(|()| self.bell.ring())
     }
 
-    /// Makes the manager if it is missing, unless another thread is making it or an attempt has failed within the last
-    /// second. Returns whether the manager exists. Also returns true if the executor has ended and needs no manager.
+    /// Makes the manager if it is missing. Makes no attempt if another thread is making the manager, or if an attempt
+    /// has failed within the last second. Returns whether the manager exists. Also returns true if the executor has
+    /// ended and needs no manager.
     #[cold]
     fn bring_about(&self) -> bool {
         let mut inbox = self.inbox.lock();
@@ -198,7 +199,7 @@ impl ManagerHandle {
         }
     }
 
-    /// Returns whether the caller is on this manager's own thread. Hooks and loggers are user code that runs there.
+    /// Returns whether the caller is on this manager's own thread. If so, the caller is a hook or a logger.
     pub(crate) fn is_current_thread(&self) -> bool {
         std::ptr::eq(MANAGED.get(), self)
     }
@@ -244,13 +245,13 @@ impl ManagerHandle {
         self.faults.lock().len()
     }
 
-    /// Panics if a test has planted a fault at this point. A thread calls this when it reaches the point.
+    /// Panics if a test has planted a fault at this point. A thread calls this each time it reaches the point.
     #[inline]
     pub(crate) fn strike(&self, point: Point) {
         assert!(!self.meets(point), "a test has planted a fault at {point:?}");
     }
 
-    /// Returns whether a test has planted a fault at this point, and removes it.
+    /// If a test has planted a fault at this point, removes the fault and returns true.
     #[inline]
     pub(super) fn meets(&self, point: Point) -> bool {
         #[cfg(test)]
@@ -274,11 +275,11 @@ impl ManagerHandle {
     }
 }
 
-/// The makers whose managers could not be made. A thread that takes this lock and the lock of the chore takes this lock
-/// first.
+/// The makers whose managers could not be made. A thread that needs both this lock and the lock of the chore takes this
+/// lock first.
 static MISSING: Mutex<Vec<Weak<dyn Maker>>> = Mutex::new(Vec::new());
 
-/// Notes that the manager of this maker is missing. From now on, threads that wait try to make this manager.
+/// Notes that the manager of this maker is missing. From now on, each waiting thread tries to make this manager.
 fn register_missing(maker: &Arc<dyn Maker>) {
     let mut missing = MISSING.lock();
     let this = Arc::downgrade(maker);

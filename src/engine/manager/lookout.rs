@@ -22,7 +22,7 @@ impl Lookout {
     }
 
     /// Replaces a lookout that was lost. The new lookout checks soon, because it does not know whether the lost lookout
-    /// was at rest.
+    /// had suspended the checks.
     pub(crate) fn again(now: Time) -> Self {
         let mut again = Self::new();
         again.vigil.active(now);

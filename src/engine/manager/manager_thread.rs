@@ -6,8 +6,8 @@
 //! the attributes that its own thread has inherited. It handles no signals, but its workers adopt the main thread's
 //! signal mask.
 //!
-//! If the manager cannot be made, the next thread that sends a request or waits tries again. Only one thread tries at a
-//! time, and at most once a second. Once the manager exists, it lives until its executor ends, even if its own code
+//! If the manager cannot be made, another thread tries again when it sends a request or waits. Only one thread tries at
+//! a time, and at most once a second. Once the manager exists, it lives until its executor ends, even if its own code
 //! panics (`supervision`).
 
 use std::collections::VecDeque;
@@ -97,7 +97,7 @@ pub(super) struct ManagerThread {
     pub(super) requests: VecDeque<Request>,
     /// The job that the manager is doing now.
     pub(super) current_job: Option<Job>,
-    /// The requests and timers that a panic interrupted, and that the manager will try again.
+    /// The requests and timers that were interrupted by a panic. The manager will try them again.
     pub(super) put_off: Deadlines<Job>,
     /// This field is declared last so that it is dropped last. Until then the thread counts as a manager's thread.
     pub(super) managing: Managing,
@@ -214,7 +214,7 @@ impl ManagerThread {
             Duty::Create(pool) => self.create(upkeep, &pool, now),
             Duty::Unserved(pool) => {
                 let Some(shared) = pool.upgrade() else { return };
-                // The watch begins here, because there may be no further push that would ask for it.
+                // The watch begins here, because there may be no further push that would start the watch.
                 if shared.has_work() && shared.running.watch() {
                     self.schedule.watch(pool.clone(), now);
                 }
@@ -258,7 +258,8 @@ impl ManagerThread {
         for found in outcome.found {
             let Ok(at) = workers.binary_search_by_key(&found.worker, |worker| worker.id) else { continue };
             let worker = &workers[at];
-            // The type is read before the finding is carried out, because afterwards the worker may have another item.
+            // The item's type is read before the finding is carried out, because afterwards the worker may have another
+            // item.
             let item_type = worker.item_type(found.seen);
             if pool.carry_out(worker, found) {
                 offences.extend(item_type.map(|item_type| (worker, item_type, found)));

@@ -16,7 +16,7 @@
 //! The inbox, the list of offenders and the cleaner's list have locks of their own (`K`).
 //!
 //! Any thread may send a request through the inbox, make a missing manager, and read the list of offenders. While an
-//! executor runs, everything else here happens on the manager's thread or on the cleaner's.
+//! executor runs, everything else here happens on the manager's thread or on the cleaner's thread.
 
 pub(crate) mod bell;
 pub(crate) mod cleaner;

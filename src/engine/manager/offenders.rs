@@ -35,7 +35,7 @@ use crate::engine::worker::shared::Worker;
 pub struct Offender {
     /// The type of the item's closure, as the compiler names it.
     pub item_type: Cow<'static, str>,
-    /// The number of times that this was noticed.
+    /// The number of times that the executor noticed this.
     pub count: u64,
 }
 
@@ -106,13 +106,13 @@ impl Offenders {
     }
 }
 
-/// Returns the words with which a report names the queue. They are empty if the queue no longer exists.
+/// Returns the words with which a report names the queue. Returns an empty string if the queue no longer exists.
 fn named(queue: Option<String>) -> String {
     queue.map(|name| format!(" of queue {name:?}")).unwrap_or_default()
 }
 
 impl Table {
-    /// Raises the count of this type by one. Returns the count if it is to be reported.
+    /// Raises the count of this type by one. Returns the new count if this occurrence is to be reported.
     fn count(&self, item_type: &'static str) -> Option<u64> {
         let mut counts = self.0.lock();
         let count = counts.entry(item_type).or_default();

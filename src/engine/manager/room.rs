@@ -1,7 +1,7 @@
-//! The executor's cap on threads: which pool waits for a thread, and which pool gives one up.
+//! The executor's cap on threads: which pool waits for a thread, and which pool gives up a thread.
 //!
-//! Policy says which pool gets the next thread ([`Line`](crate::policy::room::Line)). The code here makes room for that
-//! thread: it sends an idle worker of another pool away, or asks busy workers to give way.
+//! The module `policy` decides which pool gets the next thread ([`Line`](crate::policy::room::Line)). The code here
+//! makes room for that thread: it sends an idle worker of another pool away, or asks busy workers to give way.
 
 use std::sync::{Arc, Weak};
 
@@ -53,13 +53,13 @@ impl ManagerThread {
         Some(Claim { starves: shortage == Shortage::Starves, nice: pool.spec.nice })
     }
 
-    /// Takes the pool out of the line, because no work of it waits for a thread.
+    /// Takes the pool out of the line, because none of the pool's work waits for a thread.
     pub(super) fn needs_no_room(&mut self, upkeep: &Upkeep, pool: &Weak<Pool>, now: Time) {
         self.schedule.unwanted(|known| known.ptr_eq(pool), now);
         self.settle(upkeep, pool);
     }
 
-    /// Takes the pool out of the line, because a worker of it is about to be made.
+    /// Takes the pool out of the line, because a worker of the pool is about to be made.
     pub(super) fn has_room(&mut self, upkeep: &Upkeep, pool: &Arc<Pool>, now: Time) {
         let weak = Arc::downgrade(pool);
         pool.has_room();
@@ -67,8 +67,8 @@ impl ManagerThread {
         self.settle(upkeep, &weak);
     }
 
-    /// Notes that the pool does not starve. If no other pool starves either, withdraws the request that a worker give
-    /// way.
+    /// Notes that the pool does not starve. If no other pool starves either, withdraws the request that asks a busy
+    /// worker to give way.
     fn settle(&self, upkeep: &Upkeep, pool: &Weak<Pool>) {
         if !self.schedule.starves() {
             upkeep.core.threads.cell.withdraw();

@@ -22,8 +22,8 @@ use super::inbox::Point;
 use super::lookout::Lookout;
 use super::manager_thread::{Job, ManagerThread};
 
-/// How long the manager rests after a panic, unless the bell rings. So even if the manager panics again and again, it
-/// does not use up a CPU.
+/// The time for which the manager rests after a panic, unless the bell rings. Because of this rest, a manager that
+/// panics again and again does not use up a CPU.
 const REST: Duration = Duration::from_millis(10);
 
 impl ManagerThread {
@@ -45,7 +45,7 @@ impl ManagerThread {
             discard(payload);
             has_panicked = true;
         }
-        // The end is tried again after each panic. Each attempt takes the jobs that are left, and each job is taken
+        // If `end` panics, the manager calls it again. Each attempt takes the jobs that are left, and each job is taken
         // only once.
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.end())) {
             discard(payload);
@@ -82,16 +82,16 @@ impl ManagerThread {
                 let begun = if let Duty::Create(pool) = &duty { pool.upgrade() } else { None };
                 // The duty may already have set its next deadline. The deadline `at` replaces that deadline.
                 self.schedule.put_off(duty, Weak::ptr_eq, at);
-                // If the making of a worker has begun, the pool no longer counts on that worker. If that worker starts
-                // nevertheless, the pool has one worker more.
+                // If the manager had begun to make a worker, the pool no longer expects that worker. If the worker
+                // starts nevertheless, the pool has one worker more.
                 begun.inspect(|pool| _ = pool.still_wants_worker());
             }
             Some(job) => drop(self.put_off.set(at, job)),
         }
     }
 
-    /// Ends the manager, because its executor has ended. Refuses the requests and cancels the timers that it has
-    /// taken.
+    /// Ends the manager, because its executor has ended. Refuses the requests and cancels the timers that the manager
+    /// has taken.
     fn end(&mut self) {
         self.handle.strike(Point::End);
         while let Some(job) = self.next_left() {
@@ -104,7 +104,8 @@ impl ManagerThread {
         if let Some(upkeep) = mem::take(&mut self.upkeep).upgrade() {
             upkeep.cleaner.leave(self.managing.left());
             if cleaner::make(&upkeep.cleaner, &upkeep.core).is_err() {
-                // No thread depends on this one any more, so a destructor may block this thread for any length of time.
+                // No other thread depends on this thread any more, so a destructor may block this thread for any length
+                // of time.
                 call(|| upkeep.cleaner.clean());
             }
         }

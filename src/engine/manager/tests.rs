@@ -23,24 +23,25 @@ fn executor() -> Executor {
     builder().build().unwrap()
 }
 
-/// Waits for the item. Returns whether it has run soon.
+/// Waits for the item, for `SOON` at most. Returns whether the item has run.
 fn has_run(item: JoinHandle<()>) -> bool {
     matches!(item.join_timeout(SOON), Ok(Ok(())))
 }
 
-/// Makes the manager panic once at `point`, and runs `what`, which must succeed all the same.
+/// Makes the manager panic once at `point`, and calls `what`, which must succeed nevertheless.
 #[track_caller]
 fn survives(executor: &Executor, point: Point, what: impl FnOnce()) {
     let manager = &executor.inner.core.manager;
     let others = manager.faults();
     manager.plant(point);
-    // If there is nothing else to do, the ring begins a round.
+    // The ring makes the manager begin a round even if it has nothing else to do.
     manager.bell.ring();
     what();
     eventually("the manager panics", || manager.faults() <= others);
 }
 
-/// Its destructor waits for a timer. It reports the name of its thread, and whether the timer fired.
+/// A value whose destructor waits for a timer. The destructor then reports the name of its thread, and whether the
+/// timer fired.
 #[derive(Debug)]
 struct Tells {
     queue: WorkQueue,
@@ -63,7 +64,7 @@ impl Tells {
     }
 }
 
-/// Does nothing. A closure that calls it with a captured value owns that value.
+/// Does nothing. A `move` closure that passes a variable to this function owns the value of the variable.
 fn keep<T>(_owned: &T) {}
 
 /// Checks that the value was destroyed on the cleaner's thread, while the manager fired timers.
@@ -205,14 +206,14 @@ fn a_cleaner_that_cannot_be_made_is_made_later() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user), W9.5: the executor ends before a cleaner could
-/// be made. The thread that drops the executor last decides which thread destroys the value. The destructor's panic
-/// ends no thread.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user), W9.5: the executor ends before a cleaner could be
+/// made. Which thread destroys the value depends on which thread drops the executor last. The destructor's panic ends
+/// no thread.
 #[test]
 fn leftovers_are_destroyed_if_the_executor_ends_without_a_cleaner() {
     let executor = executor();
     let manager = Arc::clone(&executor.inner.core.manager);
-    // One attempt is made per second, so these faults outlast the test.
+    // The manager makes one attempt per second, so these faults outlast the test.
     (0..1000).for_each(|_| manager.plant(Point::NoCleaner));
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let (tell, told) = channel();
@@ -229,7 +230,7 @@ fn leftovers_are_destroyed_if_the_executor_ends_without_a_cleaner() {
     told.recv_timeout(SOON).unwrap();
 }
 
-/// Its destructor shuts its executor down and reports the result.
+/// A value whose destructor shuts an executor down, and reports the result.
 struct ShutsDown {
     executor: Executor,
     tell: Sender<Result<bool, crate::ShutdownError>>,
@@ -289,7 +290,7 @@ fn entries_given_up_on_a_managers_thread_are_left_to_the_cleaner() {
     assert!(blocks.join_timeout(SOON).is_ok());
 }
 
-/// Its destructor reports the name of its thread, and may panic.
+/// A value whose destructor reports the name of its thread, and may panic.
 struct TellsThread {
     tell: Sender<String>,
     panics: bool,
@@ -303,8 +304,8 @@ impl Drop for TellsThread {
     }
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user): the hooks, even if the manager drops their
-/// executor last.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): the manager does not destroy the hooks, even if it
+/// drops their executor last.
 #[test]
 fn hooks_are_not_destroyed_on_the_managers_thread() {
     let (tell, told) = channel();
@@ -317,7 +318,8 @@ fn hooks_are_not_destroyed_on_the_managers_thread() {
         drop(executor);
     }
     drop(tell);
-    // Each hook is destroyed once, on any other thread. The channel ends with the last hook.
+    // Each hook is destroyed once, on a thread that is not the manager's. The channel closes when the last hook is
+    // destroyed.
     let threads: Vec<String> = std::iter::from_fn(|| told.recv_timeout(SOON).ok()).collect();
     assert_eq!(threads.len(), 200);
     assert!(threads.iter().all(|thread| !thread.ends_with("/manager")), "{threads:?}");
@@ -353,8 +355,8 @@ fn a_manager_that_panics_goes_on_and_loses_nothing() {
     std::thread::scope(|scope| each.map(|test| scope.spawn(test)).map(|thread| thread.join().unwrap()));
 }
 
-/// spec: P1.5 (the manager is supervised): the panic gives the item's place and its slot back. The timer takes them
-/// again when it fires again.
+/// spec: P1.5 (the manager is supervised): during the panic, the item's place and its slot are given back. The timer
+/// takes both again when it fires again.
 #[test]
 fn a_timer_fires_again_if_the_manager_panics_after_admitting_its_item() {
     let executor = executor();
@@ -370,7 +372,7 @@ fn a_timer_fires_again_if_the_manager_panics_after_admitting_its_item() {
     assert!(ran.try_recv().is_err(), "the item has run twice");
 }
 
-/// spec: P1.5 (the manager is supervised): it panics while it watches a pool whose item blocks.
+/// spec: P1.5 (the manager is supervised): the manager panics while it watches a pool whose item blocks.
 #[test]
 fn a_pool_is_still_watched_after_a_panic_in_a_look() {
     let executor = executor();
@@ -380,7 +382,7 @@ fn a_pool_is_still_watched_after_a_panic_in_a_look() {
     let (begin, begun) = channel();
     let blocks = move || {
         begin.send(()).unwrap();
-        // On every system, the manager looks at items in a `may_block` guard.
+        // On every system, the manager checks the items that are inside a `may_block` guard.
         crate::may_block(|| door.lock().recv_timeout(SOON).unwrap());
     };
     let blocks = queue.spawn(blocks).unwrap();

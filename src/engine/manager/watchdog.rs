@@ -1,4 +1,4 @@
-//! The report of a pool that has work and starts none of it.
+//! The report on a pool that has work but starts none of it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::engine::pool::worker_pool::Pool;
 use crate::engine::worker::shared::Worker;
 
 /// Reports a pool that a check has found to be stalled. The manager's thread calls this while it holds no lock.
-/// `workers` contains the workers that are listed in `look`. `began` contains, for each worker, a time by which the
-/// worker had begun its present item.
+/// `workers` contains the workers that are listed in `look`. For each worker, `began` contains a time at which the
+/// worker had already begun its present item.
 pub(crate) fn report(
     upkeep: &Upkeep,
     pool: &Pool,
@@ -51,8 +51,8 @@ pub(crate) fn report(
     });
 }
 
-/// Returns what a worker of a stalled pool is doing. Returns `None` if the worker had no item when its word was `seen`,
-/// or has another item by now.
+/// Returns what a worker of a stalled pool is doing. Returns `None` if the worker had no item when its word had the
+/// value `seen`, or if it has another item by now.
 fn what_stalls(worker: &Worker, seen: WorkerState, busy_for: Duration) -> Option<StalledWorker> {
     let item_type = worker.item_type(seen)?;
     let thread = worker.with_thread(|thread| {

@@ -5,8 +5,9 @@
 //! 2. [`Shard::wait`] puts the item's entry on the limiter's waiting list, and counts it as listed.
 //! 3. [`complete`] takes the item out of the limiter, and passes the item's slot on to the first entry of the list.
 //!
-//! While a flush of the queue counts or waits, each of these steps has a second form, which takes the lock of the
-//! queue's flushes. See `flush`. If a limiter's intake is not open, `drain` decides which callers are let in.
+//! While a flush of the queue counts items or waits for items, each of these steps has a second form, which takes the
+//! lock of the queue's flushes. See `flush`. If a limiter's intake is not open, `drain` decides which callers are let
+//! in.
 #![allow(unsafe_code, reason = "an item that leaves its limiter may be the last user of its queue")]
 
 use std::ptr::NonNull;
@@ -66,7 +67,7 @@ impl Queue {
         }
     }
 
-    /// Admits an item, if the limiter lets it in. `chained`: the item continues work that is in flight.
+    /// Admits an item, if the limiter lets it in. `chained` tells whether the item continues work that is in flight.
     pub(crate) fn pass(&self, limiter: &Limiter, chained: bool) -> Result<Pass, NotAdmitted> {
         let came = if chained { limiter.cell.admit_chained() } else { limiter.cell.admit() };
         let (came, ticket) = match came {
@@ -83,8 +84,8 @@ impl Queue {
         }
     }
 
-    /// Admits as many of these items as the queue has room for and one step can admit, but at least one. The first of
-    /// the admitted items have slots, and the others go to the waiting list.
+    /// Admits at least one of these items, and as many more as the queue has room for and one step can admit. The first
+    /// of the admitted items have slots, and the others go to the waiting list.
     pub(crate) fn admit_many(&self, limiter: &Limiter, items: usize) -> Result<BatchPass, QueueError> {
         // An intake that is not open admits at most one item at a time. So this call takes only one place, because
         // other issuers may need the other places.
@@ -109,7 +110,7 @@ impl Queue {
         admitted
     }
 
-    /// Admits as many of these items as one step can admit, but at least one.
+    /// Admits at least one of these items, and as many more as one step can admit.
     pub(crate) fn pass_many(&self, limiter: &Limiter, items: usize) -> Result<BatchPass, NotAdmitted> {
         let (answer, ticket) = match limiter.cell.admit_many(items) {
             AdmitMany::Flushing => self.flush.admit(
@@ -140,7 +141,7 @@ impl Queue {
             None => {
                 let left = limiter.cell.withdraw();
                 if left.was_counted {
-                    // SAFETY: the item was counted, and this is its only report.
+                    // SAFETY: a flush has counted the item, and this is the item's only report.
                     unsafe { report(self.this()) };
                     self.arrived(1);
                 }
@@ -156,8 +157,8 @@ impl Queue {
         }
     }
 
-    /// Notes that this many items, which a flush had found on their way to the waiting list, have reached the list or
-    /// are not queued after all. The caller holds a handle to the queue.
+    /// Notes that this many items have reached the waiting list, or are not queued after all. A flush had found these
+    /// items on their way to the list. The caller holds a handle to the queue.
     #[cold]
     fn arrived(&self, items: usize) {
         let rest = self.flush.arrived(items as u64, self.limiter_cells(), list);
@@ -194,8 +195,8 @@ impl Shard {
         route::submit(self.limiter().next_active());
     }
 
-    /// Passes an entry with a ticket to the queue's flushes. They put the entry on the waiting list as soon as all
-    /// earlier items are on that list.
+    /// Passes an entry with a ticket to the queue's flushes. The flushes put the entry on the waiting list as soon as
+    /// all earlier items are on that list.
     #[cold]
     fn bring(&self, entry: Entry) {
         let Some(ticket) = entry.ticket() else { return };
@@ -205,8 +206,8 @@ impl Shard {
         unsafe { settle(queue.this(), rest) };
     }
 
-    /// Notes that this many of the shard's entries, which a flush had found on their way to the waiting list, have
-    /// reached the list. The caller holds a handle to the queue.
+    /// Notes that this many of the shard's entries have reached the waiting list. A flush had found these entries on
+    /// their way to the list. The caller holds a handle to the queue.
     pub(crate) fn arrived(&self, items: usize) {
         if items > 0 {
             self.queue().arrived(items);
@@ -216,8 +217,8 @@ impl Shard {
 
 impl Limiter {
     /// Counts this many entries as listed. The caller has put these entries on the list, and they have no tickets.
-    /// Calls `start` with each entry that is to be started. Returns the number of the caller's entries that a flush had
-    /// found on their way to the list. The caller holds a handle to the queue.
+    /// Calls `start` with each entry that is to be started. Returns how many of these entries a flush had found on
+    /// their way to the list. The caller holds a handle to the queue.
     pub(crate) fn list_many(&self, entries: usize, mut start: impl FnMut(Entry)) -> usize {
         let mut coming = entries;
         let mut counted = 0;
@@ -275,8 +276,9 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
 ///
 /// # Safety
 ///
-/// The item was admitted to this limiter of the queue, with this ticket. Afterwards the item keeps the queue in memory
-/// only if its slot was handed on, or if it was the last item of a closed limiter.
+/// The item was admitted to this limiter of the queue, with this ticket. After the call, there are only two cases in
+/// which the queue is still kept in memory for the item: the item's slot was handed on, or the item was the last item
+/// of a closed limiter.
 #[inline]
 pub(crate) unsafe fn leave_limiter(
     queue: NonNull<Queue>,
@@ -288,7 +290,7 @@ pub(crate) unsafe fn leave_limiter(
         None => {
             let left = leave(limiter);
             if left.was_counted {
-                // SAFETY: the item was counted, and this is its only report.
+                // SAFETY: a flush has counted the item, and this is the item's only report.
                 unsafe { report(queue) };
             }
             left.slot
@@ -315,12 +317,12 @@ unsafe fn leave_with_ticket(
     let (left, rest) = unsafe { queue.as_ref() }.flush.complete(ticket, || leave(limiter));
     debug_assert!(!rest.ends_count, "an item with a ticket is not counted");
     rest.wake();
-    // SAFETY: this gives up the reference from above.
+    // SAFETY: this gives up the reference that was taken above.
     unsafe { Queue::release(queue) };
     left.slot
 }
 
-/// Reports that a counted item has left its limiter. The last report ends the count.
+/// Reports that an item has left its limiter. A flush has counted the item. The last report ends the flush's count.
 ///
 /// # Safety
 ///
@@ -360,7 +362,7 @@ pub(super) unsafe fn settle(queue: NonNull<Queue>, mut rest: Rest<Entry>) {
         rest = queue.flush.list_more(queue.limiter_cells(), list);
     }
     if ends_count {
-        // SAFETY: this gives up the reference of the count, which ends once.
+        // SAFETY: this gives up the count's reference, and a count ends only once.
         unsafe { Queue::release(queue) };
     }
 }

@@ -1,7 +1,7 @@
 //! How the attributes of a queue, and the defaults of its executor, change at run time.
 //!
 //! A queue keeps the attributes that its user asked for, and resolves these attributes again when they or the defaults
-//! change. Once the attributes are found valid, the change cannot fail, and does not wait. `route` describes what
+//! change. After the new attributes have been checked, the change cannot fail and does not wait. `route` describes what
 //! happens to the items.
 
 use crate::policy::attrs::{AttrDefaults, Attrs, PoolAttrs};
@@ -65,7 +65,7 @@ impl Queue {
     /// process.
     pub(crate) fn pool_attrs(&self) -> Option<PoolAttrs> {
         if self.executor.origin.is_forked() {
-            // A thread of the parent may have held the lock.
+            // At the fork, a thread of the parent may have held the lock.
             return None;
         }
         match &self.making.lock().kind {
@@ -102,8 +102,8 @@ impl ExecutorInner {
         self.change_defaults(|defaults| defaults.scope = scope)
     }
 
-    /// Changes the defaults, and resolves the attributes of all queues again. This misses no queue, because a new queue
-    /// first enters the register, and then its maker resolves its attributes again.
+    /// Changes the defaults, and resolves the attributes of all queues again. No queue misses the change, because the
+    /// maker of a new queue resolves the queue's attributes again after the queue has entered the register.
     fn change_defaults(&self, change: impl FnOnce(&mut AttrDefaults)) -> Result<(), QueueError> {
         if self.origin.is_forked() {
             return Err(QueueError::Forked);

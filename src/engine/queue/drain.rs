@@ -23,7 +23,8 @@ impl Queue {
     #[cold]
     pub(super) fn admit_chained(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         loop {
-            // The answer can soon be out of date. In that case the limiter refuses the item, and the loop asks again.
+            // The answer may be out of date before the item is admitted. In that case the limiter refuses the item, and
+            // the loop asks again.
             let is_chained = self.answer(self.caller())? == Intake::Draining;
             // The calling item, if there is one, has not ended yet, as `protocol::drain` demands.
             match self.chained.admit(|| self.pass(limiter, is_chained)) {
@@ -63,8 +64,8 @@ impl Queue {
     }
 
     /// Checks that the caller may submit an item by reusing a cancelled entry that still lies on a list. The entry is
-    /// in flight, so a thread that drains the queue waits for the entry. So the caller may rely on the answer even if
-    /// it is out of date by then.
+    /// in flight, so a thread that drains the queue waits for the entry. So the caller may rely on the answer, even if
+    /// the answer is out of date when the caller uses it.
     #[inline]
     pub(crate) fn may_revive(&self, limiter: &Limiter) -> Result<(), QueueError> {
         match limiter.cell.load().intake() {
@@ -99,8 +100,9 @@ impl Queue {
                 Err(QueueError::Draining) => {
                     let caller = self.caller();
                     let mut making = self.making.lock();
-                    // This thread repeats the check under the lock, because a thread that ends the queue or its
-                    // executor changes the answer first, and gives up the held timers only once, after this change.
+                    // The check is repeated under the lock. A thread that ends the queue or its executor first changes
+                    // the answer, and then gives up the held timers. It does this only once, so no timer must be added
+                    // to the held timers after that.
                     if self.effective_state(making.requested).answer(caller) == Answer::Draining {
                         making.held.extend(due.take().map(|timer| (name.clone(), timer)));
                         return None;
@@ -166,8 +168,8 @@ impl Queue {
         held.into_iter().for_each(|(name, timer)| self.cancel_timer(&name, timer));
     }
 
-    /// Gives up a timer of this queue that was taken off the map. Counts the timer unless it was cancelled or replaced
-    /// before.
+    /// Gives up a timer that was taken off the map. The timer belongs to this queue. Counts the timer unless it was
+    /// cancelled or replaced before.
     pub(crate) fn cancel_timer(&self, name: &TimerName, timer: Timer) {
         debug_assert!(std::ptr::eq(timer.queue.queue(), self));
         let name = name.clone();

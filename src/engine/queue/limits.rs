@@ -20,7 +20,7 @@ impl Queue {
     /// Returns the requested limit, even while the queue is frozen.
     pub(crate) fn max_active(&self) -> usize {
         if self.executor.origin.is_forked() {
-            // A thread of the parent may have held the lock.
+            // At the fork, a thread of the parent may have held the lock.
             let (Limit::PerCpu(built_with) | Limit::Total(built_with)) = self.spec.limit;
             return built_with;
         }
@@ -60,7 +60,7 @@ impl Queue {
     /// Returns the counters of the queue's items. The caller keeps the queue alive.
     pub(crate) fn counters(&self) -> Counters {
         if self.executor.origin.is_forked() {
-            // This process counts nothing, and threads of the parent may have held the locks.
+            // This process counts no items, and threads of the parent may have held the locks at the fork.
             return Counters::default();
         }
         self.shards_by_slot().map(|(_, shard)| shard.counters()).sum()
@@ -69,7 +69,7 @@ impl Queue {
     /// Begins or ends the timing of items. The caller keeps the queue alive.
     pub(crate) fn time_items(&self, on: bool) {
         if self.executor.origin.is_forked() {
-            // A thread of the parent may have held the lock.
+            // At the fork, a thread of the parent may have held the lock.
             return;
         }
         let making = self.making.lock();
@@ -90,8 +90,8 @@ impl Queue {
         on.then(|| self.shards_by_slot().map(|(_, shard)| shard.timing.latency()).sum())
     }
 
-    /// Returns whether items that were queued on the CPU of this slot wait because the queue is at its limit. The
-    /// answer is only a hint.
+    /// Returns whether the queue is at its limit, so that items from the CPU of this slot have to wait. The answer is
+    /// only a hint.
     pub(crate) fn is_congested(&self, slot: usize) -> bool {
         let limiter = self.shared_limiter().or_else(|| self.present_shard(slot)?.own_limiter());
         limiter.is_some_and(|limiter| limiter.cell.load().waiting() > 0)
@@ -107,7 +107,8 @@ impl Queue {
         self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
     }
 
-    /// Counts `items` items as pending, or as many of them as there is room for. Returns how many items it has counted.
+    /// Counts `items` items as pending, or fewer if `max_pending` does not permit that many. Returns the number of
+    /// items that it has counted.
     pub(crate) fn become_pending(&self, items: usize) -> usize {
         let Some(max) = self.spec.max_pending else { return items };
         let count = |pending: usize| Some(pending + items.min(max.saturating_sub(pending)));
@@ -120,14 +121,14 @@ impl Queue {
         self.spec.max_pending.is_none_or(|max| self.pending.load(Ordering::Relaxed) < max)
     }
 
-    /// Counts an item that was accepted earlier as pending, even if there is no room.
+    /// Counts an item as pending even if there is no room, because the item was accepted earlier.
     pub(crate) fn comes_anyway(&self) {
         if self.spec.max_pending.is_some() {
             self.pending.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Subtracts an item from the pending items, because it begins, is passed over, or was not queued after all.
+    /// Subtracts one item from the pending items, because the item begins, is passed over, or was not queued after all.
     #[inline]
     pub(crate) fn left_pending(&self) {
         self.left_pending_many(1);
@@ -153,7 +154,7 @@ impl Drop for Kept<'_> {
 }
 
 impl Limiter {
-    /// Starts listed items for which there are slots. The caller keeps the limiter alive.
+    /// Starts items of the waiting list while there are free slots for them. The caller keeps the limiter alive.
     fn start_listed(&self) {
         while self.cell.start_listed() {
             route::submit(self.next_active());
@@ -188,12 +189,12 @@ impl Shard {
         let events = &self.events;
         let mut at_it = Vec::new();
         let counts = self.account.total(|worker| at_it.push(Arc::clone(worker)));
-        // The CPU time that the current items have used and no cell contains yet. The account's lock is not held here,
-        // because each reading is a system call.
+        // The CPU time that the current items have used so far. No cell contains this time yet. The account's lock is
+        // not held here, because each reading is a system call.
         let in_flight = at_it.iter().filter_map(|worker| worker.cpu_time_for(self.id()));
         let cpu_time = counts.cpu_time + in_flight.map(as_nanos).sum::<u64>();
-        // The reported time never decreases, although the time of a current item may finally be charged to another
-        // shard.
+        // The reported time never decreases, although the time of a current item may be charged to another shard in the
+        // end.
         let told = events.told_cpu_time.fetch_max(cpu_time, Ordering::Relaxed).max(cpu_time);
         Counters {
             started: counts.started,

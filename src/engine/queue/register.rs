@@ -68,7 +68,7 @@ impl Register {
         self.0.lock().queues.remove(&number);
     }
 
-    /// Returns whether the freezable queues are frozen, and the executor's stage.
+    /// Returns two values: whether the freezable queues are frozen, and the executor's stage.
     pub(crate) fn condition(&self) -> (bool, Stage) {
         let state = self.0.lock();
         (state.frozen, state.stage)
@@ -86,7 +86,8 @@ impl Register {
         advances
     }
 
-    /// Freezes or thaws the freezable queues. Returns false if that changes nothing, or if the executor is not open.
+    /// Freezes or thaws the freezable queues. Returns false if the queues are already in this state, or if the executor
+    /// is not open.
     pub(crate) fn freeze(&self, frozen: bool) -> bool {
         let mut state = self.0.lock();
         let changes = state.frozen != frozen && state.stage == Stage::Open;

@@ -6,16 +6,16 @@
 //! slot.
 //!
 //! **Markers** are entries of one static item. The static item has no state of its own, because the route keeps the
-//! state. No limiter counts a marker, and each marker has a reference to its queue. The thread that pops a marker or
-//! gives it up notifies the route.
+//! state. No limiter counts a marker, and each marker has a reference to its queue. When a thread pops a marker or
+//! gives it up, the thread notifies the route.
 //!
 //! **Pools stay in memory as long as the queues that used them.** An issuer first pushes its entry, and then wakes a
-//! worker of the pool. By then the entry may be completed, so the issuer's handle keeps only the queue in memory. So
-//! the queue keeps the pool in memory. Nevertheless, a pool without users is closed and has no threads. The queue opens
+//! worker of the pool. By then the entry may be completed. The issuer's handle keeps the queue in memory, and so the
+//! queue must keep the pool in memory. Nevertheless, a pool without users is closed and has no threads. The queue opens
 //! the pool again if it gets the same attributes again. So the memory is bounded by the number of different attributes
 //! that a queue has had. If an issuer pushes an entry to a closed pool, it then sees that the route has changed. The
-//! issuer opens the pool until the entry has been popped.
-#![allow(unsafe_code, reason = "markers are entries, and routes lead to pools by address")]
+//! issuer then opens the pool, and keeps it open until the entry has been popped.
+#![allow(unsafe_code, reason = "markers are entries, and routes store the addresses of pools")]
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -146,8 +146,8 @@ impl Shard {
     pub(crate) fn came_late(&self, pool: &Pool) {
         let making = self.queue().making.lock();
         if !self.route.has_left(pool) {
-            // Either this shard's route has come back to the pool and is open, or it has never left the pool and only
-            // another shard's route has.
+            // Either this shard's route has come back to the pool and is open again, or only another shard's route has
+            // left the pool.
             return;
         }
         // The caller may have found this shard by a number that belonged to another shard before. In that case, this

@@ -47,8 +47,8 @@ pub(crate) struct Shard {
     context: *const Limiter, // I
     /// The shard's own limiter. `None` if the queue is limited as a whole and has one limiter for all of its shards.
     own_limiter: Option<Limiter>, // I
-    /// Whether a worker no longer counts as running once it starts an item, because the items are CPU intensive and the
-    /// pool is managed.
+    /// Whether the items are CPU intensive and the pool is managed. If so, a worker does not count as running while it
+    /// executes an item of this shard.
     pub(crate) cpu_intensive: bool, // I
     /// The account in which workers count their work for the shard.
     pub(crate) account: Arc<Account>, // K
@@ -57,7 +57,7 @@ pub(crate) struct Shard {
     pub(crate) events: Events, // A
 }
 
-// SAFETY: the queue, which threads share, outlives its shards. The context is only an address to compare with.
+// SAFETY: the queue, which threads share, outlives its shards. The context is an address that is only compared.
 unsafe impl Send for Shard {}
 // SAFETY: as for `Send`. All other fields are `Sync`.
 unsafe impl Sync for Shard {}
@@ -127,7 +127,8 @@ impl Shard {
         self.id.0
     }
 
-    /// Calls `queue` with the target for a submission of an item in this state.
+    /// Finds the target for a submission of an item that is in this state. Calls `queue` with the target, and returns
+    /// the result.
     pub(crate) fn with_target<R>(&self, item: ItemState, queue: impl FnOnce(Target) -> R) -> R {
         if item.has_entry() { self.with_former_place(queue) } else { queue(self.new_place()) }
     }
@@ -166,7 +167,7 @@ impl Shard {
 
     /// Returns the *lane* of the shard's items. The lane is the shard's limiter, or its bh context, which items of
     /// several queues share. While an item holds a lane alone, no other item of the lane can run. The result is an
-    /// address to compare with, not to follow.
+    /// address that is only compared, and never dereferenced.
     #[inline]
     pub(crate) fn lane(&self) -> *const Limiter {
         if self.context.is_null() { self.limiter() } else { self.context }
@@ -278,26 +279,27 @@ pub(crate) fn with_shard(id: ShardId, act: impl FnOnce(&Shard)) {
     let Some(shard) = ids.shards.get(id.index()).and_then(|known| known.shard) else { return };
     // SAFETY: this thread holds the lock. `leaves` takes this lock before the shard and its queue are freed.
     let shard = unsafe { shard.as_ref() };
-    // If the queue is about to be freed, no reference to it is left.
+    // A queue that is about to be freed has no reference left.
     let Some(_reference) = shard.queue().try_reference() else { return };
     drop(ids);
     act(shard);
 }
 
 impl Worker {
-    /// Returns the name of the queue whose item the worker had when its word was `seen`. Takes locks briefly.
+    /// Finds the item that the worker had when the worker's word had the value `seen`, and returns the name of the
+    /// item's queue. Takes locks briefly.
     pub(crate) fn queue_name(&self, seen: WorkerState) -> Option<String> {
         self.with_queue(seen, |queue| queue.name().to_owned())
     }
 
-    /// Calls `look` with the queue whose item the worker had when its word was `seen`. The queue is kept alive during
-    /// the call. Takes locks briefly.
+    /// Finds the item that the worker had when the worker's word had the value `seen`, and calls `look` with the item's
+    /// queue. The queue is kept alive during the call. Takes locks briefly.
     pub(crate) fn with_queue<R>(&self, seen: WorkerState, look: impl FnOnce(&Queue) -> R) -> Option<R> {
         self.with_shard(seen, |shard| look(shard.queue()))
     }
 
-    /// Calls `act` with the shard whose item the worker had when its word was `seen`. The shard and its queue are kept
-    /// alive during the call.
+    /// Finds the item that the worker had when the worker's word had the value `seen`, and calls `act` with the item's
+    /// shard. The shard and its queue are kept alive during the call.
     pub(crate) fn with_shard<R>(&self, seen: WorkerState, act: impl FnOnce(&Shard) -> R) -> Option<R> {
         self.current_item.with_shard(&self.cell, seen, |number, is_the_same| {
             let mut result = None;

@@ -5,7 +5,8 @@ use std::sync::mpsc;
 
 use super::*;
 
-/// Takes this many chunks of class 1: from the thread cache, or from the allocator if the global cache has none.
+/// Takes this many chunks of class 1 from the thread cache. Takes a chunk from the allocator if neither the thread
+/// cache nor the global cache has one.
 fn take(thread_cache: &ThreadCache, global_cache: &GlobalCache, count: usize) -> Vec<Bare> {
     (0..count).map(|_| thread_cache.take(global_cache).unwrap_or_else(|| allocate(layout_of(1)))).collect()
 }
@@ -70,7 +71,7 @@ fn the_global_cache_keeps_no_more_chunks_than_its_limit() {
     assert_eq!((thread_cache.len.get(), global_cache.len()), (0, 0));
 }
 
-/// The lock of the global cache may be taken for ever: in a child that was forked while another thread had it.
+/// In a forked child, the lock of the global cache may stay taken for ever, because another thread held it at the fork.
 #[test]
 fn a_thread_does_not_wait_for_the_global_cache() {
     let (global_cache, thread_cache) = (empty_global_cache(), ThreadCache::new());
@@ -88,14 +89,14 @@ fn a_thread_does_not_wait_for_the_global_cache() {
     free_all(take(&thread_cache, &global_cache, all));
 }
 
-/// Cells of several sizes and alignments are made on some threads and freed on another, and the threads end.
+/// Some threads make cells of several sizes and alignments, and end. Another thread frees the cells.
 #[test]
 fn the_content_of_a_chunk_stays_until_the_chunk_is_given_back() {
     #[repr(align(64))]
     struct Aligned(u64);
     fn pass<C: Send + 'static>(make: fn(u64) -> C, is: fn(&C) -> u64) {
         struct Cell<C>(NonNull<C>);
-        // SAFETY: the content is `Send`, and goes to one thread.
+        // SAFETY: the content is `Send`, and only one thread receives the cell.
         unsafe impl<C: Send> Send for Cell<C> {}
         for round in 0..4 {
             let (send, receive) = mpsc::channel();
@@ -111,7 +112,7 @@ fn the_content_of_a_chunk_stays_until_the_chunk_is_given_back() {
                 makers.into_iter().for_each(|maker| drop(scope.spawn(maker)));
                 drop(send);
                 for (n, Cell(cell)) in receive {
-                    // SAFETY: the cell was filled, and only this thread has it.
+                    // SAFETY: the cell was filled, and only this thread uses it.
                     assert_eq!(is(unsafe { cell.as_ref() }), n);
                     // SAFETY: as above; the content needs no drop.
                     drop(unsafe { Chunk::of(cell) });
@@ -126,7 +127,7 @@ fn the_content_of_a_chunk_stays_until_the_chunk_is_given_back() {
     pass(Aligned, |cell| cell.0);
 }
 
-/// spec: X2: thread-local destructors may use queues, even when its caches are gone.
+/// spec: X2: a thread-local destructor may use queues, even if the caches of its thread are already gone.
 #[test]
 fn a_thread_finds_chunks_until_its_last_destructor() {
     struct Late;
@@ -134,7 +135,7 @@ fn a_thread_finds_chunks_until_its_last_destructor() {
         fn drop(&mut self) {
             for n in 0..100_u64 {
                 let cell = Chunk::find().fill([n; 4]);
-                // SAFETY: the cell was filled just now, and no other thread knows it.
+                // SAFETY: the cell was filled just now, and no other thread has a pointer to it.
                 assert_eq!(unsafe { cell.read() }, [n; 4]);
                 // SAFETY: as above.
                 drop(unsafe { Chunk::of(cell) });

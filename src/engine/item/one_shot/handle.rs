@@ -80,9 +80,8 @@ impl<T> RawHandle<T> {
         if cancelled {
             // SAFETY: `cancel` gave the closure to this thread.
             unsafe { (self.operations.drop_closure)(self.head) };
-            // The timer, if there is one, has nothing to queue any more. In a forked process, the timer stays in the
-            // map, because it never fires there, and because a thread of the parent may have held the map's lock at the
-            // fork.
+            // The timer, if there is one, no longer has an item to queue. In a forked process, the timer stays in the
+            // map. It never fires there, and a thread of the parent may have held the map's lock at the fork.
             if !self.origin.is_forked() {
                 drop(self.timer.as_ref().and_then(|timer| timer.take()));
             }
@@ -133,7 +132,8 @@ impl<T> RawHandle<T> {
         let mut result = MaybeUninit::<RunResult<T>>::uninit();
         let ran = state.is_finished() && !state.is_cancelled();
         if ran {
-            // SAFETY: the item is done. Its result was not taken, because `take_result` would have consumed the handle.
+            // SAFETY: the item is done. The item's result was not taken, because `take_result` would have consumed the
+            // handle.
             unsafe { (handle.operations.take_result)(handle.head, NonNull::from(&mut result).cast()) };
         }
         // SAFETY: according to `detach`, the entry is gone.

@@ -1,5 +1,5 @@
-//! Tests of executors to which the system refuses some of the facts about threads. They use the facts that remain,
-//! report that, and go on in any case.
+//! Tests of executors that cannot learn some facts about threads, because the system refuses them. Such an executor
+//! uses the remaining facts, reports the refusal, and goes on.
 
 use std::io;
 use std::sync::mpsc;
@@ -18,10 +18,10 @@ const EINVAL: i32 = 22;
 const EMFILE: i32 = 24;
 const ENOSYS: i32 = 38;
 
-/// Long enough to find every block that can be found, on a machine that is not busy.
+/// A time that suffices to find every detectable block, if the machine is not busy.
 const A_WHILE: Duration = Duration::from_millis(30);
 
-/// An executor of one CPU, to which the system refuses the facts that `faults` names.
+/// Makes an executor with one CPU. The system refuses to give it the facts that `faults` names.
 fn refused(asked: Detection, faults: Faults) -> Executor {
     let builder = Executor::builder()
         .topology(TopologySource::Synthetic("core:1 pu:1".into()))
@@ -36,12 +36,12 @@ fn queues(executor: &Executor) -> [WorkQueue; 2] {
         .map(|builder| builder.build_on(executor).unwrap())
 }
 
-/// The text of the error with this number in a dump.
+/// Returns the text with which a dump shows the error of this number.
 fn text(number: i32) -> String {
     io::Error::from_raw_os_error(number).to_string()
 }
 
-/// Checks that an item runs while the item before it, on the same CPU, waits for it.
+/// Queues two items on one CPU. Checks that the second item runs while the first item waits for the second item.
 #[track_caller]
 fn goes_on(executor: &Executor, queue: &WorkQueue, wait: fn(&mpsc::Receiver<()>)) {
     let (open, door) = mpsc::channel();
@@ -63,7 +63,7 @@ fn blocks_are_found(executor: &Executor) {
             goes_on(executor, &queue, without_a_guard);
         }
     }
-    // A block is counted only after it was found, and the worker may have gone on by then.
+    // A block is counted only after it was found. By then, the worker may already run again.
     let found = || executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>();
     eventually("each block is counted", || found() >= 6);
 }
@@ -77,7 +77,8 @@ fn tells(executor: &Executor, words: &str, number: i32) {
     assert!(snapshot.to_string().contains(&told), "{snapshot}");
 }
 
-/// spec: S1.3 (tolerates EMFILE, a missing /proc, hidepid): then a worker that uses no CPU time counts as asleep.
+/// spec: S1.3 (tolerates EMFILE, a missing /proc, hidepid): without thread states, a worker that uses no CPU time
+/// counts as asleep.
 #[test]
 fn without_thread_states_cpu_clocks_reveal_blocks() {
     if PORTABLE {
@@ -95,7 +96,7 @@ fn without_thread_states_cpu_clocks_reveal_blocks() {
     }
 }
 
-/// spec: S1.3, S2: a worker that works all the time is not taken for one that sleeps.
+/// spec: S1.3, S2: a worker that always uses its CPU is not taken for a sleeping worker.
 #[test]
 fn without_thread_states_a_busy_worker_does_not_count_as_asleep() {
     if PORTABLE {
@@ -103,7 +104,8 @@ fn without_thread_states_a_busy_worker_does_not_count_as_asleep() {
     }
     let executor = refused(Detection::Sampling, Faults { state: Some(EMFILE), ..Faults::default() });
     let [queue, _] = queues(&executor);
-    // Measured by the thread's CPU clock: on a busy machine, a thread may do little work in a period of real time.
+    // The thread's CPU clock measures the work, because on a busy machine a thread may do little work in a period of
+    // real time.
     let used = || thread_state::own_cpu_time().expect("a thread's own clock can be read");
     let work = move || {
         let start = used();
@@ -113,8 +115,8 @@ fn without_thread_states_a_busy_worker_does_not_count_as_asleep() {
     };
     let begin = clock::now();
     let taken = || executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>();
-    // A worker looks asleep while another thread takes its CPU for milliseconds. That may be one of another test, or
-    // the worker that replaces this one.
+    // A worker looks asleep while another thread takes its CPU for milliseconds. The other thread may belong to another
+    // test, or may be the worker that replaces this worker.
     let mistaken = (0..5).filter(|_| {
         let before = taken();
         let (works, waits) = (queue.spawn(work).unwrap(), queue.spawn(|| ()).unwrap());
@@ -140,7 +142,7 @@ fn without_cpu_clocks_thread_states_reveal_blocks() {
     }
 }
 
-/// spec: S1.3, C2: then the executor knows only the blocks that items declare.
+/// spec: S1.3, C2: without any facts, the executor knows only the blocks that items declare.
 #[test]
 fn without_any_facts_no_block_is_found_and_guards_work() {
     let faults = Faults { state: Some(ENOENT), cpu_time: Some(EINVAL), ..Faults::default() };
@@ -165,7 +167,7 @@ fn without_any_facts_no_block_is_found_and_guards_work() {
     }
 }
 
-/// spec: S1.3 (EACCES, EPERM, ENOSYS, EMFILE fall back to sampling, told in the dump)
+/// spec: S1.3 (after EACCES, EPERM, ENOSYS or EMFILE, the executor falls back to sampling, and the dump says so)
 #[test]
 fn without_records_of_switches_thread_states_are_sampled() {
     if PORTABLE {
@@ -188,7 +190,7 @@ fn without_records_of_switches_thread_states_are_sampled() {
     }
 }
 
-/// spec: S1.3: then the manager parks, and samples thread states.
+/// spec: S1.3: if the manager cannot wait for records, it parks, and samples thread states.
 #[test]
 fn if_the_manager_cannot_wait_for_records_thread_states_are_sampled() {
     if PORTABLE {
