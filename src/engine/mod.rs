@@ -1,7 +1,7 @@
 //! The engine contains the threads, the locks, and the parking of threads.
 //!
-//! It supplies facts to `policy`, and carries out the decisions of `policy`. It consists of these rooms, from top to
-//! bottom:
+//! The engine supplies facts to `policy`, and carries out the decisions of `policy`. The engine consists of these
+//! rooms, from top to bottom:
 //!
 //! | room | contents |
 //! |---|---|

@@ -46,7 +46,7 @@ impl Core {
         }
     }
 
-    /// Returns whether the executor has rescuers. If it has none, a pool in distress has no rescuer to call.
+    /// Returns whether the executor has rescuers. If the executor has none, a pool in distress has no rescuer to call.
     pub(crate) fn has_rescuers(&self) -> bool {
         self.threads.load().rescuers() > 0
     }

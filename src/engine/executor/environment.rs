@@ -57,7 +57,8 @@ impl LiveEnvironment {
 
     /// Wakes the manager if the manager has suspended its checks of the machine. A worker calls this after it has
     /// become active. Before the call, the worker has either set its phase to active and then done a read-modify-write,
-    /// or raised its pool's count. The call never waits for a lock. It costs one load if the checks are not suspended.
+    /// or raised its pool's count. The call never waits for a lock. The call costs one load if the manager's checks are
+    /// not suspended.
     #[inline]
     pub(crate) fn active(&self) {
         if self.attention.active() {

@@ -1,10 +1,10 @@
 //! The shutdown of an executor.
 //!
 //! The calling thread first shuts the intakes of all queues to outsiders, and waits while the accepted items run. Then
-//! it shuts the intakes to all submissions. If the time has run out by then, it *gives up* the items that have not
-//! begun. To do so, it empties the waiting lists and worklists itself, because the workers may be stuck. An entry may
-//! still reach a pool afterwards, because a worker puts the entry back, or because its issuer was between admission and
-//! push. The thread that brings such an entry to the pool gives the entry up.
+//! this thread shuts the intakes to all submissions. If the time has run out by then, the thread *gives up* the items
+//! that have not begun. To do so, the thread empties the waiting lists and worklists itself, because the workers may be
+//! stuck. An entry may still reach a pool afterwards, because a worker puts the entry back, or because its issuer was
+//! between admission and push. The thread that brings such an entry to the pool gives the entry up.
 
 use crate::policy::effective_state::Stage;
 use crate::sys::wait::Until;
@@ -146,7 +146,8 @@ impl QueueRemains {
 }
 
 /// Completes an entry without running its item, and tells the item's owner. The caller keeps the entry's pool in
-/// memory. This may run the item's destructor. So if the manager calls this, the cleaner completes the entry later.
+/// memory. This call may run the item's destructor. So if the manager calls this, the cleaner completes the entry
+/// later.
 #[cold]
 pub(crate) fn give_up(entry: Entry) {
     user_code::destroy(|| give_up_here(entry));

@@ -12,9 +12,9 @@
 //! code as long as the system runs destructors in the order that `sys::thread` relies on. The join does not rely on
 //! that order, because a joined thread runs no code at all.
 //!
-//! When a thread ends, it joins each thread on the list that no longer runs any code. It does not wait for the other
-//! threads. So the list stays short, and the stacks of culled threads are freed. When the executor is dropped, the
-//! threads that are still on the list are detached.
+//! When a thread ends, it joins each thread on the list that no longer runs any code. The ending thread does not wait
+//! for the other threads. So the list stays short, and the stacks of culled threads are freed. When the executor is
+//! dropped, the threads that are still on the list are detached.
 
 use std::cell::Cell;
 use std::sync::{Arc, Weak};
@@ -232,7 +232,7 @@ mod tests {
             drop(queue);
             assert!(said.recv_timeout(LONG).is_err_and(|error| error == RecvTimeoutError::Disconnected));
         }
-        // Threads that ended at the same time could not join each other.
+        // Threads that end at the same time cannot join each other.
         let ended = threads.ended.lock().len();
         assert!(ended <= ROUNDS / 2, "{ended} threads were not joined");
         assert!(executor.shutdown(LONG).unwrap().is_complete());

@@ -1,8 +1,8 @@
 //! Batches: many items are queued with one kick of their pool. One-shots are also admitted together.
 //!
-//! All items of a batch have the same place, and so the same shard. They go to the same pool, unless the shard's route
-//! is turned to another pool meanwhile. No user code runs between the first push and the kick. The kick wakes as many
-//! workers as the pool wants for the pushed entries.
+//! All items of a batch have the same place, and so the same shard. These items go to the same pool, unless the shard's
+//! route is turned to another pool meanwhile. No user code runs between the first push and the kick. The kick wakes as
+//! many workers as the pool wants for the pushed entries.
 #![allow(unsafe_code, reason = "cells that are not queued are taken apart again")]
 
 use std::marker::PhantomData;
@@ -145,8 +145,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns the shard for the next part of a batch. This is called again for each part, because user code may have
-    /// forked the process in between.
+    /// Returns the shard for the next part of a batch. This function is called again for each part, because user code
+    /// may have forked the process in between.
     fn shard_of_batch(&self, place: Place) -> Result<&Shard, QueueError> {
         if self.executor.origin.is_forked() {
             return Err(QueueError::Forked);

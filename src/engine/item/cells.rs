@@ -49,8 +49,8 @@ const CHAIN: usize = 32;
 /// The largest number of chunks in a thread cache. The thread cache is half full after a chain has moved. So at least
 /// [`CHAIN`] chunks are put or taken before the next chain moves.
 const THREAD_CACHE_LEN: usize = 2 * CHAIN;
-/// The largest number of bytes of each class in the global cache. This is about the number of bytes in flight between a
-/// producer and a worker that alternate on one CPU.
+/// The largest number of bytes of each class in the global cache. This is approximately the number of bytes in flight
+/// between a producer and a worker that alternate on one CPU.
 const GLOBAL_CACHE_BYTES: usize = 512 << 10;
 
 /// Uninitialized memory for a `C`.

@@ -22,8 +22,8 @@ use crate::engine::COUNTED;
 #[derive(Debug)]
 pub(crate) struct Timing {
     rate: RateCell,
-    /// The mean run time of items, in nanoseconds. This is a hint, because if two threads write it at the same time,
-    /// one of their updates is lost.
+    /// The mean run time of items, in nanoseconds. This number is a hint, because if two threads write it at the same
+    /// time, one of the two updates is lost.
     mean: AtomicU64,
     /// The histograms, which are made when the first timed item begins.
     found: OnceLock<Box<Found>>,

@@ -57,7 +57,7 @@ pub(crate) struct Unlisted(NonNull<Header>);
 // SAFETY: the value owns the entry's side of a one-shot, whose closure is `Send`.
 unsafe impl Send for Unlisted {}
 
-/// The name of a timer. It consists of the map that holds the timer, and of the timer's key in that map.
+/// The name of a timer. The name consists of the map that holds the timer, and of the timer's key in that map.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerName {
     timers: Arc<Timers>,

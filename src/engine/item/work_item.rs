@@ -83,8 +83,8 @@ impl WorkItem {
         let (taken, run) = self.cell.disable(true);
         let was_pending = self.complete_taken_back(taken);
         let waited = self.wait(run, until);
-        // This fails if another thread has meanwhile called `enable` without a `disable` of its own, and so has undone
-        // the `disable` above.
+        // This call fails if another thread has meanwhile undone the `disable` above, by an `enable` without a
+        // `disable` of its own.
         let _enabled = self.cell.enable();
         waited.map(|_waited| was_pending)
     }
@@ -123,7 +123,7 @@ impl WorkItem {
                 route::submit(next);
             }
         }
-        // This drops the timer's handles to the item and to the queue while this thread holds no lock.
+        // This thread drops the timer's handles to the item and to the queue while it holds no lock.
         drop(taken.timer.and_then(|timer| timer.take()));
         taken.was_pending
     }

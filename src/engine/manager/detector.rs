@@ -1,10 +1,11 @@
-//! The manager's view of the workers of watched pools. It supplies the facts for
+//! The detector: the manager's view of the workers of watched pools. The detector supplies the facts for
 //! [`policy::blocking_detector`](crate::policy::blocking_detector).
 //!
-//! The manager's thread owns the detector. For a worker, the detector opens an *eye* and a *ring*. It reads the state
-//! of the worker's thread through the eye, which is a descriptor. The system's scheduler writes records of the thread's
-//! context switches to the ring. While a pool is watched, its workers' eyes and rings are opened as soon as they are
-//! needed. The eyes and rings are closed when the watch ends. So an idle executor keeps no eye and no ring open.
+//! The manager's thread owns the detector. For a worker, the detector opens an *eye* and a *ring*. The detector reads
+//! the state of the worker's thread through the eye, which is a descriptor. The system's scheduler writes records of
+//! the thread's context switches to the ring. While a pool is watched, its workers' eyes and rings are opened as soon
+//! as they are needed. The eyes and rings are closed when the watch ends. So an idle executor keeps no eye and no ring
+//! open.
 //!
 //! Only the state of a worker's thread proves that the worker sleeps. A record in the ring only tells the manager when
 //! to check. The record says that the thread gave its CPU away, but by now the thread may have a CPU again. However, a

@@ -1,10 +1,10 @@
 //! The manager: one thread per executor that makes workers and rescuers, retries what failed, calls rescuers, culls
 //! idle workers, and watches pools.
 //!
-//! The manager sleeps until a request arrives in its inbox, or until the next deadline of its schedule. It makes all
-//! other threads of the executor, so no worker inherits anything from a user's thread. The manager begins by replacing
-//! the attributes that its own thread has inherited. It handles no signals, but its workers adopt the main thread's
-//! signal mask.
+//! The manager sleeps until a request arrives in its inbox, or until the next deadline of its schedule. The manager
+//! makes all other threads of the executor, so no worker inherits anything from a user's thread. The manager begins by
+//! replacing the attributes that its own thread has inherited. The manager handles no signals, but its workers adopt
+//! the main thread's signal mask.
 //!
 //! If the manager cannot be made, another thread tries again when it sends a request or waits. Only one thread tries at
 //! a time, and at most once a second. Once the manager exists, it lives until its executor ends, even if its own code

@@ -1,10 +1,10 @@
 //! How the manager goes on after its own code has panicked.
 //!
 //! User code cannot end the manager: see [`user_code`](super::super::user_code). If code of this crate panics on the
-//! manager's thread, the manager starts again on the same thread. It keeps its schedule and the requests that it has
-//! taken from the inbox. It examines the machine and its workers' threads anew, and checks the work of all pools. The
-//! interrupted job is put off for a second, and the manager does other work in the meantime. A timer stays the current
-//! job until its item is queued.
+//! manager's thread, the manager starts again on the same thread. The manager keeps its schedule and the requests that
+//! it has taken from the inbox. The manager then examines the machine and its workers' threads anew, and checks the
+//! work of all pools. The interrupted job is put off for a second, and the manager does other work in the meantime. A
+//! timer stays the current job until its item is queued.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};

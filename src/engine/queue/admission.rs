@@ -57,7 +57,7 @@ impl Queue {
         }
     }
 
-    /// Admits an item off the common path. This is a separate function, to keep the common path short.
+    /// Admits an item off the common path. This function is separate from its caller, to keep the common path short.
     #[cold]
     fn admit_otherwise(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         match self.pass(limiter, false) {
@@ -189,7 +189,8 @@ impl Shard {
         }
     }
 
-    /// Starts the first entry of the waiting list. This is a separate function, to keep the common path short.
+    /// Starts the first entry of the waiting list. This function is separate from its caller, to keep the common path
+    /// short.
     #[cold]
     fn start_first_waiting(&self) {
         route::submit(self.limiter().next_active());

@@ -74,7 +74,8 @@ impl Queue {
         }
     }
 
-    /// Returns whether the queue's scope follows the executor's default. This must not be called in a forked process.
+    /// Returns whether the queue's scope follows the executor's default. This function must not be called in a forked
+    /// process.
     #[cfg_attr(
         not(all(unix, feature = "control")),
         allow(dead_code, reason = "asked for over the control socket")

@@ -75,7 +75,7 @@ impl Queue {
     }
 
     /// Checks that the caller may arm a timer. While the queue is being drained, the caller may arm a timer unless the
-    /// timer fires immediately (`now`). A later timer that fires during the drain is held.
+    /// timer fires immediately (`now`). A timer with a delay that fires during the drain is held until the drain ends.
     #[inline]
     pub(crate) fn may_arm(&self, limiter: &Limiter, now: bool) -> Result<(), QueueError> {
         match self.may_revive(limiter) {
@@ -101,8 +101,8 @@ impl Queue {
                     let caller = self.caller();
                     let mut making = self.making.lock();
                     // The check is repeated under the lock. A thread that ends the queue or its executor first changes
-                    // the answer, and then gives up the held timers. It does this only once, so no timer must be added
-                    // to the held timers after that.
+                    // the answer, and then gives up the held timers. The thread gives them up only once, so no timer
+                    // must be added to the held timers after that.
                     if self.effective_state(making.requested).answer(caller) == Answer::Draining {
                         making.held.extend(due.take().map(|timer| (name.clone(), timer)));
                         return None;

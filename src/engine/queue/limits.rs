@@ -183,8 +183,8 @@ impl ExecutorInner {
 }
 
 impl Shard {
-    /// Returns the shard's counts so far. The caller keeps the shard in memory. This must not be called in a forked
-    /// process, because a thread of the parent may have held the account's lock.
+    /// Returns the shard's counts so far. The caller keeps the shard in memory. This function must not be called in a
+    /// forked process, because a thread of the parent may have held the account's lock.
     pub(crate) fn counters(&self) -> Counters {
         let events = &self.events;
         let mut at_it = Vec::new();

@@ -18,8 +18,8 @@
 //! protects the making of shards, and changes of limits, intakes and routes. The plug of a route (`R`) protects the
 //! items that the route holds back. The tickets of flushes have a lock of their own (`F`).
 //!
-//! Issuers enter the room to submit items, and workers and rescuers enter it to complete items. Any thread that
-//! flushes, drains or changes a queue enters it, too.
+//! Issuers enter the room to submit items, and workers and rescuers enter the room to complete items. Any thread that
+//! flushes, drains or changes a queue enters the room, too.
 
 pub(crate) mod admission;
 pub(crate) mod attrs;

@@ -106,7 +106,7 @@ impl Register {
     pub(crate) fn refs_after(&self, number: u64) -> (Vec<QueueRef>, u64) {
         let state = self.0.lock();
         let later = state.queues.range(number + 1..).map(|(_, known)| known.0);
-        // SAFETY: a queue leaves the register, under this lock, before it is freed.
+        // SAFETY: before a queue is freed, it leaves the register, which takes this lock.
         let refs = later.filter_map(|queue| unsafe { QueueRef::new(queue) }).collect();
         (refs, state.entered)
     }
@@ -119,7 +119,7 @@ impl Register {
     )]
     pub(crate) fn find(&self, mut look: impl FnMut(u64, &Queue) -> bool) -> Vec<(u64, QueueRef)> {
         let state = self.0.lock();
-        // SAFETY: a queue leaves the register, under this lock, before it is freed.
+        // SAFETY: before a queue is freed, it leaves the register, which takes this lock.
         let found = state.queues.iter().filter(|(number, known)| look(**number, unsafe { known.0.as_ref() }));
         // SAFETY: as for `found`.
         found.filter_map(|(number, known)| Some((*number, unsafe { QueueRef::new(known.0) }?))).collect()

@@ -92,7 +92,7 @@ pub(crate) struct Queue {
     pub(super) pending: AtomicUsize, // A
     /// The number of items that were given up because the executor was shut down.
     pub(crate) given_up: GivenUpCount, // A
-    /// Whether the queue's items are timed. It changes only while `making` is locked.
+    /// Whether the queue's items are timed. This setting changes only while `making` is locked.
     pub(crate) times_items: AtomicBool, // A, written under M
     /// The count of references: see the module. An item with a ticket has a reference while it leaves its limiter.
     references: ReferenceCount, // A
@@ -208,8 +208,8 @@ impl QueueHandle {
         // The weak pointer is set once, before the queue has any items. After that, it is only read.
         let _set = handle.queue().handle.set(Arc::downgrade(&handle));
         if !handle.queue().executor.origin.is_forked() {
-            // The queue adopts the executor's state after it has entered the register. So it misses no change: any
-            // thread that changes the executor after this finds the queue in the register.
+            // The queue adopts the executor's state after it has entered the register. So the queue misses no change,
+            // because any thread that changes the executor after this finds the queue in the register.
             handle.queue().change(|_| ());
             handle.queue().resolve_again();
         }

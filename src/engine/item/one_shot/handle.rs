@@ -81,7 +81,7 @@ impl<T> RawHandle<T> {
             // SAFETY: `cancel` gave the closure to this thread.
             unsafe { (self.operations.drop_closure)(self.head) };
             // The timer, if there is one, no longer has an item to queue. In a forked process, the timer stays in the
-            // map. It never fires there, and a thread of the parent may have held the map's lock at the fork.
+            // map. The timer never fires there, and a thread of the parent may have held the map's lock at the fork.
             if !self.origin.is_forked() {
                 drop(self.timer.as_ref().and_then(|timer| timer.take()));
             }
