@@ -1,8 +1,9 @@
-//! Passes the counters and gauges of queues and pools to the crate [`metrics`](https://docs.rs/metrics), and so to
-//! Prometheus and others (feature `metrics`).
+//! Passes the counters and gauges of queues and pools to the crate [`metrics`](https://docs.rs/metrics), and through it
+//! to Prometheus and other systems (feature `metrics`).
 //!
 //! Each call of [`Collector::collect`] reads the counts that the executor keeps anyway, and passes them to the
-//! recorder. Call it before each scrape, or at intervals. A collector adds no cost to queueing and running items.
+//! recorder. Call `collect` before each scrape, or at regular intervals. A collector adds no cost to queueing and
+//! running items.
 //!
 //! These counters have the labels `executor` (its [prefix of thread names](crate::ExecutorBuilder::thread_name_prefix))
 //! and `queue`. The counters of queues with the same name are added up. The sum does not shrink when one of these
@@ -38,9 +39,9 @@
 //! | `cmwq_item_wait_seconds` | the time from queueing to the beginning of a run |
 //! | `cmwq_item_run_seconds` | the time from the beginning of a run to its end |
 //!
-//! The value for a duration is the middle of the bucket that counts the duration. If a histogram has more than 10 000
-//! new durations since the last call, the recorder receives a sample of about 10 000. So use the counters for numbers
-//! of items, and the histograms for durations.
+//! Each duration is recorded as the middle of its bucket. If a histogram has more than 10 000 new durations since the
+//! last call, the recorder receives a sample of about 10 000. So use the counters for numbers of items, and the
+//! histograms for durations.
 //!
 //! The gauges of pools have the labels `executor` and `pool` (the pool's part of thread names: `0`, `0H`, `bh0`, `u4`):
 //!
@@ -48,16 +49,16 @@
 //! |---|---|
 //! | `cmwq_pool_workers`, `cmwq_pool_idle_workers`, `cmwq_pool_running_workers` | workers that exist; workers that are parked; workers that count as running |
 //! | `cmwq_pool_pending_items` | entries on the worklist |
-//! | `cmwq_pool_stalled_seconds` | the time for which the pool has had work without starting any, during a stall that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported; otherwise 0 |
+//! | `cmwq_pool_stalled_seconds` | the time for which the pool has had work but has started no item, during a stall that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported; otherwise 0 |
 //!
 //! These metrics have only the label `executor`: the gauges `cmwq_threads` (workers that exist or are being made),
 //! `cmwq_threads_max` (the [maximum](crate::ExecutorBuilder::max_threads)) and `cmwq_thread_limit_reached` (1 if work
 //! has had to wait because the maximum was reached), and the counter `cmwq_stalls_total` (stalls of pools that the
 //! watchdog has reported).
 //!
-//! When a queue or pool has ended, its gauges are 0, and its counters keep their values. Events of a queue between the
-//! last call and the queue's end are not counted. Each new queue name makes a new series, which the recorder and the
-//! collector keep.
+//! When a queue or pool has ended, its gauges are 0, and its counters keep their values. The counters miss the events
+//! of a queue between the last call and the queue's end. Each new queue name makes a new series, which the recorder and
+//! the collector keep.
 
 use std::fmt;
 
@@ -102,8 +103,8 @@ impl Collector {
     }
 
     /// Passes the present counters and gauges to the recorder. The first call also passes the descriptions of the
-    /// metrics. A call costs as much as a [`dump`](Executor::dump) and stops no thread. In a forked process, it passes
-    /// no values.
+    /// metrics. A call costs as much as a [`dump`](Executor::dump) and stops no thread. In a forked process, the call
+    /// passes no values.
     ///
     /// If the calling thread has a recorder of its own, the call uses that recorder, and otherwise the recorder of the
     /// process. Install the recorder before the first call, because descriptions and durations are passed only once,

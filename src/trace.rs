@@ -36,10 +36,10 @@
 //! The events of a submission lie outside the span of its own run.
 //!
 //! Each submission causes the first four events of the table, in this order. If a rescuer executes the item, `rescued`
-//! comes directly before `execute_start`. There are two exceptions. The first is an item that was cancelled and is
-//! queued again while its old entry still lies on a list. Its `queue_work` may come after the item has begun, and there
-//! is no second `activate_work`. The second is an item that is cancelled while it waits. It has an `activate_work` (and
-//! a `rescued`, if a rescuer finds it) but is never executed.
+//! comes directly before `execute_start`. There are two exceptions. The first exception is an item that was cancelled
+//! and is queued again while its old entry still lies on a list. Its `queue_work` may come after the item has begun,
+//! and there is no second `activate_work`. The second exception is an item that is cancelled while it waits. Such an
+//! item has an `activate_work` (and a `rescued`, if a rescuer finds it) but is never executed.
 //!
 //! # What subscribers may do
 //!
@@ -49,9 +49,9 @@
 //! item that it has not yet passed on. A slow subscriber delays the thread that calls it. If a subscriber blocks on a
 //! worker's thread, the block counts as part of the item.
 //!
-//! A subscriber may queue items. The thread that calls the subscriber reports no events for such a submission. But the
-//! item is executed like any other item, and its run has events. So a subscriber that queues an item for each
-//! `execute_end` would never stop doing so, unless it checks the queue's name first.
+//! A subscriber may queue items. If it does, the thread that calls the subscriber reports no events of such a
+//! submission. But the item is executed like any other item, and its run has events. So a subscriber that queues an
+//! item for each `execute_end` would never stop doing so, unless it checks the queue's name first.
 //!
 //! # What it costs
 //!

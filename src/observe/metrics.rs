@@ -1,8 +1,8 @@
 //! Passes the counters and gauges of an executor's queues and pools to the crate `metrics`.
 //!
-//! This module counts nothing itself. At each call, it reads the values that the executor counts anyway. Several queues
-//! can share a name, and each of them can end, but the series of a name must not shrink. So for each name, the module
-//! adds up the increments since the last call.
+//! This module counts nothing itself. Each call reads the counts that the executor keeps anyway. Several queues can
+//! share a name, and each of them can end, but the series of a name must not shrink. So for each name, the module adds
+//! up the increments since the last call.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -39,7 +39,7 @@ const COUNTERS: [Metric<Counters, u64>; 13] = [
     }),
     count(
         "cmwq_items_away_total",
-        "Runs that their own pod's workers have begun outside of it",
+        "Runs that workers of the item's own pod have begun on a CPU of another pod",
         |counters| counters.away,
     ),
     count("cmwq_items_stolen_total", "Runs that another pod's workers have begun", |counters| {
@@ -89,7 +89,7 @@ const POOL_GAUGES: [Metric<PoolSnapshot, f64>; 5] = [
         unit: Unit::Seconds,
         ..level(
             "cmwq_pool_stalled_seconds",
-            "For how long a stalled pool has had work and started none; otherwise 0",
+            "The time for which a stalled pool has had work but has started no item; otherwise 0",
             |pool| pool.stalled_for.unwrap_or_default().as_secs_f64(),
         )
     },
@@ -139,7 +139,7 @@ type Buckets = BTreeMap<Duration, u64>;
 type Levels<'q> = BTreeMap<&'q str, [f64; QUEUE_GAUGES.len()]>;
 
 /// The name of a histogram, the name of a queue, and the new durations since the last call. Each duration is in
-/// seconds, with the number of times that it occurred.
+/// seconds, and comes with the number of times that it occurred.
 type Durations<'q> = (&'static str, &'q str, Vec<(f64, u64)>);
 
 impl Publisher {
@@ -208,7 +208,7 @@ impl Publisher {
     }
 
     /// Returns the gauges of queues by name, and the new durations of the queues. Stores the present counts of the
-    /// queues before the recorder is called, because the recorder may panic.
+    /// queues already here, because the recorder may panic later.
     fn account<'q>(&mut self, queues: &'q [QueueSnapshot]) -> (Levels<'q>, Vec<Durations<'q>>) {
         let mut before = std::mem::take(&mut self.seen);
         let (mut levels, mut latencies) = (Levels::new(), Vec::new());

@@ -22,8 +22,8 @@
 //!   time of a sample, `time_ns`, is the duration since the beginning of 1970.
 //! * A [`CpuSet`](crate::CpuSet) is a string: `"0-3,8"`.
 //! * An enum is the string that its `Display` writes. The kinds of queues are `managed`, `percpu`, `unbound`, `ordered`
-//!   and `bh`. The scopes range from `cpu` to `system`, and the states of workers from `idle` to `exiting`. Detection
-//!   is `off`, `sampling` or `switches`.
+//!   and `bh`. The values of a scope range from `cpu` to `system`, and the values of a worker's state from `idle` to
+//!   `exiting`. Detection is `off`, `sampling` or `switches`.
 //! * A [`Histogram`] is `{"total_ns": …, "max_ns": …, "buckets": [[from, to, count], …]}`. A bucket counts the
 //!   durations of at least `from` and less than `to` nanoseconds. Empty buckets are left out; the shortest durations
 //!   come first.

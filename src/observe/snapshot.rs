@@ -10,12 +10,12 @@ use crate::policy::detection::Detection;
 use crate::policy::histogram::Latency;
 use crate::policy::pods::AffinityScope;
 
-/// The state of an executor: its pods, pools, workers and queues, and the permissions that the system denied it.
+/// The state of an executor: its pods, pools, workers and queues, and the permissions that the system denied to it.
 ///
-/// [`Executor::dump`](crate::Executor::dump) takes a snapshot. It reads pools and queues one after the other, holds the
-/// lock of each only briefly, and stops no thread. So each pool and each queue is consistent in itself, but they were
-/// read at different times. The snapshot's `Display` has the format of the kernel's `wq_dump`; [`busy`](Self::busy)
-/// reports the items that run.
+/// [`Executor::dump`](crate::Executor::dump) takes a snapshot. The calling thread reads pools and queues one after the
+/// other, holds each lock only briefly, and stops no thread. So each pool and each queue is consistent in itself, but
+/// they were read at different times. The snapshot's `Display` has the format of the kernel's `wq_dump`;
+/// [`busy`](Self::busy) reports the items that run.
 ///
 /// # Examples
 ///
@@ -36,8 +36,8 @@ use crate::policy::pods::AffinityScope;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The version of the format: [`Snapshot::FORMAT`]. It increases when the name or the meaning of a field changes,
-    /// but not when fields are added.
+    /// The version of the format: [`Snapshot::FORMAT`]. The version increases when the name or the meaning of a field
+    /// changes, but not when fields are added.
     pub format: u32,
     /// The process id.
     pub pid: u32,
@@ -46,10 +46,11 @@ pub struct Snapshot {
     /// The time at which the snapshot was taken, since the beginning of 1970.
     #[cfg_attr(feature = "serde", serde(rename = "time_ns", with = "crate::policy::nanos"))]
     pub time: Duration,
-    /// Whether the executor belongs to the process that this one was forked from. If so, none of the executor's threads
-    /// exists in this process, and the lists of scopes, pools and queues are empty.
+    /// Whether the present process was forked from the executor's process. If so, none of the executor's threads exists
+    /// in this process, and the lists of scopes, pools and queues are empty.
     pub forked: bool,
-    /// The number of worker threads that exist or are being made. The manager's thread and rescuers are not among them.
+    /// The number of worker threads that exist or are being made. This number excludes the manager's thread and the
+    /// threads of rescuers.
     pub threads: usize,
     /// The maximum number of worker threads: [`ExecutorBuilder::max_threads`](crate::ExecutorBuilder::max_threads).
     /// `None` if there is no limit.
@@ -68,9 +69,9 @@ pub struct Snapshot {
     pub nice_denied: bool,
     /// Whether workers could not be bound to their CPUs.
     pub affinity_denied: bool,
-    /// The executor's CPUs that the process may not use at present, because they went offline, or a cpuset or an
-    /// affinity mask excludes them. The items of lost CPUs run on other CPUs. While the executor has work, it notices a
-    /// change within a second.
+    /// The executor's CPUs that the process may not use at present, because these CPUs are offline, or because a cpuset
+    /// or an affinity mask excludes them. The items of lost CPUs run on other CPUs. While the executor has work, it
+    /// notices a change within a second.
     #[doc(alias = "workqueue_offline_cpu")]
     pub lost_cpus: CpuSet,
     /// The number of CPUs that the process may keep busy according to its cgroups; `None` if they set no quota. A quota
@@ -80,9 +81,9 @@ pub struct Snapshot {
     pub cpu_quota: Option<f64>,
     /// The method in force for detecting blocks without a guard; never [`Detection::Auto`].
     pub detection: Detection,
-    /// The reason why `detection` is not the requested method
-    /// ([`ExecutorBuilder::detection`](crate::ExecutorBuilder::detection)) or, for [`Detection::Auto`], not the best
-    /// method, or the reason why it does not work as well as it should. Only the first such reason is kept.
+    /// The reason why `detection` is not the method that the builder [requested](crate::ExecutorBuilder::detection), or
+    /// is not the best method although [`Detection::Auto`] was requested, or does not work as well as it should. Only
+    /// the first such reason is kept.
     pub detection_fallback: Option<String>,
     /// The number of pool stalls that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported.
     pub stalls: u64,
@@ -160,9 +161,10 @@ pub struct PoolSnapshot {
     pub nice: i32,
     /// The number of [shards](ShardSnapshot) that lead to the pool.
     pub users: usize,
-    /// The number of workers that count as running. In an unmanaged pool, all workers that execute an item count.
+    /// The number of workers that count as running. In an unmanaged pool, each worker that executes an item counts as
+    /// running.
     pub running: usize,
-    /// The number of workers that are being made, or that were woken but have not begun.
+    /// The number of workers that are being made, or that were woken but have not begun to run.
     pub waking: usize,
     /// The number of runnable workers that the pool tries to keep. `None` if the pool is unmanaged.
     pub target: Option<usize>,
@@ -174,7 +176,7 @@ pub struct PoolSnapshot {
     pub pending: usize,
     /// Whether the manager has been asked to make a worker.
     pub creating: bool,
-    /// The time for which the pool has had work without starting any. `None` unless the pool is in a stall that the
+    /// The time for which the pool has had work but has started no item. `None` unless the pool is in a stall that the
     /// [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported.
     #[cfg_attr(feature = "serde", serde(rename = "stalled_for_ns", with = "crate::policy::nanos::option"))]
     pub stalled_for: Option<Duration>,
@@ -220,12 +222,12 @@ pub enum WorkerState {
     /// The worker's item is inside a [`blocking`](crate::blocking()) guard, or has been inside `may_block` for so long
     /// that the worker no longer counts as running.
     Blocked,
-    /// The worker's item was seen blocking without a guard.
+    /// The detector has found that the worker's item blocks without a guard.
     Asleep,
     /// The worker runs an item but does not count as running, because the item is CPU-intensive, the pool does not
     /// count workers, or the worker is a rescuer.
     Uncounted,
-    /// The worker's item was found to keep the CPU for too long.
+    /// The detector has found that the worker's item kept the CPU for too long.
     #[doc(alias = "WORKER_CPU_INTENSIVE")]
     Hog,
     /// The worker was told to end.
@@ -308,8 +310,8 @@ pub struct QueueSnapshot {
     #[doc(alias = "WQ_MEM_RECLAIM")]
     pub rescuer: Option<RescuerSnapshot>,
     /// The [`id`](PoolSnapshot::id) of the pool for items that belong to none of the queue's pods. If each item belongs
-    /// to a pod and there is only one pod, this is the pool of that pod. `None` if the queue is not unbound, has no
-    /// such pool, or has not needed it.
+    /// to a pod and there is only one pod, this is the pool of that pod. `None` if the queue is not an unbound queue,
+    /// or has not needed such a pool.
     #[doc(alias = "dfl_pwq")]
     pub default_pool: Option<usize>,
 }
@@ -342,7 +344,7 @@ pub struct RescuerSnapshot {
     /// The number of the rescuer's thread, on systems that have such numbers. `None` before the thread begins and after
     /// it has ended.
     pub thread_id: Option<u32>,
-    /// The CPUs that the rescuer may run on at present, which are the CPUs of the pool that it served last. Empty if
+    /// The CPUs that the rescuer may run on at present: the CPUs of the pool that the rescuer served last. Empty if
     /// these CPUs are not known.
     #[doc(alias = "rescuer_cpus")]
     pub cpus: CpuSet,

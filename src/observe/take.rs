@@ -1,4 +1,5 @@
-//! Takes a snapshot. It reads the pools and queues one after the other, and holds the lock of each only briefly.
+//! Takes a snapshot. The calling thread reads the pools and queues one after the other, and holds each lock only
+//! briefly.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process;
@@ -60,7 +61,8 @@ impl Snapshot {
     fn without_pools(upkeep: &Upkeep) -> Self {
         let core = &*upkeep.core;
         let forked = core.origin.is_forked();
-        // In a forked process, locks may stay held for ever, so nothing is read under a lock.
+        // In a forked process, locks may stay held for ever, so the snapshot contains nothing that is read under a
+        // lock.
         let here = (!forked).then_some(upkeep);
         let environment = here.map(|upkeep| upkeep.core.environment.present().cpus);
         Self {
@@ -250,7 +252,7 @@ impl From<Phase> for WorkerState {
 
 // Queues. ---------------------------------------------------------------------------------------------------------
 
-/// Returns the counters of a queue. This must not be called in a forked process.
+/// Returns the counters of a queue. A forked process must not call this function.
 pub(super) fn row(queue: &Queue) -> MonitorRow {
     MonitorRow {
         number: queue.number(),

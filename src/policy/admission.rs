@@ -6,25 +6,25 @@
 //! slot or frees a slot in one atomic step. A flush learns in one step how many items are in flight.
 //!
 //! The issuer counts an item before it puts the item on the list. So a flush that begins between these two steps finds
-//! the item. A slot is handed over only while an item counts as listed, so the list then holds an item that the slot
-//! can start. If a slot becomes free while items are coming but none is listed, the first item that is listed takes the
+//! the item. A slot is handed over only while an item counts as listed, so the list then holds an item that can take
+//! the slot. If a slot becomes free while items are coming but none is listed, the first item that is listed takes the
 //! slot.
 //!
 //! The word counts items but does not identify them. A slot that is handed over goes to the first item on the list,
-//! even if the issuer of that item has not counted it as listed yet. In that case, another item, which remains on the
+//! even if that item's issuer has not counted the item as listed yet. In that case, another item, which remains on the
 //! list, counts as coming. So a new item must wait behind coming items as well as behind listed items.
 //!
 //! The limit can change at any time. After it is lowered, all active items still finish. After it is raised, the
 //! thread that raised it starts listed items one by one ([`Admission::start_listed`]). Until this is done, slots can be
 //! free while items are listed, and new items wait behind the listed items.
 //!
-//! The *intake* of a limiter says which items are admitted. It is shut when the queue ends. The intake is part of the
-//! word. So once the intake has changed, every admission follows the new intake.
+//! The *intake* of a limiter says which items are admitted. The intake is shut when the queue ends. The intake is part
+//! of the word. So once the intake has changed, every admission follows the new intake.
 //!
 //! While a flush waits for the items in flight that it has counted, the limiter is *flushing*. Meanwhile, an issuer
 //! takes a ticket for a new item before it counts the item. The step that lists an item, or takes it out of the
-//! limiter, also tells the thread whether the limiter is flushing. If it is, the flush may have counted the item. See
-//! [`policy::flush`](super::flush).
+//! limiter, also tells the thread whether the limiter is flushing. If the limiter is flushing, the flush may have
+//! counted the item. See [`policy::flush`](super::flush).
 
 #![forbid(unsafe_code)]
 
@@ -56,8 +56,8 @@ const MAX: u32 = COUNT;
 const CLOSED: u64 = 1 << 20;
 const COMING: u32 = 21;
 const COMING_MASK: u64 = (1 << 12) - 1;
-/// This bit and the intake lie between the counts of coming and listed items. So a single comparison shows whether a
-/// coming or listed item, a flush or the intake holds a new item back.
+/// In the word, this bit and the intake lie between the count of coming items and the count of listed items. So a
+/// single comparison shows whether a coming or listed item, a flush or the intake holds a new item back.
 const FLUSHING: u64 = 1 << 33;
 const INTAKE: u32 = 34;
 const INTAKE_MASK: u64 = (1 << 2) - 1;
@@ -90,9 +90,9 @@ pub(crate) enum Admit {
     /// The limiter is flushing: take a ticket, and repeat the call through [`Admission::beside_flush`]. The word
     /// is unchanged.
     Flushing,
-    /// The word cannot count another waiting or coming item. The word is unchanged. An issuer that calls
-    /// [`Admission::is_full`] before the admission gets this answer only if two thousand other threads are between
-    /// these two calls at the same time.
+    /// The word cannot count another waiting or coming item. The word is unchanged. If an issuer calls
+    /// [`Admission::is_full`] first, it gets this answer only if two thousand other threads are between the same two
+    /// calls at that time.
     Full,
     /// The intake does not admit the item. The word is unchanged.
     Refused,
@@ -164,13 +164,13 @@ impl Admission {
         self.0 & CLOSED != 0
     }
 
-    /// Returns whether a flush is under way. It waits for the items that were in flight when it set the bit.
+    /// Returns whether a flush is under way. The flush waits for the items that were in flight when it set the bit.
     pub(crate) const fn is_flushing(self) -> bool {
         self.0 & FLUSHING != 0
     }
 
-    /// Returns whether every item gets a slot immediately. In such a limiter, the list stays empty. The
-    /// `listed` field counts the active items for which the `active` field has no room.
+    /// Returns whether every item gets a slot immediately. In such a limiter, the list stays empty. The `active` field
+    /// cannot count all active items, so the `listed` field counts the rest.
     const fn has_no_limit(self) -> bool {
         self.max() == COUNT_MASK
     }
@@ -193,8 +193,9 @@ impl Admission {
         }
     }
 
-    /// Returns whether the queue should refuse more items. It should if the count of listed items, or of coming items,
-    /// has reached half of its maximum. Half of the maximum is more than a hundred million listed items.
+    /// Returns whether the queue should refuse more items. The answer is true if the count of listed items, or the
+    /// count of coming items, has reached half of its maximum. Half of the maximum is more than a hundred million
+    /// listed items.
     pub(crate) const fn is_full(self) -> bool {
         self.listed() >= LISTED_MASK / 2 || self.coming() >= COMING_MASK / 2
     }
@@ -255,7 +256,7 @@ impl Admission {
     }
 
     /// Takes a free slot for a listed item after the limit was raised. On `Handed`, the caller gives the slot to the
-    /// list's first item, and calls this again.
+    /// list's first item, and calls this function again.
     pub(crate) const fn start_listed(self) -> (Self, Slot) {
         if self.listed() > 0 && !self.has_no_limit() && self.active() < self.max() && !self.is_shut() {
             (self.minus(LISTED).plus(ACTIVE), Slot::Handed)
@@ -281,8 +282,7 @@ impl Admission {
 
     /// Counts a coming item as listed after the issuer has put it on the list. On `Handed`, a slot is free, and the
     /// caller gives the slot to the list's first item. The answer is also `Handed` if the intake was shut meanwhile. In
-    /// that case, the thread that empties the list may have finished already, so no thread but the caller takes the
-    /// item.
+    /// that case, the thread that empties the list may have finished already, so the caller must take the item.
     pub(crate) const fn list(self) -> (Self, Slot) {
         let arrived = self.minus(COMING);
         if arrived.active() < arrived.max() || self.is_shut() && arrived.active() < COUNT_MASK {

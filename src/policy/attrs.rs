@@ -8,7 +8,7 @@ use super::pods::AffinityScope;
 
 /// Where the items of an unbound queue run, and how urgently.
 ///
-/// A queue is [built](crate::WorkQueueBuilder::attrs) with attributes. They can be
+/// A queue is [built](crate::WorkQueueBuilder::attrs) with attributes. The attributes can be
 /// [replaced](crate::WorkQueue::apply_attrs) at any time.
 ///
 /// # Examples
@@ -176,7 +176,7 @@ pub(crate) enum Moves {
     Nothing,
     /// Items move before they start, if their own pod cannot take them.
     Items,
-    /// Threads move to wherever the system puts them.
+    /// Threads move, and the system decides where each thread goes.
     Threads,
 }
 

@@ -1,20 +1,21 @@
 //! Finds the workers of a watched pool that count as running but do not use a CPU, and the workers that use it for too
-//! long. Remembers from one check to the next what it has seen of each worker.
+//! long. Keeps its observations of each worker from one check to the next.
 //!
-//! A worker that counts as running keeps other workers from starting. If that worker sleeps without a guard, the others
-//! wait in vain. So the detector takes the sleeping worker out of the count, and puts it back when the worker is seen
-//! to run again. A worker that runs without a pause keeps the CPU of its pool to itself. The detector takes such a
-//! worker out of the count as well, for the rest of its item. A preempted worker does not count as asleep.
+//! A worker that counts as running keeps other workers from starting. If that worker sleeps without a guard, the other
+//! workers wait although a CPU is free. So the detector takes the sleeping worker out of the count, and puts it back
+//! when the worker is seen to run again. A worker that runs without a pause keeps the CPU of its pool to itself. The
+//! detector takes such a worker out of the count as well, for the rest of its item. A preempted worker does not count
+//! as asleep.
 //!
 //! Facts about threads cost system calls, so a check asks [`Facts`] only for the facts that make a difference. A
 //! finding is about the *word* of a worker, which was read before the facts. The finding is carried out only if the
 //! word is still the same.
 //!
-//! Known limits. Each check reads the clock of each worker that was found asleep, which costs one system call per
-//! worker. A worker that sleeps briefly again and again is taken out and put back again and again. The pace limits how
-//! many workers are out at the same time. A worker that was found asleep may run again after the watch of its pool has
-//! ended. Such a worker is put back when the pool is next watched, or at the end of the worker's item. Until then, the
-//! pool may run one worker too many.
+//! Known limits. A check makes one system call for each worker that was found asleep, because it reads the worker's
+//! clock. If a worker sleeps briefly again and again, the detector keeps taking the worker out and putting it back. The
+//! pace limits how many workers are out at the same time. A worker that was found asleep may run again after the watch
+//! of its pool has ended. Such a worker is put back when the pool is next watched, or at the end of the worker's item.
+//! Until then, the pool may run one worker too many.
 
 #![forbid(unsafe_code)]
 
@@ -48,13 +49,14 @@ pub(crate) trait Facts {
 pub(crate) struct Criteria {
     /// Whether the check searches for workers that sleep without a guard.
     pub(crate) sleepers: bool,
-    /// The CPU time without a break after which a worker is a hog. `None` if the check does not search for hogs.
+    /// The CPU time after which a worker that has not slept in between is a hog. `None` if the check does not search
+    /// for hogs.
     pub(crate) hogs: Option<Duration>,
     /// How many CPUs the pool keeps busy.
     pub(crate) cpus: usize,
 }
 
-/// A finding about a worker. It is carried out only if the worker's word is still `seen`.
+/// A finding about a worker. The detector carries the finding out only if the worker's word is still `seen`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) worker: WorkerId,
@@ -97,7 +99,8 @@ struct Sighting {
 struct Clock {
     /// The CPU time at the first check of this stretch, or at the last check that showed that the thread had slept.
     base: Duration,
-    /// How many times the thread had slept. The number is read once for each value of `base`, and is `None` until then.
+    /// How many times the thread had slept. The check reads the number once for each value of `base`; it is `None`
+    /// until then.
     sleeps: Option<u64>,
     /// The CPU time at the last check.
     last: Duration,
@@ -179,7 +182,7 @@ impl Look {
         let still_since = clock.filter(|_| sleeps.is_none()).map(|clock| clock.still_since);
         let sleeps = sleeps.unwrap_or(still_since.is_some_and(|since| self.now.since(since) >= STILL));
         if sleeps {
-            // The CPU time that the thread uses once it runs again is counted from here.
+            // Once the thread runs again, its CPU time is counted from here.
             sighting.clock = clock.map(Clock::rebased);
             return self.sleeper(sighting);
         }

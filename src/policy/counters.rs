@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Counts of what happened to the items of a queue, or of the queue's part on one CPU, since that queue or part was
 /// made.
 ///
-/// [`WorkQueue::counters`](crate::WorkQueue::counters) returns these counts. They only grow. While items run, the
+/// [`WorkQueue::counters`](crate::WorkQueue::counters) returns these counts. The counts only grow. While items run, the
 /// counts are read at slightly different times, but [`in_flight`](Self::in_flight) never falls below zero. The counts
 /// are exact once no item is pending or running, for example after a [flush](crate::WorkQueue::flush) while no thread
 /// queues items. Then:
@@ -50,13 +50,13 @@ pub struct Counters {
     /// [threshold](crate::ExecutorBuilder::hog_threshold).
     #[doc(alias = "PWQ_STAT_CPU_INTENSIVE")]
     pub cpu_hogs: u64,
-    /// Workers that were woken or requested because an item of this queue blocked, so that its worker no longer counted
-    /// as running.
+    /// Workers that the pool woke or requested because an item of this queue blocked and the item's worker no longer
+    /// counted as running.
     #[doc(alias = "PWQ_STAT_CM_WAKEUP")]
     pub concurrency_wakeups: u64,
     /// Items that began on a CPU of another pod, although a worker of their own pod runs them. This happens only in
-    /// plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict, because only these let the system move
-    /// workers.
+    /// plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict, because only such queues let the system
+    /// move workers.
     pub away: u64,
     /// Items that began in another pod, on a worker of that pod, because their own pod could not take them.
     pub stolen: u64,

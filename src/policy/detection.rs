@@ -31,7 +31,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub enum Detection {
-    /// The executor does not watch threads. It learns of blocks only from guards, and treats no item as a
+    /// The executor does not watch threads. The executor learns of blocks only from guards, and treats no item as a
     /// [hog](crate::ExecutorBuilder::hog_threshold). While a managed or per-CPU queue has pending work and no free
     /// place, the manager still wakes up at least every 3 ms, because of [`may_block`](crate::may_block).
     Off,

@@ -2,8 +2,8 @@
 //! from these requests.
 //!
 //! Each queue has one plain struct of requests, under a lock. Limiters hold only the limit and the intake that follow
-//! from it. When a thread makes another limiter, it finds the requests in this struct. When a thread withdraws one of
-//! several requests, it finds the other requests there.
+//! from these requests. When a thread makes another limiter, it finds the requests in this struct. When a thread
+//! withdraws one of several requests, it finds the remaining requests there.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ pub(crate) enum End {
     No,
     /// The destruction was requested. The request cannot be withdrawn.
     Begun,
-    /// The destruction was requested, and the queue was found empty after that.
+    /// The destruction was requested, and after that a thread found the queue empty.
     Done,
 }
 

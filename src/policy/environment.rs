@@ -69,7 +69,7 @@ impl Environment {
 
     /// Returns the share of a pool that serves these CPUs of the topology.
     ///
-    /// The share consists of those of the pool's own CPUs that the executor still has. If the executor has lost all
+    /// The share consists of the pool's own CPUs, as far as the executor still has them. If the executor has lost all
     /// CPUs of the pool, the pool runs on all CPUs that the executor still has. If the executor has no CPU left either,
     /// the whole executor has been moved, and all pools run on the CPUs that the process may use now.
     pub(crate) fn share(&self, cpus: &CpuSet) -> Share {
@@ -121,8 +121,8 @@ impl Environment {
 pub(crate) struct Vigil {
     last: Time,
     next: Option<Time>,
-    /// Whether the next check takes place even if no worker works at that time. This is set when a worker begins after
-    /// a break, because workers that work in short bursts would otherwise never trigger a check.
+    /// Whether the next check takes place even if no worker works at that time. The flag is set when a worker begins
+    /// after a break, because workers that work in short bursts would otherwise never trigger a check.
     owed: bool,
 }
 

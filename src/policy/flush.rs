@@ -1,4 +1,4 @@
-//! Decides which items a flush waits for. These are exactly the items that were queued before the flush.
+//! Decides which items a flush waits for. A flush waits for exactly the items that were queued before the flush.
 //!
 //! Flushes are numbered in the order in which they begin. An item that is queued while a flush waits takes a *ticket*:
 //! the number of the last flush that had begun by then. Of the items with tickets, a flush waits for those whose ticket
@@ -69,7 +69,7 @@ impl<E> Flushes<E> {
         self.begun
     }
 
-    /// Returns whether new items take a ticket. While this is so, no item is queued without a ticket.
+    /// Returns whether new items take a ticket. As long as this is true, no item is queued without a ticket.
     pub(crate) fn gives_tickets(&self) -> bool {
         self.gives_tickets
     }

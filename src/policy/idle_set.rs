@@ -1,8 +1,8 @@
 //! The workers of one pool: the idle workers, the woken workers, and the worker that is being made.
 //!
-//! The idle set is a plain struct, which the pool's mutex protects. It decides which worker gets a reservation, when
-//! another worker is made, and which idle workers leave. The counts in [`Running`](super::concurrency::Running) say
-//! *whether* the pool wants a worker; the idle set says *which*.
+//! The idle set is a plain struct, which the pool's mutex protects. The idle set decides which worker gets a
+//! reservation, when another worker is made, and which idle workers leave. The counts in
+//! [`Running`](super::concurrency::Running) say *whether* the pool wants a worker; the idle set says *which*.
 
 #![forbid(unsafe_code)]
 
@@ -23,8 +23,8 @@ pub(crate) type WorkerId = u32;
 pub(crate) struct IdleLimits {
     /// How long a worker must be idle before it can leave.
     pub(crate) idle_timeout: Duration,
-    /// The ratio of busy workers to idle workers. Two idle workers are never culled. Another `n` idle workers are kept
-    /// only while more than `n * idle_ratio` workers are busy.
+    /// The ratio of busy workers to idle workers. Two idle workers are never culled. If more than two workers are idle,
+    /// `n + 2` idle workers are kept only while more than `n * idle_ratio` workers are busy.
     pub(crate) idle_ratio: usize,
 }
 
@@ -41,15 +41,16 @@ pub(crate) struct IdleSet {
     owed: Vec<Reserved>,
     /// The number of workers that have arrived and not left.
     alive: usize,
-    /// Whether the manager was asked for a worker and has not delivered it. The manager may wait to try again.
+    /// Whether the manager was asked for a worker and has not delivered it. The manager may be waiting before its next
+    /// attempt.
     creating: bool,
-    /// Whether the manager is making that worker: its thread has not arrived, and may not even be started.
+    /// Whether the manager is making that worker, whose thread has not arrived and may not even have started.
     making: bool,
-    /// The deadline at which idle workers leave. It is set while too many workers are idle.
+    /// The deadline at which idle workers leave. This deadline is set while too many workers are idle.
     cull_at: Option<Time>,
     /// Whether the pool closes. No issuer will push again, so workers leave instead of parking.
     closing: bool,
-    /// The state of calls for help, which begin when an owed worker cannot be made.
+    /// The state of calls for help. A call begins when a reservation waits for a worker that cannot be made.
     distress: Distress,
     /// Whether the pool keeps a spare: an idle worker that takes over when another worker blocks.
     keeps_spare: bool,
@@ -72,7 +73,7 @@ pub(crate) enum Wake {
     Unpark(WorkerId),
     /// No worker is idle: ask the manager for one.
     Create,
-    /// No worker is idle, and the manager was asked for a worker before.
+    /// No worker is idle, and the pool has already asked the manager for a worker.
     Wait,
 }
 
@@ -207,10 +208,10 @@ impl IdleSet {
         Rest::Park
     }
 
-    /// Returns whether the manager now begins to make a worker. It does so if the pool has asked for a worker that the
-    /// manager is not making yet. A spare is made even if a worker has become idle meanwhile, because the next item
-    /// would ask for a spare again. Each request leads to one worker, even if the manager has set several deadlines for
-    /// the request.
+    /// Returns whether the manager now begins to make a worker. The manager does so if the pool has asked for a worker
+    /// that the manager is not making yet. A spare is made even if a worker has become idle meanwhile, because the next
+    /// item would ask for a spare again. Each request leads to one worker, even if the manager has set several
+    /// deadlines for the request.
     pub(crate) fn begin_making(&mut self) -> bool {
         let begins = self.awaits_worker();
         self.making |= begins;
@@ -233,8 +234,8 @@ impl IdleSet {
     }
 
     /// Notes that the executor is at its cap of threads. If a reservation waits for the worker that the pool has asked
-    /// for, the request stands. Otherwise the request was only for a spare. It is then withdrawn, and the next worker
-    /// that begins or blocks asks again.
+    /// for, the request stands. Otherwise the request was only for a spare. The pool then withdraws the request, and
+    /// the next worker that begins or blocks asks again.
     ///
     /// `is_idle` says whether no worker of the pool runs. `is_stuck` says whether the pool has begun no item for a long
     /// time.
@@ -264,8 +265,8 @@ impl IdleSet {
     }
 
     /// Returns what the manager does about a call for help whose deadline may have come. The caller determines
-    /// `has_work` in the same critical section, so that after this section the call either has its next deadline or is
-    /// over.
+    /// `has_work` in the same critical section. So after that section, the call for help either has its next deadline
+    /// or is over.
     pub(crate) fn mayday(&mut self, now: Time, has_work: bool) -> Mayday {
         if !self.distress.is_due(now) {
             Mayday::Nothing
@@ -360,8 +361,8 @@ impl IdleSet {
         if self.owed.is_empty() { Prepare::Ready } else { self.prepare() }
     }
 
-    /// Returns whether a worker is on its way or was asked for. If neither is true and no worker runs, pending work
-    /// would wait for ever.
+    /// Returns whether a worker is on its way or was asked for. Without such a worker, and without a running worker,
+    /// pending work would wait for ever.
     pub(crate) fn is_help_coming(&self) -> bool {
         self.creating || !self.waking.is_empty() || !self.owed.is_empty()
     }

@@ -30,7 +30,7 @@
 //! the slow-path state names this shard)`. If home is this shard and the item is listed, one of these entries is the
 //! entry *at home*. In an ordered queue, the entry at home is the last of them. In other queues, entries may be popped
 //! in another order than they were pushed, so the entry at home is recognised by its ticket (see [`Known`]). If several
-//! entries have this ticket, any of them may be taken for the entry at home, because each flush waits for all of these
+//! entries have this ticket, any of them can be treated as the entry at home, because each flush waits for all of these
 //! entries or for none of them.
 //!
 //! The slow-path state has a lock, which a thread takes only if a transition on the fast path answers `Slow`, or for an
@@ -64,7 +64,7 @@ const ALIVE: u64 = PENDING | RUNNING | MET | LISTED | STALE | ARMED;
 pub(crate) struct ShardId(u64);
 
 impl ShardId {
-    /// The highest id. It has 26 bits, and that many shards would take more than 100 GiB.
+    /// The highest id. The id has 26 bits, and 2^26 shards would take more than 100 GiB.
     pub(crate) const MAX: u64 = (1 << (HANDLES - HOME)) - 1;
 
     pub(crate) const fn new(id: u64) -> Self {
@@ -83,8 +83,8 @@ pub(crate) struct Target {
     pub(crate) shard: ShardId,
     /// Whether the entries of the shard's queue begin in the order in which they were pushed.
     pub(crate) ordered: bool,
-    /// Whether a submission uses a cancelled entry on the shard's lists again. It does not in an ordered queue, nor
-    /// while a flush of the queue waits.
+    /// Whether a submission uses a cancelled entry on the shard's lists again. The value is false for an ordered queue,
+    /// and while a flush of the queue waits.
     pub(crate) revives: bool,
 }
 
@@ -95,8 +95,8 @@ pub(crate) struct Known {
     /// entry at home if there is one.
     pub(crate) named: bool,
     /// Whether the entry in question, which was popped or is to be pushed, has the same ticket as the entry at home.
-    /// This is false if the slow-path state does not know the ticket of the entry at home or names no shard, or if the
-    /// entries are in order.
+    /// This is false if the slow-path state does not know the ticket of the entry at home, if it does not name the
+    /// shard, or if the entries are in order.
     pub(crate) alike: bool,
 }
 
@@ -208,8 +208,8 @@ impl ItemState {
         }
     }
 
-    /// Queues the item if that needs no new entry, because the queue has no room for one. If the answer is `Push` or
-    /// `Slow`, the word stays unchanged.
+    /// Queues the item if this needs no new entry. The issuer calls this when the queue has no room for a new entry. If
+    /// the answer is `Push` or `Slow`, the word stays unchanged.
     pub(crate) fn queue_without_entry(self, target: Target) -> (Self, Queue) {
         match self.queue(target) {
             (_, answer @ (Queue::Push | Queue::Slow)) => (self, answer),
@@ -219,8 +219,8 @@ impl ItemState {
 
     /// Queues the item. The caller holds the slow-path state's lock. `known` describes the target's shard and the entry
     /// that would be pushed. Afterwards, the caller updates the slow-path state. If [`leaves`](Self::leaves) is true of
-    /// the old word, the caller notes the home of the old word. If the answer is `Revived`, the caller removes one
-    /// mention of the shard, unless the old word [listed](Self::is_listed_at) the item there.
+    /// the old word, the caller notes the home of the old word. If the answer is `Revived`, and the old word had not
+    /// [listed](Self::is_listed_at) the item in this shard, the caller removes one mention of the shard.
     pub(crate) fn queue_slowly(self, target: Target, known: Known) -> (Self, Queue) {
         match self.queue(target) {
             (_, Queue::Slow) if self.is_listed_at(target.shard) && known.alike => {
@@ -261,7 +261,8 @@ impl ItemState {
         if self.is_named(shard, known) { (self, Begin::Strike) } else { self.begin_at_home(shard) }
     }
 
-    /// Returns whether the entry is one for which the slow-path state names the shard, and not the entry at home.
+    /// Returns whether the slow-path state names the shard because of this entry. If so, the entry is not the entry at
+    /// home.
     fn is_named(self, shard: ShardId, known: Known) -> bool {
         known.named && !(known.alike && self.is_listed_at(shard))
     }
@@ -269,7 +270,7 @@ impl ItemState {
     fn begin_at_home(self, shard: ShardId) -> (Self, Begin) {
         if !self.is_listed_at(shard) {
             // The entry is not the entry at home, so the slow-path state names its shard. The fast path has not checked
-            // that. `begin_slowly` has checked that, and so does not get here.
+            // the slow-path state. `begin_slowly` has checked it, and so never gets here.
             (self, Begin::Slow)
         } else if !self.is_pending_on_list() {
             (Self(self.0 & !LISTED), Begin::Stale)
@@ -362,10 +363,10 @@ impl ItemState {
         }
     }
 
-    /// Returns how arming a timer uses the bound of the target's queue (`max_pending`). `named` says that the slow-path
-    /// state names the target's shard. `now` says that the timer is due immediately. `again` is as in
-    /// [`arm_slowly`](Self::arm_slowly). So where entries are not revived, an item leaves on lists at most as many
-    /// entries as the bound, plus the entry of one timer that fires later.
+    /// Returns whether arming a timer needs room within the bound of the target's queue (`max_pending`), and whether
+    /// the item takes a place there. `named` says that the slow-path state names the target's shard. `now` says that
+    /// the timer is due immediately. `again` is as in [`arm_slowly`](Self::arm_slowly). So if the queue does not revive
+    /// entries, the number of an item's entries on lists is at most the bound, plus one for a timer that fires later.
     pub(crate) fn room_to_arm(self, target: Target, named: bool, now: bool, again: bool) -> Room {
         let lies_there = self.is_listed_at(target.shard) || named;
         match (now && again, target.revives) {

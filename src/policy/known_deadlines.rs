@@ -1,24 +1,24 @@
-//! The deadlines of a pool of which the manager was told.
+//! Records which deadlines of a pool the manager knows.
 //!
-//! A pool has several deadlines: of a cull, of a call for help, and of a check for late workers. They are in the pool's
-//! state, and each thread that changes the state may move them. The manager only has to know the first one. If that
-//! one moves to a later time or is dropped, the manager needs no message: it finds nothing to do at the old time, and
-//! learns the next deadline.
+//! A pool has several deadlines: for culling idle workers, for calling rescuers, and for checking for late workers.
+//! These deadlines are in the pool's state, and each thread that changes the state may move them. The manager only has
+//! to know the soonest deadline. If the soonest deadline is moved to a later time or dropped, no thread has to tell the
+//! manager. At the old time, the manager finds nothing to do, and learns the next deadline.
 
 #![forbid(unsafe_code)]
 
 use super::time::Time;
 
-/// The times at which the manager will see to a pool, the soonest one last. A part of the pool's state.
+/// The times at which the manager will check a pool, with the soonest time last. This is a part of the pool's state.
 ///
-/// The manager is told of a time only if the time is sooner than all known ones. So the times are in order, and they
-/// are few.
+/// A thread tells the manager a time only if this time is sooner than all known times. So the times are in order, and
+/// there are few of them.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct KnownDeadlines(Vec<Time>);
 
 impl KnownDeadlines {
-    /// Called after the pool's deadlines have changed: `next` is the first one. Returns `next` if the manager must be
-    /// told of it.
+    /// Notes that the pool's deadlines have changed, and that `next` is now the soonest. Returns `next` if the caller
+    /// must tell the manager.
     #[must_use]
     pub(crate) fn changed(&mut self, next: Option<Time>) -> Option<Time> {
         let sooner = next.filter(|next| self.0.last().is_none_or(|known| next < known))?;
@@ -31,8 +31,8 @@ impl KnownDeadlines {
         self.0.last().is_some_and(|known| *known <= now)
     }
 
-    /// Called by the manager after it has seen to all that was due at `now`. Then `next` is the first deadline. Returns
-    /// `next` if the manager does not know it yet.
+    /// Notes that the manager has done everything that was due at `now`, and that `next` is now the soonest deadline.
+    /// Returns `next` if the manager does not know it yet.
     #[must_use]
     pub(crate) fn seen_to(&mut self, now: Time, next: Option<Time>) -> Option<Time> {
         while self.has_come(now) {
@@ -41,7 +41,7 @@ impl KnownDeadlines {
         self.changed(next)
     }
 
-    /// Returns all known times, for a manager that was not there when a thread told it.
+    /// Returns all known times, for a new manager that does not know any of them.
     pub(crate) fn all(&self) -> &[Time] {
         &self.0
     }
@@ -55,7 +55,7 @@ mod tests {
         Some(Time::from_nanos(nanos))
     }
 
-    /// spec: C8.1, P2.3, A3.2 (each deadline of a pool is kept)
+    /// spec: C8.1, P2.3, A3.2 (the manager keeps each deadline of a pool)
     #[test]
     fn the_manager_is_told_of_sooner_deadlines_only() {
         let mut known = KnownDeadlines::default();
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(known.changed(at(10)), at(10));
     }
 
-    /// A deadline that is far away is known once, however many others come and go.
+    /// The manager is told once of a deadline that is far away, however many other deadlines come and go.
     #[test]
     fn deadlines_that_come_and_go_leave_nothing() {
         let (mut known, far) = (KnownDeadlines::default(), at(1_000_000));

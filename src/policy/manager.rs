@@ -155,7 +155,7 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// Returns whether this pool may get the next thread that there is room for. If any pool waits in the line, only
+    /// Returns whether this pool may get the next thread for which there is room. If any pool waits in the line, only
     /// the first pool in the line may get this thread.
     pub(crate) fn is_next(&self, is_it: impl Fn(&P) -> bool) -> bool {
         self.line.first().is_none_or(is_it)
@@ -324,7 +324,7 @@ mod tests {
         Time::default() + Duration::from_millis(millis)
     }
 
-    /// At most one attempt per second after a failure, whichever pool asks (P1 builds on this).
+    /// After a failure, the manager makes at most one attempt per second, whichever pool asks (P1 builds on this).
     ///
     /// spec: E2.6, P1.2
     #[test]

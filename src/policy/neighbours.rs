@@ -91,8 +91,8 @@ impl Groups {
     }
 }
 
-/// Returns the pod for items of a CPU that belongs to no pod. This is one of the nearest pods, chosen by the CPU's
-/// number so that such CPUs are spread over these pods.
+/// Returns the pod for items of a CPU that belongs to no pod. The result is one of the nearest pods, chosen by the
+/// CPU's number so that such CPUs are spread over these pods.
 pub(crate) fn nearest_pod(topology: &Topology, pods: &[CpuSet], cpu: usize) -> usize {
     let own = Groups::of(topology, &CpuSet::single(cpu));
     let tiers: Vec<_> = pods.iter().map(|pod| own.tier(&Groups::of(topology, pod))).collect();

@@ -3,9 +3,9 @@
 //! The pool replaces each worker that the detector takes *out* of the count of running workers. Detection is meant to
 //! replace a few workers at a time, but not a crowd. Blocked threads cost memory, and spinning threads take CPU time
 //! from each other. So the detector takes workers out without delay only while fewer workers are out than the pool has
-//! CPUs. It takes out each further worker only after a gap. The gap grows with the number of workers that are out
-//! already. The gaps are longer for hogs, because further threads do not help against hogs. Declared blocks (guards)
-//! are not paced.
+//! CPUs. The detector takes out each further worker only after a gap. The gap grows with the number of workers that are
+//! out already. The gaps are longer for hogs, because further threads do not help against hogs. Declared blocks
+//! (guards) are not paced.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ use super::time::Time;
 /// A gap that grows by a constant factor for each worker that is out beyond the number of CPUs.
 struct Gap {
     first: Duration,
-    /// The factor from one gap to the next longer one, in eighths.
+    /// The factor by which the gap grows for each further worker, in eighths.
     growth: u32,
     longest: Duration,
 }

@@ -40,7 +40,7 @@ pub enum AffinityScope {
     /// The SMT siblings of a core are a pod.
     #[doc(alias = "WQ_AFFN_SMT")]
     Smt,
-    /// CPUs that share a last-level cache are a pod. This is the best choice for most work.
+    /// CPUs that share a last-level cache are a pod. This scope is the best choice for most work.
     #[doc(alias = "WQ_AFFN_CACHE")]
     Cache,
     /// Like [`Cache`](Self::Cache), but the cores of a large cache are divided evenly into pods of about eight cores:

@@ -13,7 +13,7 @@ use super::time::Time;
 pub(crate) enum Presence {
     /// A thread is making the manager.
     Starting,
-    /// The manager exists. It ends only when its executor ends.
+    /// The manager exists. The manager ends only when its executor ends.
     There,
     /// The last attempt to make the manager has failed. No thread begins another attempt before the time `until`.
     Missing { until: Time },

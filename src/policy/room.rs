@@ -20,8 +20,8 @@
 //! that length, however short their items are.
 //!
 //! **The bound.** A starving pool that is the `k`-th oldest in the line waits for at most `2k` rounds. A round takes at
-//! most the sum of three times: a turn, the time from its end until an item ends on any thread, and the time to make a
-//! thread.
+//! most the sum of three times: a turn, the time from the turn's end until an item ends on any thread, and the time to
+//! make a thread.
 
 #![forbid(unsafe_code)]
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// If items run for this long on average, all items are timed. This costs a few per cent of their run time.
+/// If items run for this long on average, all items are timed. Timing all items costs a few per cent of their run time.
 const LONG: Duration = Duration::from_micros(4);
 /// The approximate number of past items that determine the mean.
 const MEMORY: u64 = 256;

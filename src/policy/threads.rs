@@ -25,11 +25,12 @@ const ASKED: u64 = 1 << 61;
 const URGENT: u64 = 1 << 62;
 const FULL: u64 = 1 << 63;
 
-/// The default cap on a small machine. It leaves room for about this many blocked items besides the running items.
+/// The default cap on a small machine. This cap leaves room for about this many blocked items besides the running
+/// items.
 const DEFAULT_CAP: usize = 512;
 /// The default cap per CPU on a machine with many CPUs.
 const DEFAULT_CAP_PER_CPU: usize = 8;
-/// The smallest default cap per CPU. It allows for a worker and a spare at each of the two priorities.
+/// The smallest default cap per CPU. This cap allows for a worker and a spare at each of the two priorities.
 const LEAST_CAP_PER_CPU: usize = 4;
 
 /// Returns the maximum number of workers of an executor whose builder sets no cap. `task_limit` is the system's limit

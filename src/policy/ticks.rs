@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// The ticks of a periodic item. They come at fixed times, one period apart, however long the item's runs take.
+/// The ticks of a periodic item. Ticks come at fixed times, one period apart, however long the item's runs take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ticks {
     /// The time of the tick for which the item runs next, or runs now.

@@ -49,7 +49,7 @@ impl Topology {
         Self { offline: cpus.iter().filter(|cpu| !known.contains(*cpu)).collect(), ..self }
     }
 
-    /// Returns a machine of which only the CPU numbers are known. It has one node and one cache, and no SMT.
+    /// Returns a machine of which only the CPU numbers are known. The machine has one node and one cache, and no SMT.
     pub(crate) fn flat(cpus: &CpuSet) -> Self {
         Self::new(cpus.iter().map(|id| Cpu { id, core: id, cache: 0, node: 0 }).collect())
     }
@@ -71,8 +71,8 @@ fn number(numbers: &mut BTreeMap<usize, usize>, group: usize) -> usize {
 
 #[cfg(test)]
 impl Topology {
-    /// Returns a regular machine. Its CPUs are numbered as x86 firmware numbers them: first the first thread of every
-    /// core, then the second thread of every core.
+    /// Returns a regular machine. The machine's CPUs are numbered as x86 firmware numbers them: first the first thread
+    /// of every core, then the second thread of every core.
     pub(crate) fn uniform(
         nodes: usize,
         caches_per_node: usize,

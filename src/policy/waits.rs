@@ -1,7 +1,7 @@
 //! Finds the waits that never end.
 //!
-//! A [`Picture`] shows the items that wait at one moment. For each item, it contains the things that the item needs,
-//! and the slots that the item holds while it waits. There are two cases in which an item is *stuck*:
+//! A [`Picture`] shows the items that wait at one moment. For each item, the picture contains the things that the item
+//! needs, and the slots that the item holds during its wait. There are two cases in which an item is *stuck*:
 //!
 //! * The item needs the end of a stuck item.
 //! * The item needs a slot of a limiter, and stuck items hold all slots of that limiter.
@@ -139,7 +139,7 @@ impl Picture {
         obstacles
     }
 
-    /// Follows a stuck waiter to a stuck waiter that blocks it, and so on, until a waiter recurs. Returns the waiters
+    /// Goes from a stuck waiter to a stuck waiter that blocks it, and so on, until a waiter recurs. Returns the waiters
     /// on this path. The last waiter on the path is blocked by a waiter that is also on the path.
     pub(crate) fn chain(&self, from: usize, stuck: &[bool]) -> Vec<usize> {
         let mut chain = Vec::new();

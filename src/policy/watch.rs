@@ -4,9 +4,9 @@
 //! pool. The manager then checks the pool from time to time, and ends the watch when some checks in a row have found no
 //! pending work.
 //!
-//! * A pool that counts running workers is checked every few milliseconds, because a worker that counts might sleep, or
-//!   might keep a CPU for itself. The first check is immediate, and the second check follows after a millisecond.
-//!   Checks become rarer while they find nothing. A finding makes checks frequent for a while.
+//! * The manager checks a pool that counts running workers every few milliseconds, because a worker that counts as
+//!   running might sleep, or might keep a CPU for itself. The first check is immediate, and the second check follows
+//!   after a millisecond. Checks become rarer while they find nothing. A finding makes checks frequent for a while.
 //! * In a pool that does not count running workers, a worker can keep another worker from starting only if no more
 //!   threads can be made. The manager checks such a pool rarely, for the watchdog.
 
@@ -44,7 +44,7 @@ const WATCHDOG_LONGEST: Duration = Duration::from_secs(1);
 pub(crate) struct Rules {
     /// Whether the manager searches for workers that sleep without a guard.
     pub(crate) sleepers: bool,
-    /// Whether the system reports most of these sleeps to the manager.
+    /// Whether the system reports most sleeps without a guard to the manager.
     pub(crate) is_told: bool,
     /// The CPU time that makes a worker a hog, or `None` if the manager does not search for hogs.
     pub(crate) hogs: Option<Duration>,
@@ -126,7 +126,7 @@ pub(crate) struct Watch {
     period: Duration,
     /// The number of checks that still follow at short intervals.
     alert: u8,
-    /// Whether the system has reported a sleeping worker since the last check. Such a report causes the next check.
+    /// Whether the system has reported a sleeping worker since the last check. Such a report triggers the next check.
     told: bool,
     suspects: Suspects,
     watchdog: Watchdog,
@@ -162,7 +162,7 @@ impl Watch {
         now: Time,
     ) -> (Outcome, Time) {
         let findings = self.inspect(look, rules, facts, now);
-        // A sleep that the system has reported is no reason for frequent checks. Any other finding is a reason.
+        // Any finding is a reason for frequent checks, except a sleep that the system has reported.
         let told = std::mem::take(&mut self.told) && rules.is_told;
         if !findings.found.is_empty() && !told {
             self.alert = ALERT_LOOKS;

@@ -2,14 +2,14 @@
 //!
 //! Two parties change the word of a worker that is not idle. The worker changes the word when it begins or ends an
 //! item, and when it enters or leaves a guard. The detector inspects the worker's thread from outside, and changes the
-//! word when it records a finding. A party that takes the worker out of the pool's count, or puts the worker back, also
-//! changes that count.
+//! word when it records a finding. A party that takes the worker out of the pool's count, or puts the worker back into
+//! it, also changes that count.
 //!
 //! The worker raises the sequence number when it begins an item. The word also contains a count of *returns*. This
 //! count rises when the item goes on after a guard, and when the detector finds that a sleeping thread runs again. The
 //! detector reads the word *before* it inspects the thread, and then changes the word only if the word still has the
 //! value that was read. So a finding never applies to another item, nor to the same item after a return. The count of
-//! returns wraps around after 4096 returns. This does no harm, because a check takes only microseconds.
+//! returns wraps around after 4096 returns. The wrap-around does no harm, because a check takes only microseconds.
 //!
 //! | from | to | changed by |
 //! |---|---|---|
@@ -200,8 +200,8 @@ impl WorkerState {
         }
     }
 
-    /// Leaves a `may_block` guard. Also returns whether the worker must come back into the count, because the detector
-    /// has taken it out.
+    /// Leaves a `may_block` guard. Also returns whether the worker must come back into the count. It must if the
+    /// detector has taken it out.
     pub(crate) const fn leave_may_block(self) -> (Self, bool) {
         match self.phase() {
             Phase::MayBlock => (self.returned(Phase::Running), false),

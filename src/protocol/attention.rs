@@ -1,6 +1,6 @@
 //! Whether the manager watches the process's CPUs, or rests until a worker becomes active.
 //!
-//! When a worker becomes active, it writes this to its phase or to its pool's count. The worker then issues a fence,
+//! When a worker becomes active, it records this in its phase or in its pool's count. The worker then issues a fence,
 //! and reads this cell. When the manager begins to rest, it writes this to the cell. The manager then issues a fence,
 //! and reads the counts and phases. At least one of the two threads sees what the other thread wrote. The two fences
 //! forbid this:

@@ -26,8 +26,8 @@ const AWAKE: u64 = 0;
 const RESTS: u64 = 1;
 const RUNG: u64 = 2;
 
-/// One of three states: the manager is awake, the manager sleeps or is about to, or a thread has rung since the last
-/// [`awake`](Self::awake).
+/// One of three states: the manager is awake, the manager sleeps or is about to sleep, or a thread has rung since the
+/// last [`awake`](Self::awake).
 #[derive(Debug)]
 pub(crate) struct BellCell(AtomicU64);
 

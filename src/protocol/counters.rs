@@ -17,7 +17,7 @@
 //! the cell does not change any more.
 //!
 //! **After the shard.** Accounts and cells are reference-counted. A thread can write to a cell after the shard was
-//! freed. This does no harm, because no thread reads the cell any more.
+//! freed. Such a write does no harm, because no thread reads the cell any more.
 //!
 //! **CPU time.** The owner first publishes the reading of its clock, and then adds the time to the cell, with release.
 //! A reader first loads the cell, with acquire, and then adds the time since the published reading. Without these
@@ -220,8 +220,8 @@ impl ReadingCell {
         self.time.store(time.as_nanos(), Ordering::Release);
     }
 
-    /// Returns the part of `cpu_time` that the thread has used since the last reading. A caller that adds this time to
-    /// the numbers of cells loads the cells before it reads the thread's clock.
+    /// Returns the part of `cpu_time` that the thread has used since the last reading. If a caller adds this time to
+    /// the numbers of cells, it loads the cells before it reads the thread's clock.
     pub(crate) fn since(&self, cpu_time: u64) -> u64 {
         cpu_time.saturating_sub(self.cpu_time.load(Ordering::Relaxed))
     }

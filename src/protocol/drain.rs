@@ -11,7 +11,7 @@
 //! another item raises the count *after* the other item is admitted, and *before* it gives up its own slot:
 //!
 //! * If the first reading of the count includes the added item, the drain finds this item in its limiter, unless the
-//!   item has completed by then. This holds because `admit` raises the count with release, and `load` reads the count
+//!   item has completed by then. The reason is that `admit` raises the count with release, and `load` reads the count
 //!   with acquire.
 //! * Suppose that the first reading does not include the added item, but the drain finds all limiters empty. Then the
 //!   drain has seen that the adding item gave up its slot. The adding item had raised the count before that. So the

@@ -50,8 +50,8 @@ pub(crate) struct Helpers(AtomicU64);
 pub(crate) trait Member {
     fn running(&self) -> &RunningCell;
     fn helpers(&self) -> &Helpers;
-    /// Returns the number of items of this pool that siblings may take. The result can miss a change that is not
-    /// ordered before the call.
+    /// Returns the number of items of this pool that siblings may take. If another thread's change is not ordered
+    /// before the call, the result may miss that change.
     fn movable(&self) -> u64;
 
     /// Returns whether there is work for one more helper.

@@ -11,7 +11,8 @@
 //!
 //! * first thread: takes the last bundle, and releases the lock;
 //! * second thread: puts a bundle, and sets the number to 1;
-//! * first thread: sets the number to 0. So no thread takes the second thread's bundle until another bundle is put.
+//! * first thread: sets the number to 0. So no thread takes the second thread's bundle until a thread puts another
+//!   bundle.
 
 use crossbeam_utils::CachePadded;
 

@@ -1,8 +1,8 @@
 //! The cell of a reusable item: its state word and its slow-path state.
 //!
 //! **Order.** Every submission is a read-modify-write that releases, even if the submission coalesces. The beginning of
-//! a run is a read-modify-write that acquires, and follows the submissions that the run serves in the word's
-//! modification order. So the run sees everything that an issuer wrote before such a submission:
+//! a run is a read-modify-write that acquires. In the word's modification order, this beginning comes after each
+//! submission that the run serves. So the run sees everything that an issuer wrote before such a submission:
 //!
 //! * issuer: writes; submits the item, which is pending already, so the submission coalesces;
 //! * worker: begins the run, then sees what the issuer wrote.
@@ -20,7 +20,7 @@
 //!
 //! **Waiting.** A thread that waits for a submission leaves a [`Signal`] in the slow-path state. The signal moves from
 //! `pending` to `running` when the run begins, and is set when the run ends or the submission is cancelled. Meanwhile
-//! the word's *waited* bit is set, so these steps take the slow path. The common paths do not check for waiting threads.
+//! the word's *waited* bit is set, so these steps take the slow path. Common paths do not check for waiting threads.
 
 mod answers;
 
@@ -44,8 +44,8 @@ pub(crate) struct ItemCell<E, T> {
 
 #[derive(Debug)]
 struct SlowState<E, T> {
-    /// The shards on whose lists cancelled entries of the item lie. A shard is named once for each such entry, but the
-    /// entry that the word records does not count.
+    /// The shards on whose lists cancelled entries of the item lie. Each such entry adds one mention of its shard,
+    /// except the entry that the word records.
     stale: Vec<ShardId>,
     /// The ticket, if any, of the entry that the word records. The outer `None` means that the ticket is not known, or
     /// that the entries are in order. The ticket is known only if `stale` names a shard after the entry is pushed.

@@ -3,8 +3,8 @@
 //! Every transition is a read-modify-write that acquires and releases:
 //!
 //! * first owner: uses the closure, the result or the cell, then makes its last transition;
-//! * second owner: makes a later transition, then takes the closure or the result, or frees the cell. It sees
-//!   everything that the first owner did.
+//! * second owner: makes a later transition, then takes the closure or the result, or frees the cell. The second owner
+//!   sees everything that the first owner did.
 //!
 //! The only owner of a detached cell is the worker, which needs no read-modify-write. The worker's `load` acquires, and
 //! pairs with the release of the handle's last step:

@@ -65,7 +65,7 @@ struct Plug<E, U> {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turned<U> {
-    /// The route no longer needs the former pool. This is the user of that pool.
+    /// The route no longer needs the former pool. This is the user of the former pool.
     Clear(U),
     /// A marker was pushed to the former pool.
     Marked,
@@ -86,7 +86,7 @@ impl RouteEpoch {
     /// If the two values are equal, the issuer's entry is not late.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
-        // Acquire: if the first value counts a turn, the issuer then reads the route as it is after that turn.
+        // Acquire: if the first value includes a turn, the issuer then reads the route as it is after that turn.
         self.0.load(Ordering::Acquire)
     }
 
@@ -119,8 +119,8 @@ impl<P, E, U> RouteCell<P, E, U> {
     }
 
     /// Returns whether the route leads to another pool by now, or is plugged. The caller has pushed an entry to this
-    /// pool, and has issued a fence since then. If the route has come back to this pool and is plugged, it could be
-    /// turned away again without a marker behind that entry.
+    /// pool, and has issued a fence since then. The answer must also be true if the route has come back to this pool
+    /// and is plugged, because the route could be turned away again without a marker behind that entry.
     #[inline]
     pub(crate) fn has_left(&self, pool: *const P) -> bool {
         self.word.load(Ordering::Relaxed).addr() != pool.addr()

@@ -3,8 +3,8 @@
 //! The body of the scope counts as one item. So the count is not zero while the body can still spawn items. If items
 //! remain when the body leaves, the body's thread waits, and the item that brings the count to zero wakes that thread.
 //!
-//! The cell lies on the waiter's stack. It is gone as soon as the waiter has seen the count at zero. So an item does
-//! not access the cell after the item has left, and the wake-up uses the cell's address only as a key.
+//! The cell lies on the waiter's stack. The cell is gone as soon as the waiter has seen the count at zero. So an item
+//! does not access the cell after the item has left, and the wake-up uses the cell's address only as a key.
 //!
 //! Every call of `leave` releases and acquires, and the waiter's load acquires:
 //!

@@ -1,6 +1,6 @@
-//! The sideline of a pool. It holds the entries that come before the entries on the pool's worklist. It also holds the
-//! mark that the pool is *abandoned*. An abandoned pool runs nothing any more, because the pool's executor was shut
-//! down.
+//! The sideline of a pool. The sideline holds the entries that come before the entries on the pool's worklist. The
+//! sideline also holds the mark that the pool is *abandoned*. An abandoned pool runs nothing any more, because the
+//! pool's executor was shut down.
 //!
 //! [`Sideline`] is inside the pool's lock. [`Shown`] is outside the lock, for threads that do not take the lock.
 //! `Shown` holds the number of entries, or the mark. A thread that changes the sideline updates `Shown` before it
@@ -13,8 +13,8 @@
 //!     woken for it.
 //! * **Put back against abandon.** Both steps happen under the lock. If the entry is put back first, the thread that
 //!   abandons the pool takes the entry. If the mark is set first, `put_back` returns the entry to its caller.
-//! * **Pop against abandon.** A number never replaces the mark, because a worker that finds the sideline empty does not
-//!   update `Shown`, and any change after the mark shows the mark again.
+//! * **Pop against abandon.** A number never replaces the mark. A worker that finds the sideline empty does not update
+//!   `Shown`, and a thread that changes the sideline after the mark was set shows the mark again.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ pub(crate) struct Sideline<E> {
     is_abandoned: bool,
 }
 
-/// The numbers that the sideline shows to threads without the lock. They are written under the lock.
+/// The numbers that the sideline shows to threads without the lock. Threads write these numbers under the lock.
 #[derive(Debug)]
 pub(crate) struct Shown {
     /// The number of entries, or [`ABANDONED`].

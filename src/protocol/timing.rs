@@ -57,8 +57,8 @@ impl RateCell {
         Rate::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// Sets the rate that suits the run times of items. Workers call this. It changes nothing if timing was switched
-    /// off.
+    /// Sets the rate that suits the run times of items. Workers call this. The call changes nothing if timing was
+    /// switched off.
     pub(crate) fn adapt(&self, rate: Rate) {
         let known = self.load();
         if known != rate && known != Rate::Never {

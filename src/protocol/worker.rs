@@ -1,9 +1,9 @@
 //! The cell of a worker's [`WorkerState`].
 //!
 //! **Outside items**, only one thread at a time writes the word, so a change is a load and a store. Usually that thread
-//! is the *owner*, which is the worker itself. While the worker is on the idle stack, that thread is the *waker*: it
-//! takes the worker off the stack, under the pool's mutex. The owner enters the idle stack under the same mutex, and
-//! the waker first writes the word and then unparks the owner. Stores release and loads acquire:
+//! is the *owner*, which is the worker itself. While the worker is on the idle stack, that thread is the *waker*, which
+//! takes the worker off the stack under the pool's mutex. The owner enters the idle stack under the same mutex, and the
+//! waker first writes the word and then unparks the owner. Stores release and loads acquire:
 //!
 //! * waker: writes, then stores the phase *waking*;
 //! * woken worker: loads *waking*, then sees what the waker wrote.

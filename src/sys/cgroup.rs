@@ -1,6 +1,6 @@
 //! The limits of the process's cgroups, versions 1 and 2: the CPU quota, and the number of tasks.
 //!
-//! Each level of a hierarchy may set a limit, and the smallest limit counts. If the limit of a level cannot be read or
+//! Each level of a hierarchy may set a limit, and the smallest limit applies. If the limit of a level cannot be read or
 //! is malformed, the level counts as unlimited. Many systems have no cgroups, and containers show only a part of them.
 //! Only text files are read, so a system without these files has no limits.
 
@@ -49,7 +49,7 @@ impl CpuGroups {
 
     /// Returns the present quota. Reads the mounts again only if the process has moved to other groups.
     pub(crate) fn quota(&mut self) -> Option<Quota> {
-        // If the files cannot be read at the moment, the quota that was read last still counts.
+        // If the files cannot be read at the moment, the quota that was read last stays in force.
         if let Ok(quota) = self.read() {
             self.last = quota;
         }
@@ -73,8 +73,8 @@ impl CpuGroups {
     }
 }
 
-/// Returns the limit that the process's cgroups set on the number of tasks (processes and their threads). The tasks of
-/// all processes in these cgroups count. If a limit cannot be read, it is ignored.
+/// Returns the limit that the process's cgroups set on the number of tasks (processes and their threads). The limit
+/// covers the tasks of all processes in these cgroups. If a limit cannot be read, it is ignored.
 pub(crate) fn task_limit() -> Option<u64> {
     task_limit_below(Path::new("/")).ok().flatten()
 }
@@ -225,7 +225,7 @@ mod tests {
     const V1: &str =
         "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 master:1 - cgroup cgroup rw,cpu,cpuacct";
 
-    /// A folder with text files that are arranged like those of a system.
+    /// A folder with text files in the layout of a real system.
     struct Tree(PathBuf);
 
     impl Tree {

@@ -52,7 +52,7 @@ impl<T> Mutex<T> {
         MutexGuard { guard: self.lock.lock(), held: self.place.hold() }
     }
 
-    /// Takes the lock if no thread holds it. This is allowed in any order, because the thread does not wait.
+    /// Takes the lock if no thread holds it. A thread may do this in any order, because it does not wait.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let guard = self.lock.try_lock()?;

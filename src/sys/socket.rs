@@ -1,7 +1,7 @@
 //! Functions for Unix sockets that the standard library lacks, for the control socket.
 //!
-//! The functions raise no SIGPIPE, and `exec` closes each of their descriptors. A wait for a socket ends at its timeout
-//! at the latest.
+//! The functions raise no SIGPIPE, and `exec` closes each of their descriptors. No wait for a socket lasts longer than
+//! its timeout.
 
 #![allow(unsafe_code, reason = "`getpeereid`, which systems other than Linux have, takes raw pointers")]
 
@@ -24,7 +24,7 @@ pub(crate) enum Interest {
     Write,
 }
 
-/// Waits for `timeout` at most until one of the descriptors is ready, has failed or was closed at the other end.
+/// Waits until one of the descriptors is ready, has failed or was closed at the other end, but for `timeout` at most.
 /// Returns for each descriptor whether this is the case.
 pub(crate) fn wait(
     sources: &[(BorrowedFd<'_>, Interest)],
@@ -68,7 +68,7 @@ pub(crate) fn is_path_short_enough(path: &Path) -> bool {
     SocketAddrUnix::new(path).is_ok()
 }
 
-/// Returns the user of the process on the other side, at the time when that process connected or began to listen.
+/// Returns the user under which the process on the other side connected or began to listen.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
     Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw())

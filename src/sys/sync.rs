@@ -1,6 +1,6 @@
-//! The crate's atomics and locks. They are those of std and parking_lot, but the models use loom's. Unit tests, and
-//! builds that widen races on real threads, use those of [`yields`](super::yields). Code outside `sys` imports atomics
-//! and locks only from here.
+//! The crate's atomics and locks. Most builds use the atomics of std and the locks of parking_lot, but the models use
+//! loom's. Unit tests, and builds that widen races on real threads, use the types of [`yields`](super::yields). Code
+//! outside `sys` imports atomics and locks only from here.
 //!
 //! loom models `SeqCst` fences but not `SeqCst` accesses, so every handshake of the protocol layer is written with
 //! explicit fences.
@@ -92,7 +92,7 @@ mod imp {
     }
 
     /// loom's `Arc`, but a thread that panics leaks it. After a deadlock, loom has no active thread, so the drop of
-    /// loom's `Arc` would panic again. This would abort the process before the test is reported as failed.
+    /// loom's `Arc` would panic again. The second panic would abort the process before the test is reported as failed.
     #[derive(Debug)]
     pub(crate) struct Arc<T>(Option<loom::sync::Arc<T>>);
 
@@ -161,8 +161,8 @@ pub(crate) use imp::*;
 
 /// Acts as a `SeqCst` fence if the same thread has done a read-modify-write directly before.
 ///
-/// On x86-64 every read-modify-write is a full barrier. So it suffices to keep the compiler from moving later accesses
-/// before the read-modify-write. A second barrier would double the cost of a blocking guard.
+/// On x86-64 every read-modify-write is a full barrier. So it suffices that the compiler moves no later access before
+/// the read-modify-write. A second barrier would double the cost of a blocking guard.
 #[inline]
 pub(crate) fn fence_after_update() {
     if cfg!(all(target_arch = "x86_64", not(miri), not(cmwq_loom))) {

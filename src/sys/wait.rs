@@ -72,9 +72,9 @@ mod imp {
         *CHORE.lock()
     }
 
-    /// The addresses on which threads really sleep. These addresses always belong to this crate. The address of an
-    /// object does not: the object may be freed before its waker is done, and other code may then have a lock at that
-    /// address.
+    /// The addresses on which threads actually sleep. These addresses always belong to this crate. The address of an
+    /// object need not belong to the crate, because the object may be freed before its waker is done, and other code
+    /// may then have a lock at that address.
     static PLACES: [u8; 1024] = [0; 1024];
 
     fn place(key: usize) -> usize {

@@ -10,9 +10,9 @@
 //! race opens wide, in the same code that is shipped.
 //!
 //! Each thread draws its actions from its own pseudo-random sequence, which derives from a seed and the thread's name.
-//! A thread without a name uses the number of nameless threads before it instead. `CMWQ_YIELD_SEED` sets the seed. The
-//! seed is printed on standard error at the first point, so that a failed run can be repeated as exactly as real
-//! threads permit.
+//! For a thread without a name, the number of nameless threads before it takes the place of the name. `CMWQ_YIELD_SEED`
+//! sets the seed. The seed is printed on standard error at the first point, so that a failed run can be repeated as
+//! exactly as real threads permit.
 
 #![allow(
     dead_code,
@@ -36,7 +36,7 @@ pub(crate) use std::sync::{Arc, atomic::Ordering};
 
 /// The most eager thread yields at one in this many points.
 const YIELD: u64 = 16;
-/// The most eager thread sleeps at one in this many points. The calmest thread sleeps at one in sixteen times as many.
+/// The most eager thread sleeps at one in this many points. The calmest thread sleeps at one in `16 * SLEEP` points.
 const SLEEP: u64 = 1024;
 /// The longest sleep.
 const NAP_MICROS: u64 = 40;
@@ -253,8 +253,8 @@ operations!(AtomicI64, i64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fet
 operations!(AtomicU64, u64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
 operations!(AtomicUsize, usize, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
 
-/// A lock with one point before it is taken and one point while it is held. It has no point after its release, because
-/// the thread's next operation begins with a point.
+/// A lock with one point before it is taken and one point while it is held. The lock has no point after its release,
+/// because the thread's next operation begins with a point.
 #[cfg(not(test))]
 #[derive(Default)]
 pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);

@@ -1,4 +1,4 @@
-//! Texts and JSON of hand-made snapshots, compared with golden files.
+//! Compares the texts and the JSON of hand-made snapshots with golden files.
 
 mod sample;
 mod texts;

@@ -1,9 +1,9 @@
-//! Texts for people.
+//! Tests of the texts for people.
 
 use super::sample::{busy, cpus, idle, monitored};
 use crate::observe::{PodSnapshot, QueueKind, Snapshot};
 
-/// Compares line by line, so that a failure shows where they differ.
+/// Compares two texts line by line, so that a failure shows the first line that differs.
 #[track_caller]
 pub(super) fn same(text: &str, golden: &str) {
     for (n, (line, expected)) in (1..).zip(text.lines().zip(golden.lines())) {
@@ -43,7 +43,7 @@ fn idle_and_forked_executors_are_reported_as_such() {
     assert!(forked.to_string().contains(says) && forked.busy().to_string().contains(says));
 }
 
-/// spec: O2.1: with 64 CPUs and a thousand pools, columns stay in line, and lines short enough.
+/// spec: O2.1: with 64 CPUs and a thousand pools, columns stay aligned, and lines stay short enough.
 #[test]
 fn a_large_machine_is_folded() {
     let mut snapshot = busy();

@@ -1,4 +1,4 @@
-//! JSON: names and meanings are fixed, so that programs can rely on them.
+//! Tests of the JSON form, whose names and meanings are fixed so that programs can rely on them.
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ fn a_monitor_report_has_its_form_and_comes_back_as_it_was() {
     assert_eq!(serde_json::from_str::<MonitorReport>(&line).unwrap(), monitored());
 }
 
-/// A later release may have more fields.
+/// The JSON of a later release may have more fields.
 ///
 /// spec: O2.5
 #[test]
@@ -39,7 +39,7 @@ fn unknown_names_are_ignored() {
     assert_eq!(serde_json::from_value::<Snapshot>(value).unwrap(), idle());
 }
 
-/// CPU sets are checked when they are deserialised, too.
+/// CPU sets are also checked when they are deserialised.
 ///
 /// spec: O2.5
 #[test]

@@ -9,8 +9,8 @@
 use super::{ACTIVE, Admission, COMING, COMING_MASK, INTAKE, INTAKE_MASK, LISTED, LISTED_MASK, Slot};
 
 /// The number of coming items up to which one call admits several waiting items of a batch. Beyond this number, each
-/// call admits one waiting item. The number is less than half of what the word can count, because the limiter
-/// becomes full at half.
+/// call admits one waiting item. The number is less than half of the coming items that the word can count, because the
+/// limiter becomes full at half.
 const COMING_FOR_BATCHES: u64 = COMING_MASK / 4;
 
 /// What the issuer does with a batch.

@@ -1,4 +1,4 @@
-//! The tables of admission, and its properties.
+//! Tests of admission: tables of steps, and properties of random steps.
 
 use std::collections::VecDeque;
 
@@ -32,8 +32,8 @@ fn counts_at_their_end_change_nothing() {
     }
 }
 
-/// spec: Q1 (bh: no max_active): a limiter without a limit admits each item at once, and reports the last
-/// one that leaves.
+/// spec: Q1 (bh: no max_active): a limiter without a limit admits each item immediately, and reports when the last item
+/// leaves.
 #[test]
 fn a_limiter_without_a_limit_lets_everything_through() {
     let mut word = Admission::new(NO_LIMIT);
@@ -74,8 +74,8 @@ fn an_item_takes_a_slot_that_became_free_before_it_was_listed() {
     assert_eq!((slot, word.active(), word.listed()), (Slot::Handed, 1, 0));
 }
 
-/// spec: Q4.1, F8: two items were pushed and one of them was counted as listed. The other one took that
-/// slot and is done.
+/// spec: Q4.1, F8: two items were pushed, but only one of them counts as listed. The slot went to the other item, which
+/// has completed.
 #[test]
 fn an_item_stays_behind_pushed_items_that_are_not_listed() {
     let word = Admission::new(1).admit().0.admit().0.admit().0.list().0;
@@ -111,7 +111,7 @@ fn a_flush_counts_the_items_in_flight_and_later_ones_take_a_ticket() {
     }
 }
 
-/// The intake decides before the flush: an item that is refused needs no ticket.
+/// The intake is checked before the flush, so a refused item needs no ticket.
 #[test]
 fn a_flushing_limiter_refuses_as_any_other() {
     let word = Admission::new(1).begin_flush().0.with_intake(Intake::Draining);
@@ -152,8 +152,8 @@ fn the_limit_may_change_while_items_are_active_and_listed() {
     assert_eq!(raised.start_listed(), (raised, Slot::Free), "there is no fourth slot");
 }
 
-/// spec: F8.3 (new items never overtake waiting ones): also while the thread that raised the limit starts
-/// these.
+/// spec: F8.3 (new items never overtake waiting ones): this also holds while the thread that raised the limit starts
+/// the waiting items.
 #[test]
 fn an_item_waits_behind_the_listed_ones_after_the_limit_was_raised() {
     let word = Admission::new(0).admit().0.list().0.with_max(9);
@@ -201,7 +201,7 @@ enum Step {
     ListMany(usize),
     Complete,
     Flush,
-    /// Changes the limit; the thread that does so has not started any item yet.
+    /// Changes the limit. The thread that does so has started no item yet.
     SetMax(usize),
     StartListed,
     SetIntake(Intake),
@@ -232,15 +232,16 @@ fn lets_in(intake: Intake, chained: bool) -> bool {
 }
 
 proptest! {
-    /// spec: Q3 (never more than max active), F8. Compares the word with a plain model with real lists.
-    /// No item overtakes one that is on the list. No slot idles beside a listed item unless a thread is
-    /// about to start it. A slot that a lower limit took is not given away. A flush counts exactly the
-    /// items in flight, even if listing lags.
+    /// spec: Q3 (never more than max active), F8. Compares the word with a plain model that has real lists. No item
+    /// overtakes an item on the list. A slot stays free beside a listed item only if a thread is about to start that
+    /// item. A slot that a lower limit has removed is given to no item. A flush counts exactly the items in flight,
+    /// even if some pushed items do not count as listed yet.
     #[test]
     fn agrees_with_a_model_of_lists(max in 0usize..4, steps in prop::collection::vec(step(), 0..80)) {
         let mut word = Admission::new(max);
         let (mut max, mut active, mut list) = (max, 0, VecDeque::new());
-        // Items whose issuer was told to wait; and items on the list that are not counted as listed.
+        // `coming` counts the items whose issuer was told to wait. `pushed` counts the items on the list that do not
+        // count as listed yet.
         let (mut coming, mut pushed) = (0, 0);
         let (mut intake, mut raising) = (Intake::Open, false);
         let mut items = 0..;
@@ -335,7 +336,7 @@ proptest! {
                         _ => raising = false,
                     }
                 }
-                // An intake that was shut is never opened again.
+                // Once shut, an intake is never opened again.
                 Step::SetIntake(new) => if intake != Intake::Shut {
                     intake = new;
                     word = word.with_intake(intake);
@@ -354,8 +355,7 @@ proptest! {
             prop_assert_eq!(word.coming() as usize, coming + pushed);
             prop_assert_eq!(word.listed() as usize, list.len() - pushed);
             prop_assert_eq!((word.max() as usize, word.intake()), (max, intake));
-            // An item that was taken off the list while the intake is shut counts as active until it is
-            // completed.
+            // An item that was taken off the list while the intake is shut counts as active until it completes.
             let shut = intake == Intake::Shut;
             prop_assert!(active <= max.max(before) || shut, "{:?}", word);
             let expected = pushed > 0 || raising || shut;

@@ -10,7 +10,8 @@ fn running() -> WorkerState {
 
 const BOTH: Criteria = Criteria { sleepers: true, hogs: Some(Duration::from_millis(10)), cpus: 1 };
 
-/// Threads with scripted facts, by worker: whether it sleeps, its CPU time, its sleeps so far.
+/// Threads with scripted facts: whether each worker's thread sleeps, the CPU time of each thread, and the number of
+/// past sleeps, which is the same for all threads.
 #[derive(Default)]
 struct Threads {
     sleeps: Vec<Option<bool>>,
@@ -18,7 +19,7 @@ struct Threads {
     sleeps_so_far: u64,
     hides_sleeps_so_far: bool,
     asked: usize,
-    /// The pace of their pool.
+    /// The pace of the workers' pool.
     pace: Pace,
 }
 
@@ -47,7 +48,7 @@ impl Facts for Threads {
     }
 }
 
-/// Looks, and carries the findings out.
+/// Checks the workers, and carries out the findings.
 fn look(
     suspects: &mut Suspects,
     workers: &mut [(WorkerId, WorkerState)],
@@ -133,7 +134,7 @@ fn a_hog_is_found_when_it_has_used_the_threshold() {
     let mut suspects = Suspects::default();
     threads.cpu_micros[0] = Some(500);
     assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(0)), (vec![], None));
-    // It shared its CPU, and got half of the time.
+    // The worker's thread shared its CPU, and got half of the time.
     threads.cpu_micros[0] = Some(5500);
     assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(10_000)), (vec![], Some(at(15_000))));
     threads.cpu_micros[0] = Some(10_500);
@@ -146,7 +147,7 @@ fn a_hog_is_found_when_it_has_used_the_threshold() {
 #[test]
 fn a_worker_that_sleeps_in_between_is_no_hog() {
     let mut threads = Threads::of(&[false]);
-    // Seen asleep, or in a guard: that begins another stretch.
+    // If a thread was seen asleep or its worker was seen in a guard, another stretch begins.
     let mut workers = [(0, running())];
     let mut suspects = Suspects::default();
     for millis in 0..50 {
@@ -157,7 +158,7 @@ fn a_worker_that_sleeps_in_between_is_no_hog() {
             workers[0].1 = workers[0].1.block().0.unblock(false).0;
         }
     }
-    // Never seen asleep, only counted by the system.
+    // No check sees the thread asleep, but the system has counted its sleeps.
     let mut workers = [(0, running())];
     let mut suspects = Suspects::default();
     for millis in 0..50 {
@@ -167,7 +168,7 @@ fn a_worker_that_sleeps_in_between_is_no_hog() {
     }
 }
 
-/// spec: S2: if the system no longer tells how often the thread slept, its CPU time decides.
+/// spec: S2: if the system no longer tells how many times the thread has slept, the thread's CPU time decides.
 #[test]
 fn a_look_that_fails_hides_no_hog() {
     let mut workers = [(0, running())];
@@ -181,7 +182,8 @@ fn a_look_that_fails_hides_no_hog() {
     }
 }
 
-/// spec: S2: a worker may have the number and the word of an earlier one, whose CPU time does not concern it.
+/// spec: S2: a worker can have the number and the word of an earlier worker, whose CPU time does not apply to the new
+/// worker.
 #[test]
 fn a_clock_that_goes_back_is_taken_for_another_threads() {
     let mut workers = [(0, running())];
@@ -202,7 +204,7 @@ fn a_worker_that_may_block_is_given_a_millisecond() {
     let mut suspects = Suspects::default();
     let off = Criteria { sleepers: false, hogs: None, cpus: 1 };
     assert_eq!(look(&mut suspects, &mut workers, off, &mut threads, at(0)), (vec![], Some(at(1000))));
-    // Another guard of the same item.
+    // The same item enters another guard.
     workers[0].1 = workers[0].1.leave_may_block().0.enter_may_block();
     assert_eq!(look(&mut suspects, &mut workers, off, &mut threads, at(1000)), (vec![], Some(at(2000))));
     assert_eq!(look(&mut suspects, &mut workers, off, &mut threads, at(2000)).0, [(0, Finding::Blocks)]);
@@ -254,7 +256,7 @@ fn progress_is_a_new_item_or_another_worker() {
     assert!(progress(&[(2, running().end_item().0.begin_item(Phase::Running))]));
 }
 
-/// spec: S5.3 (hogs with higher numbers count, too)
+/// spec: S5.3 (the pace depends on all hogs, including those with higher numbers)
 #[test]
 fn a_hog_is_paced_by_all_hogs_whatever_its_number() {
     let mut suspects = Suspects::default();
@@ -272,8 +274,8 @@ fn a_hog_is_paced_by_all_hogs_whatever_its_number() {
     assert_eq!(at_millis(&mut workers, 20), [(0, Finding::Hog)]);
 }
 
-/// spec: S5 (threads do not multiply, also if the pool is quiet in between): the words tell which workers are out, and
-/// the pool's pace tells since when.
+/// spec: S5 (threads do not multiply, even if the pool is quiet in between): the words tell which workers are out, and
+/// the pool's pace tells when a worker was last taken out.
 #[test]
 fn another_watch_goes_on_with_the_pace_of_the_last_one() {
     let mut workers: Vec<_> = (0..3).map(|id| (id, running())).collect();

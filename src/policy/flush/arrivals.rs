@@ -17,7 +17,7 @@ use super::Ticket;
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals<E>(BTreeMap<Option<Ticket>, Class<E>>);
 
-/// Items that were queued without a flush beginning in between. They may be listed in any order.
+/// Items that were queued one after another, without a new flush in between. These items may be listed in any order.
 #[derive(Clone, Debug)]
 struct Class<E> {
     /// The number of items that are coming and not held.

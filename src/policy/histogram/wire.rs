@@ -1,5 +1,5 @@
-//! The serialised form of a histogram. It states the range of each bucket, so it does not depend on how this version of
-//! the crate divides durations into buckets.
+//! The serialised form of a histogram. The serialised form states the range of each bucket, so it does not depend on
+//! how this version of the crate divides durations into buckets.
 
 #![forbid(unsafe_code)]
 

@@ -18,7 +18,7 @@ fn at(seconds: u64) -> Time {
 
 const NOW: fn() -> Time = Time::default;
 
-/// When rescuers are called, after a call that begins now.
+/// Returns the time at which rescuers are called if a call for help begins now.
 fn first_mayday() -> Time {
     Time::default() + Duration::from_millis(10)
 }
@@ -28,7 +28,7 @@ fn calls(idle_set: &IdleSet) -> bool {
     idle_set.needs_help() && idle_set.next_deadline().is_some()
 }
 
-/// An idle set of `n` idle workers, numbered from 0, that became idle one second after the other.
+/// Returns an idle set of `n` workers, numbered from 0, that became idle at intervals of one second.
 fn idle_workers(n: u32) -> IdleSet {
     let mut idle_set = IdleSet::new(LIMITS);
     for id in 0..n {
@@ -44,14 +44,14 @@ fn the_first_reservation_makes_a_worker_and_that_one_a_spare() {
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Wait);
     assert!(idle_set.is_help_coming());
-    // The first worker to arrive begins. Another reservation waits, so one more worker is made at once.
+    // The first worker to arrive begins. Another reservation waits, so the pool asks for one more worker immediately.
     assert_eq!(idle_set.arrived(0, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
     assert_eq!(idle_set.arrived(1, None, at(0)), Rest::Start(reserved(), Prepare::CreateSpare));
     assert_eq!(idle_set.arrived(2, None, at(0)), Rest::Park);
     assert!(!idle_set.is_help_coming());
 }
 
-/// spec: Q1 (bh: one context), C3 (need to create): also if several deadlines try it again.
+/// spec: Q1 (bh: one context), C3 (need to create): this also holds if several deadlines repeat the attempt.
 #[test]
 fn a_worker_that_was_asked_for_once_is_made_once() {
     let mut idle_set = IdleSet::new(LIMITS);
@@ -92,7 +92,7 @@ fn an_idle_set_of_one_never_asks_for_a_second() {
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(0));
     assert_eq!(idle_set.woken(), (reserved(), Prepare::Ready));
     assert!(!idle_set.still_wanted() && !idle_set.is_help_coming());
-    // Its thread is needed elsewhere. Then the pool asks for a new one.
+    // Another pool needs the worker's thread. This pool then asks for a new worker.
     assert_eq!(idle_set.rest(0, None, at(2)), Rest::Park);
     assert_eq!(idle_set.give_up_one(), Some(0));
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
@@ -105,7 +105,7 @@ fn the_most_recently_idle_worker_is_woken_first() {
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(1));
 }
 
-/// spec: C1.2 (another worker starts at once), C5: on the CPU that becomes free.
+/// spec: C1.2 (another worker starts at once), C5: the other worker starts on the CPU that becomes free.
 #[test]
 fn a_worker_that_blocks_wakes_one_that_ran_on_its_cpu() {
     let mut idle_set = IdleSet::new(LIMITS);
@@ -215,8 +215,8 @@ fn a_failed_creation_is_tried_again_only_while_wanted() {
     assert!(!idle_set.is_help_coming());
 }
 
-/// spec: E2.5 (max threads): otherwise it is always the first to be tried again, and holds back pools with
-/// work.
+/// spec: E2.5 (max threads): if this idle set wanted a spare, its pool would always be the first to be tried again, and
+/// would hold back pools with work.
 #[test]
 fn an_idle_set_that_gave_its_last_worker_up_wants_no_spare() {
     let mut idle_set = IdleSet::new(LIMITS);
@@ -288,8 +288,8 @@ fn an_idle_set_calls_for_help_while_work_waits_for_a_worker_that_cannot_be_made(
     assert_eq!(idle_set.next_deadline(), None);
 }
 
-/// spec: P2.3: only a spare is missing until a worker blocks. The call begins then, not at the manager's next
-/// look.
+/// spec: P2.3: until a worker blocks, only a spare is missing. The call for help begins when a worker blocks, not at
+/// the manager's next check.
 #[test]
 fn an_idle_set_without_a_spare_calls_when_a_worker_blocks() {
     let mut idle_set = idle_workers(1);
@@ -299,14 +299,14 @@ fn an_idle_set_without_a_spare_calls_when_a_worker_blocks() {
     assert!(!idle_set.needs_help());
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Wait);
     assert!(calls(&idle_set), "a reservation waits for it now");
-    // The blocked worker is back, which ends the need. The next one is a need of its own.
+    // The blocked worker is back, so the call ends. The next reservation begins a new call.
     assert!(matches!(idle_set.rest(0, None, at(1)), Rest::Start(..)));
     assert_eq!(idle_set.next_deadline(), None);
     assert_eq!(idle_set.kick(reserved(), None, || at(5)), Wake::Wait);
     assert_eq!(idle_set.next_deadline(), Some(at(5) + Duration::from_millis(10)));
 }
 
-/// spec: P2.8 (an idle executor makes no wake-ups): the rescuers have done the work.
+/// spec: P2.8 (an idle executor makes no wake-ups): the call ends when rescuers have done the work.
 #[test]
 fn an_idle_set_without_work_stands_down_and_calls_anew_for_the_next() {
     let mut idle_set = IdleSet::new(LIMITS);
@@ -321,7 +321,7 @@ fn an_idle_set_without_work_stands_down_and_calls_anew_for_the_next() {
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create, "asked for anew");
 }
 
-/// spec: P2: the call goes on if a deadline, or a rescuer that leaves, finds work.
+/// spec: P2: the call goes on if work is left when a deadline comes or a rescuer leaves.
 #[test]
 fn a_call_goes_on_while_there_is_work_and_ends_with_its_reservations() {
     let mut idle_set = IdleSet::new(LIMITS);

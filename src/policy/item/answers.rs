@@ -73,7 +73,7 @@ pub(crate) enum Arm {
     Refused,
 }
 
-/// How arming a timer uses the bound of the timer's queue (`max_pending`).
+/// The room that arming a timer needs within the bound of the timer's queue (`max_pending`).
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
@@ -86,7 +86,7 @@ pub(crate) enum Room {
     Place,
 }
 
-/// The submission or run of an item that a thread can wait for.
+/// The submission or the run for which a thread can wait.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instance {

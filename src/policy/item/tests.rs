@@ -1,4 +1,4 @@
-//! Tables for the item's word; `world` compares it with a plain model with real lists.
+//! Tables for the item's word. The module `world` compares the word with a plain model that has real lists.
 
 mod world;
 
@@ -15,7 +15,7 @@ fn to(shard: ShardId) -> Target {
     Target { shard, ordered: false, revives: true }
 }
 
-/// A target while a flush of its queue waits.
+/// Returns a target for which a flush of the queue waits.
 fn flushed(shard: ShardId) -> Target {
     Target { revives: false, ..to(shard) }
 }
@@ -28,12 +28,12 @@ fn idle() -> ItemState {
     ItemState::default()
 }
 
-/// Pending, its entry on a list of A.
+/// Returns a pending item, whose entry lies on a list of A.
 fn pending() -> ItemState {
     idle().queue(to(A)).0
 }
 
-/// Cancelled, its entry still on a list of A.
+/// Returns a cancelled item, whose entry still lies on a list of A.
 fn cancelled() -> ItemState {
     pending().cancel().0
 }
@@ -42,23 +42,23 @@ fn running() -> ItemState {
     pending().begin(A).0
 }
 
-/// Running, and queued to A once more.
+/// Returns a running item that was queued to A once more.
 fn running_and_pending() -> ItemState {
     running().queue(to(A)).0
 }
 
-/// Running; the next entry, of A, was met.
+/// Returns a running item that keeps its next entry, which a worker has popped from a list of A.
 fn met() -> ItemState {
     running_and_pending().begin_slowly(A, UNNAMED).0
 }
 
-/// Queued to A, cancelled, queued to B and cancelled: the slow-path state names A.
+/// Returns an item that was queued to A and cancelled, and then queued to B and cancelled. The slow-path state names A.
 fn stale() -> ItemState {
     cancelled().queue_slowly(to(B), UNNAMED).0.cancel().0
 }
 
-/// spec: W9.4 (an item may drop its own last handle): it is over once, with the last of its handles, entries and
-/// runs.
+/// spec: W9.4 (an item may drop its own last handle): the item becomes over exactly once, when its last handle, entry
+/// or run is gone.
 #[test]
 fn an_item_is_over_when_nothing_refers_to_it() {
     let new = ItemState::new();
@@ -115,7 +115,8 @@ fn queueing_an_item_elsewhere_notes_or_revives_its_cancelled_entries() {
     assert_eq!(queue, Queue::Push);
     assert!(word.is_pending() && word.is_stale() && word.home() == B);
 
-    // Queued to A again, whose entry the slow-path state names. The slow-path state then names B instead.
+    // The item is queued to A again, and the slow-path state names A's entry. Afterwards the slow-path state names B
+    // instead.
     assert!(stale().leaves(to(A), UNNAMED));
     let (word, queue) = stale().queue_slowly(to(A), NAMED);
     assert_eq!(queue, Queue::Revived);
@@ -180,8 +181,9 @@ fn cancelling_an_item() {
     assert_eq!(met().end_slowly().0.cancel_slowly(), (cancelled(), true));
 }
 
-/// A worker popped the entry of A, which the slow-path state names, and waits for the slow-path state's lock. Meanwhile
-/// the item is queued to A again, which revives this entry. The worker asks again under the lock, and runs it.
+/// A worker has popped the entry of A, which the slow-path state names, and waits for the slow-path state's lock.
+/// Meanwhile the item is queued to A again, which revives this entry. The worker asks again under the lock, and runs
+/// it.
 #[test]
 fn an_entry_revived_between_its_pop_and_the_slow_path_runs() {
     let (word, begin) = stale().begin(A);
@@ -199,7 +201,7 @@ fn the_highest_shard_id_fits_the_word() {
     assert_eq!(word.begin(last).1, Begin::Run);
 }
 
-/// An item pending by a timer, with nothing on any list.
+/// Returns an item that is pending by a timer, and has no entry on any list.
 fn armed() -> ItemState {
     idle().arm_slowly(false).0
 }
@@ -226,7 +228,7 @@ fn arming_an_item() {
     }
 }
 
-/// spec: W5: the cancelled entry of an armed item does not run it, until the timer fires there.
+/// spec: W5: an armed item runs by its cancelled entry only after the timer has fired in the entry's shard.
 #[test]
 fn the_cancelled_entry_of_an_armed_item_does_not_run_it() {
     let word = cancelled().arm_slowly(false).0;
@@ -270,7 +272,7 @@ fn the_last_submission_is_the_pending_one_or_else_the_run() {
     for (word, instance) in table {
         let (next, answer) = word.wait_slowly();
         assert_eq!(answer, instance, "{word:?}");
-        // A waiting thread sends the beginning, the end and the cancel to the slow-path state.
+        // While a thread waits, the beginning, the end and the cancelling of a run take the slow path.
         if instance != Instance::None {
             assert_eq!(next.begin(A).1, Begin::Slow);
             assert!(!next.is_running() || next.end().1 == End::Slow);
@@ -280,7 +282,8 @@ fn the_last_submission_is_the_pending_one_or_else_the_run() {
     }
 }
 
-/// spec: Q4.3: in an ordered queue a cancelled submission keeps its place, which is passed over before later ones.
+/// spec: Q4.3: in an ordered queue, a cancelled entry keeps its place, and a worker drops it before it runs later
+/// entries.
 #[test]
 fn in_an_ordered_queue_a_cancelled_entry_is_not_revived() {
     let ordered = in_order(A);
@@ -293,8 +296,8 @@ fn in_an_ordered_queue_a_cancelled_entry_is_not_revived() {
     assert_eq!(word.nothing_stale().begin(A).1, Begin::Run, "the later one");
 }
 
-/// spec: F1.2: a cancelled entry is not revived while a flush waits, either. The two entries may be popped in either
-/// order, so their tickets tell which one is the later one.
+/// spec: F1.2: while a flush waits, a cancelled entry is not revived either. Workers can pop the two entries in either
+/// order, so the tickets tell which entry is the later one.
 #[test]
 fn while_a_flush_waits_a_cancelled_entry_is_not_revived() {
     assert_eq!(cancelled().queue(flushed(A)), (cancelled(), Queue::Slow));
@@ -312,8 +315,7 @@ fn while_a_flush_waits_a_cancelled_entry_is_not_revived() {
     assert_eq!(stale().queue_slowly(flushed(A), NAMED).1, Queue::Push);
 }
 
-/// An item that is cancelled and queued again while flushes wait has at most one entry for each flush, and one
-/// more.
+/// An item that is cancelled and queued again while flushes wait has at most one entry for each flush, plus one.
 #[test]
 fn an_entry_that_no_flush_tells_from_a_new_one_is_revived() {
     let again = cancelled().queue_slowly(flushed(A), UNNAMED).0.cancel().0;
@@ -325,22 +327,22 @@ fn an_entry_that_no_flush_tells_from_a_new_one_is_revived() {
     assert_eq!(again.queue_slowly(flushed(B), NAMED_ALIKE).1, Queue::Push);
 }
 
-/// spec: Q3.4: when arming a timer needs room, and when its item is accepted beyond the bound.
+/// spec: Q3.4: some timers need room when they are armed, and other timers are accepted even beyond the bound.
 #[test]
 fn a_timer_needs_room_where_an_entry_stays() {
     let target = |ordered: bool| if ordered { in_order(A) } else { to(A) };
     let table = [
-        // An idle item, whose timer is due later or at once.
+        // An idle item. The timer is due later or immediately.
         (ItemState::new(), true, false, Room::None),
         (ItemState::new(), true, true, Room::Place),
         (ItemState::new(), false, true, Room::Place),
-        // Its cancelled or pending entry keeps its place, and is revived if the queue is not ordered.
+        // The item's cancelled or pending entry keeps its place, and is revived unless the queue is ordered.
         (cancelled(), true, false, Room::Left),
         (pending(), true, false, Room::Left),
         (pending(), true, true, Room::Place),
         (pending(), false, false, Room::None),
         (pending(), false, true, Room::None),
-        // A timer leaves no entry behind.
+        // Replacing a timer leaves no entry behind.
         (armed(), true, false, Room::None),
     ];
     for (word, ordered, now, room) in table {

@@ -1,4 +1,4 @@
-//! Tests of a route, one step at a time. For steps of several threads at once see `protocol::models::route`.
+//! Tests of a route, one step at a time. `protocol::models::route` tests steps of several threads at the same time.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// spec: A4: an issuer reads the route, which is turned away and comes back plugged. The issuer's entry is late, too.
-/// Otherwise the route would be turned again without a marker behind that entry.
+/// spec: A4: an issuer reads the route, and then the route is turned away and comes back plugged. The issuer's entry is
+/// late in this case, too. Otherwise the route could be turned away again without a marker behind that entry.
 #[test]
 fn an_entry_is_late_if_the_route_has_come_back_plugged() {
     let pools = [0_u64, 1];
@@ -28,7 +28,7 @@ fn an_entry_is_late_if_the_route_has_come_back_plugged() {
     assert_eq!(route.open(), Some(&raw const pools[1]));
 }
 
-/// spec: A4.3: a late entry plugs an open route, and an entry may lie in the pool that the route leads to.
+/// spec: A4.3: a late entry plugs an open route while an entry may lie in the pool that the route leads to.
 #[test]
 fn a_turn_marks_the_entries_of_a_pool_though_a_late_entry_has_plugged_the_route() {
     let pools = [0_u64, 1, 2].map(|name| (name, Rc::new(())));
@@ -48,7 +48,7 @@ fn a_turn_marks_the_entries_of_a_pool_though_a_late_entry_has_plugged_the_route(
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// This issuer makes its next step.
+    /// This issuer takes its next step.
     Issue(usize),
     /// The route is turned to this pool.
     Turn(usize),
@@ -71,9 +71,9 @@ const ISSUERS: usize = 3;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {
     Begin,
-    /// It has read the route.
+    /// The issuer has read the route.
     Read(usize),
-    /// It has pushed to that pool, and not looked at the route again.
+    /// The issuer has pushed to that pool, and has not read the route again.
     Pushed(usize),
 }
 
@@ -83,7 +83,7 @@ enum Entry {
     Marker,
 }
 
-/// A route, plain worklists, and issuers that may stop after any step.
+/// A route, plain worklists, and issuers that can stop after any step.
 struct Model {
     names: [u64; POOLS],
     users: [Rc<()>; POOLS],
@@ -159,7 +159,7 @@ impl Model {
         }
     }
 
-    /// Pops an entry. Returns false if no entry lies there, or the pool is closed and has no workers.
+    /// Pops an entry. Returns false if the pool has no entry, or if the pool is closed and so has no workers.
     fn pop(&mut self, pool: usize) -> Result<bool, TestCaseError> {
         if !self.is_used(pool) {
             return Ok(false);
@@ -193,8 +193,8 @@ impl Model {
 }
 
 proptest! {
-    /// spec: A4.3: for every order of the steps, an issuer's entries run in the order in which it queued them. A
-    /// closed pool has no entries, except those after which their issuer has not looked at the route yet.
+    /// spec: A4.3: whatever the order of the steps, an issuer's entries run in the order in which the issuer queued
+    /// them. A closed pool has no entries, except entries whose issuers have not read the route again since the push.
     #[test]
     fn entries_run_in_the_order_of_their_issuer(steps in prop::collection::vec(step(), 0..120)) {
         let mut model = Model::new();

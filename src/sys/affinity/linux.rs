@@ -1,4 +1,4 @@
-//! CPU affinity on Linux. The masks have any length, because libc's `cpu_set_t` ends at CPU 1023.
+//! CPU affinity on Linux. Masks can have any length here, because libc's `cpu_set_t` cannot hold CPUs above 1023.
 
 #![allow(unsafe_code, reason = "the affinity calls of libc take raw pointers to masks")]
 
@@ -23,9 +23,9 @@ pub(crate) fn current_cpu() -> Option<usize> {
     usize::try_from(cpu).ok()
 }
 
-/// Returns the CPUs of the main thread as the CPUs of the process, because affinity belongs to threads. `taskset` and
-/// the parent process set the affinity of the main thread, and cpusets change it. The calling thread, in contrast, may
-/// have pinned itself.
+/// Affinity belongs to threads, so the CPUs of the main thread stand for the CPUs of the process. `taskset` and the
+/// parent process set the affinity of the main thread, and cpusets change it. The calling thread, in contrast, may have
+/// pinned itself.
 pub(crate) fn process_cpus() -> io::Result<CpuSet> {
     if let Some(cpus) = machine::cpus() {
         return Ok(cpus);

@@ -21,7 +21,7 @@ pub(super) fn word() -> Option<&'static AtomicU64> {
     }
     // SAFETY: the page was mapped just now, and no other reference to it exists.
     let advised = |advice| unsafe { libc::madvise(page, length, advice) } == 0;
-    // Linux refuses this advice. An emulator that accepts it follows no advice at all. An example is qemu's user
+    // Linux refuses this advice. An emulator that accepts this advice ignores all advice. An example is qemu's user
     // emulation of other architectures.
     if advised(NO_ADVICE) || !advised(libc::MADV_WIPEONFORK) {
         // SAFETY: as above.

@@ -5,7 +5,7 @@
 //! process that made it ([`Origin`]), and checks this record before it takes a lock or waits.
 //!
 //! Contract of a *word*: the word keeps the value that a process stores in it, and is 0 in every process that is forked
-//! afterwards. The check is one relaxed load. This suffices because a child begins with one thread, which sees the
+//! afterwards. The check is one relaxed load. One load suffices, because a child begins with one thread, which sees the
 //! memory as the fork left it.
 //!
 //! * `linux::word()`: a word on a page that the system fills with zeros in the child of each fork, whichever call makes
@@ -26,8 +26,8 @@ mod portable;
 
 pub(crate) use portable::end_process;
 
-/// The process that made an object. This is the calling process, or a process from which the calling process descends
-/// by forks.
+/// The process that made an object. That process is the calling process, or a process from which the calling process
+/// descends by forks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Origin(u64);
 

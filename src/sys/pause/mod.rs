@@ -7,9 +7,9 @@
 //!   `validate` has returned true. If the sleeper is awake already, its next sleep may end immediately.
 //! * `sleep(validate, timeout, rings) -> bool`: calls `validate` once the sleeper can be woken, and sleeps only if
 //!   `validate` returns true. Only one thread calls this. Returns false if the time ran out. The sleep may also end for
-//!   no reason. While listening, each of `rings` may end the sleep. Afterwards, `is_over` returns true for the ring of
-//!   each thread that has ended. While parking, there are no rings, and no code of the program runs between `validate`
-//!   and the end of the sleep.
+//!   no reason. In a listening pause, each of `rings` can end the sleep. Afterwards, `is_over` returns true for the
+//!   ring of each thread that has ended. A parking pause has no rings, and no code of the program runs between its
+//!   `validate` and the end of its sleep.
 //!
 //! The portable version always parks.
 

@@ -1,5 +1,6 @@
-//! Records of context switches through `perf_event_open`. An event belongs to one thread on any CPU, and counts
-//! nothing. The kernel writes the event's records into a ring of one page, and this code reads the ring.
+//! Records of context switches through `perf_event_open`. An event belongs to one thread, whichever CPU the thread runs
+//! on, and measures nothing. The kernel writes the event's records into a ring of one page, and this code reads the
+//! ring.
 //!
 //! This code calls the interface through libc, because it needs only a dozen numbers of a stable interface. The crates
 //! for this interface offer much more, but only on four to seven architectures. The events measure nothing in the
@@ -86,8 +87,8 @@ pub(crate) struct Ring {
     read: u64,
     thread: ThreadId,
     parity: Parity,
-    /// An event that wakes a listener for the first record, if this record is an out, because the ring itself does not
-    /// wake for it. `None` after that record. The pages are dropped before their event.
+    /// An event that wakes a listener for the first record if this record is an out, because the ring itself does not
+    /// wake a listener for that record. `None` after that record. The pages are dropped before their event.
     first: Option<(Pages, OwnedFd)>,
     /// The last record that was read, with its CPU. `None` if no record was read so far, or if the kernel may have
     /// dropped a later record.
@@ -169,7 +170,7 @@ impl Ring {
             }
             self.read += u64::from(header.size);
         }
-        // The store is a release, because the kernel may overwrite the records only after they were read.
+        // The store is a release, because the kernel may overwrite the records only after this code has read them.
         self.pages.tail().store(self.read, Ordering::Release);
         self.last = last.filter(|_| !is_full);
         self.parity.remedy().map_or(Ok(()), |next| self.renew(next))

@@ -23,9 +23,9 @@
 //! thread gets a CPU. If a thread already sleeps when its ring is attached, that sleep leaves no record. So the caller
 //! must read the thread's state once.
 //!
-//! A forked process inherits the descriptors, but not the mappings. It inherits up to two descriptors for each ring and
-//! one for each `Readiness`, and keeps them until it ends or executes another program. A `Readiness` holds an event of
-//! the thread that called `permitted`.
+//! A forked process inherits the descriptors, but not the mappings. The process inherits up to two descriptors for each
+//! ring and one for each `Readiness`, and keeps them until it ends or executes another program. A `Readiness` holds an
+//! event of the thread that called `permitted`.
 //!
 //! The portable version has no such records.
 

@@ -12,19 +12,20 @@
 //! ```
 //!
 //! The kernel has no option for this. But ins and outs alternate, and each record has [`RECORD`] bytes. The kernel
-//! wakes the listener when the end of the records is more than a *watermark* past a *mark*. It then moves the mark
-//! forward by the watermark. So the watermark decides which records wake the listener:
+//! wakes the listener when the end of the records is more than a *watermark* past a *mark*. The kernel then moves the
+//! mark forward by the watermark. So the watermark decides which records wake the listener:
 //!
-//! * With a watermark of two records, the third record wakes, then the fifth, and so on. This is right if the first
-//!   record is an out, as for a thread that runs. (A second ring, which wakes for any record, reports this first out.)
-//! * With one byte less, the second record wakes, then the fourth, and so on. This is right if the first record is an
-//!   in, as for a thread that sleeps or waits for the listener's own CPU. But with each pair of records, the mark falls
-//!   one byte further behind the end. After as many pairs as a record has bytes, the next in would wake the listener.
-//!   So the records are made as long as the kernel permits.
+//! * With a watermark of two records, the third record wakes, then the fifth, and so on. This watermark is right if the
+//!   first record is an out, as for a thread that runs. (A second ring, which wakes for any record, reports this first
+//!   out.)
+//! * With one byte less, the second record wakes, then the fourth, and so on. This watermark is right if the first
+//!   record is an in, as for a thread that sleeps or waits for the listener's own CPU. But with each pair of records,
+//!   the mark falls one byte further behind the end. After as many pairs as a record has bytes, the next in would wake
+//!   the listener. So the records are made as long as the kernel permits.
 //!
-//! A ring that no longer wakes for the outs alone is replaced. The last record tells how the new ring begins: with an
-//! out after an in, and with an in after an out. If the thread switches before the new ring exists, the new ring begins
-//! with the wrong kind of record. This is noticed at the next wake-up, because [`Parity`] computes the kernel's state
+//! A ring that no longer wakes for the outs alone is replaced. The last record tells how the new ring begins: an out
+//! follows an in, and an in follows an out. If the thread switches before the new ring exists, the new ring begins with
+//! the wrong kind of record. The code notices this at the next wake-up, because [`Parity`] computes the kernel's state
 //! from the records.
 
 /// The length of a record of a switch, in bytes.

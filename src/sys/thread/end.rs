@@ -75,7 +75,8 @@ fn meet<E: FnOnce(JoinHandle<()>)>(meeting: &Mutex<Meeting<E>>, mine: Meeting<E>
     end(handle);
 }
 
-/// On drop, which is when the thread's body has ended, arms the action at the end of the thread.
+/// When this value is dropped, which happens after the thread's body has ended, it arms the action at the end of the
+/// thread.
 struct Arms<E: FnOnce(JoinHandle<()>) + 'static> {
     origin: Origin,
     meeting: Arc<Mutex<Meeting<E>>>,
@@ -128,8 +129,8 @@ mod tests {
         static LATE: RefCell<Option<Later>> = const { RefCell::new(None) };
     }
 
-    /// spec: E5.5: the end also comes after the destructors that other destructors register. It comes after a panic,
-    /// too.
+    /// spec: E5.5: the end also comes after the destructors that other destructors register. The end also comes after a
+    /// panic.
     #[test]
     fn the_end_comes_after_all_destructors() {
         for panics in [false, true] {

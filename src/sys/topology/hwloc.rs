@@ -39,7 +39,7 @@ fn load(source: &TopologySource) -> Result<Machine, Box<dyn Error + Send + Sync>
     let builder = match source {
         TopologySource::Probe => builder,
         TopologySource::Synthetic(description) => builder.from_synthetic(description)?,
-        // hwloc has two XML parsers. The small one reads beyond the end of a truncated document.
+        // hwloc has two XML parsers. The smaller parser reads beyond the end of a truncated document.
         TopologySource::Xml(document) if !document.trim_end().ends_with("</topology>") => {
             return Err("the document does not end with `</topology>`".into());
         }
@@ -58,8 +58,8 @@ fn to_cpu(machine: &Machine, pu: &TopologyObject, id: usize) -> Cpu {
     Cpu { id, core: group(core), cache: group(cache), node: node(machine, id) }
 }
 
-/// Returns whether the object takes the place of the cache for CPUs that have no cache. Packages and NUMA nodes do,
-/// because no cache spans two of them.
+/// Returns whether the object takes the place of the cache for CPUs that have no cache. This is true of packages and
+/// NUMA nodes, because no cache spans two of them.
 fn is_package_or_node(object: &TopologyObject) -> bool {
     object.object_type() == ObjectType::Package || object.memory_arity() > 0
 }

@@ -1,14 +1,14 @@
 //! Reads the topology of a machine into the plain table that `policy` uses.
 //!
 //! Contract: a reader returns every online CPU of its source, including the CPUs that this process may not use, because
-//! the caller decides which CPUs count for pods. The numbers of cores, caches and nodes are unique in the machine. A
+//! the caller decides which CPUs belong to pods. The numbers of cores, caches and nodes are unique in the machine. A
 //! CPU that shares no core or cache with other CPUs has its own numbers. If several readers can read a source, their
 //! results agree. Tests build all readers.
 //!
 //! * `hwloc` reads all sources. It needs the feature `hwloc`.
-//! * `sysfs` reads this machine from Linux's `/sys`, and `synthetic` reads descriptions. Both are used without the
-//!   feature `hwloc`. XML is then an error.
-//! * If only the CPUs are known, they are taken to share everything but their cores.
+//! * `sysfs` reads this machine from Linux's `/sys`, and `synthetic` reads descriptions. Without the feature `hwloc`,
+//!   the crate uses these two readers, and XML is an error.
+//! * If only the CPUs are known, the crate assumes that they share everything but their cores.
 
 use std::error::Error;
 use std::fmt;

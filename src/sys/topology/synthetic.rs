@@ -1,5 +1,5 @@
-//! Reads descriptions of machines in hwloc's synthetic format. It uses only the parts that say to which objects the
-//! CPUs belong.
+//! Reads descriptions of machines in hwloc's synthetic format. The reader uses only the parts that say to which objects
+//! the CPUs belong.
 //!
 //! A description lists levels from the outermost to the CPUs, such as `pack:2 [numa] l3:2 core:4 pu:2`. Each level has
 //! a number, which says how many of its objects are in each object of the level before. The objects of a level divide
@@ -12,8 +12,8 @@ use std::fmt;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::topology::Cpu;
 
-/// The largest number of CPUs that a description may have. The caller reports CPUs that a [`CpuSet`] cannot number.
-/// This limit only bounds the memory that is used before the caller does so.
+/// The largest number of CPUs that a description may have. The caller reports an error if a [`CpuSet`] cannot number a
+/// CPU. This limit only bounds the memory that the reader uses before the caller checks the CPUs.
 const CPUS: usize = 16 * CpuSet::LIMIT;
 
 const BLANKS: [char; 2] = [' ', '\n'];
@@ -74,7 +74,7 @@ pub(super) fn read(description: &str) -> Result<Vec<Cpu>, Malformed> {
     let levels = &machine.levels;
     let total = levels.last().map_or(0, |level| level.width);
     let size_of = |level: &Level| total / level.width;
-    // If the machine has caches, the outermost level of caches counts. Otherwise the innermost packages or nodes take
+    // If the machine has caches, the outermost level of caches is used. Otherwise the innermost packages or nodes take
     // their place.
     let cache = levels.iter().find(|level| level.kind == Kind::Cache);
     let outer = |level: &&Level| matches!(level.kind, Kind::Package | Kind::Node) || level.attached > 0;

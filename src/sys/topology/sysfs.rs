@@ -35,7 +35,7 @@ pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
         }
     }
     let cores = cores.by_cpu(|size| usize::MAX - size);
-    // If a CPU has caches, the outermost cache counts. Otherwise its innermost package or node takes the place of the
+    // If a CPU has caches, its outermost cache is used. Otherwise its innermost package or node takes the place of the
     // cache.
     let caches = caches.by_cpu(|size| size);
     let outer = outer.by_cpu(|size| usize::MAX - size);
@@ -66,7 +66,7 @@ impl Groups {
     }
 
     /// Returns for each CPU the first CPU of its set. If a CPU is in several sets, the set whose size has the highest
-    /// `rank` counts.
+    /// `rank` is used.
     fn by_cpu(mut self, rank: impl Fn(usize) -> usize) -> BTreeMap<usize, usize> {
         self.0.sort_by_key(|(_, cpus)| rank(cpus.len()));
         self.0.iter().flat_map(|(first, cpus)| cpus.iter().map(|cpu| (cpu, *first))).collect()

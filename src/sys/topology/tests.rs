@@ -18,7 +18,8 @@ fn pods(topology: &Topology, scope: AffinityScope) -> String {
     pods.pods().iter().map(CpuSet::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// spec: A1, A6 (descriptions of machines). The columns: description, then the pods of scopes smt, cache and numa.
+/// spec: A1, A6 (descriptions of machines). The columns are a description, and the pods of the scopes `smt`, `cache`
+/// and `numa`.
 const DESCRIBED: [(&str, &str, &str, &str); 20] = [
     ("l3:2 core:2 pu:2", "0-1 2-3 4-5 6-7", "0-3 4-7", "0-7"),
     ("numa:2 core:4 pu:1", "0 1 2 3 4 5 6 7", "0-3 4-7", "0-3 4-7"),
@@ -35,7 +36,7 @@ const DESCRIBED: [(&str, &str, &str, &str); 20] = [
     ("l3:2 core:1 pu:2(indexes=2*2:1*2)", "0,2 1,3", "0,2 1,3", "0-3"),
     ("l3:2 core:2 pu:2(indexes=2*4)", "0,4 1,5 2,6 3,7", "0-1,4-5 2-3,6-7", "0-7"),
     ("l3:2 core:1 pu:1(indexes=2000,70)", "70 2000", "70 2000", "70,2000"),
-    // Instruction caches, dies and groups have no effect; names may be longer, sizes are skipped.
+    // Instruction caches, dies and groups have no effect. Names may be longer, and sizes are skipped.
     ("Package:2 die:1 group:1 l1iCache:2 core:1 pu:1", "0 1 2 3", "0-1 2-3", "0-3"),
     ("socket:1 L3Cache:2(size=1MB) L2d:1 Core:1 PU:2", "0-1 2-3", "0-1 2-3", "0-3"),
     (" node:2(memory=1GB)\n core:1  pu:1 ", "0 1", "0 1", "0 1"),
@@ -44,7 +45,7 @@ const DESCRIBED: [(&str, &str, &str, &str); 20] = [
     ("[numa] pack:1 [numa] group:2 [numa] [numa] core:2 pu:1", "0 1 2 3", "0-1 2-3", "0-1 2-3"),
 ];
 
-/// spec: A1.1, A1.4, A6.1: with and without hwloc.
+/// spec: A1.1, A1.4, A6.1: the groups are the same with and without hwloc.
 #[test]
 fn groups_are_those_of_the_description() {
     for (description, smt, cache, numa) in DESCRIBED {
@@ -73,7 +74,7 @@ fn a_bad_description_is_an_error_that_says_what_is_right() {
     );
 }
 
-/// The columns: a description, and a part of its error message.
+/// The columns are a description, and a part of its error message.
 ///
 /// spec: A6.1
 #[test]
@@ -113,7 +114,7 @@ fn a_malformed_description_is_told_what_is_wrong_where() {
     }
 }
 
-/// spec: A6.2: without hwloc, the error for XML says what reads it.
+/// spec: A6.2: without hwloc, the error for XML says which feature can read XML.
 #[cfg(not(feature = "hwloc"))]
 #[test]
 fn without_hwloc_xml_is_an_error_that_names_the_feature() {

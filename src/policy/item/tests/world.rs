@@ -1,7 +1,9 @@
-//! Items, their slow-path states, lists, timers and a clock, all plain data, compared with a plain model of each item.
+//! Items, their slow-path states, lists, timers and a clock. All of them are plain data, and are compared with a plain
+//! model of each item.
 //!
-//! In the engine, a thread may be anywhere between its look at the word and the slow-path state's lock. Such a step is
-//! *late* here, and goes on when the test says so. An operation that takes the lock from its beginning is one step.
+//! In the engine, other threads can make steps after a transition has answered `Slow`, and before the thread has taken
+//! the slow-path state's lock. Here, a step that waits for this lock is *late*, and goes on when the test says so. An
+//! operation that holds the lock from its beginning is one step.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +22,7 @@ const SHARDS: [ShardId; 3] = [A, B, C];
 /// The number of an accepted submission.
 type Submission = u64;
 
-/// The last flush that had begun when an entry was pushed, or when an item was queued.
+/// The number of the last flush that had begun when an entry was pushed, or when an item was queued.
 type Ticket = u64;
 
 /// An entry of this item.
@@ -36,37 +38,38 @@ struct Item {
     word: ItemState,
     stale: Vec<ShardId>,
     home: Option<Ticket>,
-    /// How often it was queued to another shard than the one where its cancelled entry lay.
+    /// How many times the item was queued to a shard other than the shard of its cancelled entry.
     moves: usize,
     kept: Option<(ShardId, Ticket)>,
     timer: Option<Deadline>,
     disabled: u32,
-    /// The threads that the slow-path state is to wake, by the submissions that they wait for.
+    /// The slow-path state's signals, each given by the submission whose waiting threads it wakes.
     pending: Option<Submission>,
     running: Option<Submission>,
-    /// The model: the submission that waits for its run, and its shard; `None` if a timer is armed.
+    /// The model: the submission that waits for its run, and the submission's shard, which is `None` while a timer is
+    /// armed.
     wanted: Option<(Submission, Option<ShardId>)>,
-    /// The model: the entry that runs it may not have a lower ticket, since flushes wait for lower ones.
+    /// The model: the lowest ticket that an entry may have to run the item, because flushes wait for lower tickets.
     not_before: Ticket,
     /// The model: the submission whose run a worker executes.
     runs: Option<Submission>,
-    /// The model: submissions for which a thread waits.
+    /// The model: the submissions for which threads wait.
     waited: Vec<Submission>,
 }
 
-/// A step that was answered with `Slow`, and does not hold the slow-path state's lock yet.
+/// A step that was answered with `Slow`, and that does not hold the slow-path state's lock yet.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Late {
     Queue(usize, Target, Ticket),
     Begin(Entry, ShardId),
     End(usize),
     Cancel(usize),
-    /// A timer that was taken off the map, and has not fired yet.
+    /// A timer that is due and was taken off the list of timers, but has not fired yet.
     Fire(usize, ShardId, Deadline),
 }
 
 impl Item {
-    /// What the slow-path state tells about a shard and an entry with this ticket.
+    /// Returns the facts that the slow-path state knows about a shard, and about an entry with this ticket.
     fn known(&self, shard: ShardId, ticket: Ticket) -> Known {
         Known { named: self.stale.contains(&shard), alike: self.home == Some(ticket) }
     }
@@ -80,7 +83,8 @@ struct World {
     timers: Deadlines<(usize, ShardId)>,
     now: Time,
     late: Vec<Late>,
-    /// The number of flushes, of all queues, that have begun. `waiting`: the last ones still wait.
+    /// The number of flushes that have begun, in all queues together. `waiting` says whether the last flushes still
+    /// wait.
     flushes: Ticket,
     waiting: bool,
     submissions: Submission,
@@ -110,9 +114,9 @@ enum Step {
     },
     Enable(usize),
     Flush(usize),
-    /// A flush of the queues begins.
+    /// A flush begins in every queue.
     FlushAll,
-    /// The last flush that waits ends.
+    /// All waiting flushes end.
     FlushesEnd,
     /// A late step gets the slow-path state's lock.
     GoOn(usize),
@@ -194,7 +198,7 @@ impl World {
     }
 
     fn abandon(&mut self, shard: usize) {
-        // Entries that were popped before this one come first.
+        // An entry that was popped earlier comes first.
         if self.is_one_popped(SHARDS[shard]) {
             return;
         }
@@ -211,7 +215,7 @@ impl World {
         self.completed += 1;
     }
 
-    /// Returns whether a worker has popped an entry there, and has not asked the slow-path state yet.
+    /// Returns whether a worker has popped an entry of this shard, and does not hold the slow-path state's lock yet.
     fn is_one_popped(&self, shard: ShardId) -> bool {
         self.late.iter().any(|late| matches!(late, Late::Begin(_, at) if *at == shard))
     }
@@ -343,7 +347,7 @@ impl World {
     }
 
     fn push(&mut self, id: usize, target: Target, ticket: Ticket, queue: Queue) {
-        // A submission that began before a flush did may count as queued before it.
+        // If a submission begins before a flush does, the flush may treat it as an earlier submission.
         let is_later = self.waiting && !target.revives;
         self.items[id].not_before = if is_later { ticket } else { 0 };
         if queue == Queue::Push {
@@ -378,14 +382,15 @@ impl World {
         assert_eq!(wanted.is_some(), was_pending);
     }
 
-    /// As [`taken_back`](Self::taken_back). Also removes from the slow-path state what belongs to the submission.
+    /// Does the same as [`taken_back`](Self::taken_back). Also removes everything that belongs to the submission from
+    /// the slow-path state.
     fn taken_back_slowly(&mut self, id: usize, was_pending: bool) {
         self.taken_back(id, was_pending);
         if was_pending {
             let item = &mut self.items[id];
             self.completed += usize::from(item.kept.take().is_some());
             if let Some(timer) = item.timer.take() {
-                // The timer may be late already.
+                // The timer may have left the list of timers already, so that only its late step remains.
                 let _removed = self.timers.cancel(timer);
             }
             item.pending.take().into_iter().for_each(|submission| item.tell(submission));
@@ -393,8 +398,8 @@ impl World {
         }
     }
 
-    /// Checks that the word and the slow-path state name exactly the entries on each shard's lists, or just popped from
-    /// there. Each waiting thread waits for a submission that is still to end.
+    /// Checks that the word and the slow-path state name exactly the entries that lie on each shard's lists or were
+    /// just popped from these lists. Also checks that each waiting thread waits for a submission that has not ended.
     fn check(&self) {
         for (id, item) in self.items.iter().enumerate() {
             let word = item.word;
@@ -414,8 +419,8 @@ impl World {
                 let at_home = word.is_listed() && word.home() == *shard;
                 let told = usize::from(at_home) + item.stale.iter().filter(|named| *named == shard).count();
                 assert_eq!(entries, told, "entries of item {id} in {shard:?}: {word:?}, {:?}", item.stale);
-                // One for each flush while it stays in a shard: the slow-path state knows the ticket of the entry at
-                // home only.
+                // While an item stays in one shard, it has at most one entry for each flush, plus one, because the
+                // slow-path state knows only the ticket of the entry at home.
                 let at_most = self.flushes as usize + 1 + item.moves;
                 assert!(entries <= at_most || *shard == C, "item {id} has {entries} entries in {shard:?}");
             }
@@ -521,11 +526,11 @@ fn cases() -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// spec: W2, W3.1, W5.2, F1.2, F2, F3, Q4. Compares the word with a plain model, in virtual time. An item runs
-    /// at most once at a time. An accepted submission leads to exactly one run, in the shard to which it was
-    /// queued; a cancelled one leads to none. An item never runs by an entry for which an earlier flush waits. Each
-    /// waiting thread is woken when its submission has ended, and not before. Every entry is completed once. No
-    /// state is left behind.
+    /// spec: W2, W3.1, W5.2, F1.2, F2, F3, Q4. Compares the word with a plain model, in virtual time. An item runs at
+    /// most once at a time. An accepted submission leads to exactly one run, in the shard to which it was queued, but a
+    /// cancelled submission leads to no run. No run uses an entry for which an earlier flush waits. Each waiting thread
+    /// is woken after its submission has ended, and never earlier. Every entry is completed once. No state is left
+    /// behind.
     #[test]
     fn agrees_with_a_plain_model(steps in steps()) {
         let mut world = World::default();

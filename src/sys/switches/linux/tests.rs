@@ -1,4 +1,5 @@
-//! The scheduler's records, on systems that permit them. On others, attaching says so, and the tests end.
+//! Tests of the scheduler's records, on systems that permit such records. On other systems, attaching fails, and the
+//! tests end.
 
 #![allow(clippy::disallowed_methods, reason = "the tests watch threads that sleep, and run for some time")]
 
@@ -13,11 +14,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use testkit::skip;
 
-/// How often a listener looks while a ring is not primed.
+/// The interval at which a listener checks a ring that is not primed.
 const LOOK: Option<Duration> = Some(Duration::from_millis(1));
 const LONG: Option<Duration> = Some(Duration::from_secs(60));
 
-/// A thread that does one thing again and again.
+/// A thread that repeats one action.
 struct Other {
     id: ThreadId,
     stop: Arc<AtomicBool>,
@@ -45,7 +46,7 @@ impl Other {
     }
 }
 
-/// `None` if the system does not permit it.
+/// Attaches a ring to a thread that runs. Returns `None` if the system does not permit this.
 fn attach(thread: ThreadId) -> Option<Ring> {
     match Ring::attach(thread, true) {
         Ok(ring) => Some(ring),
@@ -110,7 +111,7 @@ fn a_preempted_thread_is_not_reported_asleep() {
         }
         assert!(!switches.contains(&Switch::Slept), "{switches:?}");
         let alternate = |pair: &[Switch]| (pair[0] == Switch::Resumed) != (pair[1] == Switch::Resumed);
-        // A ring that is made anew misses a few records.
+        // A ring that was replaced misses a few records.
         assert!(switches.windows(2).filter(|pair| !alternate(pair)).count() <= 3, "{switches:?}");
     }
     others.into_iter().for_each(Other::end);
@@ -129,7 +130,8 @@ fn listening_to_a_thread_on_the_same_cpu_ends() {
     }
     let listener = spawn("listener".to_owned(), None, move || {
         assert!(pin_to_cpu(cpu));
-        // The right answer is `false`, since the thread waits for this CPU. The ring must work with the wrong one, too.
+        // The right value of `runs` is `false`, because the thread waits for this CPU. But the ring must work with the
+        // wrong value, too.
         for runs in [false, true] {
             let mut ring = Ring::attach(thread, runs).unwrap();
             let pause = Pause::listening().unwrap();
@@ -140,8 +142,8 @@ fn listening_to_a_thread_on_the_same_cpu_ends() {
                 woken += u32::from(pause.sleep(|| true, timeout, &[&ring]));
                 drain(&mut ring);
             }
-            // Other threads of this machine take the CPU a few times in each millisecond at most. Without the remedy,
-            // one wake-up would follow the other, several thousand in all.
+            // Other threads of this machine take the CPU at most a few times per millisecond. If the ring were not
+            // replaced, wake-ups would follow each other without a break, several thousand in total.
             assert!(woken < 1000, "woken {woken} times");
         }
         assert_eq!(current_cpu(), Some(cpu));
@@ -150,7 +152,7 @@ fn listening_to_a_thread_on_the_same_cpu_ends() {
     other.end();
 }
 
-/// spec: S1: the ring tells where a thread is, until it sleeps.
+/// spec: S1: the ring tells on which CPU a thread is, until the thread sleeps.
 #[test]
 fn the_last_record_tells_where_a_thread_is() {
     let cpu = process_cpus().unwrap().first().unwrap();
@@ -160,13 +162,13 @@ fn the_last_record_tells_where_a_thread_is() {
         move || assert!(pin_to_cpu(cpu)),
         move || match its_sleep.load(Ordering::Relaxed) {
             true => std::thread::park_timeout(Duration::from_secs(60)),
-            // It gives the CPU away now and then.
+            // The thread gives its CPU away now and then.
             false => std::thread::yield_now(),
         },
     );
     if let Some(mut ring) = attach(other.id) {
         assert_eq!(ring.is_awake_on(), None, "no record so far");
-        // Threads of other programs, or this one, take the CPU in the meantime.
+        // In the meantime, this thread and threads of other programs take the CPU.
         assert!(pin_to_cpu(cpu));
         let end = Instant::now() + Duration::from_secs(20);
         let mut tells = |awake_on| {
@@ -201,7 +203,7 @@ fn a_thread_that_has_ended_wakes_once() {
     assert_eq!(Ring::attach(thread, true).unwrap_err().raw_os_error(), Some(libc::ESRCH));
 }
 
-/// The thread leaves more records than the ring holds. The parity is still computed, whichever records are missing.
+/// The thread leaves more records than the ring holds. The parity is still right, whichever records are missing.
 #[test]
 fn a_ring_that_has_lost_records_becomes_primed_again() {
     let other = Other::new(|| (), || std::thread::sleep(Duration::from_micros(1)));

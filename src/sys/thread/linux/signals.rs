@@ -128,8 +128,9 @@ impl SignalMask {
     /// In this case the function reads the mask again, up to [`LOOKS`] times.
     ///
     /// While the main thread makes a thread of this crate, it blocks its own signals and [publishes](Told) its previous
-    /// mask. It publishes the mask before it blocks the signals, and withdraws the mask after it has restored it. So if
-    /// the step is the same before and after a read, the mask that was read is the main thread's own.
+    /// mask. The main thread publishes the mask before it blocks the signals, and withdraws the published mask after it
+    /// has restored its own. So if the step is the same before and after a read, the mask that was read is the main
+    /// thread's own.
     ///
     /// # Errors
     ///
@@ -186,8 +187,8 @@ impl SignalMask {
 /// The number of times that a mask is read while it changes. One read takes about 20 µs.
 const LOOKS: usize = 32;
 
-/// The C library's own signals. The library blocks them only for a short time, together with all other signals. It
-/// refuses to block them for the application.
+/// The C library's own signals. The library blocks its own signals only for a short time, together with all other
+/// signals. The library refuses to block its own signals for the application.
 const OF_THE_LIBRARY: u64 = 1 << 31 | 1 << 32;
 
 /// The mask as the status of a thread shows it.

@@ -50,7 +50,8 @@ fn bad_xml_is_an_error_wherever_it_was_cut() {
     }
 }
 
-/// Descriptions with each level present or not, from the outermost on, in the order of real machines.
+/// Generates descriptions in which each level may be present or absent. The levels are in the order of real machines,
+/// from the outermost on.
 fn descriptions() -> impl Strategy<Value = String> {
     let level = |name: &'static str, most: usize| prop_oneof![2 => Just(String::new()), 1 => (1..=most).prop_map(move |n| format!("{name}:{n} "))];
     let attached = || prop_oneof![4 => Just(""), 1 => Just("[numa] "), 1 => Just("[numa] [numa] ")];
@@ -69,7 +70,7 @@ fn descriptions() -> impl Strategy<Value = String> {
     )
 }
 
-/// Numbers for so many CPUs: none, a list with gaps, or an order.
+/// Returns numbers for `total` CPUs: no numbers, a list with gaps, or loops.
 fn indexes(total: usize, seed: u64) -> String {
     match seed % 3 {
         0 => String::new(),
@@ -97,7 +98,8 @@ proptest! {
         prop_assert_eq!(by_hwloc(&source), by_hand(&description), "{}", description);
     }
 
-    /// hwloc accepts each description that the small reader accepts, so the feature only adds.
+    /// hwloc accepts each description that the small reader accepts, so the feature never makes a valid description
+    /// invalid.
     #[test]
     fn neither_reader_panics_on_what_looks_like_a_description(
         text in "( |\\[numa\\]|pu:|core:|l3:|[0-9]{1,2}|\\(indexes=|[0-9],|[0-9]\\*[0-9]|:|\\)){0,8}",

@@ -1,4 +1,4 @@
-//! Trees as under Linux's `/sys`, made from a plain description of a machine.
+//! Trees in the form of Linux's `/sys`, made from a plain description of a machine.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "a child process is started, as a user would")]
 
@@ -9,7 +9,7 @@ use super::super::*;
 use super::{all_of, pods};
 use crate::policy::pods::AffinityScope;
 
-/// A folder that is removed when this is dropped.
+/// A folder that is removed when this value is dropped.
 struct Tree(PathBuf);
 
 impl Drop for Tree {
@@ -19,9 +19,9 @@ impl Drop for Tree {
 }
 
 impl Tree {
-    /// Makes a tree. Each line names a thing that CPUs share (`online`, `core`, `package`, a cache such as `l2` or
-    /// `l1i`, `node7`), and the sets of CPUs that share one. CPUs that are `offline` have their folders, with few files
-    /// in them.
+    /// Makes a tree. Each line names a part that CPUs share (`online`, `core`, `package`, a cache such as `l2` or
+    /// `l1i`, `node7`), and the sets of CPUs that share such a part. CPUs that are `offline` have folders, but only few
+    /// files in them.
     fn new(name: &str, lines: &str) -> Self {
         let mut nodes = CpuSet::new();
         let tree = Self(std::env::temp_dir().join(format!("cmwq-{}-{name}", std::process::id())));
@@ -66,7 +66,7 @@ impl Tree {
                     self.list(&topology, &["core_cpus_list"], &["core_cpus"], cpus);
                     self.write(&topology, "core_id", &number.to_string());
                 }
-                // The names of kernels before 5.3.
+                // The file names of kernels before 5.3.
                 "siblings" => {
                     self.list(&topology, &["thread_siblings_list"], &["thread_siblings"], cpus);
                     self.write(&topology, "core_id", &number.to_string());
@@ -154,8 +154,8 @@ const MACHINES: [(&str, &str, &str, &str, &str); 15] = [
         "0-3",
     ),
     ("names of old kernels", "online 0-3\nsiblings 0-1 2-3\nl2 0-3\nnode0 0-3", "0-1 2-3", "0-3", "0-3"),
-    // The machine lacks the first CPU of a core and of a cache, and all CPUs of a core. Linux does not list CPUs that
-    // are offline; old kernels did.
+    // The machine lacks the first CPU of one core and of a cache, and all CPUs of another core. Linux does not list
+    // offline CPUs, but old kernels did.
     (
         "offline",
         "online 1-3,5,8
@@ -169,7 +169,7 @@ const MACHINES: [(&str, &str, &str, &str, &str); 15] = [
         "1-3 5 8",
         "1-3 5,8",
     ),
-    // Two fast cores of two threads, a cluster of slow ones, and two cores without an L3.
+    // Two fast cores with two threads each, a cluster of slow cores, and two cores without an L3 cache.
     (
         "fast and slow",
         "online 0-9
@@ -223,7 +223,8 @@ const MACHINES: [(&str, &str, &str, &str, &str); 15] = [
     ),
 ];
 
-/// spec: A1.4, A6.1. The columns: name, the lines of the tree, then the pods of scopes smt, cache and numa.
+/// spec: A1.4, A6.1. The columns are a name, the lines of the tree, and the pods of the scopes `smt`, `cache` and
+/// `numa`.
 #[test]
 fn groups_are_those_of_the_tree() {
     for (name, lines, smt, cache, numa) in MACHINES {
@@ -235,7 +236,7 @@ fn groups_are_those_of_the_tree() {
     }
 }
 
-/// spec: A6.1: 1100 CPUs, every third number, of which the last 32 have pairs of threads and two caches.
+/// spec: A6.1: 1100 CPUs with every third number. The last 32 CPUs form pairs of threads, and have two caches.
 #[test]
 fn more_than_a_thousand_cpus_with_gaps_are_all_read() {
     let cpus = |from: usize, to: usize| (from..to).map(|cpu| cpu * 3).collect::<CpuSet>();
@@ -250,7 +251,7 @@ fn more_than_a_thousand_cpus_with_gaps_are_all_read() {
     assert_eq!(all_of(&topology), all);
 }
 
-/// spec: A6.1: hidden facts are taken to be plain.
+/// spec: A6.1: where facts are hidden, the reader assumes the simplest machine.
 #[test]
 fn a_tree_that_tells_little_is_a_plain_machine() {
     let tree = Tree::new("bare", "online 0-3");
@@ -261,11 +262,11 @@ fn a_tree_that_tells_little_is_a_plain_machine() {
     assert!(error.contains("cpu/online: `x` is no CPU number"), "{error}");
 }
 
-/// spec: A6.3: hwloc reads a root other than this machine's if the environment says so, hence the child.
+/// spec: A6.3: hwloc reads another root only if its environment names that root, so a child process reads the tree.
 #[cfg(feature = "hwloc")]
 #[test]
 fn hwloc_tells_the_same_of_every_tree() {
-    // Linux never has a CPU in two nodes, and hwloc leaves the second node out.
+    // Linux never shows a CPU in two nodes, and hwloc ignores the second node.
     for (name, lines, ..) in MACHINES.into_iter().filter(|(name, ..)| *name != TWO_NODES) {
         let tree = Tree::new(&format!("{name} for hwloc"), lines);
         let mut child = testkit::again("sys::topology::tests::trees::a_child_reads_its_tree_by_both");
@@ -277,7 +278,7 @@ fn hwloc_tells_the_same_of_every_tree() {
     }
 }
 
-/// The child of [`hwloc_tells_the_same_of_every_tree`]. Without its tree, there is nothing to compare.
+/// The child of [`hwloc_tells_the_same_of_every_tree`]. If the child gets no tree, it has nothing to compare.
 #[cfg(feature = "hwloc")]
 #[test]
 fn a_child_reads_its_tree_by_both() {
