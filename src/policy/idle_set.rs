@@ -41,8 +41,7 @@ pub(crate) struct IdleSet {
     owed: Vec<Reserved>,
     /// The number of workers that have arrived and not left.
     alive: usize,
-    /// Whether the manager was asked for a worker and has not delivered it. The manager may be waiting before its next
-    /// attempt.
+    /// Whether the manager was asked for a worker and has not delivered it. It may be waiting for its next attempt.
     creating: bool,
     /// Whether the manager is making that worker, whose thread has not arrived and may not even have started.
     making: bool,

@@ -442,7 +442,7 @@ fn a_long_item_among_short_ones_gets_its_own_cpu_time() {
                 drop(shorts.spawn(|| spin(Duration::from_micros(1))).unwrap());
             }
             let long = move || {
-                spin(Duration::from_millis(2));
+                burn(Duration::from_millis(2));
                 ends();
             };
             drop(longs.spawn(long).unwrap());
