@@ -116,7 +116,10 @@ fn the_service_answers_requests() {
     let service = Service::start(&[]);
     let ask = |line: &str, body: &str| request(&service.address, line, body).expect("an answer");
     assert!(ask("GET /", "").2.contains("POST /jobs"));
-    assert_eq!(ask("POST /jobs", "abc"), (200, ask("POST /jobs", "abc").1, sum_of("abc", 1)));
+    for _ in 0..2 {
+        let (status, _, body) = ask("POST /jobs", "abc");
+        assert_eq!((status, body), (200, sum_of("abc", 1)));
+    }
     let long = "0123456789abcdef".repeat(10_000);
     assert_eq!(ask("POST /jobs?rounds=3", &long).2, sum_of(&long, 3));
     assert_eq!(ask("POST /jobs?rounds=0", "abc").0, 400);
