@@ -202,8 +202,8 @@ impl Running {
 
     /// Returns what the caller must do about pending work.
     ///
-    /// A thread asks this after each push. It also asks after it has lowered the count or raised the target while work
-    /// is pending.
+    /// A thread calls this after each push. While work is pending, a thread also calls this after it has lowered the
+    /// count or raised the target.
     pub(crate) const fn kick(self) -> (Self, Kick) {
         if self.is_short() && self.running() == 0 {
             (self.unshort(), Kick::Starve)
@@ -310,8 +310,8 @@ impl Running {
     }
 
     /// Notes that the manager has no room for a worker that the pool has asked for. Returns whether no worker runs. If
-    /// a worker runs, the thread that finds work after the last worker has left the count [tells](Kick::Starve) the
-    /// manager.
+    /// a worker runs, the manager is told later: once no worker runs, the next thread that finds work
+    /// [tells](Kick::Starve) it.
     pub(crate) const fn short(self) -> (Self, bool) {
         (Self(self.0 | SHORT), self.running() == 0)
     }

@@ -64,8 +64,8 @@ pub struct Counters {
     /// elsewhere. This happens only in plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict.
     #[doc(alias = "PWQ_STAT_REPATRIATED")]
     pub repatriated: u64,
-    /// How many times a pool that could not get a worker called the queue's
-    /// [rescuer](crate::WorkQueueBuilder::rescuer).
+    /// The number of calls to the queue's [rescuer](crate::WorkQueueBuilder::rescuer) by pools for which no worker
+    /// could be made.
     #[doc(alias = "PWQ_STAT_MAYDAY")]
     pub maydays: u64,
     /// Items that the rescuer took, including cancelled ones.

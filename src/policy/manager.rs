@@ -162,7 +162,8 @@ impl<P: Clone> Manager<P> {
     }
 
     /// Puts this pool in the line. The pool that [is next](Self::is_next) has been refused a thread, so the manager
-    /// tries that pool when a worker leaves. An earlier attempt would ask a second worker to give way.
+    /// tries that pool when a worker leaves. If the manager tried earlier, it would ask a second worker to
+    /// give way.
     pub(crate) fn waits_its_turn(&mut self, pool: P, is_it: impl Fn(&P) -> bool, claim: Claim, now: Time) {
         self.no_room(pool, &is_it, claim, now);
         if self.is_next(is_it) {

@@ -68,7 +68,7 @@ pub(crate) struct Look {
     /// Whether the pool belongs to a single CPU. The manager searches for hogs only in such pools, because a hog takes
     /// only one of a pod's CPUs.
     pub(crate) per_cpu: bool,
-    /// The pace that limits how fast findings make the pool grow.
+    /// The limit on how fast the pool may grow because of findings.
     pub(crate) pace: Pace,
     /// The [`Outcome::stalled_since`] of the last check.
     pub(crate) stalled_since: Option<Time>,
@@ -120,7 +120,7 @@ pub(crate) enum Verdict {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Watch {
     quiet_looks: u8,
-    /// The time since which every check has found work without a worker.
+    /// The time of the first check in a row of checks that have all found work without a worker.
     stuck_since: Option<Time>,
     /// The longest time from the last check to the next.
     period: Duration,

@@ -198,10 +198,10 @@ impl WorkQueueBuilder {
     /// cancelled item counts until a worker reaches its place in the queue.
     ///
     /// Armed timers do not count. When a timer fires, the queue accepts the timer's item even if the limit is reached.
-    /// There are two exceptions. First, in an ordered queue, and while a queue is flushed, a cancelled item keeps its
-    /// former place until a worker has reached that place. Before that, the item can be armed again only if the queue
-    /// has room. Second, [`mod_delayed`](crate::WorkQueue::mod_delayed) without a delay needs room, as any submission
-    /// does.
+    /// There are two exceptions. First, a cancelled item can keep its former place until a worker has reached that
+    /// place. This happens in ordered queues, and in all queues while they are flushed. Until then, the item can be
+    /// armed again only if the queue has room. Second, [`mod_delayed`](crate::WorkQueue::mod_delayed) without a delay
+    /// needs room, as any submission does.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
         self

@@ -92,7 +92,7 @@ impl Pool {
 }
 
 impl State {
-    /// Lists the pool with the rescuers of the queues that have entries on the sideline. Returns the rescuers that the
+    /// Adds the pool to the list of each rescuer whose queue has entries on the sideline. Returns the rescuers that the
     /// caller must call after it has released all its locks. The entries stay on the sideline while the pool's lock is
     /// held, so each call is counted before its rescuer takes an entry.
     fn list_with_rescuers(&self, pool: &Arc<Pool>) -> Vec<Arc<Rescuer>> {

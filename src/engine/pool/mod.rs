@@ -18,7 +18,7 @@
 //! | `distress`, `calls` | how rescuers get the work of a pool for which no worker can be made |
 //! | `abandon` | a pool that runs nothing any more, because its executor was shut down |
 //!
-//! This room of the engine owns the pools, and the part of each worker that other threads may access. A pool's
+//! This room of the engine owns the pools and those parts of the workers that other threads may access. A pool's
 //! `running`, one atomic word, says whether the pool wants a worker. Its `state` (`S`) says which worker it wants. The
 //! lock of `state` protects the idle set, the sideline, and the list of workers. The members of a class (`C`) and the
 //! register (`P`) have locks of their own.

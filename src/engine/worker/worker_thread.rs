@@ -31,7 +31,7 @@ use super::counters::meter::{Course, Meter};
 use super::current::{self, Current};
 use super::shared::Worker;
 
-/// The exit status of a process that a panic ends, as in the standard library.
+/// The exit status of a process that was ended by a panic. The standard library uses the same status.
 const STATUS_OF_A_PANIC: i32 = 101;
 
 thread_local! {

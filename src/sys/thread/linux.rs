@@ -40,8 +40,8 @@ pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandl
     at.tv_nsec = (nanos % NANOS) as _;
     // The handle is a number in the standard library, but a pointer in musl.
     let handle = thread.as_pthread_t() as libc::pthread_t;
-    // SAFETY: the handle is owned here, so the thread was neither joined nor detached. A null pointer asks for no
-    // result, and the time outlives the call.
+    // SAFETY: the handle is owned here, so the thread was neither joined nor detached. With a null
+    // pointer, the call does not return the thread's result. The time outlives the call.
     let error = unsafe { libc::pthread_timedjoin_np(handle, ptr::null_mut(), &at) };
     if error != 0 {
         return Err(thread);

@@ -1,4 +1,4 @@
-//! Reads the states of threads from Linux's `/proc` and CPU clocks.
+//! Reads the states of threads from `/proc`, and their CPU times from the CPU clocks of Linux.
 
 #![allow(unsafe_code, reason = "libc reads a clock through a raw pointer")]
 

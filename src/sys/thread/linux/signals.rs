@@ -57,8 +57,8 @@ impl SignalsBlocked {
 
 impl Drop for SignalsBlocked {
     fn drop(&mut self) {
-        // SAFETY: an earlier call of the same function has written the mask `before`. A null pointer asks for no old
-        // mask.
+        // SAFETY: an earlier call of the same function has written the mask `before`. With a null pointer, the
+        // call does not return the old mask.
         let error = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
         debug_assert_eq!(error, 0, "a mask that was in force is valid");
     }
@@ -171,8 +171,8 @@ impl SignalMask {
     /// Makes this the mask of the calling thread.
     pub(crate) fn take_on(self) {
         let mut set = MaybeUninit::<sigset_t>::uninit();
-        // SAFETY: `sigemptyset` initialises the set before the other calls read it. A null pointer asks for no old
-        // mask. The C library refuses to add its own signals to a set.
+        // SAFETY: `sigemptyset` initialises the set before the other calls read it. With a null pointer, the
+        // last call does not return the old mask. The C library refuses to add its own signals to a set.
         let error = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             for signal in (1..=64).filter(|signal| self.0 & 1 << (signal - 1) != 0) {
