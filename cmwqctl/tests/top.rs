@@ -43,8 +43,8 @@ impl Drop for Load {
     }
 }
 
-/// Starts `cmwqctl top` from a shell, which prints its exit code and the state of the terminal afterwards. Then the shell
-/// waits for a line, because Linux sometimes loses the last output of a terminal when its last process ends.
+/// Starts `cmwqctl top` from a shell, which prints its exit code and the state of the terminal afterwards. Then the
+/// shell waits for a line, as [`Terminal::end`] advises.
 fn top(service: &Service, options: &str) -> Terminal {
     let mut command = CommandBuilder::new("sh");
     let tool = support::TOOL;

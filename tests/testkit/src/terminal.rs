@@ -104,6 +104,9 @@ impl Terminal {
     }
 
     /// Waits for the end of the program. Returns its exit code and the screen.
+    ///
+    /// Linux sometimes loses the last output of a terminal when its last process ends right after writing it. A test
+    /// that needs that output lets the program wait for a line first, reads the screen, and then sends the line.
     pub fn end(mut self) -> (u32, String) {
         let code = self.child.wait().unwrap().exit_code();
         let contents = self.shared.0.lock().unwrap().screen().contents();
