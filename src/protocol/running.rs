@@ -26,7 +26,7 @@
 //! worklist, which only acquire and release.
 
 use crate::policy::concurrency::{Kick, Next, Reserved, Running};
-use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
+use crate::sys::sync::{AtomicU64, Ordering, fence_after_update};
 
 /// A pool's count of running and waking workers.
 #[derive(Debug)]
@@ -42,10 +42,12 @@ impl RunningCell {
         Running::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// Decides what the caller does about an item that it has just made visible to workers.
+    /// Decides what the caller does about an item that it has just made visible to workers. The caller has done so with
+    /// a read-modify-write: the worklist has several producers, so a push reserves its place with one, and the sideline
+    /// has a lock.
     #[inline]
     pub(crate) fn pushed(&self) -> Kick {
-        fence(Ordering::SeqCst); // with `look`; see the module
+        fence_after_update(); // with `look`; see the module
         self.kick()
     }
 
