@@ -36,6 +36,7 @@ pub(crate) mod quota;
 pub(crate) mod rescue;
 pub(crate) mod room;
 pub(crate) mod sampling;
+pub(crate) mod search;
 pub(crate) mod stall;
 pub(crate) mod threads;
 pub(crate) mod ticks;

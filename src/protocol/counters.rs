@@ -202,6 +202,11 @@ impl ReadingCell {
         self.cpu_time.store(cpu_time, Ordering::Relaxed);
     }
 
+    /// Leaves CPU time that the owner has used since the last reading out of all counts. Only the owner calls this.
+    pub(crate) fn leave_out(&self, used: u64) {
+        add(&self.cpu_time, used, Ordering::Relaxed);
+    }
+
     /// Charges the CPU time since the last reading to a cell. `cpu_time` is the total CPU time that the owner has used.
     /// Only the owner calls this.
     pub(crate) fn charge(&self, cpu_time: u64, cell: &CounterCell) {

@@ -343,7 +343,7 @@ impl Flush {
         self.over.wait(until)
     }
 
-    #[cfg(all(test, not(cmwq_loom)))]
+    #[cfg(not(cmwq_loom))]
     pub(crate) fn is_over(&self) -> bool {
         self.over.is_set()
     }

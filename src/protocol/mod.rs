@@ -23,6 +23,7 @@ pub(crate) mod references;
 pub(crate) mod route;
 pub(crate) mod running;
 pub(crate) mod scope;
+pub(crate) mod search;
 pub(crate) mod sideline;
 pub(crate) mod signal;
 pub(crate) mod threads;

@@ -26,6 +26,8 @@ mod machine;
 pub(crate) mod pause;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod probe;
+#[cfg(not(cmwq_loom))]
+pub(crate) mod search;
 #[cfg(all(unix, feature = "control", not(cmwq_loom)))]
 pub(crate) mod socket;
 #[cfg(not(cmwq_loom))]

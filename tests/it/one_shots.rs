@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use cmwq::{JoinError, JoinHandle, Work, WorkQueue};
+use testkit::spin;
 
 use crate::support::{
     Bomb, Counted, Door, SOON, builder, current_pool, eventually, on_each_executor, one_cpu, one_cpu_unseen,
@@ -268,5 +269,38 @@ fn a_cancel_that_races_with_the_run_wins_or_loses() {
             assert_eq!(matches!(handle.join(), Err(JoinError::Cancelled)), won);
         }
         assert_eq!(runs.load(Ordering::SeqCst) + cancelled, count);
+    });
+}
+
+/// spec: C8.2, W4.2 (waits that end while the waiting thread or the worker is still awake, or just when it sleeps)
+#[test]
+fn short_waits_of_each_kind_end_and_show_all_that_the_run_did() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::new("short").build_on(executor).unwrap();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&runs);
+        let work = Work::new(move || _ = counted.fetch_add(1, Ordering::Relaxed));
+        for round in 0..stress(400) {
+            let pause = Duration::from_micros((round % 40) as u64);
+            let item = move || {
+                spin(pause);
+                round
+            };
+            assert_eq!(queue.spawn(item).unwrap().join().unwrap(), round);
+            let mut borrowed = 0;
+            queue.scope(|s| drop(s.spawn(|| borrowed = round))).unwrap();
+            assert_eq!(borrowed, round);
+            queue.queue(&work).unwrap();
+            match round % 3 {
+                0 => queue.flush().unwrap(),
+                1 => _ = work.flush().unwrap(),
+                _ => _ = work.flush_timeout(SOON).unwrap(),
+            }
+            assert_eq!(runs.load(Ordering::Relaxed), round + 1);
+            if round % 8 == 0 {
+                // The worker and this thread have gone to sleep by now, or are about to.
+                spin(Duration::from_micros(20));
+            }
+        }
     });
 }

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use crate::protocol::scope::ScopeCell;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
+use crate::sys::wait::Until;
 
 use crate::engine::queue::shard::Limiter;
 use crate::engine::queue::workqueue::QueueHandle;
@@ -133,7 +134,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         // In a forked process no thread runs the items, so a wait for the items would never end.
         let forked = origin.is_forked();
         if !forked {
-            scope.scope_state.body_leaves(|| waits::guarded(|| scope.scope_state.cell.wait()));
+            let cell = &scope.scope_state.cell;
+            scope.scope_state.body_leaves(|| {
+                if !waits::search(Until::FOREVER, || cell.is_over()) {
+                    waits::guarded(|| cell.wait());
+                }
+            });
         }
         drop(open);
         // All items have left the count by now, so no thread changes the scope state any more.

@@ -109,7 +109,7 @@ impl WorkItem {
     fn wait(&self, signal: Option<Arc<Signal>>, until: Until) -> Result<bool, WaitError> {
         let Some(signal) = signal else { return Ok(false) };
         let target = Target::Work { item: self, signal: &signal };
-        waits::wait(target, until, |until| signal.wait(until)).map(|()| true)
+        waits::wait(target, until, || signal.is_set(), |until| signal.wait(until)).map(|()| true)
     }
 
     /// Completes the entry and drops the timer that a cancelled submission leaves behind. Returns whether a submission

@@ -20,6 +20,7 @@ use crate::policy::time::Time;
 use crate::policy::worker::{Phase, WorkerState};
 use crate::protocol::route::RouteEpoch;
 use crate::protocol::running::RunningCell;
+use crate::protocol::search::SearchCell;
 use crate::protocol::sideline::{Shown, Sideline};
 use crate::sys::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::sys::{affinity, clock};
@@ -44,6 +45,8 @@ pub(crate) struct Pool {
     pub(super) aside: Shown, // A, written under S
     /// A hint, which the manager writes. A worker that finds that the pool no longer starves writes it, too.
     pub(super) starves: Starving, // A
+    /// Which worker searches before it sleeps. A hint.
+    pub(crate) search: SearchCell, // A
     /// The pool's place among the siblings with which it shares items.
     pub(super) seat: Option<Seat>, // I
     /// The lock is never held across a wake-up or user code.
@@ -130,6 +133,7 @@ impl Pool {
             route_epoch: RouteEpoch::new(),
             aside: Shown::new(),
             starves: Starving::new(),
+            search: SearchCell::new(),
             seat,
             state: Mutex::ranked(
                 Rank::Pool,

@@ -45,7 +45,7 @@ impl Queue {
         unsafe { settle(self.this(), rest) };
         let Some(flush) = flush else { return Ok(()) };
         let target = Target::Flush { queue: self, flush: &flush };
-        let waited = waits::wait(target, until, |until| flush.wait(until));
+        let waited = waits::wait(target, until, || flush.is_over(), |until| flush.wait(until));
         if waited.is_err() {
             self.flush.abandon(flush);
         }

@@ -3,7 +3,9 @@
 use crate::policy::budget::{AfterItem, Budget};
 use crate::policy::concurrency::{Next, PodId, Reserved};
 use crate::policy::idle_set::{Prepare, Rest};
+use crate::policy::search;
 use crate::policy::worker::Phase;
+use crate::sys::search::search;
 use crate::sys::{clock, thread};
 
 use crate::engine::pool::worker_pool::Pool;
@@ -99,15 +101,28 @@ impl WorkerThread {
         reserved
     }
 
-    /// Sleeps until another thread takes the worker off the idle stack. Unpark tokens that user code has left on this
+    /// Waits until another thread takes the worker off the idle stack. Unpark tokens that user code has left on this
     /// thread do no harm.
     fn park(&self) -> Phase {
+        // If all workers of the pool share one CPU, a search would keep the issuer from that CPU.
+        if self.pool.has_several_cpus() && self.pool.search.begin(self.shared.id) {
+            self.search();
+        }
         loop {
             match self.shared.cell.load().phase() {
                 Phase::Idle => thread::park(),
                 woken => return woken,
             }
         }
+    }
+
+    /// Stays awake for a short time, so that a thread that now wakes the worker needs no system call.
+    fn search(&self) {
+        let id = self.shared.id;
+        let phase = || self.shared.cell.load().phase();
+        let search = search(search::LIMIT, || phase() != Phase::Idle || !self.pool.search.is_by(id));
+        self.meter.searched(search.used);
+        self.pool.search.end(id, phase() == Phase::Waking);
     }
 
     /// Executes items until none are left, or too many workers run, or another pool needs the thread more. `errand` is

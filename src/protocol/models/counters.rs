@@ -77,6 +77,18 @@ fn a_settled_cell_is_counted_once() {
     });
 }
 
+/// spec: C8.2, O1.4 (no queue is charged for a search)
+#[test]
+fn time_that_is_left_out_is_not_charged() {
+    check_all(|| {
+        let (cell, reading) = (CounterCell::new(), ReadingCell::new());
+        reading.begin(100);
+        reading.leave_out(20);
+        reading.charge(123, &cell);
+        assert_eq!((cell.load().cpu_time, reading.since(124)), (3, 1));
+    });
+}
+
 /// spec: O1.4 (CPU time): the thread has used 5 ns, none of which was in a cell before.
 #[test]
 fn cpu_time_is_counted_once() {

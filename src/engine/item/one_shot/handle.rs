@@ -102,7 +102,7 @@ impl<T> RawHandle<T> {
         waits::check_origin(self.origin)?;
         waits::check_one_shot(item, self.limiter)?;
         let target = Target::OneShot { item, limiter: self.limiter, state: self.state() };
-        waits::wait(target, until, |until| self.state().wait(until))
+        waits::wait(target, until, || self.is_finished(), |until| self.state().wait(until))
     }
 
     /// Takes the result of an item that is over. Returns `None` if the item was cancelled or given up.

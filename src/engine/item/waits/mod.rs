@@ -8,7 +8,12 @@
 
 pub(crate) mod register;
 
+use std::cell::Cell;
+
+use crate::policy::search::{LIMIT, Patience};
+use crate::sys::clock;
 use crate::sys::fork::Origin;
+use crate::sys::search::{self, Search};
 use crate::sys::wait::Until;
 
 use crate::engine::queue::shard::{Limiter, is_in_context};
@@ -23,17 +28,43 @@ use super::entry::Header;
 use super::waits::register::Target;
 use super::work::WorkItem;
 
-/// Waits for the target by calling `sleep`, which returns false if the timeout expires first.
+/// Waits for the target. Calls `is_over` for a short time, and then `sleep`, which returns false if the timeout expires
+/// first.
 pub(crate) fn wait(
     target: Target<'_>,
     until: Until,
+    is_over: impl Fn() -> bool,
     sleep: impl FnOnce(Until) -> bool,
 ) -> Result<(), WaitError> {
+    if search(until, is_over) {
+        return Ok(());
+    }
     // A wait with a timeout is not registered, because it ends by itself.
     let _registered = if until.is_forever() { register::register(target)? } else { None };
     match guarded(|| sleep(until)) {
         true => Ok(()),
         false => Err(WaitError::TimedOut),
+    }
+}
+
+thread_local! {
+    /// Whether it is worth searching on this thread, according to its last waits.
+    static PATIENCE: Cell<Patience> = const { Cell::new(Patience::NEW) };
+}
+
+/// Stays awake for a short time before the calling thread sleeps until `until`. Returns whether the wait is over by
+/// then. A worker does not stay awake, because it leaves its CPU to other workers of its pool while it waits.
+pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
+    let ends_early = || until.time().is_some_and(|end| end < clock::now() + LIMIT);
+    if worker_thread::with_current(|worker| worker.is_some()) || ends_early() {
+        return false;
+    }
+    let (patience, searches) = PATIENCE.get().begin();
+    PATIENCE.set(patience);
+    searches && {
+        let Search { found, .. } = search::search(LIMIT, is_over);
+        PATIENCE.set(patience.end(found));
+        found
     }
 }
 

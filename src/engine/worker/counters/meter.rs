@@ -188,6 +188,14 @@ impl Meter {
         }
     }
 
+    /// Notes that the worker has searched for work, and has used this much CPU time for it. No queue is charged for
+    /// this time.
+    pub(crate) fn searched(&self, used: Duration) {
+        if COUNTED {
+            self.worker.reading.leave_out(as_nanos(used));
+        }
+    }
+
     /// Begins a window, because the worker was woken. Charges no CPU time.
     pub(crate) fn wakes(&self) {
         if COUNTED {

@@ -1,0 +1,73 @@
+//! Stays awake for a short time in the hope that an event happens.
+
+use std::time::Duration;
+
+use super::{clock, machine, thread};
+
+/// The number of looks between two offers of the CPU to other threads, about 1 µs.
+const LOOKS: u32 = 32;
+
+/// If an offer of the CPU takes longer than this, another thread has used the CPU.
+const TAKEN: Duration = Duration::from_micros(5);
+
+/// The result of a search.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Search {
+    pub(crate) found: bool,
+    /// The CPU time that the search has taken, at most its limit.
+    pub(crate) used: Duration,
+}
+
+/// Calls `found` again and again until it returns true, but for at most `limit`. In between, offers the CPU to other
+/// threads. Gives up if another thread has used the CPU.
+///
+/// In a made-up machine, calls `found` only once, because time stands still there while a thread runs.
+pub(crate) fn search(limit: Duration, mut found: impl FnMut() -> bool) -> Search {
+    if machine::current().is_some() {
+        return Search { found: found(), used: Duration::ZERO };
+    }
+    let used_up = |used: Duration| used.min(limit); // The thread may have lost its CPU unnoticed.
+    let mut used = Duration::ZERO;
+    let mut begin = clock::now();
+    while used < limit {
+        for _ in 0..LOOKS {
+            if found() {
+                used += clock::now().since(begin);
+                return Search { found: true, used: used_up(used) };
+            }
+            std::hint::spin_loop();
+        }
+        let offer = clock::now();
+        used += offer.since(begin);
+        thread::yield_now();
+        begin = clock::now();
+        if begin.since(offer) > TAKEN {
+            break;
+        }
+        used += begin.since(offer);
+    }
+    Search { found: found(), used: used_up(used) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_ends_with_its_event() {
+        let mut looks = 0;
+        let search = search(Duration::from_secs(3600), || {
+            looks += 1;
+            looks == 40
+        });
+        // The search also ends, in vain, if another thread uses the CPU.
+        assert!(looks <= 40 && search.found == (looks == 40));
+    }
+
+    /// spec: C8.2
+    #[test]
+    fn a_search_in_vain_ends() {
+        let search = search(Duration::from_micros(20), || false);
+        assert!(!search.found && search.used <= Duration::from_micros(20));
+    }
+}
