@@ -1,9 +1,9 @@
 //! Whether a thread searches for a short time before it sleeps.
 //!
-//! A thread that sleeps is expensive to wake. The waker pays 2 to 5 µs for the system call, and on another CPU the woken
-//! thread starts up to 50 µs later. So an idle worker, or a thread that joins an item, first *searches*: it stays awake
-//! for at most [`LIMIT`], and sleeps only if its event has not happened by then. A search that is in vain costs less
-//! than the wake-up that it might have saved.
+//! A thread that sleeps is expensive to wake. The waker pays 2 to 5 µs for the system call, and on another CPU the
+//! woken thread starts up to 50 µs later. So an idle worker, or a thread that joins an item, first *searches*: it stays
+//! awake for at most [`LIMIT`], and sleeps only if its event has not happened by then. A search that is in vain costs
+//! less than the wake-up that it might have saved.
 //!
 //! Two rules bound the cost:
 //!
@@ -82,14 +82,15 @@ impl Searching {
         self.searcher == worker
     }
 
-    /// Notes that this worker ends its search. The result of a search that was taken over is not known, so it changes
-    /// nothing.
+    /// Notes that this worker ends its search. If another worker has taken the search over, that worker goes on. A
+    /// search in vain that was taken over says nothing.
     #[must_use]
     pub(crate) const fn end(self, worker: WorkerId, found: bool) -> Self {
-        if self.searcher != worker && !found {
-            return self;
+        match (self.searcher == worker, found) {
+            (true, _) => Self { searcher: WorkerId::MAX, patience: self.patience.end(found) },
+            (false, true) => Self { patience: self.patience.end(true), ..self },
+            (false, false) => self,
         }
-        Self { searcher: WorkerId::MAX, patience: self.patience.end(found) }
     }
 
     pub(crate) const fn into_bits(self) -> u64 {
@@ -148,6 +149,7 @@ mod tests {
         let (word, second) = word.begin(5);
         assert!(first && second && word.is_by(5) && !word.is_by(3));
         assert_eq!(word.end(3, false), word, "a search that was taken over says nothing");
+        assert!(word.end(3, true).is_by(5), "the other worker goes on");
         let word = word.end(5, false);
         assert!(!word.is_by(5));
         let (word, searches) = word.begin(5);

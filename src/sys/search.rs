@@ -14,7 +14,7 @@ const TAKEN: Duration = Duration::from_micros(5);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     pub(crate) found: bool,
-    /// The CPU time that the search has taken, at most its limit.
+    /// The time for which the search has kept the CPU, at most its limit.
     pub(crate) used: Duration,
 }
 
