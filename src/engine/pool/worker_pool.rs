@@ -191,6 +191,12 @@ impl Pool {
         self.several_cpus
     }
 
+    /// Returns whether it matters on which CPU a worker begins an item.
+    #[inline]
+    pub(crate) fn has_home_or_several_cpus(&self) -> bool {
+        self.several_cpus || self.spec.home.is_some()
+    }
+
     /// Takes the reservation of a woken worker. Returns the reservation, and what the worker does before it begins.
     pub(crate) fn woken(&self) -> (Reserved, Prepare) {
         let mut state = self.state.lock();

@@ -105,6 +105,7 @@ impl Worker {
     }
 
     /// Notes the CPU on which another thread has seen or placed the worker.
+    #[inline]
     pub(crate) fn seen_on(&self, cpu: usize) {
         self.cpu.store(cpu, Ordering::Relaxed);
     }

@@ -238,7 +238,9 @@ impl WorkerThread {
         self.meter.approaches(&shard.account);
         self.work_for(entry, shard, item_type, work);
         shard.queue().left_pending();
-        self.meter.begins(|| self.start_of(shard));
+        // The system is asked only once.
+        let cpu = if self.pool.has_home_or_several_cpus() { affinity::current_cpu() } else { None };
+        self.meter.begins(|| self.start_of(shard, cpu));
         if self.repatriated.take() {
             shard.events.repatriated.raise();
         }
@@ -250,16 +252,17 @@ impl WorkerThread {
                 self.pool.running.leave();
             }
             self.pool.look();
-        } else {
-            self.note_cpu();
+        } else if self.pool.has_several_cpus() {
+            self.shared.seen_on(cpu.unwrap_or(0));
         }
     }
 
+    /// `cpu`: the CPU on which this thread runs, if the pool has a home or several CPUs.
     #[inline]
-    fn start_of(&self, shard: &Shard) -> Start {
+    fn start_of(&self, shard: &Shard, cpu: Option<usize>) -> Start {
         if !shard.is_led_to(&self.pool) && shard.pool().is_sibling_of(&self.pool) {
             Start::Stolen
-        } else if self.pool.spec.is_home(affinity::current_cpu) {
+        } else if self.pool.spec.is_home(|| cpu) {
             Start::Home
         } else {
             Start::Away
