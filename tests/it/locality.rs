@@ -11,8 +11,8 @@ use cmwq::observe::PoolSnapshot;
 use cmwq::{AffinityScope, Attrs, Executor, JoinHandle, WorkQueue, blocking};
 
 use crate::support::{
-    Door, SOON, builder, current_pool, eventually, falls_quiet, has_no_elsewhere, own_nice, own_status, pool,
-    time_limit, unseen,
+    Door, SOON, builder, current_pool, eventually, falls_asleep, falls_quiet, has_no_elsewhere, own_nice,
+    own_status, pool, statuses_of, time_limit, unseen,
 };
 
 /// Two pods of one CPU each, and the prefix of the threads' names.
@@ -260,7 +260,7 @@ fn a_placed_item_stays_in_its_pod_and_holds_no_other_item_there() {
 #[test]
 fn placed_items_wake_no_worker_of_another_pod() {
     let _limit = time_limit();
-    let (executor, _) = two_pods();
+    let (executor, prefix) = two_pods();
     let queue = queue(&executor, false);
     at_home(|| {
         let (door, first) = hold(|item| queue.spawn_on(0, item).unwrap());
@@ -270,6 +270,9 @@ fn placed_items_wake_no_worker_of_another_pod() {
                 .iter()
                 .all(|pool| !pool.creating && pool.waking == 0 && (pool.running == 0 || pool.idle > 0))
         });
+        // After the spare has become idle, it checks for work once more, and would offer the items below in vain.
+        let workers = statuses_of(&prefix, "State").into_iter().filter(|(_, name, _)| name.contains("/u"));
+        workers.for_each(|(thread, ..)| falls_asleep("the worker sleeps", thread as u32));
         let before = executor.dump().threads;
         let stay: Vec<_> = (0..8).map(|_| queue.spawn_on(0, || ()).unwrap()).collect();
         // The manager handles requests in order. When it has made the rescuer, it has handled all earlier requests.
