@@ -218,6 +218,12 @@ impl Running {
         }
     }
 
+    /// Returns what a running worker must do about an item that it keeps for itself. The manager must watch the pool,
+    /// because the worker's present item may be long.
+    pub(crate) const fn keep(self) -> (Self, Kick) {
+        if self.is_watched() { (self, Kick::Enough) } else { (Self(self.0 | WATCHED), Kick::Watch) }
+    }
+
     /// Returns whether the pool has room for the work of a sibling. A stalled pool has no room, because the workers
     /// that it woke do not get a CPU. Neither does an abandoned pool: it would refuse the work, which would then be
     /// offered again without end.
@@ -225,7 +231,7 @@ impl Running {
         self.need_more_worker() && !self.is_stalled() && !self.is_abandoned()
     }
 
-    const fn is_abandoned(self) -> bool {
+    pub(crate) const fn is_abandoned(self) -> bool {
         self.0 >> TARGET & MASK == ABANDONED
     }
 

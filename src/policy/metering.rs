@@ -63,6 +63,11 @@ impl Metering {
         self.items >= self.span
     }
 
+    /// Returns the number of items that are expected to use a tenth of a millisecond together.
+    pub(crate) const fn span(&self) -> u32 {
+        self.span
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.items == 0
     }

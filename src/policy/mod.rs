@@ -20,6 +20,7 @@ pub(crate) mod histogram;
 pub(crate) mod idle_set;
 pub(crate) mod item;
 pub(crate) mod known_deadlines;
+pub(crate) mod local;
 pub(crate) mod locks;
 pub(crate) mod manager;
 pub(crate) mod metering;

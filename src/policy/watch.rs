@@ -59,7 +59,7 @@ pub(crate) struct Rules {
 /// The state of a pool at one check, read under the pool's mutex.
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
-    /// Whether the pool has pending work, on its worklist or its sideline.
+    /// Whether the pool has pending work, on its worklist, its sideline or a local list.
     pub(crate) pending: bool,
     /// Whether a worker is on its way, or was requested.
     pub(crate) help_coming: bool,

@@ -9,6 +9,7 @@ pub(crate) mod alive;
 pub(crate) mod attention;
 pub(crate) mod bell;
 pub(crate) mod counters;
+pub(crate) mod crowded;
 pub(crate) mod current_item;
 pub(crate) mod drain;
 pub(crate) mod exchange;

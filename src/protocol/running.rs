@@ -1,8 +1,9 @@
 //! The cell of a pool's [`Running`] word. The word tells an issuer whether to wake a worker, and tells a woken worker
 //! whether it may start.
 //!
-//! Four handshakes meet here. In each handshake, each of two threads makes a write, and then reads a location that the
-//! other thread writes. At least one of the two threads must see the other thread's write.
+//! Four handshakes meet here, and two more in [`crowded`](super::crowded). In each handshake, each of two threads makes
+//! a write, and then reads a location that the other thread writes. At least one of the two threads must see the other
+//! thread's write.
 //!
 //! * **Push against leave.** A worker no longer counts as running, because it blocks, goes idle, or begins a
 //!   CPU-intensive item. Fences in [`pushed`](RunningCell::pushed) and [`look`](RunningCell::look) forbid this:
@@ -26,7 +27,7 @@
 //! worklist, which only acquire and release.
 
 use crate::policy::concurrency::{Kick, Next, Reserved, Running};
-use crate::sys::sync::{AtomicU64, Ordering, fence_after_update};
+use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
 
 /// A pool's count of running and waking workers.
 #[derive(Debug)]
@@ -51,6 +52,14 @@ impl RunningCell {
         self.kick()
     }
 
+    /// Decides what the calling worker does about an entry that it has put on its own list. `wakes` says whether the
+    /// worker wants another worker to take entries from the list.
+    #[inline]
+    pub(crate) fn kept(&self, wakes: bool) -> Kick {
+        fence(Ordering::SeqCst); // with `look`; a push to the worker's own list is not a read-modify-write
+        if wakes { self.kick() } else { self.decide(Running::keep) }
+    }
+
     /// Decides what the caller does about pending work. The caller has already changed the word: for example, it has
     /// left the count, used up a reservation, or cleared the watched bit.
     #[inline]
@@ -63,9 +72,14 @@ impl RunningCell {
     /// may be out of date. This does no harm, because a thread that lowers the word checks for work afterwards.
     #[inline]
     fn kick(&self) -> Kick {
+        self.decide(Running::kick)
+    }
+
+    #[inline]
+    fn decide(&self, decision: impl Fn(Running) -> (Running, Kick)) -> Kick {
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            let (next, kick) = Running::from_bits(seen).kick();
+            let (next, kick) = decision(Running::from_bits(seen));
             if matches!(kick, Kick::Enough | Kick::Offer) {
                 return kick;
             }

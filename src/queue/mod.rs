@@ -66,6 +66,10 @@ impl WorkQueue {
     /// If an item's pod is full, or gets no CPU, the item starts in another pod of the queue that has a free CPU,
     /// unless the queue is [strict](crate::Attrs::strict).
     ///
+    /// While items are short, the items that an item queues stay with its worker, and other workers of the pod take
+    /// them from there. So such items may start before items that were queued earlier: on each CPU, at most 64 of them,
+    /// and one for each item that waits in front.
+    ///
     /// Managed queues share this limit if they divide the same CPUs in the same way and have the same nice level. So a
     /// hundred such queues run no more items at a time than one queue. Each of the following groups of queues has a
     /// separate limit: managed queues with another nice level, managed queues with other pods (set by

@@ -16,6 +16,7 @@
 //! | `detection` | how soon sleepers and hogs are found, and how fast pools grow because of such findings |
 //! | `cap` | pools that share too few threads |
 //! | `pods` | managed queues on machines of several caches: for how long an item may wait |
+//! | `local` | items that stay with the worker whose item has queued them |
 //! | `flushes` | random runs of flushes, with later items that wait for them; `prng` draws the steps |
 //! | `rescuer` | the times at which a rescuer is called |
 //! | `programs` | random programs of every operation |
@@ -27,6 +28,8 @@ mod cap;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod detection;
 mod flushes;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+mod local;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod pods;
 mod prng;

@@ -247,6 +247,7 @@ impl ManagerThread {
     /// Checks a watched pool, and carries out the findings.
     fn look(&mut self, upkeep: &Arc<Upkeep>, weak: &Weak<Pool>, watch: Watch) {
         let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
+        pool.spread_if_late();
         let (look, workers) = pool.observe();
         let mut facts = self.detector.facts(weak, &workers, &upkeep.shortfall);
         let now = clock::now();
@@ -279,6 +280,7 @@ impl ManagerThread {
                 self.detector.forget(weak);
                 pool.running.unwatch();
                 pool.look();
+                pool.spread();
             }
             Verdict::Stalled(since) => {
                 watchdog::report(upkeep, &pool, since, &look, &workers, &outcome.began, now);

@@ -38,7 +38,7 @@ pub(crate) fn report(
     core.settings.hooks.stalled(&StallReport {
         pool: &name,
         cpus: &pool.spec.cpus,
-        pending: pool.pending(),
+        pending: pool.pending_everywhere(),
         stalled_for,
         creating: look.help_coming,
         at_thread_limit: core.threads() >= core.settings.max_threads,

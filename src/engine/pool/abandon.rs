@@ -26,6 +26,7 @@ impl Pool {
 
     #[cold]
     pub(crate) fn give_up_worklist(&self) {
+        self.take_all_local();
         while let Some(entry) = steal(&self.worklist) {
             self.give_up(entry);
         }

@@ -22,7 +22,7 @@ impl Pool {
         let words: Vec<_> = workers.iter().map(|worker| (worker.id, worker.cell.load())).collect();
         let target = self.running.load().target();
         let look = Look {
-            pending: self.has_work(),
+            pending: self.has_work() || state.local() > 0,
             help_coming: state.idle_set.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),
             per_cpu: matches!(self.spec.kind, PoolKind::PerCpu { .. }),
@@ -49,6 +49,7 @@ impl Pool {
                 shard.events.found(found.finding);
             }
             if carried.owes_look {
+                self.take_local(worker);
                 let free = if self.has_several_cpus() { self.free_cpu(worker.cpu()) } else { None };
                 if self.look_for_free(free) && carried.holds && found.finding.blocks() {
                     shard.events.concurrency_wakeups.raise();

@@ -39,6 +39,10 @@ impl Pool {
     /// Called by the manager. If the deadline of a call for help has come, calls the rescuers of all queues that have
     /// work here.
     pub(super) fn mayday(self: &Arc<Self>, now: Time) {
+        if self.needs_help() {
+            // A rescuer may be the only thread that can run them.
+            self.spread();
+        }
         let mut state = self.state.lock();
         // The entries of an abandoned pool are given up, so they need no rescuer.
         let has_work = self.has_work() && !state.sideline.is_abandoned();

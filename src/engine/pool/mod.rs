@@ -6,6 +6,7 @@
 //! | `spec` | what a pool is: which items it runs, where, and how many at a time |
 //! | `worker_pool` | one pool, and its workers: how they arrive, rest, and leave |
 //! | `worklist` | how entries arrive at the pool, how its workers pop them, and how siblings get them |
+//! | `local` | how other threads get the entries of a worker's local list |
 //! | `wake` | the only place that wakes workers for work, and that asks the manager for workers |
 //! | `deadlines` | when the manager sees to the pool, and what it does then |
 //! | `sharing` | which work a pool offers to its siblings, and which work it takes from them |
@@ -34,6 +35,7 @@ pub(crate) mod class;
 pub(crate) mod deadlines;
 pub(crate) mod detection;
 pub(crate) mod distress;
+pub(crate) mod local;
 pub(crate) mod placing;
 pub(crate) mod pools;
 pub(crate) mod room;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::policy::concurrency::{Kick, Reserved};
 use crate::policy::idle_set::Wake;
+use crate::policy::local::CROWD;
 use crate::policy::worker::Phase;
 use crate::sys::{affinity, clock};
 
@@ -44,6 +45,13 @@ impl Pool {
         let wakes = matches!(kick, Kick::Wake(_));
         self.perform(kick, near);
         self.seek(near) || wakes
+    }
+
+    /// Makes sure that the entries on the calling worker's own list do not wait too long. `kept` is their number, the
+    /// new one included.
+    #[inline]
+    pub(crate) fn kept(&self, kept: usize) {
+        self.perform(self.running.kept(kept >= CROWD), Near::Anywhere);
     }
 
     /// Carries out the decision of the running word: wakes a worker or asks for one, offers items to siblings, or tells
@@ -156,5 +164,6 @@ impl Pool {
             self.running.unwatch();
         }
         self.look();
+        self.spread();
     }
 }

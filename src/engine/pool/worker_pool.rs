@@ -18,6 +18,7 @@ use crate::policy::room::Famine;
 use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
 use crate::policy::worker::{Phase, WorkerState};
+use crate::protocol::crowded::CrowdedCell;
 use crate::protocol::route::RouteEpoch;
 use crate::protocol::running::RunningCell;
 use crate::protocol::search::SearchCell;
@@ -47,13 +48,15 @@ pub(crate) struct Pool {
     pub(super) starves: Starving, // A
     /// Which worker searches before it sleeps. A hint.
     pub(crate) search: SearchCell, // A
+    /// Which worker has more local entries than it needs. A hint.
+    pub(super) crowded: CrowdedCell, // A
     /// The pool's place among the siblings with which it shares items.
     pub(super) seat: Option<Seat>, // I
     /// The lock is never held across a wake-up or user code.
     pub(super) state: Mutex<State>, // S
     pub(crate) binding: Binding,                  // K
     /// Whether the pool is managed and serves several CPUs. If so, it matters on which of these CPUs its workers run.
-    several_cpus: bool, // I
+    pub(super) several_cpus: bool, // I
     /// A reference to the pool itself, for requests to the manager.
     pub(super) this: Weak<Self>, // I
 }
@@ -134,6 +137,7 @@ impl Pool {
             aside: Shown::new(),
             starves: Starving::new(),
             search: SearchCell::new(),
+            crowded: CrowdedCell::new(),
             seat,
             state: Mutex::ranked(
                 Rank::Pool,
@@ -265,7 +269,7 @@ impl Pool {
             workers: state.idle_set.alive(),
             idle: state.idle_set.idle(),
             creating: state.idle_set.is_creating(),
-            pending: self.worklist.len() + state.sideline.len(),
+            pending: self.worklist.len() + state.sideline.len() + state.local(),
             stalled_since: state.stalled_since,
         };
         (counts, workers)

@@ -8,6 +8,7 @@ use crate::policy::concurrency::Kick;
 use crate::protocol::sideline::Bound;
 
 use crate::engine::item::entry::{Entry, steal};
+use crate::engine::worker::local;
 
 use super::binding::Near;
 use super::worker_pool::{Pool, State};
@@ -19,11 +20,13 @@ impl Bound for Entry {
 }
 
 impl Pool {
-    /// Adds an entry to the end of the worklist. Wakes or requests a worker for the entry if the pool needs another
-    /// worker.
+    /// Adds an entry to the end of the worklist, or to the list of the calling worker. Wakes or requests a worker for
+    /// the entry if the pool needs another worker.
     #[inline]
     pub(crate) fn submit(&self, entry: Entry) {
         let is_bound = entry.is_bound();
+        let entry = if is_bound || !self.has_local_lists() { Some(entry) } else { local::keep(self, entry) };
+        let Some(entry) = entry else { return };
         self.push(entry);
         match self.running.pushed() {
             // No sibling may take a bound entry. Entries that siblings may take were offered when they were pushed.
@@ -72,15 +75,22 @@ impl Pool {
 
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.aside.len() > 0 || !self.worklist.is_empty()
+        self.aside.len() > 0 || !self.worklist.is_empty() || self.crowded.named().is_some()
     }
 
     /// Like [`has_work`](Self::has_work), but correct even while another thread moves entries from one list to the
     /// other.
     #[cold]
     pub(crate) fn has_entries(&self) -> bool {
-        let _state = self.state.lock();
-        self.has_work()
+        let state = self.state.lock();
+        self.has_work() || state.local() > 0
+    }
+
+    /// Returns whether the entries of the sideline come before all others. This is also the case if the pool is
+    /// abandoned.
+    #[inline]
+    pub(crate) fn sideline_comes_first(&self) -> bool {
+        self.aside.comes_first()
     }
 
     /// Returns the number of entries on the worklist and the sideline. The number is only a hint.

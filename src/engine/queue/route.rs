@@ -155,7 +155,10 @@ impl Shard {
         let Some(used) = making.used.iter().find(|used| used.has(pool)) else { return };
         let choice = PoolChoice { pool: pool.shared(), user: Some(used.open()) };
         let class = choice.class();
-        self.route.late(choice, || pool.push(self.marker()));
+        self.route.late(choice, || {
+            pool.take_all_local();
+            pool.push(self.marker());
+        });
         drop(making);
         class.inspect(|class| class.attend());
         pool.pushed();
@@ -166,7 +169,17 @@ impl Shard {
         let former = self.pool();
         let new = choice.class();
         let pool = Arc::as_ptr(&choice.pool);
-        let has_backlog = || self.limiter().cell.load().in_flight() > 0 && former.has_entries();
+        let has_backlog = || {
+            // If nothing is in flight, no marker follows, whose push would wake workers for the local entries of other
+            // queues. So these entries stay where they are.
+            if self.limiter().cell.load().in_flight() == 0 {
+                return false;
+            }
+            // The marker must lie behind the local entries, too. An issuer that keeps an entry after this sees the
+            // turn, and calls `came_late`.
+            former.take_all_local();
+            former.has_entries()
+        };
         let mark = || former.push(self.marker());
         match self.route.turn(pool, choice, || former.route_epoch.advance(), has_backlog, mark) {
             Turned::Clear(left) => Turn { new, marked: None, _left: Some(left) },

@@ -21,13 +21,20 @@ impl WorkerThread {
     pub(crate) fn enter_guard(&self) -> u64 {
         let depth = self.guards.get();
         self.guards.set(depth + 1);
+        // Even a worker that the detector has taken out of the count may have local entries.
+        let mut given = if depth == 0 { self.take_out_local() } else { 0 };
         if depth == 0 && self.shared.cell.block() {
+            // The check below wakes a worker for one of these entries.
+            given = given.saturating_sub(1);
             self.pool.running.leave();
             if self.pool.look_before_blocking() {
                 self.woke_another();
             }
         } else if cfg!(debug_assertions) && depth == 0 && self.pool.spec.is_bh() {
             self.report_guard(current::executing().item_type());
+        }
+        if given > 0 {
+            self.pool.pushed_many(given);
         }
         self.sequence()
     }

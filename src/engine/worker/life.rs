@@ -131,8 +131,7 @@ impl WorkerThread {
         let mut woken_just_now = true;
         let mut run = Run::begin(&self.pool);
         loop {
-            let entry = self.next_entry.take().or_else(|| self.pool.pop());
-            let Some(entry) = entry.or_else(|| self.pool.take_elsewhere(errand)) else {
+            let Some(entry) = self.next().or_else(|| self.pool.take_elsewhere(errand)) else {
                 self.pool.end_errand(errand);
                 return End::Rests { counted: self.pool.running.between_items(false) != Next::Shed };
             };
@@ -158,6 +157,7 @@ impl WorkerThread {
             if let Some(entry) = self.next_entry.take() {
                 route::put_back(entry);
             }
+            self.give_up_local();
             return end;
         }
     }

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crossbeam_deque::Stealer;
+
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::idle_set::WorkerId;
 use crate::policy::item::ShardId;
@@ -12,11 +14,11 @@ use crate::protocol::alive::AliveCell;
 use crate::protocol::counters::ReadingCell;
 use crate::protocol::current_item::CurrentItemCell;
 use crate::protocol::worker::WorkerCell;
-use crate::sys::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use crate::sys::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering};
 use crate::sys::thread::Sleeper;
 use crate::sys::{affinity, clock, thread_state};
 
-use crate::engine::item::entry::ItemType;
+use crate::engine::item::entry::{Entry, ItemType};
 
 /// The shared side of a worker.
 #[derive(Debug)]
@@ -37,6 +39,13 @@ pub(crate) struct Worker {
     placed: AtomicBool, // A
     /// Whether the binding that `placed` notes has brought the worker home to its pod.
     brought_home: AtomicBool, // A
+    /// The worker's local entries, for other threads. An entry moves to another list only under the pool's lock.
+    pub(crate) local: Stealer<Entry>, // A
+    /// The sequence number of the worker's item at the manager's last check. Only the manager uses this field.
+    checked: AtomicU64, // A
+    /// Whether the worker's next item is one of the pool's list, even if the worker has local entries. A hint, which
+    /// the manager sets, and which the worker clears.
+    row_is_over: AtomicBool, // A
     /// The sequence number of an item, and the item's description of itself. Both are out of date once the worker has
     /// begun another item. Threads read and write both together under the lock, so there is no race to model.
     description: Mutex<Option<(u64, String)>>, // K
@@ -47,7 +56,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Makes the shared side of a worker on the calling thread.
-    pub(crate) fn new(id: WorkerId, phase: Phase) -> Self {
+    pub(crate) fn new(id: WorkerId, phase: Phase, local: Stealer<Entry>) -> Self {
         Self {
             id,
             cell: WorkerCell::new(phase),
@@ -56,6 +65,9 @@ impl Worker {
             cpu: AtomicUsize::new(0),
             placed: AtomicBool::new(false),
             brought_home: AtomicBool::new(false),
+            local,
+            checked: AtomicU64::new(0),
+            row_is_over: AtomicBool::new(false),
             description: Mutex::new(None),
             thread: Sleeper::current(),
             system: AliveCell::new(affinity::ThreadId::current()),
@@ -174,6 +186,30 @@ impl Worker {
         let description = self.description.lock();
         let (item, text) = description.as_ref()?;
         (seen.phase().has_item() && *item == seen.sequence()).then(|| text.clone())
+    }
+
+    /// Called by the manager at each check of the pool. Returns the number of items that the worker has begun since the
+    /// last check.
+    pub(crate) fn begun_since_last_check(&self) -> u64 {
+        let begun = self.cell.load().sequence();
+        let before = self.checked.load(Ordering::Relaxed);
+        self.checked.store(begun, Ordering::Relaxed);
+        begun.wrapping_sub(before)
+    }
+
+    /// Called by the manager. Lets the worker take an item of the pool's list next.
+    pub(crate) fn end_row(&self) {
+        self.row_is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Called by the worker. Returns whether the manager has ended the worker's row since the last call.
+    #[inline]
+    pub(crate) fn is_row_over(&self) -> bool {
+        let is_over = self.row_is_over.load(Ordering::Relaxed);
+        if is_over {
+            self.row_is_over.store(false, Ordering::Relaxed);
+        }
+        is_over
     }
 
     /// Unparks the worker's thread. Callers do not hold the pool's lock, because this is a system call.

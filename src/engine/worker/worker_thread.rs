@@ -10,7 +10,10 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use crossbeam_deque::Worker as List;
+
 use crate::policy::idle_set::WorkerId;
+use crate::policy::local::Row;
 use crate::policy::worker::Phase;
 use crate::protocol::counters::Start;
 use crate::sys::fork::{self, Origin};
@@ -54,6 +57,10 @@ pub(crate) struct WorkerThread {
     /// The entry that the worker executes next, bypassing the worklist. The last completed entry passed its slot to
     /// this entry.
     pub(super) next_entry: Cell<Option<Entry>>,
+    /// The entries that this worker's items have pushed and that stay with this worker.
+    pub(super) local: List<Entry>,
+    /// The number of local items that the worker has run in a row.
+    pub(super) row: Cell<Row>,
     pub(super) meter: Meter,
     /// Whether the worker was brought home to its pod since the last item.
     pub(super) repatriated: Cell<bool>,
@@ -80,14 +87,16 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
     let bound = pool.bind();
     set_nice(&pool.core, pool.spec.nice);
     pool.core.settings.hooks.started();
-    let shared = Arc::new(Worker::new(id, Phase::Waking));
+    let local = List::new_fifo();
+    let shared = Arc::new(Worker::new(id, Phase::Waking, local.stealer()));
     let rest = pool.arrive(&shared);
     pool.keep_bound(bound);
     let core = Arc::clone(&pool.core);
     {
-        let worker = WorkerThread::new(pool, shared, None);
+        let worker = WorkerThread::new(pool, shared, local, None);
         CURRENT.set(&raw const worker);
         worker.live(rest);
+        debug_assert!(worker.local.is_empty(), "a worker that leaves has given its local entries up");
         CURRENT.set(std::ptr::null());
         worker.shared.leaves();
         worker.pool.left(id);
@@ -98,11 +107,12 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
 /// Lends the calling rescuer thread to a pool. `serve` executes entries of the pool on this thread.
 pub(crate) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThread)) {
     // No worker has this number, and no thread looks up a rescuer by its number.
-    let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between));
+    let local = List::new_fifo();
+    let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between, local.stealer()));
     pool.binding.enter(&shared);
     pool.keep_bound(pool.bind());
     pool.core.environment.active();
-    let worker = WorkerThread::new(pool, shared, Some(Arc::clone(rescuer)));
+    let worker = WorkerThread::new(pool, shared, local, Some(Arc::clone(rescuer)));
     CURRENT.set(&raw const worker);
     serve(&worker);
     CURRENT.set(std::ptr::null());
@@ -118,7 +128,7 @@ pub(crate) fn set_nice(core: &Core, nice: i32) {
 }
 
 impl WorkerThread {
-    fn new(pool: Arc<Pool>, shared: Arc<Worker>, rescuer: Option<Arc<Rescuer>>) -> Self {
+    fn new(pool: Arc<Pool>, shared: Arc<Worker>, local: List<Entry>, rescuer: Option<Arc<Rescuer>>) -> Self {
         let uncounted = rescuer.is_some() || !pool.spec.manages_concurrency();
         let meter = Meter::new(Arc::clone(&shared));
         Self {
@@ -129,6 +139,8 @@ impl WorkerThread {
             weak_guards: Cell::new(0),
             current: Cell::new(None),
             next_entry: Cell::new(None),
+            local,
+            row: Cell::new(Row::default()),
             meter,
             repatriated: Cell::new(false),
             rescuer,
@@ -321,7 +333,7 @@ impl WorkerThread {
                 rescuer.hand_on(next, &self.pool);
             } else if !next.shard().leads_to(&self.pool) {
                 route::submit(next);
-            } else if self.pool.has_work() {
+            } else if self.pool.has_work() || !self.local.is_empty() {
                 let shard = next.shard().id();
                 self.pool.submit(next);
                 if self.pool.route_epoch.load() != route_epoch {

@@ -20,6 +20,7 @@ mod bell;
 mod block;
 mod close;
 mod counters;
+mod crowded;
 mod current_item;
 mod detector;
 mod drain;

@@ -141,12 +141,14 @@ impl Holding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crossbeam_deque::Worker as List;
+
     use crate::policy::idle_set::WorkerId;
     use crate::policy::worker::Phase;
     use crate::protocol::counters::Start;
 
     fn held() -> Held {
-        Held::new(Arc::new(Worker::new(WorkerId::MAX, Phase::Between)))
+        Held::new(Arc::new(Worker::new(WorkerId::MAX, Phase::Between, List::new_fifo().stealer())))
     }
 
     fn accounts(count: usize) -> Vec<Arc<Account>> {

@@ -154,6 +154,12 @@ impl Meter {
         }
     }
 
+    /// Returns the number of items that are expected to use a tenth of a millisecond together.
+    #[inline]
+    pub(crate) fn span(&self) -> u32 {
+        self.metering.get().span()
+    }
+
     /// Reads the coarse clock after an item. Ends the window if the item was interrupted or the clock has ticked.
     #[inline(never)]
     fn look(&self, course: Course) {

@@ -1,0 +1,161 @@
+//! The pool's side of its workers' local lists: which worker has more local entries than it needs, and how other
+//! threads take them. [`policy::local`](crate::policy::local) says what a local list is for.
+//!
+//! The worker that owns a list pushes and pops. Idle workers of the pool steal half of a list that has several entries.
+//! The manager, and threads that end or abandon the pool, move whole lists to the worklist.
+//!
+//! [`protocol::crowded`](crate::protocol::crowded) names a worker whose list had several entries, and has the
+//! handshakes between the owner of a list and the other threads.
+
+use crossbeam_deque::{Steal, Stealer, Worker as List};
+
+use crate::engine::item::entry::Entry;
+use crate::engine::worker::shared::Worker;
+use crate::policy::idle_set::WorkerId;
+use crate::policy::local::{CROWD, ends_row};
+
+use super::worker_pool::{Pool, Slot, State};
+
+impl Pool {
+    /// Returns whether the pool's workers may have local lists. The items of a per-CPU pool start in the order in which
+    /// they were queued.
+    #[inline]
+    pub(crate) fn has_local_lists(&self) -> bool {
+        self.several_cpus
+    }
+
+    /// Notes that the list of the calling worker has several entries.
+    #[inline]
+    pub(crate) fn is_crowded(&self, worker: WorkerId) {
+        self.crowded.name(worker);
+    }
+
+    /// Notes that the list of the calling worker is empty.
+    #[inline]
+    pub(crate) fn is_not_crowded(&self, worker: WorkerId) {
+        self.crowded.unname(worker);
+    }
+
+    /// Steals half of the entries of a worker that has several, for the calling worker, which has none. Returns the
+    /// first of them.
+    pub(crate) fn steal_local(&self, thief: WorkerId, own: &List<Entry>) -> Option<Entry> {
+        while let Some(victim) = self.crowded.named().filter(|victim| *victim != thief) {
+            let state = self.state.lock();
+            let list = state.workers.get(victim as usize).and_then(Slot::worker).map(|worker| &worker.local);
+            let list = list.filter(|list| list.len() >= CROWD && !state.sideline.is_abandoned());
+            let stolen = list.and_then(|list| steal_half(list, own));
+            drop(state);
+            let left = own.len();
+            if left < CROWD {
+                self.crowded.unname(victim);
+            } else {
+                // The list of the victim is about as long, but the victim names itself again if it goes on.
+                self.crowded.name(thief);
+                self.kept(left);
+            }
+            if stolen.is_some() {
+                return stolen;
+            }
+        }
+        None
+    }
+
+    /// Moves the local entries of a worker to the worklist, because the worker does not get to them soon. Returns how
+    /// many entries were moved. The caller makes sure that workers take them.
+    pub(crate) fn take_local(&self, worker: &Worker) -> usize {
+        let state = self.state.lock();
+        self.take_local_of(&state, worker)
+    }
+
+    /// Does the same as [`take_local`](Self::take_local). The lock is held while an entry is on neither list. Otherwise
+    /// a thread that turns a route away from this pool could find the entry on neither list, and close the pool.
+    fn take_local_of(&self, _state: &State, worker: &Worker) -> usize {
+        let mut moved = 0;
+        while let Some(entry) = steal_one(&worker.local) {
+            self.push(entry);
+            moved += 1;
+        }
+        self.crowded.unname(worker.id);
+        moved
+    }
+
+    /// Called by the manager at each check. Moves the entries of each worker that does not get to its entries soon to
+    /// the worklist: the worker has had the same item at the last check, or does not count as running. Moves the
+    /// entries of all workers if the pool has a free CPU, or siblings that may have one. Also ends rows that last too
+    /// long.
+    pub(crate) fn spread_if_late(&self) {
+        if !self.has_local_lists() {
+            return;
+        }
+        let has_room = self.seat.is_some() || self.running.load().need_more_worker();
+        let state = self.state.lock();
+        let mut moved = 0;
+        for worker in state.workers.iter().filter_map(Slot::worker) {
+            let begun = worker.begun_since_last_check();
+            if ends_row(begun) {
+                worker.end_row();
+            }
+            if has_room || begun == 0 || !worker.cell.load().phase().is_counted() {
+                moved += self.take_local_of(&state, worker);
+            }
+        }
+        drop(state);
+        self.moved(moved);
+    }
+
+    /// Moves all local entries to the worklist, and wakes workers for them.
+    pub(crate) fn spread(&self) {
+        let moved = self.take_all_local();
+        self.moved(moved);
+    }
+
+    /// Wakes workers for entries that were moved to the worklist.
+    fn moved(&self, entries: usize) {
+        if entries > 0 {
+            self.pushed_many(entries);
+        }
+    }
+
+    /// Moves all local entries to the worklist. Returns how many entries were moved. The caller makes sure that workers
+    /// take them.
+    pub(crate) fn take_all_local(&self) -> usize {
+        if !self.has_local_lists() {
+            return 0;
+        }
+        let state = self.state.lock();
+        state.workers.iter().filter_map(Slot::worker).map(|worker| self.take_local_of(&state, worker)).sum()
+    }
+
+    /// Returns the number of entries on the pool's lists and on the local lists.
+    pub(crate) fn pending_everywhere(&self) -> usize {
+        let local = self.state.lock().local();
+        self.pending() + local
+    }
+}
+
+impl State {
+    /// Returns the number of local entries of all workers.
+    pub(super) fn local(&self) -> usize {
+        self.workers.iter().filter_map(Slot::worker).map(|worker| worker.local.len()).sum()
+    }
+}
+
+fn steal_half(list: &Stealer<Entry>, own: &List<Entry>) -> Option<Entry> {
+    loop {
+        match list.steal_batch_and_pop(own) {
+            Steal::Success(entry) => return Some(entry),
+            Steal::Empty => return None,
+            Steal::Retry => {}
+        }
+    }
+}
+
+fn steal_one(list: &Stealer<Entry>) -> Option<Entry> {
+    loop {
+        match list.steal() {
+            Steal::Success(entry) => return Some(entry),
+            Steal::Empty => return None,
+            Steal::Retry => {}
+        }
+    }
+}

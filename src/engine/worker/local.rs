@@ -1,0 +1,96 @@
+//! The worker's side of its local list: what it keeps, which entry it takes next, and how it gives its entries up.
+//! [`policy::local`](crate::policy::local) has the rules.
+
+use crate::policy::local::{CROWD, Row, keeps};
+use crate::policy::worker::Phase;
+
+use crate::engine::item::entry::Entry;
+use crate::engine::pool::worker_pool::Pool;
+
+use super::worker_thread::{WorkerThread, with_current};
+
+/// Keeps an entry that the pool's own worker, which calls this, pushes to the pool. Returns the entry if it goes to the
+/// pool's list instead.
+#[inline]
+pub(crate) fn keep(pool: &Pool, entry: Entry) -> Option<Entry> {
+    with_current(|worker| match worker {
+        Some(worker) if std::ptr::eq(&raw const *worker.pool, pool) => worker.keep(entry),
+        _ => Some(entry),
+    })
+}
+
+impl WorkerThread {
+    #[inline]
+    fn keep(&self, entry: Entry) -> Option<Entry> {
+        let kept = self.local.len();
+        // A worker that does not count as running may not come back to its list for long.
+        if !keeps(self.meter.span(), kept) || self.shared.cell.load().phase() != Phase::Running {
+            return Some(entry);
+        }
+        self.local.push(entry);
+        if kept + 1 >= CROWD {
+            self.pool.is_crowded(self.shared.id);
+        }
+        self.pool.kept(kept + 1);
+        // After the fence of `kept`, the worker sees whether a thread that empties its list may have come too early.
+        if self.pool.running.load().is_abandoned() || self.shared.cell.load().phase() != Phase::Running {
+            self.give_up_local();
+        }
+        None
+    }
+
+    /// Returns the worker's next entry.
+    #[inline]
+    pub(super) fn next(&self) -> Option<Entry> {
+        if let Some(entry) = self.next_entry.take() {
+            return Some(entry);
+        }
+        let row = self.row.get();
+        let goes_on = !self.local.is_empty() && row.goes_on(self.meter.span()) && !self.shared.is_row_over();
+        if goes_on && !self.pool.sideline_comes_first() {
+            if let Some(entry) = self.local.pop() {
+                self.row.set(row.longer());
+                return Some(entry);
+            }
+        }
+        let entry = self.pool.pop();
+        self.row.set(if entry.is_some() { row.gives_way() } else { Row::default() });
+        entry.or_else(|| self.next_local())
+    }
+
+    /// Returns the next entry of a worker whose pool has none on its own lists.
+    fn next_local(&self) -> Option<Entry> {
+        if !self.pool.has_local_lists() {
+            return None;
+        }
+        if self.pool.running.load().is_abandoned() {
+            self.give_up_local();
+            return None;
+        }
+        self.local.pop().or_else(|| {
+            self.pool.is_not_crowded(self.shared.id);
+            self.pool.steal_local(self.shared.id, &self.local)
+        })
+    }
+
+    /// Moves the local entries to the pool's list, because the worker does not get to them soon. Wakes workers for all
+    /// of them.
+    #[inline]
+    pub(super) fn give_up_local(&self) {
+        let given = self.take_out_local();
+        if given > 0 {
+            self.pool.pushed_many(given);
+        }
+    }
+
+    /// Moves the local entries to the pool's list. Returns how many entries were moved. The caller makes sure that
+    /// workers take them.
+    #[inline]
+    pub(super) fn take_out_local(&self) -> usize {
+        if self.local.is_empty() {
+            self.pool.is_not_crowded(self.shared.id);
+            return 0;
+        }
+        self.pool.take_local(&self.shared)
+    }
+}

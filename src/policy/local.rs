@@ -1,0 +1,130 @@
+//! Which items stay with the worker that queued them, and for how long such items come first.
+//!
+//! An item that a worker's own item queues is best run by that worker: its data is in the worker's cache, and no
+//! wake-up and no shared line is needed. So the worker keeps a short *local list* of such items. Other workers of the
+//! pool can steal from it.
+//!
+//! A local item delays other items, and may itself wait although a CPU is free. Three rules bound both:
+//!
+//! * A worker keeps items only while its items are short: 0.1 ms must suffice for [`SHORT`] of them, judged by the
+//!   worker's last items. So a pool whose items are long behaves as if there were no local lists. So does a build with
+//!   `cmwq_uncounted`, which measures no items.
+//! * A worker prefers local items only for as many items as 0.1 ms suffices for, and at most [`IN_A_ROW`]. Then it
+//!   takes as many items of the pool's list, if there are any. So local items overtake an item at most `IN_A_ROW` times
+//!   on each CPU, and once for each item that waits before it. If the local items turn out to be long, a check of the
+//!   manager ends the row.
+//! * The first local item wakes no other worker, because its own worker is there sooner. The second one does, if the
+//!   pool has a free CPU. If the present item turns out to be long after all, a check of the manager moves the local
+//!   items to the pool's list: the next check if the pool has a free CPU, and otherwise the one after it.
+
+#![forbid(unsafe_code)]
+
+/// The number of items for which 0.1 ms must suffice, so that the items count as short.
+const SHORT: u32 = 16;
+
+/// The greatest number of local items that a worker runs in a row while other items wait.
+const IN_A_ROW: u32 = 64;
+
+/// The greatest number of items on a local list.
+const MOST: usize = 64;
+
+/// The number of local items on a list for which another worker is worth waking.
+pub(crate) const CROWD: usize = 2;
+
+/// Returns whether a worker keeps an item that its present item queues. `span` is the number of items for which 0.1 ms
+/// suffices, and `kept` the length of the local list.
+#[inline]
+pub(crate) const fn keeps(span: u32, kept: usize) -> bool {
+    span >= SHORT && kept < MOST
+}
+
+/// Returns whether the manager ends the row of a worker. `begun` is the number of items that the worker has begun since
+/// the last check. If a row lasts from one check to the next, this number is at most [`IN_A_ROW`]. So no row lasts for
+/// longer than two checks and one item. A worker whose items are short begins more items in that time.
+pub(crate) const fn ends_row(begun: u64) -> bool {
+    begun <= IN_A_ROW as u64
+}
+
+/// How a worker shares its time between local items and the items of the pool's list. This is a plain value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Row {
+    /// The number of local items that the worker has run in a row.
+    local: u32,
+    /// The number of items that the worker takes from the pool's list before the next row.
+    owed: u32,
+}
+
+impl Row {
+    /// Returns whether the worker's next item is a local one, even if other items wait.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn goes_on(self, span: u32) -> bool {
+        let most = if span < IN_A_ROW { span } else { IN_A_ROW };
+        self.owed == 0 && self.local < most
+    }
+
+    /// Counts a local item.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn longer(self) -> Self {
+        Self { local: self.local + 1, ..self }
+    }
+
+    /// Counts an item of the pool's list. After a row, the worker takes as many of these items as the row had.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn gives_way(self) -> Self {
+        Self { local: 0, owed: (self.owed + self.local).saturating_sub(1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: F8.6 (the number of items that overtake)
+    #[test]
+    fn at_most_so_many_local_items_come_first() {
+        for (span, most) in [(1, 1), (16, 16), (64, 64), (1024, 64)] {
+            let mut row = Row::default();
+            let mut items = 0;
+            while row.goes_on(span) {
+                row = row.longer();
+                items += 1;
+            }
+            assert_eq!(items, most, "{span}");
+        }
+    }
+
+    /// spec: F8.6 (items that wait behind others)
+    #[test]
+    fn after_a_row_as_many_other_items_come_first() {
+        let mut row = Row::default();
+        for _ in 0..64 {
+            assert!(row.goes_on(64));
+            row = row.longer();
+        }
+        for _ in 0..64 {
+            assert!(!row.goes_on(64));
+            row = row.gives_way();
+        }
+        assert_eq!((row, row.goes_on(64)), (Row::default(), true));
+    }
+
+    /// spec: F8.6 (the time for which local items overtake)
+    #[test]
+    fn a_row_that_lasts_from_one_check_to_the_next_is_ended() {
+        let mut row = Row::default();
+        let mut begun = 0;
+        while row.goes_on(1024) {
+            (row, begun) = (row.longer(), begun + 1);
+            assert!(ends_row(begun));
+        }
+        assert!(!ends_row(begun + 1));
+    }
+
+    #[test]
+    fn only_short_items_are_kept_and_not_many() {
+        assert!(!keeps(15, 0) && keeps(16, 0) && keeps(1024, 63) && !keeps(1024, 64));
+    }
+}

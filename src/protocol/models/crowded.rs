@@ -1,0 +1,81 @@
+//! Models of [`CrowdedCell`](crate::protocol::crowded::CrowdedCell): a worker keeps entries on its local list while
+//! another worker leaves the count, or the manager stops watching the pool.
+//!
+//! The local list is a count of entries, which its owner stores without a read-modify-write.
+//!
+//! Red under: `kept-without-fence`.
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use super::check_all;
+use crate::policy::concurrency::{Kick, Running};
+use crate::protocol::crowded::CrowdedCell;
+use crate::protocol::running::RunningCell;
+use crate::sys::sync::{AtomicU64, Ordering};
+
+struct Pool {
+    running: RunningCell,
+    crowded: CrowdedCell,
+    list: AtomicU64,
+}
+
+impl Pool {
+    /// Makes a pool with this word.
+    fn new(word: Running) -> Arc<Self> {
+        Arc::new(Self {
+            running: RunningCell::new(word),
+            crowded: CrowdedCell::new(),
+            list: AtomicU64::new(0),
+        })
+    }
+
+    /// Puts this many entries on the list of worker 0.
+    fn keep(&self, entries: u64) -> Kick {
+        self.list.store(entries, Ordering::Release);
+        let is_crowd = entries > 1;
+        if is_crowd {
+            self.crowded.name(0);
+        }
+        self.running.kept(is_crowd)
+    }
+}
+
+/// spec: C5.1
+#[test]
+fn a_worker_leaves_while_another_worker_keeps_entries() {
+    check_all(|| {
+        let pool = Pool::new(Running::managed(2).unwatchable());
+        for _ in 0..2 {
+            pool.running.come_back();
+        }
+        let owner = {
+            let pool = pool.clone();
+            thread::spawn(move || matches!(pool.keep(2), Kick::Wake(_)))
+        };
+        pool.running.leave();
+        let other = matches!(pool.running.look(|| pool.crowded.named().is_some()), Kick::Wake(_));
+        let owner = owner.join().unwrap();
+        assert!(owner || other, "a CPU is free, and no worker was woken for the entries");
+    });
+}
+
+/// spec: F8.6 (the time for which a local item waits)
+#[test]
+fn the_manager_stops_watching_while_a_worker_keeps_an_entry() {
+    check_all(|| {
+        let pool = Pool::new(Running::managed(2));
+        pool.running.come_back();
+        assert!(pool.running.watch());
+        let owner = {
+            let pool = pool.clone();
+            thread::spawn(move || matches!(pool.keep(1), Kick::Watch))
+        };
+        pool.running.unwatch();
+        _ = pool.running.look(|| false);
+        let found = pool.list.load(Ordering::Acquire) > 0;
+        let told = owner.join().unwrap();
+        assert!(told || found, "the manager does not know of the entry");
+    });
+}
