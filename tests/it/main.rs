@@ -32,6 +32,7 @@ mod histograms;
 mod hogs;
 mod interactions;
 mod limits;
+mod local;
 mod locality;
 mod manager;
 mod may_block;
