@@ -1,30 +1,15 @@
 //! The table of proofs: `tests/SPEC.md` is `tests/contract.md` with the tests of each clause. The comments of tests
-//! name the clauses.
+//! name the clauses. `docs/contract.md` has the rows. Each row has clauses, and each clause has a test or is marked as
+//! *not yet*.
 //!
 //! `spec: F1.2` in a test's comment means the second clause of row F1, and `spec: F1` the row as a whole. Several are
 //! separated by commas, and each may have a remark in parentheses. `make spec` writes the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::sync::OnceLock;
 
 use super::{Source, exists, named_tests, root, sources_of};
-
-/// The rows of the contract: a letter, and the numbers that go with it.
-const ROWS: &[(&str, std::ops::RangeInclusive<u32>)] = &[
-    ("E", 1..=5),
-    ("Q", 1..=6),
-    ("W", 1..=10),
-    ("C", 1..=8),
-    ("F", 0..=8),
-    ("A", 1..=6),
-    ("P", 1..=3),
-    ("S", 1..=5),
-    ("O", 1..=5),
-    ("X", 1..=4),
-    ("I", 1..=5),
-    ("B", 1..=4),
-    ("T", 1..=3),
-];
 
 /// The row of departures from the kernel, which has no number.
 const DEPARTURES: &str = "D";
@@ -39,11 +24,20 @@ const NOT_YET: &str = "*not yet*";
 /// The tests of each clause or row.
 type Proofs = BTreeMap<String, BTreeSet<String>>;
 
-fn rows() -> BTreeSet<String> {
-    let of_letter = |(letter, numbers): &(&str, std::ops::RangeInclusive<u32>)| {
-        numbers.clone().map(|number| format!("{letter}{number}")).collect::<Vec<_>>()
-    };
-    ROWS.iter().flat_map(of_letter).chain([DEPARTURES.to_owned()]).collect()
+/// Returns the ids of the rows of `docs/contract.md`, in their order.
+fn rows() -> &'static [String] {
+    static ROWS: OnceLock<Vec<String>> = OnceLock::new();
+    ROWS.get_or_init(|| ids_of(&fs::read_to_string(root().join("docs/contract.md")).unwrap()))
+}
+
+/// Returns the ids at the beginning of the lines of a contract's tables.
+fn ids_of(contract: &str) -> Vec<String> {
+    let ids = contract.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next());
+    ids.filter(|id| is_name(id) && !id.contains('.')).map(str::to_owned).collect()
+}
+
+fn is_row(name: &str) -> bool {
+    rows().iter().any(|row| row == name)
 }
 
 /// Returns the row of a clause, `F1` of `F1.2`.
@@ -51,12 +45,11 @@ fn row_of(clause: &str) -> &str {
     clause.split('.').next().unwrap_or(clause)
 }
 
-/// Returns a sort key: by letter in the order of the contract, then by number.
-fn place(clause: &str) -> (usize, u32, u32) {
+/// Returns a sort key: by row in the order of the contract, then by number.
+fn place(clause: &str) -> (usize, u32) {
     let (row, number) = clause.split_once('.').unwrap_or((clause, "0"));
-    let (letter, of_letter) = row.split_at(1);
-    let letter = ROWS.iter().position(|(known, _)| *known == letter).unwrap_or(ROWS.len());
-    (letter, of_letter.parse().unwrap_or(0), number.parse().unwrap_or(u32::MAX))
+    let at = rows().iter().position(|known| known == row).unwrap_or(rows().len());
+    (at, number.parse().unwrap_or(u32::MAX))
 }
 
 /// Returns the clauses and rows that a comment names.
@@ -171,7 +164,7 @@ fn proofs() -> Proofs {
 /// Parses a line of the contract's table into its clause and its words.
 fn clause_of(line: &str) -> Option<(&str, &str)> {
     let (clause, words) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
-    rows().contains(row_of(clause)).then_some((clause, words))
+    is_row(row_of(clause)).then_some((clause, words))
 }
 
 /// Returns the table with its tests, and a list of errors.
@@ -209,7 +202,7 @@ fn joined(contract: &str, proofs: &Proofs) -> (String, Vec<String>) {
     );
     let known: BTreeSet<&str> = clauses.iter().map(|(clause, _)| *clause).collect();
     let is_known = |clause: &str| {
-        if clause.contains('.') { known.contains(clause) } else { rows().contains(clause) }
+        if clause.contains('.') { known.contains(clause) } else { is_row(clause) }
     };
     for (clause, tests) in proofs.iter().filter(|(clause, _)| !is_known(clause)) {
         wrong.push(format!("there is no clause {clause}, which {tests:?} name"));
@@ -267,6 +260,26 @@ fn errors_of_a_table_are_reported() {
     assert_eq!(told(contract, &["E1.1", "E2.1", "E2.7"]), 1, "a clause that does not exist");
     assert_eq!(told(contract, &["E1.1", "E2.1", "E9"]), 1, "a row that does not exist");
     assert_eq!(told("| E2.1 | c |\n| E1.1 | a |\n", &["E1.1", "E2.1"]), 1, "clauses out of order");
+}
+
+#[test]
+fn rows_of_the_contract_are_read() {
+    let text = "| id | promise |\n|---|---|\n| E1 | a `E9` |\n| E10 | b |\nE7 is text.\n\n| D | c |\n";
+    assert_eq!(ids_of(text), ["E1", "E10", "D"]);
+    let twice: BTreeSet<&String> = rows().iter().collect();
+    assert_eq!(twice.len(), rows().len(), "an id stands in the contract twice");
+    assert!(rows().len() > 60, "{:?}", rows());
+}
+
+/// The rows say what users can rely on, and so they use the names of the present crate, and no file outside of it.
+#[test]
+fn the_contract_stands_by_itself() {
+    let contract = fs::read_to_string(root().join("docs/contract.md")).unwrap();
+    for path in contract.split('`').skip(1).step_by(2).filter(|word| word.contains('/') && !word.contains(' ')) {
+        let is_file = ["src", "tests", "docs", "lab"].iter().any(|folder| path.starts_with(folder));
+        assert!(!is_file || root().join(path).exists(), "there is no {path}");
+    }
+    assert!(contract.lines().all(|line| !line.starts_with('|') || line.ends_with('|')));
 }
 
 #[test]

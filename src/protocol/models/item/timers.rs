@@ -18,7 +18,7 @@ fn a_timer_fires_while_it_is_cancelled() {
     });
 }
 
-/// spec: W5.2 (mod_delayed races with firing): the item is moved to a second timer, and the first timer may be due
+/// spec: W5.2 (`reschedule` races with firing): the item is moved to a second timer, and the first timer may be due
 /// already.
 #[test]
 fn a_timer_fires_while_it_is_moved() {
