@@ -10,7 +10,7 @@
 //!
 //! | group | items |
 //! |---|---|
-//! | `reusable, per-CPU queue`, `reusable, default queue` | a `Work` each, queued by `WorkQueue::queue` |
+//! | `reusable, per-CPU queue`, `reusable, default queue` | a `Work` each, queued by `WorkQueue::enqueue` |
 //! | `one-shot, per-CPU queue`, `one-shot, default queue` | closures that capture 32 bytes, their handles dropped |
 //! | `two queues in turn` | as the first one, but each item is of another queue than the one before |
 //!
@@ -50,9 +50,9 @@ type NewQueue = fn(&'static str) -> WorkQueueBuilder;
 
 const CASES: [(&str, Items, NewQueue); 5] = [
     ("reusable, per-CPU queue", Items::Reusable, |name| WorkQueue::per_cpu(name)),
-    ("reusable, default queue", Items::Reusable, |name| WorkQueue::new(name)),
+    ("reusable, default queue", Items::Reusable, |name| WorkQueue::builder(name)),
     ("one-shot, per-CPU queue", Items::OneShot, |name| WorkQueue::per_cpu(name)),
-    ("one-shot, default queue", Items::OneShot, |name| WorkQueue::new(name)),
+    ("one-shot, default queue", Items::OneShot, |name| WorkQueue::builder(name)),
     ("two queues in turn", Items::InTurn, |name| WorkQueue::per_cpu(name)),
 ];
 
@@ -98,8 +98,8 @@ impl Bench {
             let begin = Instant::now();
             for (n, work) in works.iter().enumerate() {
                 match items {
-                    Items::Reusable => drop(queues[0].queue(work).expect(UNLIMITED)),
-                    Items::InTurn => drop(queues[n % 2].queue(work).expect(UNLIMITED)),
+                    Items::Reusable => drop(queues[0].enqueue(work).expect(UNLIMITED)),
+                    Items::InTurn => drop(queues[n % 2].enqueue(work).expect(UNLIMITED)),
                     Items::OneShot => {
                         let captured = [n as u64; 4];
                         let no_op = move || {

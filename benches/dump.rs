@@ -58,7 +58,7 @@ fn main() {
 fn kind(n: usize) -> WorkQueueBuilder {
     let name = format!("queue-{n}");
     match n % 4 {
-        0 => WorkQueue::new(name),
+        0 => WorkQueue::builder(name),
         1 => WorkQueue::per_cpu(name),
         2 => WorkQueue::unbound(name),
         _ => WorkQueue::ordered(name),
@@ -70,7 +70,7 @@ fn load(queues: &[WorkQueue], stop: &AtomicBool) {
     let works: Vec<Work> = queues.iter().map(|_| Work::new(|| spin(Duration::from_micros(5)))).collect();
     while !stop.load(Ordering::Relaxed) {
         for (queue, work) in queues.iter().zip(&works) {
-            queue.queue(work).expect("it is open");
+            queue.enqueue(work).expect("it is open");
         }
         queues.iter().step_by(100).for_each(|queue| queue.flush().expect("this is no item"));
     }

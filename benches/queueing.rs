@@ -7,13 +7,13 @@
 //!
 //! | group | one iteration |
 //! |---|---|
-//! | `queue a reusable item` | one `WorkQueue::queue` that returns true |
+//! | `queue a reusable item` | one `WorkQueue::enqueue` that returns true |
 //! | `spawn a one-shot` | one `WorkQueue::spawn` of a closure that captures 32 bytes, its handle dropped |
 //! | `guard` | entering and leaving a blocking guard |
 //! | `lock` | locking and unlocking a free lock, of `blocking::sync` and of parking_lot, on a worker |
 //! | `round trip` | `spawn` and `join` of a no-op |
 //! | `end to end` | 100 000 no-ops that capture 32 bytes, from one producer, until all have run |
-//! | `batches` | the same, queued one by one and by `WorkQueue::spawn_batch` in batches of several sizes |
+//! | `batches` | the same, queued one by one and by `WorkQueue::items` in batches of several sizes |
 //! | `mixed load` | 4000 items of 0.5 ms CPU, of which every fourth also sleeps 5 ms under a guard |
 //! | `attributes` | one `WorkQueue::apply_attrs` on a queue without work that was used from every CPU |
 //! | `dependency` | as many items as CPUs wait for one that is queued later: from its submission until all have ended |
@@ -142,7 +142,7 @@ type Case = (&'static str, fn(&'static str) -> WorkQueueBuilder, usize);
 
 const CASES: [Case; 3] = [
     ("below max_active, per-CPU queue", |name| WorkQueue::per_cpu(name), MAX_ACTIVE),
-    ("below max_active, default queue", |name| WorkQueue::new(name), MAX_ACTIVE),
+    ("below max_active, default queue", |name| WorkQueue::builder(name), MAX_ACTIVE),
     ("above max_active, per-CPU queue", |name| WorkQueue::per_cpu(name), 1),
 ];
 
@@ -158,7 +158,7 @@ fn reusable(criterion: &mut Criterion, figures: &Figures) {
                 let mut all_new = true;
                 let spent = on_cpu(first_cpu(), || {
                     pool.time(iterations, |queue, item| {
-                        all_new &= queue.queue(&items[item]).expect("the queue has no limit");
+                        all_new &= queue.enqueue(&items[item]).expect("the queue has no limit");
                     })
                 });
                 assert!(all_new, "an item was pending already");
@@ -210,7 +210,7 @@ fn guards(criterion: &mut Criterion, figures: &Figures) {
     };
     for (name, kind) in [
         ("on a worker of a per-CPU queue", (|name| WorkQueue::per_cpu(name)) as fn(_) -> _),
-        ("on a worker of the default queue", |name| WorkQueue::new(name)),
+        ("on a worker of the default queue", |name| WorkQueue::builder(name)),
     ] {
         let queue = build(kind("guards"));
         let figure = figures.add(format!("guard {name}, nothing pending"), Some(Aim::AtMost(15e-9)));
@@ -258,7 +258,7 @@ fn locks(criterion: &mut Criterion, figures: &Figures) {
             }
         }),
     ];
-    let queue = build(WorkQueue::new("locks"));
+    let queue = build(WorkQueue::builder("locks"));
     for (name, lock_and_unlock) in cases {
         let figure = figures.add(format!("lock and unlock, free: {name}"), None);
         group.bench_function(name, |bencher| {
@@ -282,7 +282,7 @@ fn repeated(iterations: u64, step: impl Fn()) -> Duration {
 
 fn round_trips(criterion: &mut Criterion, figures: &Figures) {
     let mut group = criterion.benchmark_group("round trip");
-    let queue = build(WorkQueue::new("round trips"));
+    let queue = build(WorkQueue::builder("round trips"));
     let round_trip = |pause: Duration, iterations: u64| {
         let mut spent = Duration::ZERO;
         for _ in 0..iterations {
@@ -312,7 +312,7 @@ fn end_to_end(criterion: &mut Criterion, figures: &Figures) {
     let mut group = criterion.benchmark_group("end to end");
     group.throughput(Throughput::Elements(NO_OPS)).sample_size(20);
     for (name, queue, aim) in [
-        ("default queue", WorkQueue::new("default"), Some(Aim::AtLeast(4e6))),
+        ("default queue", WorkQueue::builder("default"), Some(Aim::AtLeast(4e6))),
         ("per-CPU queue", WorkQueue::per_cpu("per-CPU"), None),
         ("unbound queue", WorkQueue::unbound("unbound"), None),
         ("ordered queue", WorkQueue::ordered("ordered"), Some(Aim::AtLeast(1.5e6))),
@@ -338,7 +338,7 @@ fn end_to_end(criterion: &mut Criterion, figures: &Figures) {
 fn batches(criterion: &mut Criterion, figures: &Figures) {
     let mut group = criterion.benchmark_group("batches");
     group.throughput(Throughput::Elements(NO_OPS)).sample_size(20);
-    let queue = build(WorkQueue::new("batches"));
+    let queue = build(WorkQueue::builder("batches"));
     for size in [1, 10, 100, 1000] {
         let name = if size == 1 { "one by one".to_owned() } else { format!("batches of {size}") };
         let figure = figures.add(format!("no-ops end to end, default queue, {name}"), Some(Aim::Rate));
@@ -351,7 +351,7 @@ fn batches(criterion: &mut Criterion, figures: &Figures) {
                             drop(queue.spawn(no_op(first)).expect(UNLIMITED));
                         } else {
                             let batch = (first..first + size as u64).map(no_op);
-                            drop(queue.spawn_batch(batch).expect(UNLIMITED));
+                            drop(queue.items(batch).spawn().expect(UNLIMITED));
                         }
                     }
                     queue.flush().expect("the bench is no item");
@@ -368,12 +368,12 @@ fn attributes(criterion: &mut Criterion, figures: &Figures) {
     // One queue changes between pools that exist, the other one to pools that are made.
     for (name, other_user) in [("between pools in use", true), ("pools come and go", false)] {
         let levels = [1, 2].map(|nice| Attrs::new().nice(nice));
-        let queue = build(WorkQueue::new("changing"));
-        let others = levels.clone().map(|attrs| build(WorkQueue::new("staying").attrs(attrs)));
+        let queue = build(WorkQueue::builder("changing"));
+        let others = levels.clone().map(|attrs| build(WorkQueue::builder("staying").attrs(attrs)));
         let users = others.iter().filter(|_| other_user).chain([&queue]);
         for (user, cpu) in users.flat_map(|user| Executor::global().cpus().iter().map(move |cpu| (user, cpu)))
         {
-            user.spawn_on(cpu, || ()).expect(UNLIMITED).join().expect(NO_PANIC);
+            user.item(|| ()).on_cpu(cpu).spawn().expect(UNLIMITED).join().expect(NO_PANIC);
         }
         let figure = figures.add(format!("apply_attrs without work, {name}"), Some(Aim::AtMost(200e-6)));
         group.bench_function(name, |bencher| {
@@ -401,7 +401,7 @@ fn mixed_load(criterion: &mut Criterion, figures: &Figures) {
         .build()
         .expect("an executor can be made");
     let cpus = executor.cpus().len();
-    let queue = WorkQueue::new("mixed").build_on(&executor).expect("a queue can be made");
+    let queue = WorkQueue::builder("mixed").build_on(&executor).expect("a queue can be made");
     let ideal = BURN * MIXED / cpus as u32;
     let figure = figures.add(
         format!("mixed load on {cpus} CPUs, ideal {:.2} s", ideal.as_secs_f64()),
@@ -453,7 +453,7 @@ impl Threads {
 fn dependency(criterion: &mut Criterion, figures: &Figures) {
     let mut group = criterion.benchmark_group("dependency");
     group.sample_size(20);
-    let queue = build(WorkQueue::new("dependency"));
+    let queue = build(WorkQueue::builder("dependency"));
     let waiters = Executor::global().cpus().len();
     let figure = figures.add(format!("{waiters} items wait for a later one"), Some(Aim::AtMost(1e-3)));
     group.bench_function("as many items as CPUs wait for a later one", |bencher| {

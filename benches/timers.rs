@@ -7,12 +7,12 @@
 //!
 //! | group | one iteration |
 //! |---|---|
-//! | `timer` | `queue_delayed`, or `cancel`, of one of 100 000 items that are armed for random times within an hour |
-//! | `move` | `mod_delayed` of an armed item, as for debouncing |
+//! | `timer` | `enqueue` with a delay, or `cancel`, of one of 100 000 items that are armed for random times within an hour |
+//! | `move` | `reschedule` of an armed item, as for debouncing |
 //! | `lateness` | from the requested time to the run, on an idle machine: p99 of 2000 timers |
 //! | `cancel` | one `cancel` of a pending item |
 //! | `flush` | one `flush` of a queue, or of an item, with nothing to wait for |
-//! | `wait` | one `cancel_sync` of an idle item |
+//! | `wait` | one `cancel_and_wait` of an idle item |
 //!
 //! With `--check`, the bench measures only the lateness. It exits with 1 if the median of several rounds is over the
 //! limit in each of up to three measurements.
@@ -71,11 +71,11 @@ fn delays() -> impl Iterator<Item = Duration> {
 
 fn timers(criterion: &mut Criterion, figures: &Figures) {
     let mut group = criterion.benchmark_group("timer");
-    let queue = build(WorkQueue::new("timers"));
+    let queue = build(WorkQueue::builder("timers"));
     let items: Vec<Work> = (0..2 * ARMED).map(|_| Work::new(|| ())).collect();
     let (stay, measured) = items.split_at(ARMED);
     for (item, delay) in stay.iter().zip(delays()) {
-        queue.queue_delayed(item, delay).expect(UNLIMITED);
+        queue.item(item).after(delay).enqueue().expect(UNLIMITED);
     }
     let arm = figures.add("arm one more than 100 000 timers", Some(Aim::AtMost(2e-6)));
     let cancel = figures.add("cancel one of more than 100 000 timers", Some(Aim::AtMost(2e-6)));
@@ -83,7 +83,7 @@ fn timers(criterion: &mut Criterion, figures: &Figures) {
     let mut round = |items: &[Work]| {
         let begin = Instant::now();
         for (item, delay) in items.iter().zip(&mut delays) {
-            queue.queue_delayed(item, delay).expect(UNLIMITED);
+            queue.item(item).after(delay).enqueue().expect(UNLIMITED);
         }
         let armed = begin.elapsed();
         let begin = Instant::now();
@@ -113,14 +113,14 @@ fn timers(criterion: &mut Criterion, figures: &Figures) {
 }
 
 fn moves(criterion: &mut Criterion, figures: &Figures) {
-    let queue = build(WorkQueue::new("moves"));
+    let queue = build(WorkQueue::builder("moves"));
     let item = Work::new(|| ());
     let figure = figures.add("move an armed item to later", None);
     criterion.bench_function("move", |bencher| {
         bencher.iter_custom(|iterations| {
             let begin = Instant::now();
             for _ in 0..iterations {
-                black_box(queue.mod_delayed(&item, Duration::from_secs(60)).expect(UNLIMITED));
+                black_box(queue.item(&item).after(Duration::from_secs(60)).reschedule().expect(UNLIMITED));
             }
             figures.time(figure, begin.elapsed(), iterations)
         });
@@ -130,7 +130,7 @@ fn moves(criterion: &mut Criterion, figures: &Figures) {
 
 /// Exits with 1 if timers are late.
 fn check() {
-    let queue = build(WorkQueue::new("lateness"));
+    let queue = build(WorkQueue::builder("lateness"));
     let holds = (0..TRIES).any(|_| {
         let mut rounds: Vec<Duration> = (0..ROUNDS).map(|_| late_by(&queue)).collect();
         rounds.sort();
@@ -153,7 +153,7 @@ fn late_by(queue: &WorkQueue) -> Duration {
             let delay = Duration::from_millis(20) + n as u32 * Duration::from_micros(400);
             let (due, tell) = (Instant::now() + delay, tell.clone());
             let item = move || tell.send(due.elapsed()).expect("the bench listens");
-            queue.spawn_after(delay, item).expect(UNLIMITED)
+            queue.item(item).after(delay).spawn().expect(UNLIMITED)
         })
         .collect();
     let mut late: Vec<Duration> = told.iter().take(TIMERS).collect();
@@ -163,7 +163,7 @@ fn late_by(queue: &WorkQueue) -> Duration {
 }
 
 fn lateness(criterion: &mut Criterion, figures: &Figures) {
-    let queue = build(WorkQueue::new("lateness"));
+    let queue = build(WorkQueue::builder("lateness"));
     let figure = figures.add("lateness of a timer, p99", Some(Aim::AtMost(LATE)));
     let mut group = criterion.benchmark_group("lateness");
     group.sample_size(10);
@@ -189,7 +189,7 @@ fn cancels(criterion: &mut Criterion, figures: &Figures) {
             while left > 0 {
                 let batch = &items[..left.min(items.len())];
                 for item in batch {
-                    queue.queue(item).expect(UNLIMITED);
+                    queue.enqueue(item).expect(UNLIMITED);
                 }
                 let begin = Instant::now();
                 for item in batch {
@@ -206,15 +206,15 @@ fn cancels(criterion: &mut Criterion, figures: &Figures) {
 }
 
 fn flushes(criterion: &mut Criterion, figures: &Figures) {
-    let queue = build(WorkQueue::new("flushes"));
+    let queue = build(WorkQueue::builder("flushes"));
     let item = Work::new(|| ());
-    queue.queue(&item).expect(UNLIMITED);
+    queue.enqueue(&item).expect(UNLIMITED);
     queue.flush().expect("the bench is no item");
     let flush = || queue.flush().expect("the bench is no item");
     measure(criterion, figures, "flush an empty queue", Some(Aim::AtMost(200e-9)), flush);
     measure(criterion, figures, "flush an idle item", None, || assert_eq!(item.flush(), Ok(false)));
-    measure(criterion, figures, "cancel_sync an idle item", None, || {
-        assert_eq!(item.cancel_sync(), Ok(false));
+    measure(criterion, figures, "cancel_and_wait an idle item", None, || {
+        assert_eq!(item.cancel_and_wait(), Ok(false));
     });
 }
 

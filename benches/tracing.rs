@@ -69,9 +69,9 @@ fn measure() -> Result<[f64; 2], Box<dyn Error>> {
         let again = queue.clone();
         let work = Work::with_handle(move |work| match left.fetch_sub(1, Relaxed) {
             1 => done.send(()).expect("it is waited for"),
-            _ => assert!(again.queue(work).expect("the queue is open")),
+            _ => assert!(again.enqueue(work).expect("the queue is open")),
         });
-        queue.queue(&work).expect("the queue is open");
+        queue.enqueue(&work).expect("the queue is open");
         over.recv().expect("the last item sends");
     });
     let one_shot = rounds(&|| {

@@ -17,20 +17,20 @@ use crate::work::Work;
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cmwq::{Work, WorkQueue, current_queue, current_work};
-/// use std::sync::atomic::{AtomicU32, Ordering};
 /// use std::sync::mpsc;
 ///
 /// let (done, is_done) = mpsc::channel();
-/// let left = AtomicU32::new(3);
+/// let mut left = 3;
 /// let sweep = Work::new(move || {
-///     if left.fetch_sub(1, Ordering::Relaxed) > 1 {
-///         current_queue().unwrap().queue(&current_work().unwrap()).unwrap();
+///     left -= 1;
+///     if left > 0 {
+///         current_queue().unwrap().enqueue(&current_work().unwrap()).unwrap();
 ///     } else {
 ///         done.send("swept").unwrap();
 ///     }
 /// });
-/// let queue = WorkQueue::new("sweeps").build()?;
-/// queue.queue(&sweep)?;
+/// let queue = WorkQueue::new("sweeps");
+/// queue.enqueue(&sweep)?;
 /// assert_eq!(is_done.recv()?, "swept");
 /// assert!(current_work().is_none(), "this is no item");
 /// # Ok(())
@@ -51,7 +51,7 @@ pub fn current_work() -> Option<Work> {
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let queue = cmwq::WorkQueue::new("parents").build()?;
+/// let queue = cmwq::WorkQueue::new("parents");
 /// let child = queue.spawn(|| cmwq::current_queue().unwrap().spawn(|| "a child of the same queue").unwrap())?;
 /// assert_eq!(child.join()?.join()?, "a child of the same queue");
 /// # Ok(())
@@ -69,7 +69,7 @@ pub fn current_queue() -> Option<WorkQueue> {
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let queue = cmwq::WorkQueue::new("thumbnails").build()?;
+/// let queue = cmwq::WorkQueue::new("thumbnails");
 /// assert_eq!(queue.spawn(cmwq::current_queue_name)?.join()?.as_deref(), Some("thumbnails"));
 /// assert_eq!(cmwq::current_queue_name(), None, "this is no item");
 /// # Ok(())
@@ -92,7 +92,7 @@ pub fn current_queue_name() -> Option<String> {
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let executor = cmwq::Executor::global();
-/// let queue = cmwq::WorkQueue::new("thumbnails").build()?;
+/// let queue = cmwq::WorkQueue::new("thumbnails");
 /// let snapshot = queue.spawn(|| {
 ///     cmwq::set_description(format_args!("resizing {}", "cat.jpg"));
 ///     executor.dump().to_string()
@@ -117,7 +117,7 @@ pub fn set_description(description: impl fmt::Display) {
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let queue = cmwq::WorkQueue::new("flusher").rescuer().build()?;
+/// let queue = cmwq::WorkQueue::builder("flusher").rescuer().build()?;
 /// let batch = queue.spawn(|| if cmwq::is_rescuer() { 1 } else { 64 })?.join()?;
 /// # assert_eq!(batch, 64);
 /// assert!(!cmwq::is_rescuer());

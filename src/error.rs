@@ -5,6 +5,7 @@ pub(crate) mod attrs;
 pub(crate) mod batch;
 pub(crate) mod join;
 pub(crate) mod limit;
+pub(crate) mod refused;
 pub(crate) mod scope;
 
 use std::fmt;
@@ -139,7 +140,7 @@ impl std::error::Error for BuildExecutorError {
 /// ```
 /// use cmwq::{BuildQueueError, WorkQueue};
 ///
-/// let error = WorkQueue::new("q").max_active(513).build().unwrap_err();
+/// let error = WorkQueue::builder("q").max_active(513).build().unwrap_err();
 /// assert!(matches!(error, BuildQueueError::MaxActive { setter: "max_active", value: 513, limit: 512 }));
 /// assert_eq!(error.to_string(), "max_active is 513; it must be 1 to 512, or 0 for the default of 256");
 /// ```
@@ -224,91 +225,28 @@ impl fmt::Display for BuildQueueError {
 
 impl std::error::Error for BuildQueueError {}
 
-/// The error of a one-shot that a queue did not accept. The error gives the closure back. Even a queue without
-/// `max_pending` refuses items while a hundred million items wait (see [`QueueError::Full`]).
+/// Why a call that queues closures and waits for them has no result. A closure was refused, failed, or did not end in
+/// time.
+///
+/// This is the error of [`WorkQueue::map`](crate::WorkQueue::map), [`WorkQueue::for_each`](crate::WorkQueue::for_each)
+/// and [`Executor::run_on_cpu`](crate::Executor::run_on_cpu).
 ///
 /// # Examples
 ///
 /// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cmwq::{QueueError, WorkQueue};
-/// use std::sync::mpsc;
-///
-/// let queue = WorkQueue::ordered("one at a time").max_pending(1).build()?;
-/// let (release, wait) = mpsc::channel::<()>();
-/// let (began, has_begun) = mpsc::channel();
-/// let busy = queue.spawn(move || {
-///     began.send(()).unwrap();
-///     cmwq::blocking(|| wait.recv())
-/// })?;
-/// has_begun.recv()?;
-/// let second = queue.spawn(|| ())?;
-/// let refused = queue.spawn(|| "third").unwrap_err();
-/// assert_eq!(refused.error, QueueError::Full);
-/// assert_eq!((refused.closure)(), "third");
-/// release.send(())?;
-/// second.join()?;
-/// # busy.join()?.unwrap();
-/// # Ok(())
-/// # }
-/// ```
-#[non_exhaustive]
-pub struct Refused<F> {
-    /// Why the one-shot was refused.
-    pub error: QueueError,
-    /// The closure, untouched.
-    pub closure: F,
-}
-
-impl<F> Refused<F> {
-    pub(crate) fn new(error: QueueError, closure: F) -> Self {
-        Self { error, closure }
-    }
-}
-
-impl<F> fmt::Debug for Refused<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refused").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<F> fmt::Display for Refused<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<F> std::error::Error for Refused<F> {}
-
-/// Keeps the error and drops the closure. This conversion lets `?` return an error that is `Send` and `Sync` even if
-/// the closure is not.
-impl<F> From<Refused<F>> for QueueError {
-    fn from(refused: Refused<F>) -> Self {
-        refused.error
-    }
-}
-
-/// The error of a call that runs a closure on one CPU or on each CPU. The closure was refused, failed, or did not end
-/// in time.
-///
-/// See [`Executor::run_on_cpu`](crate::Executor::run_on_cpu).
-///
-/// # Examples
-///
-/// ```
-/// use cmwq::{Executor, JoinError, QueueError, RunOnCpuError};
+/// use cmwq::{Executor, JoinError, QueueError, RunError};
 ///
 /// let executor = Executor::global();
 /// let error = executor.run_on_cpu(1 << 20, || ()).unwrap_err();
-/// assert!(matches!(error, RunOnCpuError::Refused(QueueError::UnknownCpu { .. })));
+/// assert!(matches!(error, RunError::Refused(QueueError::UnknownCpu { .. })));
 ///
 /// let cpu = executor.cpus().first().unwrap();
 /// let error = executor.run_on_cpu(cpu, || panic!("no luck")).unwrap_err();
-/// assert!(matches!(error, RunOnCpuError::Failed(JoinError::Panicked(_))));
+/// assert!(matches!(error, RunError::Failed(JoinError::Panicked(_))));
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum RunOnCpuError {
+pub enum RunError {
     /// The closure was not accepted, and has not begun.
     Refused(QueueError),
     /// The closure panicked, or a shutdown dropped it, or the wait for it would never end.
@@ -317,7 +255,7 @@ pub enum RunOnCpuError {
     TimedOut,
 }
 
-impl fmt::Display for RunOnCpuError {
+impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(error) => error.fmt(f),
@@ -327,34 +265,32 @@ impl fmt::Display for RunOnCpuError {
     }
 }
 
-impl std::error::Error for RunOnCpuError {}
+impl std::error::Error for RunError {}
 
-impl From<QueueError> for RunOnCpuError {
+impl From<QueueError> for RunError {
     fn from(error: QueueError) -> Self {
         Self::Refused(error)
     }
 }
 
-impl From<JoinError> for RunOnCpuError {
+impl From<JoinError> for RunError {
     fn from(error: JoinError) -> Self {
         Self::Failed(error)
     }
 }
 
-/// Why an item was not enabled, or was enabled but not queued.
+/// Why an item was not enabled.
 ///
 /// # Examples
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cmwq::{EnableError, QueueError, Work, WorkQueue};
+/// use cmwq::{EnableError, Work};
 ///
-/// let (queue, work) = (WorkQueue::new("gone").build()?, Work::new(|| ()));
-/// assert_eq!(queue.enable_and_queue(&work), Err(EnableError::NotDisabled));
+/// let work = Work::new(|| ());
+/// assert_eq!(work.enable(), Err(EnableError::NotDisabled));
 /// work.disable();
-/// queue.destroy()?;
-/// assert_eq!(queue.enable_and_queue(&work), Err(EnableError::Refused(QueueError::Destroyed)));
-/// assert!(!work.is_disabled());
+/// assert!(work.enable()?);
 /// # Ok(())
 /// # }
 /// ```
@@ -363,8 +299,6 @@ impl From<JoinError> for RunOnCpuError {
 pub enum EnableError {
     /// The item is not disabled, because it was enabled as many times as it was disabled. The call changed nothing.
     NotDisabled,
-    /// The item was enabled, but the queue did not accept it.
-    Refused(QueueError),
 }
 
 impl fmt::Display for EnableError {
@@ -373,24 +307,18 @@ impl fmt::Display for EnableError {
             Self::NotDisabled => {
                 write!(f, "the item is not disabled; each `enable` undoes one `disable`")
             }
-            Self::Refused(_) => write!(f, "the item was enabled, but not queued"),
         }
     }
 }
 
-impl std::error::Error for EnableError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NotDisabled => None,
-            Self::Refused(error) => Some(error),
-        }
-    }
-}
+impl std::error::Error for EnableError {}
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use crate::{
-        QueueBatchError, RefusedBatch, RefusedDetachedBatch, ScopeError, SetMaxActiveError, ShutdownError,
+        EnqueueBatchError, JoinHandle, Refused, RefusedBatch, ScopeError, SetMaxActiveError, ShutdownError,
         WaitError,
     };
 
@@ -409,10 +337,11 @@ mod tests {
         is_error::<ShutdownError>();
         is_error::<EnableError>();
         is_error::<ScopeError>();
-        is_error::<RunOnCpuError>();
-        is_error::<Refused<fn()>>();
-        is_error::<RefusedBatch<fn(), ()>>();
-        is_error::<RefusedDetachedBatch<fn()>>();
-        is_error::<QueueBatchError>();
+        is_error::<RunError>();
+        is_error::<EnqueueBatchError>();
+        // A closure that owns a `Cell` is not `Sync`.
+        is_error::<Refused<Cell<u8>>>();
+        is_error::<RefusedBatch<Cell<u8>, Vec<JoinHandle<Cell<u8>>>>>();
+        is_error::<RefusedBatch<Cell<u8>, usize>>();
     }
 }

@@ -16,7 +16,7 @@ use crate::sys::wait::Until;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cmwq::JoinError;
 ///
-/// let queue = cmwq::WorkQueue::new("joins").build()?;
+/// let queue = cmwq::WorkQueue::new("joins");
 /// assert_eq!(queue.spawn(|| 1 + 1)?.join()?, 2);
 /// let error = queue.spawn(|| panic!("oh no"))?.join().unwrap_err();
 /// assert!(matches!(error, JoinError::Panicked(_)));
@@ -49,7 +49,7 @@ impl<T> JoinHandle<T> {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use cmwq::JoinError;
     ///
-    /// let queue = cmwq::WorkQueue::new("joins").build()?;
+    /// let queue = cmwq::WorkQueue::new("joins");
     /// match queue.spawn(|| "12".parse::<u32>().unwrap())?.join() {
     ///     Ok(number) => assert_eq!(number, 12),
     ///     Err(JoinError::Panicked(panic)) => std::panic::resume_unwind(panic.into_inner()),
@@ -82,7 +82,7 @@ impl<T> JoinHandle<T> {
     /// use std::sync::mpsc;
     /// use std::time::Duration;
     ///
-    /// let queue = cmwq::WorkQueue::new("patience").build()?;
+    /// let queue = cmwq::WorkQueue::new("patience");
     /// let (go, wait) = mpsc::channel::<u32>();
     /// let handle = queue.spawn(move || cmwq::blocking(|| wait.recv()))?;
     /// let handle = handle.join_timeout(Duration::from_millis(1)).unwrap_err();

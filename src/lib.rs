@@ -6,7 +6,7 @@
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let queue = cmwq::WorkQueue::new("thumbnails").build()?;
+//! let queue = cmwq::WorkQueue::new("thumbnails");
 //! let handle = queue.spawn(|| {
 //!     let bytes = cmwq::blocking(|| std::fs::read("Cargo.toml"))?; // the CPU is free for another item meanwhile
 //!     Ok::<_, std::io::Error>(bytes.len())
@@ -32,10 +32,10 @@
 //!
 //! # Queues
 //!
-//! Begin with the kind that [`WorkQueue::new`] makes. Such a queue runs as many items at a time as there are CPUs near
-//! the issuer, and blocked items do not count. [`WorkQueue::per_cpu`], [`WorkQueue::unbound`], [`WorkQueue::ordered`]
-//! and [`WorkQueue::bh`] are the kernel's own kinds. All of them share the pools of an [`Executor`], by default the
-//! process-wide one.
+//! Begin with the kind that [`WorkQueue::builder`] makes. Such a queue runs as many items at a time as there are CPUs
+//! near the issuer, and blocked items do not count. [`WorkQueue::per_cpu`], [`WorkQueue::unbound`],
+//! [`WorkQueue::ordered`] and [`WorkQueue::bh`] are the kernel's own kinds. All of them share the pools of an
+//! [`Executor`], by default the process-wide one.
 //!
 //! The builder of a queue sets its flags ([`high_priority`](WorkQueueBuilder::high_priority),
 //! [`cpu_intensive`](WorkQueueBuilder::cpu_intensive), [`power_efficient`](WorkQueueBuilder::power_efficient),
@@ -58,9 +58,9 @@
 //!   priority](WorkQueueBuilder::high_priority) are another. Each class runs one item per CPU.
 //!   [CPU-intensive](WorkQueueBuilder::cpu_intensive) items start under the same limit, but do not count once they have
 //!   started.
-//! * Managed queues ([`WorkQueue::new`]) have a class for each nice level and each division of CPUs into pods. A pod
-//!   runs as many items as it has CPUs. Queues that divide the same CPUs in the same way share a class. But if there
-//!   are several pods, a strict queue shares a class only with other strict queues. Pods of different classes can
+//! * Managed queues ([`WorkQueue::builder`]) have a class for each nice level and each division of CPUs into pods. A
+//!   pod runs as many items as it has CPUs. Queues that divide the same CPUs in the same way share a class. But if
+//!   there are several pods, a strict queue shares a class only with other strict queues. Pods of different classes can
 //!   overlap, because their queues differ in the affinity scope or in other [`Attrs`]. Such pods do not take each other
 //!   into account.
 //! * Plain [`unbound`](WorkQueue::unbound) and [`ordered`](WorkQueue::ordered) queues have no such limit. Each active
@@ -76,17 +76,17 @@
 //! CPUs can come and go. While the executor has work, it watches which CPUs the process may use. Cpusets, hotplug and
 //! the affinity of the main thread, which `taskset` sets, determine these CPUs. The executor also watches the CPU quota
 //! of the process's cgroups. An idle executor watches neither the CPUs nor the quota. When a CPU is lost, its workers
-//! move to other CPUs, and they return when the CPU comes back. Meanwhile, [managed](WorkQueue::new) queues run fewer
-//! items. If the main thread pins itself, all workers follow it to its CPUs. Pin another thread instead.
+//! move to other CPUs, and they return when the CPU comes back. Meanwhile, [managed](WorkQueue::builder) queues run
+//! fewer items. If the main thread pins itself, all workers follow it to its CPUs. Pin another thread instead.
 //!
 //! # Locality
 //!
 //! An [`AffinityScope`] divides the CPUs of a queue into pods. An item belongs to the pod of the CPU on which it was
 //! submitted.
 //!
-//! * An item of a [managed](WorkQueue::new) queue starts in its pod if one of the pod's CPUs is free. If all of them
-//!   are busy, the item starts immediately in the nearest pod that has a free CPU. Sometimes a CPU seems free, but the
-//!   worker that was woken for the item does not get that CPU, because the issuer keeps running on it or another
+//! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. If all of
+//!   them are busy, the item starts immediately in the nearest pod that has a free CPU. Sometimes a CPU seems free, but
+//!   the worker that was woken for the item does not get that CPU, because the issuer keeps running on it or another
 //!   process uses it. In this case, too, the item starts in another pod. As long as a CPU of its queue is free, an item
 //!   waits for **at most 3.2 ms**, plus the time that the system takes to make and run threads. This bound is 200 µs
 //!   instead of 3.2 ms if the item's pod has woken no worker for 6.4 ms. If the item is offered to another pod and the
@@ -95,8 +95,7 @@
 //!   long as the pod has a CPU, with one exception. When the process loses a CPU, the system may move workers out of
 //!   their pod. The executor notices this after **at most 400 ms** of running time. Until then, strict items can start
 //!   and run outside of their pod.
-//! * Items that were queued on a CPU or node by number ([`queue_on`](WorkQueue::queue_on)) stay in the pod of that CPU
-//!   or node.
+//! * Items that were queued on a CPU or node by number ([`Submission::on_cpu`]) stay in the pod of that CPU or node.
 //! * Plain [`unbound`](WorkQueue::unbound) queues start each item immediately. Their workers begin in the pod, but the
 //!   system may move them.
 //!
@@ -105,32 +104,58 @@
 //!
 //! # Items
 //!
-//! [`WorkQueue::spawn`] queues a closure that runs once, and returns a [`JoinHandle`]; [`WorkQueue::spawn_detached`]
-//! returns no handle. A [`Work`] is an item that can be queued again and again. Queueing a [`Work`] while it is pending
-//! does nothing, and only one worker at a time executes it. So all submissions during a run lead to only one more run,
-//! which sees everything that happened before each of these submissions.
+//! | to submit | call |
+//! |---|---|
+//! | a closure, whose result is wanted | [`spawn`](WorkQueue::spawn), which returns a [`JoinHandle`] |
+//! | a closure without a result | [`spawn_detached`](WorkQueue::spawn_detached) |
+//! | a function again and again, once for all requests that come before it runs | a [`Work`], and [`enqueue`](WorkQueue::enqueue) |
+//! | on a CPU or node, later, once per period, or with a name | [`item`](WorkQueue::item), which returns a [`Submission`] |
+//! | many closures or many [`Work`]s, with one notification of the pool | [`items`](WorkQueue::items) |
+//! | a function for many inputs, with the results in order | [`map`](WorkQueue::map) |
+//! | a function for many inputs that borrow | [`for_each`](WorkQueue::for_each) |
+//! | closures that borrow, and chunks of slices | [`scope`](WorkQueue::scope) |
 //!
-//! [`WorkQueue::scope`] runs closures that borrow, and returns when all of them have ended. [`WorkQueue::spawn_batch`],
-//! [`WorkQueue::spawn_batch_detached`] and [`WorkQueue::queue_batch`] queue many items and notify the pool once.
-//! [`WorkQueue::queue_on`] and [`WorkQueue::queue_on_node`] choose the CPU or the node; [`Executor::run_on_cpu`] and
-//! [`Executor::schedule_on_each_cpu`] also wait for the result. Inside an item, [`current_work`] and [`current_queue`]
-//! return the item and its queue, and [`set_description`] sets the description that snapshots show for the item.
+//! Queueing a [`Work`] while it is pending does nothing, and only one worker at a time executes it. So all submissions
+//! during a run lead to only one more run, which sees everything that happened before each of these submissions.
+//!
+//! The options of a [`Submission`] can be combined:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::{Work, WorkQueue};
+//! use std::time::Duration;
+//!
+//! let queue = WorkQueue::new("index");
+//! let later = queue.item(|| "indexed").on_node(0).after(Duration::from_millis(1)).named("index 7").spawn()?;
+//! let (mut ticks, compact) = (0, Work::new(|| println!("compacted")));
+//! let every = queue.item(move || ticks += 1).spawn_every(Duration::from_millis(10))?;
+//! queue.item(&compact).after(Duration::from_secs(60)).enqueue()?;
+//! queue.item(&compact).reschedule()?; // Now, not in a minute.
+//! assert_eq!(later.join()?, "indexed");
+//! every.cancel_and_wait()?;
+//! compact.flush()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Inside an item, [`current_work`] and [`current_queue`] return the item and its queue, and [`set_description`] sets
+//! the description that snapshots show for the item.
 //!
 //! # Timers
 //!
-//! [`WorkQueue::queue_delayed`] and [`WorkQueue::spawn_after`] queue an item after a delay, [`WorkQueue::mod_delayed`]
-//! reschedules an item, and [`WorkQueue::spawn_every`] queues an item once per period. One thread of the executor
-//! sleeps until the next timer is due. Arming or cancelling a timer costs O(log n) for n armed timers. An armed item is
-//! pending, but not queued. So a flush of its queue does not wait for the item, and a flush of the item itself queues
-//! it immediately.
+//! [`Submission::after`] delays an item, [`Submission::reschedule`] replaces a pending run, and
+//! [`Submission::spawn_every`] calls a closure once per period. One thread of the executor sleeps until the next timer
+//! is due. Arming or cancelling a timer costs O(log n) for n armed timers. An armed item is pending, but not queued. So
+//! a flush of its queue does not wait for the item, and a flush of the item itself queues it immediately.
 //!
 //! # Waiting and ending
 //!
 //! | to wait for | |
 //! |---|---|
 //! | one closure | [`JoinHandle::join`] |
-//! | one item: the end of its last submission, or the end of its present run | [`Work::flush`]; [`Work::cancel_sync`], [`Work::disable_sync`] |
+//! | one reusable item: the end of its last submission, or the end of its present run | [`Work::flush`]; [`Work::cancel_and_wait`], [`Work::disable_and_wait`] |
 //! | all items that were queued before the call | [`WorkQueue::flush`] |
+//! | a queue without items, while others may go on submitting | [`WorkQueue::wait_idle`] |
 //! | an empty queue, which refuses submissions from outside until the wait ends (`drain`) or for ever (`destroy`) | [`WorkQueue::drain`], [`WorkQueue::destroy`] |
 //! | a time when no item of a freezable queue runs, while all pending items are kept | [`Executor::freeze_begin`], [`freeze_busy`](Executor::freeze_busy) and [`thaw`](Executor::thaw) |
 //! | the end of an executor within a given time, with a report of the items that did not end | [`Executor::shutdown`], [`GlobalExecutor::shutdown`] |
@@ -142,7 +167,7 @@
 //!
 //! * Accepted work runs, or its owner learns that it does not. A queue that refuses a closure hands the closure back.
 //! * Everything that happens before a submission is visible to the run. Everything that the run does is visible after
-//!   the join or flush that waited for it. If [`queue`](WorkQueue::queue) returns false, everything that happened
+//!   the join or flush that waited for it. If [`enqueue`](WorkQueue::enqueue) returns false, everything that happened
 //!   before the call is visible to the pending run.
 //! * A panic in an item ends only that item. The item's joiner and the panic handler learn of the panic.
 //! * Dropping a queue or an executor never blocks and loses nothing.
@@ -230,8 +255,8 @@
 //!   the worker's pool. In cmwq, a [guard](#guards) tells the pool. Without a guard, the manager [detects the
 //!   sleep](#missing-guards) while work waits, and replaces such workers at a limited pace. In the same way, the
 //!   manager detects an item that keeps its CPU busy.
-//! * **Managed queues** ([`WorkQueue::new`]) are an addition. They are unbound, but run no more items at a time than
-//!   there are CPUs.
+//! * **Managed queues** ([`WorkQueue::builder`]) are an addition. They are unbound, but run no more items at a time
+//!   than there are CPUs.
 //! * **Refusals are typed errors, and change nothing.** If an item is queued while its queue is being drained, the
 //!   kernel warns, drops the item, and returns true. Here the call returns [`QueueError::Draining`], and the item or
 //!   closure stays as it was. Queueing a disabled item returns [`QueueError::Disabled`], not false. Flags that
@@ -351,15 +376,17 @@ pub use self::current::{current_queue, current_queue_name, current_work, is_resc
 #[cfg(not(cmwq_loom))]
 pub use self::error::attrs::{ApplyAttrsError, SetDefaultScopeError, SetUnboundCpusError};
 #[cfg(not(cmwq_loom))]
-pub use self::error::batch::{QueueBatchError, RefusedBatch, RefusedDetachedBatch};
+pub use self::error::batch::{EnqueueBatchError, RefusedBatch};
 #[cfg(not(cmwq_loom))]
 pub use self::error::join::{JoinError, PanicPayload};
 #[cfg(not(cmwq_loom))]
 pub use self::error::limit::SetMaxActiveError;
 #[cfg(not(cmwq_loom))]
+pub use self::error::refused::Refused;
+#[cfg(not(cmwq_loom))]
 pub use self::error::scope::ScopeError;
 #[cfg(not(cmwq_loom))]
-pub use self::error::{BuildExecutorError, BuildQueueError, EnableError, Refused, RunOnCpuError};
+pub use self::error::{BuildExecutorError, BuildQueueError, EnableError, RunError};
 #[cfg(not(cmwq_loom))]
 pub use self::executor::Executor;
 #[cfg(not(cmwq_loom))]
@@ -375,9 +402,15 @@ pub use self::periodic::PeriodicHandle;
 #[cfg(not(cmwq_loom))]
 pub use self::queue::WorkQueue;
 #[cfg(not(cmwq_loom))]
+pub use self::queue::batch::Batch;
+#[cfg(not(cmwq_loom))]
 pub use self::queue::builder::WorkQueueBuilder;
 #[cfg(not(cmwq_loom))]
+pub use self::queue::map::Map;
+#[cfg(not(cmwq_loom))]
 pub use self::queue::scope::ScopedJoinHandle;
+#[cfg(not(cmwq_loom))]
+pub use self::queue::submission::Submission;
 #[cfg(not(cmwq_loom))]
 pub use self::work::Work;
 #[cfg(not(cmwq_loom))]

@@ -81,7 +81,7 @@ use crate::observe::metrics::Publisher;
 /// let exporter = PrometheusBuilder::new().install_recorder()?;
 /// let executor = cmwq::Executor::builder().thread_name_prefix("app").build()?;
 /// let mut collector = Collector::new(&executor);
-/// let mail = cmwq::WorkQueue::new("mail").build_on(&executor)?;
+/// let mail = cmwq::WorkQueue::builder("mail").build_on(&executor)?;
 /// mail.spawn(|| ())?.join()?;
 /// mail.flush()?;
 ///

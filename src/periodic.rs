@@ -9,7 +9,7 @@ use crate::engine::refusal::WaitError;
 use crate::work::Work;
 
 /// The handle of a function that is called once per period: see
-/// [`WorkQueue::spawn_every`](crate::WorkQueue::spawn_every).
+/// [`Submission::spawn_every`](crate::Submission::spawn_every).
 ///
 /// Dropping the handle cancels all further calls, without waiting for a call that has begun.
 ///
@@ -20,12 +20,12 @@ use crate::work::Work;
 /// use std::sync::mpsc;
 /// use std::time::Duration;
 ///
-/// let queue = cmwq::WorkQueue::new("metrics").build()?;
+/// let queue = cmwq::WorkQueue::new("metrics");
 /// let (tick, ticks) = mpsc::channel();
-/// let report = queue.spawn_every(Duration::from_millis(1), move || tick.send(()).unwrap_or(()))?;
+/// let report = queue.item(move || tick.send(()).unwrap_or(())).spawn_every(Duration::from_millis(1))?;
 /// ticks.recv()?;
 /// assert!(report.runs() >= 1);
-/// report.cancel_sync()?;
+/// report.cancel_and_wait()?;
 /// assert!(!report.is_running());
 /// # Ok(())
 /// # }
@@ -54,18 +54,18 @@ impl PeriodicHandle {
     ///
     /// Fails with [`WaitError::WouldDeadlock`] if the function itself calls this method, and with [`WaitError::Forked`]
     /// in a forked process. In both cases, no call is cancelled.
-    pub fn cancel_sync(&self) -> Result<(), WaitError> {
-        self.work.disable_sync().map(drop)
+    pub fn cancel_and_wait(&self) -> Result<(), WaitError> {
+        self.work.disable_and_wait().map(drop)
     }
 
-    /// Works like [`cancel_sync`](Self::cancel_sync), but waits for at most `timeout`.
+    /// Works like [`cancel_and_wait`](Self::cancel_and_wait), but waits for at most `timeout`.
     ///
     /// # Errors
     ///
-    /// Fails with the errors of [`cancel_sync`](Self::cancel_sync), and with [`WaitError::TimedOut`] if a call has not
-    /// returned in time. All further calls stay cancelled even after a timeout.
-    pub fn cancel_sync_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.work.disable_sync_timeout(timeout).map(drop)
+    /// Fails with the errors of [`cancel_and_wait`](Self::cancel_and_wait), and with [`WaitError::TimedOut`] if a call
+    /// has not returned in time. All further calls stay cancelled even after a timeout.
+    pub fn cancel_and_wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.work.disable_and_wait_timeout(timeout).map(drop)
     }
 
     /// Consumes the handle and lets the calls continue until the queue or the process ends.

@@ -22,7 +22,7 @@
 //! | `work` | integer | the first four, `rescued` | the item's address, which is the same for all events of one item and may be reused after the item is freed |
 //! | `function` | string | all but `mayday` | the type of the item's function, as the compiler names it |
 //! | `workqueue` | string | all | the queue's name |
-//! | `req_cpu` | integer | `queue_work` | the CPU that the issuer has named ([`queue_on`](crate::WorkQueue::queue_on)) |
+//! | `req_cpu` | integer | `queue_work` | the CPU that the issuer has named ([`on_cpu`](crate::Submission::on_cpu)) |
 //! | `cpu` | integer | all | the CPU that the pool serves, unless it serves several |
 //! | `pool` | string | all | the pool's name, as in the names of its threads: `0`, `0H`, `bh0`, `u4`. In the first two events, this is the pool to which the item goes, but a pool of another pod may execute the item |
 //! | `panicked` | boolean | `execute_end` | whether the function has panicked |
@@ -90,7 +90,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Rescues))?;
-//! let queue = cmwq::WorkQueue::new("mail").rescuer().build()?;
+//! let queue = cmwq::WorkQueue::builder("mail").rescuer().build()?;
 //! queue.spawn(|| ())?.join()?;
 //! assert_eq!(RESCUES.load(Ordering::Relaxed), 0, "it was not needed");
 //! # Ok(())

@@ -1,12 +1,15 @@
 //! [`Work`]: an item that is queued again and again.
 
+mod cancel;
+
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use crate::engine::item::context;
 use crate::engine::item::entry::ItemType;
 use crate::engine::item::work::WorkHandle;
 use crate::engine::refusal::WaitError;
-use crate::error::EnableError;
 use crate::sys::wait::Until;
 
 /// A reusable work item: a function that is queued again and again.
@@ -34,10 +37,10 @@ use crate::sys::wait::Until;
 ///     let (version, rendered) = (version.clone(), rendered.clone());
 ///     Work::new(move || rendered.store(version.load(Relaxed), Relaxed))
 /// };
-/// let queue = WorkQueue::new("status").build()?;
+/// let queue = WorkQueue::new("status");
 /// for change in 1..=100 {
 ///     version.store(change, Relaxed);
-///     queue.queue(&render)?;
+///     queue.enqueue(&render)?;
 /// }
 /// queue.flush()?;
 /// assert_eq!(rendered.load(Relaxed), 100);
@@ -52,47 +55,101 @@ pub struct Work {
 }
 
 impl Work {
-    /// Makes an item that calls `function`.
-    #[doc(alias = "INIT_WORK")]
-    #[doc(alias = "INIT_DELAYED_WORK")]
-    #[must_use]
-    pub fn new<F>(function: F) -> Self
-    where
-        F: Fn() + Send + Sync + 'static,
-    {
-        Self { item: WorkHandle::new(ItemType::of::<F>(), Box::new(move |_| function())) }
-    }
-
-    /// Makes an item that calls `function` with a handle to the item itself. So the item can queue itself again without
-    /// owning a handle to itself.
+    /// Makes an item that calls `function`. Only one worker executes the item at a time, so the function may change
+    /// what it owns, without a lock. Each run sees what the earlier runs have done. If a run panics, later runs still
+    /// call the function, in the state in which the panic left it.
     ///
     /// # Examples
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use cmwq::{Work, WorkQueue};
-    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let queue = WorkQueue::new("counts");
+    /// let (mut runs, (tell, told)) = (0, std::sync::mpsc::channel());
+    /// let count = Work::new(move || {
+    ///     runs += 1;
+    ///     tell.send(runs).unwrap();
+    /// });
+    /// for expected in 1..=3 {
+    ///     queue.enqueue(&count)?;
+    ///     assert_eq!(told.recv()?, expected);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "INIT_WORK")]
+    #[doc(alias = "INIT_DELAYED_WORK")]
+    #[must_use]
+    pub fn new<F>(mut function: F) -> Self
+    where
+        F: FnMut() + Send + 'static,
+    {
+        Self { item: WorkHandle::new(ItemType::of::<F>(), Box::new(move |_| function())) }
+    }
+
+    /// Makes an item that calls `function`, and has a name. Snapshots show the name while the item runs, until the
+    /// function [describes](crate::set_description) itself otherwise. This costs one allocation and one lock for each
+    /// run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Executor, Work, WorkQueue};
+    ///
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let compact = Work::named("compacting table 3", move || {
+    ///     tell.send(Executor::global().dump().to_string()).unwrap();
+    /// });
+    /// WorkQueue::new("tables").enqueue(&compact)?;
+    /// assert!(told.recv()?.contains("compacting table 3"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn named<F>(name: impl Into<Cow<'static, str>>, mut function: F) -> Self
+    where
+        F: FnMut() + Send + 'static,
+    {
+        let name = name.into();
+        let call = move |_: &WorkHandle| {
+            context::describe(name.clone().into_owned());
+            function();
+        };
+        Self { item: WorkHandle::new(ItemType::of::<F>(), Box::new(call)) }
+    }
+
+    /// Makes an item that calls `function` with a handle to the item itself. So the item can queue itself again without
+    /// owning a handle to itself. The function may change what it owns, as that of [`new`](Self::new).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Work, WorkQueue};
     /// use std::sync::mpsc;
     ///
-    /// let queue = WorkQueue::new("steps").build()?;
+    /// let queue = WorkQueue::new("steps");
     /// let (done, is_done) = mpsc::channel();
-    /// let (steps, again) = (AtomicU32::new(0), queue.clone());
+    /// let (mut steps, again) = (0, queue.clone());
     /// let work = Work::with_handle(move |this| {
-    ///     if steps.fetch_add(1, Ordering::Relaxed) < 2 {
-    ///         again.queue(this).unwrap();
+    ///     steps += 1;
+    ///     if steps < 3 {
+    ///         again.enqueue(this).unwrap();
     ///     } else {
     ///         done.send("three steps").unwrap();
     ///     }
     /// });
-    /// queue.queue(&work)?;
+    /// queue.enqueue(&work)?;
     /// assert_eq!(is_done.recv()?, "three steps");
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn with_handle<F>(function: F) -> Self
+    pub fn with_handle<F>(mut function: F) -> Self
     where
-        F: Fn(&Self) + Send + Sync + 'static,
+        F: FnMut(&Self) + Send + 'static,
     {
         let call = move |item: &WorkHandle| function(&Self { item: item.clone() });
         Self { item: WorkHandle::new(ItemType::of::<F>(), Box::new(call)) }
@@ -108,8 +165,8 @@ impl Work {
     /// use cmwq::{Work, WorkQueue};
     /// use std::time::Duration;
     ///
-    /// let (queue, work) = (WorkQueue::new("hints").build()?, Work::new(|| ()));
-    /// queue.queue_delayed(&work, Duration::from_secs(60))?;
+    /// let (queue, work) = (WorkQueue::new("hints"), Work::new(|| ()));
+    /// queue.item(&work).after(Duration::from_secs(60)).enqueue()?;
     /// assert!(work.is_pending() && !work.is_running(), "armed");
     /// work.cancel();
     /// assert!(!work.is_pending());
@@ -130,214 +187,6 @@ impl Work {
         !self.item.origin.is_forked() && self.item.cell.load().is_running()
     }
 
-    /// Cancels a pending submission. Returns whether there was one. Does not wait for a run that has begun.
-    ///
-    /// A queued item that is cancelled leaves an empty place in the queue, until a worker reaches that place. If the
-    /// item is queued to the same pool of the same queue before that, it gets its place back, but not in an ordered or
-    /// bh queue. While a flush of the queue waits, the item gets back only the place that it took last, and only if it
-    /// took this place after the flush had begun. An armed timer is removed immediately.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let work = cmwq::Work::new(|| ());
-    /// assert!(!work.cancel(), "it was not pending");
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[doc(alias = "cancel_work")]
-    #[doc(alias = "cancel_delayed_work")]
-    pub fn cancel(&self) -> bool {
-        self.item.cancel()
-    }
-
-    /// Cancels a pending submission, and waits under a blocking guard for a run that has begun. Returns whether a
-    /// submission was pending. Afterwards the item is neither pending nor running, until a thread queues it again.
-    ///
-    /// While the call waits, each submission of the item is refused with
-    /// [`QueueError::Disabled`](crate::QueueError::Disabled), even if the item queues itself.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use cmwq::{Work, WorkQueue};
-    ///
-    /// let queue = WorkQueue::new("polls").build()?;
-    /// let again = queue.clone();
-    /// let poll = Work::with_handle(move |this| drop(again.queue(this)));
-    /// queue.queue(&poll)?;
-    /// poll.cancel_sync()?; // The item queues itself for ever; this call ends it.
-    /// assert!(!poll.is_pending() && !poll.is_running());
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, and [`WaitError::Forked`] in a forked
-    /// process. In both cases, nothing is cancelled.
-    #[doc(alias = "cancel_work_sync")]
-    #[doc(alias = "cancel_delayed_work_sync")]
-    pub fn cancel_sync(&self) -> Result<bool, WaitError> {
-        self.item.cancel_sync(Until::FOREVER)
-    }
-
-    /// Does the same as [`cancel_sync`](Self::cancel_sync), but waits for `timeout` at most.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use cmwq::{WaitError, Work, WorkQueue};
-    /// use std::sync::mpsc;
-    /// use std::time::Duration;
-    ///
-    /// let queue = WorkQueue::new("slow").build()?;
-    /// let (go, door) = mpsc::channel::<()>();
-    /// let (begin, begun) = mpsc::channel();
-    /// let door = std::sync::Mutex::new(door);
-    /// let work = Work::new(move || {
-    ///     begin.send(()).unwrap();
-    ///     cmwq::blocking(|| drop(door.lock().unwrap().recv()));
-    /// });
-    /// queue.queue(&work)?;
-    /// begun.recv()?;
-    /// assert_eq!(work.cancel_sync_timeout(Duration::from_millis(1)), Err(WaitError::TimedOut));
-    /// go.send(())?;
-    /// assert_eq!(work.cancel_sync_timeout(Duration::from_secs(60)), Ok(false), "it was not pending");
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`cancel_sync`](Self::cancel_sync), and [`WaitError::TimedOut`] if the run has not
-    /// ended in time. After a timeout, the pending submission is cancelled nevertheless, the run goes on, and the item
-    /// can be queued again.
-    pub fn cancel_sync_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
-        let until = Until::after(timeout);
-        self.item.cancel_sync(until)
-    }
-
-    /// Disables the item. This cancels a pending submission, and refuses every later submission until
-    /// [`enable`](Self::enable) has been called as many times as `disable`. Returns whether a submission was pending.
-    /// Does not wait for a run that has begun.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use cmwq::{QueueError, Work, WorkQueue};
-    ///
-    /// let (queue, upload) = (WorkQueue::new("uploads").build()?, Work::new(|| ()));
-    /// assert!(!upload.disable(), "it was not pending");
-    /// upload.disable();
-    /// assert_eq!(queue.queue(&upload), Err(QueueError::Disabled));
-    /// assert_eq!((upload.enable()?, upload.enable()?), (false, true), "as often as it was disabled");
-    /// assert_eq!(queue.queue(&upload), Ok(true));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// Panics if the item has already been disabled four billion times.
-    #[doc(alias = "disable_work")]
-    #[doc(alias = "disable_delayed_work")]
-    pub fn disable(&self) -> bool {
-        self.item.disable()
-    }
-
-    /// Disables the item, as [`disable`](Self::disable) does, and waits under a blocking guard for a run that has
-    /// begun. Call this before you free a resource that the item needs. Afterwards, the item does not run even if other
-    /// threads try to queue it.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use cmwq::{QueueError, Work, WorkQueue};
-    ///
-    /// let queue = WorkQueue::new("cache").build()?;
-    /// let refresh = Work::new(|| ());
-    /// refresh.disable_sync()?;
-    /// assert_eq!(queue.queue(&refresh), Err(QueueError::Disabled));
-    /// assert!(refresh.enable()?);
-    /// assert_eq!(queue.queue(&refresh), Ok(true));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, and [`WaitError::Forked`] in a forked
-    /// process. In both cases, nothing is changed.
-    #[doc(alias = "disable_work_sync")]
-    #[doc(alias = "disable_delayed_work_sync")]
-    pub fn disable_sync(&self) -> Result<bool, WaitError> {
-        self.item.disable_sync(Until::FOREVER)
-    }
-
-    /// Does the same as [`disable_sync`](Self::disable_sync), but waits for `timeout` at most.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    ///
-    /// let work = cmwq::Work::new(|| ());
-    /// assert_eq!(work.disable_sync_timeout(Duration::from_secs(1)), Ok(false), "it was not pending");
-    /// assert!(work.is_disabled());
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`disable_sync`](Self::disable_sync), and [`WaitError::TimedOut`] if the run has not
-    /// ended in time. After a timeout, the item is disabled nevertheless.
-    pub fn disable_sync_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
-        let until = Until::after(timeout);
-        self.item.disable_sync(until)
-    }
-
-    /// Undoes one [`disable`](Self::disable). Returns true if no other `disable` is in effect, so that the item can be
-    /// queued again. Submissions that were refused in the meantime are not repeated.
-    /// [`WorkQueue::enable_and_queue`](crate::WorkQueue::enable_and_queue) also queues the item.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use cmwq::{EnableError, Work};
-    ///
-    /// let work = Work::new(|| ());
-    /// work.disable();
-    /// assert!(work.enable()?);
-    /// assert_eq!(work.enable(), Err(EnableError::NotDisabled));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns [`EnableError::NotDisabled`] if the item is not disabled.
-    #[doc(alias = "enable_work")]
-    #[doc(alias = "enable_delayed_work")]
-    pub fn enable(&self) -> Result<bool, EnableError> {
-        self.item.enable().map_err(|_not_disabled| EnableError::NotDisabled)
-    }
-
-    /// Returns whether the item is disabled, which means that it was disabled more times than it was enabled. The
-    /// answer is a hint, as that of [`is_pending`](Self::is_pending).
-    #[must_use]
-    pub fn is_disabled(&self) -> bool {
-        self.item.cell.load().is_disabled()
-    }
-
     /// Waits under a blocking guard until the last submission before this call has run or was cancelled. If the item is
     /// armed, queues it immediately. Returns false if the item was neither pending nor running.
     ///
@@ -348,10 +197,10 @@ impl Work {
     /// use cmwq::{Work, WorkQueue};
     /// use std::time::Duration;
     ///
-    /// let queue = WorkQueue::new("saves").build()?;
+    /// let queue = WorkQueue::new("saves");
     /// let save = Work::new(|| ());
     /// assert!(!save.flush()?, "nothing to wait for");
-    /// queue.queue_delayed(&save, Duration::from_secs(60))?;
+    /// queue.item(&save).after(Duration::from_secs(60)).enqueue()?;
     /// assert!(save.flush()?, "saved, without waiting for a minute");
     /// # Ok(())
     /// # }
@@ -377,10 +226,10 @@ impl Work {
     /// use std::time::Duration;
     ///
     /// let executor = cmwq::Executor::builder().build()?;
-    /// let queue = WorkQueue::new("reports").freezable().build_on(&executor)?;
+    /// let queue = WorkQueue::builder("reports").freezable().build_on(&executor)?;
     /// let report = Work::new(|| ());
     /// executor.freeze_begin();
-    /// queue.queue(&report)?;
+    /// queue.enqueue(&report)?;
     /// assert_eq!(report.flush_timeout(Duration::from_millis(1)), Err(WaitError::TimedOut));
     /// executor.thaw();
     /// report.flush()?;

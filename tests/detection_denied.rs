@@ -44,7 +44,7 @@ fn fallback(executor: &Executor) -> String {
 fn blocks_are_found(executor: &Executor) {
     let found = || executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>();
     let before = found();
-    for builder in [WorkQueue::per_cpu("per CPU"), WorkQueue::new("managed")] {
+    for builder in [WorkQueue::per_cpu("per CPU"), WorkQueue::builder("managed")] {
         let queue = builder.build_on(executor).unwrap();
         let (doors, items): (Vec<_>, Vec<_>) = (0..4)
             .map(|_| {
@@ -304,13 +304,13 @@ fn a_logger_that_panics_ends_no_thread() {
 
     // This stall has no hook, so it is logged.
     let queue = WorkQueue::bh("slow").build_on(&executor).unwrap();
-    let sleeps = queue.spawn_on(0, || thread::sleep(Duration::from_millis(300))).unwrap();
+    let sleeps = queue.item(|| thread::sleep(Duration::from_millis(300))).on_cpu(0).spawn().unwrap();
     runs(&queue);
     sleeps.join().unwrap();
     assert!(told("/manager", "has started nothing"));
     // The manager still makes workers and fires timers.
     runs(&WorkQueue::unbound("after all").build_on(&executor).unwrap());
-    let later = queue.spawn_after(Duration::from_millis(1), || ()).unwrap();
+    let later = queue.item(|| ()).after(Duration::from_millis(1)).spawn().unwrap();
     assert!(later.join_timeout(SOON).is_ok());
     drop(queue);
     assert!(executor.shutdown(SOON).unwrap().is_complete());

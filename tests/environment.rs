@@ -106,8 +106,8 @@ impl Load {
         let queues = [
             WorkQueue::per_cpu("per_cpu"),
             WorkQueue::bh("bh"),
-            WorkQueue::new("system").attrs(system),
-            WorkQueue::new("strict").attrs(strict),
+            WorkQueue::builder("system").attrs(system),
+            WorkQueue::builder("strict").attrs(strict),
             WorkQueue::unbound("unbound"),
         ]
         .map(|builder| builder.build_on(executor).unwrap());
@@ -125,7 +125,7 @@ impl Load {
                                 std::hint::black_box((0..20_000_u64).fold(0, u64::wrapping_add));
                                 ran.fetch_add(1, Ordering::Relaxed);
                             };
-                            drop(queue.spawn_on(*cpu, item).unwrap());
+                            drop(queue.item(item).on_cpu(*cpu).spawn().unwrap());
                             issued += 1;
                         }
                     }
@@ -200,8 +200,8 @@ fn workers_follow(topology: TopologySource, set: impl Fn(&CpuSet)) {
     assert!(!executor.dump().affinity_denied);
 }
 
-/// spec: A5.1, A5.3 (`sched_setaffinity`: noticed; workers of a lost CPU serve its items elsewhere, nothing is lost; bound
-/// again)
+/// spec: A5.1, A5.3 (`sched_setaffinity`: noticed; workers of a lost CPU serve its items elsewhere, nothing is lost;
+/// bound again)
 #[test]
 fn workers_follow_the_affinity_of_the_process() {
     let test = "workers_follow_the_affinity_of_the_process";
@@ -265,7 +265,7 @@ fn rescuers_follow_the_affinity_of_the_process() {
     let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
     let (last, first) = (all.iter().last().unwrap(), all.first().unwrap());
     let (end, ended) = std::sync::mpsc::channel::<()>();
-    let item = queue.spawn_on(last, move || ended.recv()).unwrap();
+    let item = queue.item(move || ended.recv()).on_cpu(last).spawn().unwrap();
     let place = || allowed_of_threads().get("R-q").cloned();
     soon("the rescuer serves the CPU", &executor, || place() == Some(CpuSet::single(last)));
     for (allowed, serves) in [(CpuSet::single(first), first), (all, last)] {
@@ -290,13 +290,13 @@ fn no_worker_is_brought_home_to_a_lost_cpu() {
     let attrs = Attrs::new().scope(AffinityScope::Cpu);
     let queue = WorkQueue::unbound("q").attrs(attrs).build_on(&executor).unwrap();
     let (last, first) = (all.iter().last().unwrap(), all.first().unwrap());
-    queue.spawn_on(first, || ()).unwrap().join().unwrap();
+    queue.item(|| ()).on_cpu(first).spawn().unwrap().join().unwrap();
     let left = CpuSet::single(last);
     set_own_cpus(&left);
     let is_left = |name: &str, cpus: &CpuSet| !name.starts_with('u') || *cpus == left;
     let follow = || {
         // The manager looks while a worker is active.
-        queue.spawn_on(first, || ()).unwrap().join().unwrap();
+        queue.item(|| ()).on_cpu(first).spawn().unwrap().join().unwrap();
         allowed_of_threads().iter().all(|(name, cpus)| is_left(name, cpus))
     };
     soon("the workers follow", &executor, follow);
@@ -305,7 +305,7 @@ fn no_worker_is_brought_home_to_a_lost_cpu() {
         soon("the pools rest", &executor, || {
             executor.dump().pools.iter().all(|pool| pool.idle == pool.workers)
         });
-        queue.spawn_on(first, || ()).unwrap().join().unwrap();
+        queue.item(|| ()).on_cpu(first).spawn().unwrap().join().unwrap();
     }
     assert_eq!(queue.counters().repatriated, brought, "{:?}", queue.counters());
 }
@@ -399,7 +399,7 @@ fn managed_pools_follow_the_quota_of_the_process() {
         .build()
         .unwrap();
     assert_eq!(executor.dump().cpu_quota, Some(1.5));
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let per_cpu = WorkQueue::per_cpu("per_cpu").build_on(&executor).unwrap();
     per_cpu.spawn(|| ()).unwrap().join().unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();

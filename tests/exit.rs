@@ -120,14 +120,14 @@ fn global() -> &'static Executor {
 
 fn queue() -> WorkQueue {
     global();
-    WorkQueue::new("q").build().unwrap()
+    WorkQueue::new("q")
 }
 
 /// Keeps the executor busy on every kind of queue: with items that run, that sleep with and without a guard, and that
 /// queue themselves again; with idle workers; and with threads that queue and flush without end.
 fn be_busy() {
     global();
-    for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
+    for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
         let queue = kind("busy").max_pending(1000).build().unwrap();
         let ready: Vec<_> = (0..3).map(|_| queue.spawn(|| ()).unwrap()).collect();
         ready.into_iter().for_each(|handle| handle.join().unwrap());
@@ -140,9 +140,9 @@ fn be_busy() {
         drop(queue.spawn(asleep(true)).unwrap());
         let again = queue.clone();
         let without_end = Work::with_handle(move |this| {
-            let _may_be_full = again.queue(this);
+            let _may_be_full = again.enqueue(this);
         });
-        queue.queue(&without_end).unwrap();
+        queue.enqueue(&without_end).unwrap();
         std::thread::spawn(move || {
             loop {
                 if queue.spawn(std::thread::yield_now).is_err() {
@@ -171,7 +171,7 @@ fn use_queues() {
     let old = queue();
     assert_eq!(old.spawn(|| 6 * 7).unwrap().join().unwrap(), 42);
     let work = Work::new(|| cmwq::blocking(std::thread::yield_now));
-    old.queue(&work).unwrap();
+    old.enqueue(&work).unwrap();
     old.flush_timeout(PATIENCE).unwrap();
     let new = WorkQueue::ordered("new").build().unwrap();
     let nested = new.clone();
@@ -254,7 +254,7 @@ fn main_returns_while_everything_is_busy() {
 
 /// spec: X3.1
 fn main_returns_while_the_first_worker_is_made() {
-    drop(WorkQueue::new("first").build().unwrap().spawn(|| ()).unwrap());
+    drop(WorkQueue::new("first").spawn(|| ()).unwrap());
 }
 
 /// spec: X3.1
@@ -353,7 +353,7 @@ fn a_forked_child_exits() {
     static PARENTS: OnceLock<WorkQueue> = OnceLock::new();
     extern "C" fn handler() {
         let parents = PARENTS.get().unwrap();
-        if parents.queue(&Work::new(|| ())) == Err(QueueError::Forked) {
+        if parents.enqueue(&Work::new(|| ())) == Err(QueueError::Forked) {
             assert_eq!(parents.flush(), Err(WaitError::Forked));
             say("refused ");
         }
@@ -414,7 +414,7 @@ fn the_main_thread_ends_first() {
         std::process::exit(9);
     }
     // Each item runs on a worker that is made for it.
-    let mask_on = move |cpu| queue.spawn_on(cpu, || own_status("SigBlk")).unwrap().join().unwrap();
+    let mask_on = move |cpu| queue.item(|| own_status("SigBlk")).on_cpu(cpu).spawn().unwrap().join().unwrap();
     let mask_on = move |cpu| u64::from_str_radix(&mask_on(cpu), 16).unwrap();
     assert_eq!(mask_on(0), only(libc::SIGUSR1));
     say("same ");

@@ -19,15 +19,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use cmwq::{
-    AffinityScope, Attrs, BuildQueueError, Executor, JoinError, QueueError, RunOnCpuError,
-    SetDefaultScopeError, SetUnboundCpusError, ShutdownError, TopologySource, WaitError, Work, WorkQueue,
-    WorkQueueBuilder,
+    AffinityScope, Attrs, BuildQueueError, Executor, JoinError, QueueError, RunError, SetDefaultScopeError,
+    SetUnboundCpusError, ShutdownError, TopologySource, WaitError, Work, WorkQueue, WorkQueueBuilder,
 };
 use testkit::{SOON, holds_within};
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
-    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, |name| {
-        WorkQueue::new(name).rescuer()
+    [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, |name| {
+        WorkQueue::builder(name).rescuer()
     }];
 
 fn my_turn() -> MutexGuard<'static, ()> {
@@ -129,13 +128,13 @@ fn in_a_child_the_parents_queues_and_handles_answer_at_once() {
         let (release_too, timed) = held(&queue);
         let (release_three, dropped) = held(&queue);
         // On an ordered queue the item waits behind the others; on other queues it may have run.
-        assert!(queue.queue(&work).unwrap());
+        assert!(queue.enqueue(&work).unwrap());
         let handles = Mutex::new(Some((ended, joined, timed, dropped)));
         let id = fork(|| {
             let refused = queue.spawn(|| "back").unwrap_err();
             assert_eq!(refused.error, QueueError::Forked);
-            assert_eq!((refused.closure)(), "back");
-            assert_eq!(queue.queue(&work), Err(QueueError::Forked));
+            assert_eq!((refused.into_closure())(), "back");
+            assert_eq!(queue.enqueue(&work), Err(QueueError::Forked));
             assert_eq!(queue.flush(), Err(WaitError::Forked));
             assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::Forked));
             let (ended, joined, timed, dropped) = handles.lock().unwrap().take().unwrap();
@@ -145,23 +144,26 @@ fn in_a_child_the_parents_queues_and_handles_answer_at_once() {
             drop(dropped);
             assert!(!work.is_pending() && !work.is_running() && !work.cancel());
             assert_eq!(work.flush(), Err(WaitError::Forked));
-            assert_eq!(work.cancel_sync(), Err(WaitError::Forked));
-            assert_eq!(work.disable_sync(), Err(WaitError::Forked));
+            assert_eq!(work.cancel_and_wait(), Err(WaitError::Forked));
+            assert_eq!(work.disable_and_wait(), Err(WaitError::Forked));
             assert!(!work.disable() && work.enable().is_err());
             assert!(matches!(kind("new").build_on(&executor), Err(BuildQueueError::Forked)));
             for system_queue in [executor.events(), executor.events_long()] {
-                assert_eq!(system_queue.queue(&work), Err(QueueError::Forked));
+                assert_eq!(system_queue.enqueue(&work), Err(QueueError::Forked));
             }
-            assert_eq!(queue.queue_on(0, &work), Err(QueueError::Forked));
-            assert_eq!(queue.queue_on_node(0, &work), Err(QueueError::Forked));
-            assert_eq!(queue.spawn_batch((0..2).map(|n| move || n)).unwrap_err().closures.len(), 2);
-            assert_eq!(queue.spawn_batch_detached([|| 1, || 2]).unwrap_err().closures.len(), 2);
-            assert_eq!(queue.queue_batch(std::slice::from_ref(&work)).unwrap_err().error, QueueError::Forked);
+            assert_eq!(queue.item(&work).on_cpu(0).enqueue(), Err(QueueError::Forked));
+            assert_eq!(queue.item(&work).on_node(0).enqueue(), Err(QueueError::Forked));
+            assert_eq!(queue.items((0..2).map(|n| move || n)).spawn().unwrap_err().into_parts().1.len(), 2);
+            assert_eq!(queue.items([|| 1, || 2]).spawn_detached().unwrap_err().into_parts().1.len(), 2);
+            assert_eq!(
+                queue.items(std::slice::from_ref(&work)).enqueue().unwrap_err().error,
+                QueueError::Forked
+            );
             assert!(queue.attrs().is_none() && queue.apply_attrs(Attrs::new()).is_err());
             assert_eq!(executor.set_unbound_cpus(executor.unbound_cpus()), Err(SetUnboundCpusError::Forked));
             assert_eq!(executor.set_default_scope(AffinityScope::Cpu), Err(SetDefaultScopeError::Forked));
-            for refused in [executor.run_on_cpu(0, || ()), executor.schedule_on_each_cpu(|_| ())] {
-                assert!(matches!(refused, Err(RunOnCpuError::Refused(QueueError::Forked))));
+            for refused in [executor.run_on_cpu(0, || ()), executor.run_on_each_cpu(|_| ())] {
+                assert!(matches!(refused, Err(RunError::Refused(QueueError::Forked))));
             }
             let snapshot = executor.dump();
             assert!(snapshot.forked && snapshot.pools.is_empty() && snapshot.threads == 0);
@@ -191,20 +193,20 @@ fn in_a_child_every_way_to_queue_answers_at_once() {
     assert_eq!(executor.events().spawn(|| 1).unwrap().join().unwrap(), 1);
     wait_until_quiet(&executor);
     in_a_child(|| {
-        assert_eq!(queue.spawn_on(0, || ()).unwrap_err().error, QueueError::Forked);
+        assert_eq!(queue.item(|| ()).on_cpu(0).spawn().unwrap_err().error, QueueError::Forked);
         assert_eq!(queue.spawn_detached(|| ()).unwrap_err().error, QueueError::Forked);
-        assert_eq!(queue.queue_on(0, &work), Err(QueueError::Forked));
-        assert_eq!(queue.queue_on_node(0, &work), Err(QueueError::Forked));
-        let refused = queue.spawn_batch([|| 1, || 2]).unwrap_err();
-        assert_eq!((refused.error, refused.closures.len()), (QueueError::Forked, 2));
-        assert_eq!(queue.queue_batch(std::slice::from_ref(&work)).unwrap_err().error, QueueError::Forked);
+        assert_eq!(queue.item(&work).on_cpu(0).enqueue(), Err(QueueError::Forked));
+        assert_eq!(queue.item(&work).on_node(0).enqueue(), Err(QueueError::Forked));
+        let refused = queue.items([|| 1, || 2]).spawn().unwrap_err();
+        assert_eq!((refused.error, refused.into_parts().1.len()), (QueueError::Forked, 2));
+        assert_eq!(queue.items(std::slice::from_ref(&work)).enqueue().unwrap_err().error, QueueError::Forked);
         for system in [executor.events(), executor.events_unbound(), executor.events_bh()] {
-            assert_eq!(system.queue(&Work::new(|| ())), Err(QueueError::Forked));
+            assert_eq!(system.enqueue(&Work::new(|| ())), Err(QueueError::Forked));
         }
         let on_cpu = executor.run_on_cpu(0, || ());
-        assert!(matches!(on_cpu, Err(RunOnCpuError::Refused(QueueError::Forked))), "{on_cpu:?}");
-        let on_each = executor.schedule_on_each_cpu(|_| ());
-        assert!(matches!(on_each, Err(RunOnCpuError::Refused(QueueError::Forked))), "{on_each:?}");
+        assert!(matches!(on_cpu, Err(RunError::Refused(QueueError::Forked))), "{on_cpu:?}");
+        let on_each = executor.run_on_each_cpu(|_| ());
+        assert!(matches!(on_each, Err(RunError::Refused(QueueError::Forked))), "{on_each:?}");
         assert!(cmwq::current_work().is_none());
         assert_eq!(cmwq::system::events().spawn(|| 2).unwrap().join().unwrap(), 2, "the child's own");
     });
@@ -216,29 +218,29 @@ fn in_a_child_every_way_to_queue_answers_at_once() {
 fn in_a_child_timers_answer_at_once() {
     let _turn = my_turn();
     let executor = executor();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (work, soon) = (Work::new(|| ()), Duration::from_secs(3600));
-    assert!(queue.queue_delayed(&work, soon).unwrap());
-    let later = queue.spawn_after(soon, || 1).unwrap();
-    let beats = queue.spawn_every(soon, || ()).unwrap();
+    assert!(queue.item(&work).after(soon).enqueue().unwrap());
+    let later = queue.item(|| 1).after(soon).spawn().unwrap();
+    let beats = queue.item(|| ()).spawn_every(soon).unwrap();
     let belongings = Mutex::new(Some((later, beats)));
     in_a_child(|| {
         let (later, beats) = belongings.lock().unwrap().take().unwrap();
-        assert_eq!(queue.queue_delayed(&work, soon), Err(QueueError::Forked));
-        assert_eq!(queue.queue_delayed(&Work::new(|| ()), soon), Err(QueueError::Forked));
-        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Err(QueueError::Forked));
-        assert_eq!(queue.spawn_after(soon, || ()).unwrap_err().error, QueueError::Forked);
-        assert_eq!(queue.spawn_every(soon, || ()).unwrap_err().error, QueueError::Forked);
+        assert_eq!(queue.item(&work).after(soon).enqueue(), Err(QueueError::Forked));
+        assert_eq!(queue.item(&Work::new(|| ())).after(soon).enqueue(), Err(QueueError::Forked));
+        assert_eq!(queue.item(&work).reschedule(), Err(QueueError::Forked));
+        assert_eq!(queue.item(|| ()).after(soon).spawn().unwrap_err().error, QueueError::Forked);
+        assert_eq!(queue.item(|| ()).spawn_every(soon).unwrap_err().error, QueueError::Forked);
         assert_eq!(work.flush_timeout(SOON), Err(WaitError::Forked));
-        assert_eq!(beats.cancel_sync(), Err(WaitError::Forked));
+        assert_eq!(beats.cancel_and_wait(), Err(WaitError::Forked));
         assert!(later.cancel(), "the item had not begun");
         drop((later, beats));
     });
     let (later, beats) = belongings.into_inner().unwrap().unwrap();
     assert!(later.cancel(), "the parent's timer is still armed");
     assert_eq!(work.flush(), Ok(true));
-    beats.cancel_sync().unwrap();
-    assert_eq!(queue.spawn_after(Duration::from_millis(1), || 1).unwrap().join().unwrap(), 1);
+    beats.cancel_and_wait().unwrap();
+    assert_eq!(queue.item(|| 1).after(Duration::from_millis(1)).spawn().unwrap().join().unwrap(), 1);
 }
 
 /// spec: X2.1: waits for such items return an error, also for new queues.
@@ -246,16 +248,16 @@ fn in_a_child_timers_answer_at_once() {
 fn an_item_of_the_parent_cannot_be_queued_in_a_child() {
     let _turn = my_turn();
     let executor = executor();
-    let (work, queue) = (Work::new(|| ()), WorkQueue::new("q").build_on(&executor).unwrap());
-    assert!(queue.queue(&work).unwrap());
+    let (work, queue) = (Work::new(|| ()), WorkQueue::builder("q").build_on(&executor).unwrap());
+    assert!(queue.enqueue(&work).unwrap());
     queue.flush().unwrap();
     wait_until_quiet(&executor);
     in_a_child(|| {
-        let own = WorkQueue::new("own").build().unwrap();
-        assert_eq!(own.queue(&work), Err(QueueError::Forked));
+        let own = WorkQueue::new("own");
+        assert_eq!(own.enqueue(&work), Err(QueueError::Forked));
         let own_work = Work::new(|| ());
-        assert_eq!(queue.queue(&own_work), Err(QueueError::Forked));
-        assert_eq!(own.queue(&own_work), Ok(true));
+        assert_eq!(queue.enqueue(&own_work), Err(QueueError::Forked));
+        assert_eq!(own.enqueue(&own_work), Ok(true));
         own.flush().unwrap();
     });
 }
@@ -277,7 +279,7 @@ fn nothing_hangs_in_a_child_of_a_busy_parent() {
                         return;
                     }
                     let handles: Vec<_> = (0..8).map(|n| queue.spawn(move || n).unwrap()).collect();
-                    queue.queue(&work).unwrap();
+                    queue.enqueue(&work).unwrap();
                     let numbers = handles.into_iter().map(|handle| handle.join().unwrap());
                     assert_eq!(numbers.sum::<i32>(), 28);
                 }
@@ -287,14 +289,14 @@ fn nothing_hangs_in_a_child_of_a_busy_parent() {
             let queues = queues.clone();
             let pending: Vec<_> = queues.iter().map(|queue| queue.spawn(move || round).unwrap()).collect();
             let work = Work::new(|| ());
-            queues[round % KINDS.len()].queue(&work).unwrap();
-            let extra = WorkQueue::new("extra").build_on(&executor).unwrap();
-            extra.queue(&work).unwrap();
+            queues[round % KINDS.len()].enqueue(&work).unwrap();
+            let extra = WorkQueue::builder("extra").build_on(&executor).unwrap();
+            extra.enqueue(&work).unwrap();
             let belongings = Mutex::new(Some((queues, pending, work, extra, executor.clone())));
             in_a_child(|| {
                 let (queues, pending, work, extra, executor) = belongings.lock().unwrap().take().unwrap();
                 queues.iter().for_each(|queue| assert_eq!(queue.flush(), Err(WaitError::Forked)));
-                assert!(queues.iter().all(|queue| queue.queue(&work) == Err(QueueError::Forked)));
+                assert!(queues.iter().all(|queue| queue.enqueue(&work) == Err(QueueError::Forked)));
                 for handle in pending {
                     match handle.join() {
                         Ok(number) => assert_eq!(number, round),
@@ -316,7 +318,7 @@ fn nothing_hangs_in_a_child_of_a_busy_parent() {
 fn a_child_can_read_a_queue_that_the_parent_was_changing() {
     let _turn = my_turn();
     let executor = executor();
-    let queue = WorkQueue::new("q").max_active(7).build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").max_active(7).build_on(&executor).unwrap();
     let stop = AtomicBool::new(false);
     // Stops the parent's thread, also if a child hangs.
     struct Stop<'a>(&'a AtomicBool);
@@ -351,13 +353,13 @@ fn a_child_can_read_a_queue_that_the_parent_was_changing() {
 #[test]
 fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
     let _turn = my_turn();
-    let parents = WorkQueue::new("parents").build().unwrap();
+    let parents = WorkQueue::new("parents");
     assert_eq!(parents.spawn(|| 1).unwrap().join().unwrap(), 1);
     wait_until_quiet(Executor::global());
     let global = Executor::global();
     in_a_child(|| {
         assert!(global.dump().forked && !Executor::global().dump().forked);
-        let queue = WorkQueue::new("childs").build().unwrap();
+        let queue = WorkQueue::new("childs");
         assert_eq!(queue.spawn(|| 2).unwrap().join().unwrap(), 2);
         assert!(Executor::builder().build_global().is_err(), "there is a global executor now");
         assert!(matches!(parents.flush(), Err(WaitError::Forked)));
@@ -372,7 +374,7 @@ fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
             let third = Executor::builder().thread_name_prefix("third").build_global().unwrap();
             assert!(std::ptr::eq(third.executor(), Executor::global()));
             let name = || std::thread::current().name().unwrap().to_owned();
-            let name = WorkQueue::new("q").build().unwrap().spawn(name).unwrap().join().unwrap();
+            let name = WorkQueue::new("q").spawn(name).unwrap().join().unwrap();
             assert!(name.starts_with("third/"), "{name}");
             // The parent's global executor does not belong to this process.
             assert_eq!(global.shutdown(Duration::ZERO), Err(ShutdownError::Forked));
@@ -435,7 +437,7 @@ fn a_child_that_returns_from_its_item_ends_there() {
 fn other_programs_are_started_as_usual() {
     let _turn = my_turn();
     let executor = executor();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (done, is_done): (Sender<bool>, Receiver<bool>) = mpsc::channel();
     let item = move || {
         let status = cmwq::blocking(|| std::process::Command::new("true").status());
@@ -450,12 +452,12 @@ fn other_programs_are_started_as_usual() {
 fn a_scope_ends_in_the_child_without_its_items() {
     let _turn = my_turn();
     let executor = executor();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (go, wait) = mpsc::channel::<()>();
     let (begun, has_begun) = mpsc::channel();
     let parent = std::process::id();
     let (mut child, mut ran) = (0, false);
-    let ended = queue.scope(|s| {
+    let ended = queue.try_scope(|s| {
         let item = || {
             begun.send(()).unwrap();
             cmwq::blocking(move || wait.recv()).unwrap();
@@ -470,7 +472,7 @@ fn a_scope_ends_in_the_child_without_its_items() {
             go.send(()).unwrap();
         } else {
             let forked = matches!(handle.join(), Err(JoinError::Forked));
-            assert!(forked && s.spawn(|| ()).is_err_and(|refused| refused.error == QueueError::Forked));
+            assert!(forked && s.spawn(|| ()).is_err_and(|error| error == QueueError::Forked));
         }
     });
     if std::process::id() != parent {
@@ -486,7 +488,7 @@ fn a_scope_ends_in_the_child_without_its_items() {
 fn fork_in_a_scope(queue: &WorkQueue) -> Result<libc::pid_t, cmwq::ScopeError> {
     let _depth = std::hint::black_box([0_u8; 64 << 10]);
     // SAFETY: as in `fork`; the caller ends the child.
-    queue.scope(|_| unsafe { libc::fork() })
+    queue.try_scope(|_| unsafe { libc::fork() })
 }
 
 /// Overwrites the stack below the caller's frame.
@@ -501,7 +503,7 @@ fn overwrite_the_stack() {
 fn a_scope_that_ended_in_a_child_is_forgotten_there() {
     let _turn = my_turn();
     let executor = executor();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (scoped, parents) = (queue.clone(), executor.clone());
     // In a quiet parent no thread waits for an item.
     let (tell, told) = mpsc::channel();
@@ -513,7 +515,7 @@ fn a_scope_that_ended_in_a_child_is_forgotten_there() {
         if std::process::id() != parent {
             let waits = catch_unwind(AssertUnwindSafe(|| {
                 let own = self::executor();
-                let queue = WorkQueue::new("own").build_on(&own).unwrap();
+                let queue = WorkQueue::builder("own").build_on(&own).unwrap();
                 let other = queue.clone();
                 overwrite_the_stack();
                 let outer = queue.spawn(move || other.spawn(|| 3).unwrap().join().unwrap()).unwrap();
@@ -542,16 +544,16 @@ fn sleepers_are_found_before_and_after_a_fork() {
     let cpu = executor.cpus().iter().next().unwrap();
     let block = || {
         let (release, wait) = mpsc::channel::<()>();
-        (release, queue.spawn_on(cpu, move || wait.recv().unwrap()).unwrap())
+        (release, queue.item(move || wait.recv().unwrap()).on_cpu(cpu).spawn().unwrap())
     };
     let (first, second) = (block(), block());
-    queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
+    queue.item(|| ()).on_cpu(cpu).spawn().unwrap().join().unwrap();
     in_a_child(|| {
         assert!(executor.dump().forked);
         assert!(queue.spawn(|| ()).is_err_and(|refused| refused.error == QueueError::Forked));
     });
     let third = block();
-    queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
+    queue.item(|| ()).on_cpu(cpu).spawn().unwrap().join().unwrap();
     for (release, item) in [first, second, third] {
         release.send(()).unwrap();
         item.join().unwrap();

@@ -28,7 +28,7 @@ fn the_global_executor_is_configured_once_and_used_by_default() {
     let owner = results.pop().unwrap().unwrap();
     let again = Executor::builder().build_global();
     assert!(matches!(again, Err(BuildExecutorError::GlobalExists)));
-    let queue = WorkQueue::new("q").build().unwrap();
+    let queue = WorkQueue::new("q");
     let name = queue.spawn(|| std::thread::current().name().unwrap().to_owned()).unwrap().join().unwrap();
     assert!(name.starts_with("glob/u"), "{name}");
     assert!(Executor::global().dump().threads > 0);

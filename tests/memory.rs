@@ -86,11 +86,11 @@ fn queues_come_and_go(executor: &Executor, threads: usize) {
         .collect();
     let brief = Work::new(|| ());
     for queue in &queues {
-        queue.queue(&brief).unwrap();
+        queue.enqueue(&brief).unwrap();
         queue.flush().unwrap();
     }
     for queue in queues.iter().step_by(STRIDE) {
-        assert!(works.iter().all(|work| queue.queue(work).unwrap()));
+        assert!(works.iter().all(|work| queue.enqueue(work).unwrap()));
         queue.flush().unwrap();
         let counters = queue.counters();
         let expected = threads as u64 + 1;
@@ -153,7 +153,7 @@ fn spawn(queue: &WorkQueue, number: usize) -> JoinHandle<usize> {
 fn run_again_and_again(queue: &WorkQueue, work: &Work, runs: &AtomicUsize) {
     for _ in 0..ITEMS {
         let before = runs.load(Ordering::Acquire);
-        assert_eq!(queue.queue(work), Ok(true));
+        assert_eq!(queue.enqueue(work), Ok(true));
         while runs.load(Ordering::Acquire) == before {
             std::thread::park_timeout(SOON);
         }

@@ -90,7 +90,7 @@ fn scrape(answer: impl FnOnce() -> String) -> String {
 fn scraped_numbers_are_those_of_the_items_that_ran() {
     let executor = executor("scraped");
     let mail = WorkQueue::per_cpu("mail").max_active(7).build_on(&executor).unwrap();
-    let news = WorkQueue::new("the \"news\"").build_on(&executor).unwrap();
+    let news = WorkQueue::builder("the \"news\"").build_on(&executor).unwrap();
     for (queue, items) in [(&mail, 300), (&news, 40)] {
         let handles: Vec<_> = (0..items).map(|n| queue.spawn(move || assert!(n != 3)).unwrap()).collect();
         let failed = handles.into_iter().map(|handle| handle.join()).filter(Result::is_err).count();
@@ -235,7 +235,7 @@ fn each_collection_records_only_new_durations() {
 #[test]
 fn a_second_collector_reports_the_same() {
     let executor = executor("twice");
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let mut scraped = Scraped::new(&executor);
     for round in 1..=3 {
         queue.spawn(|| ()).unwrap().join().unwrap();
@@ -284,7 +284,7 @@ impl metrics::Recorder for Panics<'_> {
 #[test]
 fn a_recorder_that_panics_corrupts_no_count() {
     let executor = executor("panics");
-    let queue = WorkQueue::new("q").histograms(true).build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").histograms(true).build_on(&executor).unwrap();
     let mut scraped = Scraped::new(&executor);
     for at in 0..25 {
         let short = WorkQueue::per_cpu(format!("short {at}")).build_on(&executor).unwrap();

@@ -30,7 +30,7 @@ fn a_nice_level_that_is_denied_is_logged_once() {
     let executor = Executor::builder().topology(topology).detection(Detection::Off).build().unwrap();
     let queue = WorkQueue::per_cpu("urgent").high_priority().rescuer().build_on(&executor).unwrap();
     for cpu in executor.cpus().iter() {
-        queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
+        queue.item(|| ()).on_cpu(cpu).spawn().unwrap().join().unwrap();
     }
     let snapshot = executor.dump();
     assert!(snapshot.nice_denied && snapshot.threads >= 8, "{snapshot}");

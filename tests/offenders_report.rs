@@ -55,8 +55,8 @@ fn offenders_and_stalls_are_logged() {
     let patient = patient.detection(cmwq::Detection::Off).build().unwrap();
     let queue = WorkQueue::bh("slow").build_on(&patient).unwrap();
     let cpu = patient.cpus().first().unwrap();
-    let sleeps = queue.spawn_on(cpu, || std::thread::sleep(Duration::from_millis(500))).unwrap();
-    let waits = queue.spawn_on(cpu, || ()).unwrap();
+    let sleeps = queue.item(|| std::thread::sleep(Duration::from_millis(500))).on_cpu(cpu).spawn().unwrap();
+    let waits = queue.item(|| ()).on_cpu(cpu).spawn().unwrap();
     sleeps.join().unwrap();
     waits.join().unwrap();
     let told = LINES.with(log::Level::Error, &["pool[bh", "started nothing for", "queue \"slow\""]);

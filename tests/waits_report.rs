@@ -23,7 +23,7 @@ fn joins_the_received_handle(queue: &WorkQueue) -> (mpsc::Sender<JoinHandle<bool
 #[test]
 fn waits_that_would_not_end_are_reported_with_their_names() {
     LINES.keep(log::LevelFilter::Warn);
-    let orders = WorkQueue::new("orders").build().unwrap();
+    let orders = WorkQueue::new("orders");
     let bills = WorkQueue::per_cpu("bills").build().unwrap();
     let (to_order, order) = joins_the_received_handle(&orders);
     let (to_bill, bill) = joins_the_received_handle(&bills);
@@ -37,8 +37,8 @@ fn waits_that_would_not_end_are_reported_with_their_names() {
         assert!(line.contains(name), "{name}: {line}");
     }
 
-    let writeback = WorkQueue::new("writeback").rescuer().build().unwrap();
-    for others in [WorkQueue::new("safe").rescuer(), WorkQueue::new("risky")] {
+    let writeback = WorkQueue::builder("writeback").rescuer().build().unwrap();
+    for others in [WorkQueue::builder("safe").rescuer(), WorkQueue::builder("risky")] {
         let other = others.build().unwrap();
         writeback.spawn(move || other.flush().unwrap()).unwrap().join().unwrap();
     }

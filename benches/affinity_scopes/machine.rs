@@ -73,10 +73,10 @@ impl Machine {
 /// Returns the pods, read from strict workers: the CPUs that they are bound to.
 fn pods_of(executor: &Executor, scope: AffinityScope) -> Result<Vec<Vec<usize>>, Box<dyn Error>> {
     let attrs = Attrs::new().scope(scope).strict(true);
-    let queue = WorkQueue::new("pods").attrs(attrs).build_on(executor)?;
+    let queue = WorkQueue::builder("pods").attrs(attrs).build_on(executor)?;
     let mut pods: Vec<Vec<usize>> = Vec::new();
     for cpu in executor.cpus().iter() {
-        let pod = queue.spawn_on(cpu, cpus_of_this_thread)?.join()??;
+        let pod = queue.item(cpus_of_this_thread).on_cpu(cpu).spawn()?.join()??;
         if !pods.contains(&pod) {
             pods.push(pod);
         }

@@ -34,7 +34,7 @@ impl Bed {
         }
         let executor = machine.executor()?;
         let attrs = Attrs::new().scope(row.scope).strict(row.strict);
-        let queue = WorkQueue::new(row.name.as_str()).attrs(attrs).build_on(&executor)?;
+        let queue = WorkQueue::builder(row.name.as_str()).attrs(attrs).build_on(&executor)?;
         Ok(Self::Queue { pods: Arc::new(Pods::new(machine.pods(row.scope))), queue, _executor: executor })
     }
 }

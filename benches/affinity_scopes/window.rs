@@ -104,7 +104,7 @@ impl Window {
         state.way = Some((Arc::clone(pods), pods.queued(home)));
         drop(state);
         self.next += 1;
-        assert!(queue.queue(&slot.work).expect("the queue has no limit"), "a block is in flight already");
+        assert!(queue.enqueue(&slot.work).expect("the queue has no limit"), "a block is in flight already");
     }
 
     /// Divides the blocks of several windows among threads: whole windows, if there are enough of them.

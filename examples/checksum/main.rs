@@ -73,7 +73,7 @@ fn run(args: &Args) -> io::Result<bool> {
     let mut screen = Screen::new(Arc::clone(&progress));
     let files = Executor::global().cpus().len() + hash::MAX_WAITING_FILES;
     // A queue may have at most 512 active items.
-    let queue = WorkQueue::new("checksum").max_active_total(files.min(512)).build();
+    let queue = WorkQueue::builder("checksum").max_active_total(files.min(512)).build();
     let queue = queue.expect("the name is not empty, and the limit is valid");
     let hasher = Hasher::new(Arc::clone(&progress));
 

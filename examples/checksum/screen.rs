@@ -99,7 +99,7 @@ impl Progress {
         if self.bar.is_hidden() {
             return;
         }
-        let Ok(queue) = WorkQueue::new("checksum-count").build() else { return };
+        let Ok(queue) = WorkQueue::builder("checksum-count").build() else { return };
         let (bar, finished, paths) = (self.bar.clone(), Arc::clone(&self.finished), paths.to_vec());
         let count = move || {
             let _guard = cmwq::BlockingGuard::enter();

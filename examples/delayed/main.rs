@@ -6,7 +6,7 @@
 //! some-log | cargo run --release --example delayed -- log.txt     # appends the lines of a pipe
 //! ```
 //!
-//! Each change calls `mod_delayed`, which moves the pending save to a later time. The last change of a burst is never
+//! Each change calls `reschedule`, which moves the pending save to a later time. The last change of a burst is never
 //! lost: the save sees everything that was written before any of the calls, and at the end `flush` runs it at once. A
 //! periodic item reports the progress.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
@@ -102,7 +102,7 @@ fn edit(args: &Args) -> Result<(), Box<dyn Error>> {
         changes: AtomicUsize::new(0),
         saves: AtomicUsize::new(0),
     });
-    let queue = WorkQueue::new("documents").build()?;
+    let queue = WorkQueue::new("documents");
     let begun = Instant::now();
     let save = {
         let document = Arc::clone(&document);
@@ -113,18 +113,20 @@ fn edit(args: &Args) -> Result<(), Box<dyn Error>> {
     };
     let report = {
         let document = Arc::clone(&document);
-        queue.spawn_every(Duration::from_secs(1), move || {
-            println!(
-                "{:6} ms  {} changes so far",
-                begun.elapsed().as_millis(),
-                document.changes.load(Relaxed)
-            );
-        })?
+        queue
+            .item(move || {
+                println!(
+                    "{:6} ms  {} changes so far",
+                    begun.elapsed().as_millis(),
+                    document.changes.load(Relaxed)
+                );
+            })
+            .spawn_every(Duration::from_secs(1))?
     };
     let change = |line: String| {
         document.lines.lock().unwrap().push(line);
         document.changes.fetch_add(1, Relaxed);
-        queue.mod_delayed(&save, args.quiet).map(drop)
+        queue.item(&save).after(args.quiet).reschedule().map(drop)
     };
     if io::stdin().is_terminal() {
         for (words, pause) in [("the quick brown fox", 400), ("jumps over", 900), ("the lazy dog", 0)] {
@@ -141,7 +143,7 @@ fn edit(args: &Args) -> Result<(), Box<dyn Error>> {
     }
     // A pending save runs now.
     save.flush()?;
-    report.cancel_sync()?;
+    report.cancel_and_wait()?;
     let (changes, saves) = (document.changes.load(Relaxed), document.saves.load(Relaxed));
     println!("{changes} changes, {saves} saves of {}", args.file.display());
     Ok(())

@@ -141,7 +141,7 @@ struct Load {
 impl Load {
     fn on(executor: &Executor) -> Result<Self, Box<dyn Error>> {
         let mail = WorkQueue::per_cpu("mail").build_on(executor)?;
-        let index = WorkQueue::new("index").build_on(executor)?;
+        let index = WorkQueue::builder("index").build_on(executor)?;
         let fetch = WorkQueue::unbound("fetch").max_active(4).build_on(executor)?;
         let log = WorkQueue::ordered("log").rescuer().build_on(executor)?;
         let acks = WorkQueue::bh("acks").build_on(executor)?;
@@ -172,12 +172,14 @@ fn every(
     item: impl Fn(usize) + Copy + Send + Sync + 'static,
 ) -> Result<PeriodicHandle, Box<dyn Error>> {
     let its = queue.clone();
-    let ticks = queue.spawn_every(period, move || {
-        for n in 0..items {
-            // The spawn is refused only when the executor ends.
-            drop(its.spawn(move || item(n)));
-        }
-    })?;
+    let ticks = queue
+        .item(move || {
+            for n in 0..items {
+                // The spawn is refused only when the executor ends.
+                drop(its.spawn(move || item(n)));
+            }
+        })
+        .spawn_every(period)?;
     Ok(ticks)
 }
 

@@ -51,7 +51,7 @@ impl Log {
             writeln!(gathered, "{sum:016x} {record}")?;
         }
         // After the last submission, a run always follows that sees everything written before.
-        self.queue.queue(&self.commit)?;
+        self.queue.enqueue(&self.commit)?;
         // This waits for that run.
         self.commit.flush()?;
         match &*self.shared.failure.lock().unwrap() {

@@ -31,7 +31,7 @@ fn run(path: Option<&Path>) -> Result<(), Box<dyn std::error::Error>> {
         Some(path) => std::fs::read(path)?,
         None => made_up(64 * BLOCK),
     };
-    let queue = WorkQueue::new("blocks").build()?;
+    let queue = WorkQueue::new("blocks");
 
     let start = Instant::now();
     let parallel = sums_of_blocks(&queue, &data)??;
@@ -55,7 +55,7 @@ fn run(path: Option<&Path>) -> Result<(), Box<dyn std::error::Error>> {
 /// Spawns one item for each block. The scope returns when all of them have ended.
 fn sums_of_blocks(queue: &WorkQueue, data: &[u8]) -> Result<Result<Vec<Sum>, QueueError>, cmwq::ScopeError> {
     let mut sums = vec![[0; 64]; data.len().div_ceil(BLOCK)];
-    let spawned = queue.scope(|s| {
+    let spawned = queue.try_scope(|s| {
         for (block, place) in data.chunks(BLOCK).zip(&mut sums) {
             s.spawn(move || *place = sum(block))?;
         }

@@ -35,12 +35,12 @@ pub(crate) struct Account {
 
 impl Jobs {
     pub(crate) fn new(args: &Args) -> Result<Self, BuildQueueError> {
-        let queue = WorkQueue::new("jobs")
+        let queue = WorkQueue::builder("jobs")
             .max_active_total(args.active)
             .max_pending(args.pending)
             .control()
             .build()?;
-        Ok(Self { queue, answers: WorkQueue::new("answers").build()?, account: Arc::default() })
+        Ok(Self { queue, answers: WorkQueue::new("answers"), account: Arc::default() })
     }
 
     pub(crate) fn account(&self) -> &Arc<Account> {
@@ -67,7 +67,7 @@ impl Jobs {
             self.account.shed.fetch_add(1, Relaxed);
             // The closure came back with the request in it.
             shed.store(true, Relaxed);
-            self.detach(refused.closure);
+            self.detach(refused.into_closure());
         }
     }
 

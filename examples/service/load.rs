@@ -19,7 +19,7 @@ const KINDS: [Kind; 5] = [
         in_a_thousand: 300,
     },
     // Waits for other services, under a guard.
-    Kind { queue: || WorkQueue::new("mail"), spawn: |queue| drop(queue.spawn(mail)), in_a_thousand: 500 },
+    Kind { queue: || WorkQueue::builder("mail"), spawn: |queue| drop(queue.spawn(mail)), in_a_thousand: 500 },
     // Runs one item after the other.
     Kind {
         queue: || WorkQueue::ordered("journal"),
@@ -27,7 +27,11 @@ const KINDS: [Kind; 5] = [
         in_a_thousand: 180,
     },
     // Waits without a guard.
-    Kind { queue: || WorkQueue::new("legacy"), spawn: |queue| drop(queue.spawn(import)), in_a_thousand: 15 },
+    Kind {
+        queue: || WorkQueue::builder("legacy"),
+        spawn: |queue| drop(queue.spawn(import)),
+        in_a_thousand: 15,
+    },
     // Computes for long.
     Kind {
         queue: || WorkQueue::per_cpu("reports"),
@@ -85,14 +89,14 @@ impl Load {
         let build = |kind: &Kind| (kind.queue)().control().histograms(true).max_pending(1000).build();
         let queues = KINDS.iter().map(build).collect::<Result<Vec<WorkQueue>, BuildQueueError>>()?;
         let (begin, queued) = (Instant::now(), AtomicU64::new(0));
-        let clock = WorkQueue::new("clock").build()?;
+        let clock = WorkQueue::new("clock");
         let tick = move || {
             let due = (begin.elapsed().as_secs_f64() * rate as f64) as u64;
             // After a pause, at most one second's items are queued at once.
             let queued = queued.swap(due, Relaxed).max(due.saturating_sub(rate));
             (queued..due).for_each(|number| queue_item(&queues, number));
         };
-        Ok(Self { _periodic: clock.spawn_every(TICK, tick)? })
+        Ok(Self { _periodic: clock.item(tick).spawn_every(TICK)? })
     }
 }
 

@@ -90,7 +90,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let executor = Executor::builder().build_global()?;
     let jobs = Jobs::new(args)?;
     let account = Arc::clone(jobs.account());
-    let housekeeping = WorkQueue::new("housekeeping").build()?;
+    let housekeeping = WorkQueue::new("housekeeping");
     let rate = measure_rate(&housekeeping, &account)?;
     let stopping = stop_on_signal(&server)?;
     println!("listening on http://{}", server.server_addr());
@@ -144,7 +144,7 @@ fn measure_rate(queue: &WorkQueue, account: &Arc<Account>) -> Result<PeriodicHan
         let finished = account.finished.load(Relaxed);
         account.rate.store(finished - before.swap(finished, Relaxed), Relaxed);
     };
-    Ok(queue.spawn_every(Duration::from_secs(1), measure)?)
+    Ok(queue.item(measure).spawn_every(Duration::from_secs(1))?)
 }
 
 /// Starts a thread that waits for the signal and then wakes the accepting thread.

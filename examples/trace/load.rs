@@ -54,16 +54,16 @@ fn tick() {
 /// Queues items for a third of a second, and waits for their end. Returns their number.
 pub(crate) fn run(executor: &Executor) -> Result<u64, Box<dyn Error>> {
     let images = WorkQueue::per_cpu("images").build_on(executor)?;
-    let web = WorkQueue::new("web").build_on(executor)?;
+    let web = WorkQueue::builder("web").build_on(executor)?;
     let old = WorkQueue::per_cpu("old").build_on(executor)?;
-    let house = WorkQueue::new("housekeeping").build_on(executor)?;
-    let every = house.spawn_every(millis(20), tick)?;
+    let house = WorkQueue::builder("housekeeping").build_on(executor)?;
+    let every = house.item(tick).spawn_every(millis(20))?;
 
     // A reusable item that is queued repeatedly runs in one place at a time.
     let reports = Work::new(report);
     for round in 0..10 {
         if round % 5 == 1 {
-            images.queue(&reports)?;
+            images.enqueue(&reports)?;
         }
         for _ in 0..6 {
             drop(images.spawn(thumbnail)?);

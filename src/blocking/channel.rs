@@ -17,7 +17,7 @@
 //!     Stop,
 //! }
 //!
-//! let queue = cmwq::WorkQueue::new("jobs").build()?;
+//! let queue = cmwq::WorkQueue::new("jobs");
 //! let (jobs, receive_job) = channel::bounded(10);
 //! let (stop, stopped) = channel::bounded::<()>(0);
 //! let sum = queue.spawn(move || {
@@ -64,7 +64,7 @@ use super::guard::blocking;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cmwq::blocking::channel::bounded;
 ///
-/// let queue = cmwq::WorkQueue::new("pipeline").build()?;
+/// let queue = cmwq::WorkQueue::new("pipeline");
 /// let (send, receive) = bounded(4);
 /// queue.spawn(move || (0..100).try_for_each(|n| send.send(n)))?; // lets the other item run while it waits
 /// assert_eq!(queue.spawn(move || receive.iter().sum::<u32>())?.join()?, 4950);
@@ -85,7 +85,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cmwq::blocking::channel::unbounded;
 ///
-/// let queue = cmwq::WorkQueue::new("mail").build()?;
+/// let queue = cmwq::WorkQueue::new("mail");
 /// let (send, receive) = unbounded();
 /// let reads = queue.spawn(move || receive.recv())?;
 /// send.send("hello")?;

@@ -15,7 +15,7 @@ use crate::engine::worker::worker_thread;
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let queue = cmwq::WorkQueue::new("files").build()?;
+/// let queue = cmwq::WorkQueue::new("files");
 /// let text = queue.spawn(|| cmwq::blocking(|| std::fs::read_to_string("Cargo.toml")))?.join()??;
 /// assert!(text.contains("cmwq"));
 /// # Ok(())
@@ -40,7 +40,7 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
 /// use cmwq::BlockingGuard;
 /// use std::time::Duration;
 ///
-/// let queue = cmwq::WorkQueue::new("naps").build()?;
+/// let queue = cmwq::WorkQueue::new("naps");
 /// queue
 ///     .spawn(|| {
 ///         let _guard = BlockingGuard::enter();
@@ -95,7 +95,7 @@ impl Drop for BlockingGuard {
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let queue = cmwq::WorkQueue::new("templates").build()?;
+/// let queue = cmwq::WorkQueue::new("templates");
 /// let page = queue.spawn(|| cmwq::may_block(|| std::fs::read_to_string("README.md")))?.join()??;
 /// assert!(page.contains("cmwq"));
 /// # Ok(())
@@ -116,7 +116,7 @@ pub fn may_block<R>(f: impl FnOnce() -> R) -> R {
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let queue = cmwq::WorkQueue::new("reads").build()?;
+/// let queue = cmwq::WorkQueue::new("reads");
 /// let bytes = queue.spawn(|| {
 ///     let _guard = cmwq::MayBlockGuard::enter();
 ///     std::fs::read("Cargo.toml").map(|text| text.len())

@@ -24,7 +24,7 @@ use super::guard::blocking;
 /// use std::fs::File;
 /// use std::io::{BufRead, BufReader};
 ///
-/// let queue = cmwq::WorkQueue::new("lines").build()?;
+/// let queue = cmwq::WorkQueue::new("lines");
 /// let lines = queue.spawn(|| {
 ///     let file = cmwq::blocking(|| File::open("Cargo.toml"))?;
 ///     BufReader::new(Blocking::new(file)).lines().try_fold(0, |lines, line| line.map(|_| lines + 1))

@@ -24,7 +24,7 @@
 //! use cmwq::blocking;
 //! use std::sync::Arc;
 //!
-//! let queue = cmwq::WorkQueue::new("sums").build()?;
+//! let queue = cmwq::WorkQueue::new("sums");
 //! let sum = Arc::new(blocking::sync::Mutex::new(0));
 //! let (send, receive) = blocking::channel::unbounded();
 //! let adds = {

@@ -18,7 +18,7 @@
 //! use cmwq::blocking::process;
 //! use std::process::Command;
 //!
-//! let queue = cmwq::WorkQueue::new("programs").build()?;
+//! let queue = cmwq::WorkQueue::new("programs");
 //! let version = queue.spawn(|| process::output(Command::new("cargo").arg("--version")))?.join()??;
 //! assert!(version.status.success());
 //! # Ok(())

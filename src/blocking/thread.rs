@@ -7,7 +7,7 @@
 //! use cmwq::blocking::thread;
 //! use std::time::Duration;
 //!
-//! let queue = cmwq::WorkQueue::new("naps").build()?;
+//! let queue = cmwq::WorkQueue::new("naps");
 //! let nap = queue.spawn(|| {
 //!     thread::sleep(Duration::from_millis(1));
 //!     thread::spawn(|| "joined").join().expect("it does not panic")
@@ -25,7 +25,7 @@ use super::guard::blocking;
 
 /// Sleeps under a guard, like [`std::thread::sleep`].
 ///
-/// To run an item later without a sleeping thread, see [`WorkQueue::spawn_after`](crate::WorkQueue::spawn_after).
+/// To run an item later without a sleeping thread, see [`Submission::after`](crate::Submission::after).
 ///
 /// # Examples
 ///
@@ -47,7 +47,7 @@ pub fn sleep(duration: Duration) {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cmwq::blocking::{channel, thread};
 ///
-/// let queue = cmwq::WorkQueue::new("parked").build()?;
+/// let queue = cmwq::WorkQueue::new("parked");
 /// let (send, receive) = channel::bounded(1);
 /// let parks = queue.spawn(move || {
 ///     send.send(std::thread::current()).expect("it is received");

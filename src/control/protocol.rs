@@ -112,7 +112,7 @@ pub(super) struct NamedValue {
 /// # std::fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
 ///
 /// let executor = cmwq::Executor::builder().build()?;
-/// let _mail = cmwq::WorkQueue::new("mail").build_on(&executor)?;
+/// let _mail = cmwq::WorkQueue::builder("mail").build_on(&executor)?;
 /// let server = Server::start_at(&executor, folder.join("socket"))?;
 /// let error = Client::connect(server.path())?.get("mial", Attribute::MaxActive).unwrap_err();
 /// let ClientError::Answer(error) = error else { panic!("{error}") };

@@ -7,7 +7,8 @@ use crate::policy::admission::NO_LIMIT;
 use crate::policy::attrs::Attrs;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::pods::AffinityScope;
-use crate::queue::{attrs, set_max_active};
+use crate::queue::attrs;
+use crate::queue::limits::set_max_active;
 
 use super::attribute::Attribute;
 use super::protocol::{ErrorKind, RequestError, shortened};

@@ -84,7 +84,7 @@ impl std::error::Error for QueueError {}
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cmwq::{WaitError, WorkQueue};
 ///
-/// let queue = WorkQueue::new("selfish").build()?;
+/// let queue = WorkQueue::new("selfish");
 /// let same = queue.clone();
 /// let error = queue.spawn(move || same.flush().unwrap_err())?.join()?;
 /// assert_eq!(error, WaitError::WouldDeadlock);
@@ -153,7 +153,7 @@ impl std::error::Error for WaitError {}
 /// assert_eq!(Executor::global().shutdown(Duration::ZERO), Err(ShutdownError::Global));
 ///
 /// let executor = Executor::builder().build()?;
-/// let queue = WorkQueue::new("jobs").build_on(&executor)?;
+/// let queue = WorkQueue::builder("jobs").build_on(&executor)?;
 /// let error = queue.spawn(move || executor.shutdown(Duration::from_secs(1)).unwrap_err())?.join()?;
 /// assert_eq!(error, ShutdownError::WouldDeadlock);
 /// # Ok(())

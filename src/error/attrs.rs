@@ -15,7 +15,7 @@ use crate::policy::cpu_set::CpuSet;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cmwq::{ApplyAttrsError, Attrs, CpuSet, WorkQueue};
 ///
-/// let queue = WorkQueue::new("reindex").build()?;
+/// let queue = WorkQueue::new("reindex");
 /// let nowhere = Attrs::new().cpus(CpuSet::new());
 /// assert_eq!(queue.apply_attrs(nowhere), Err(ApplyAttrsError::NoCpu));
 /// # Ok(())

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use crate::engine::refusal::QueueError;
-use crate::join::JoinHandle;
+use crate::error::refused::ByValue;
 
 /// Why not all closures of a batch were accepted.
 ///
 /// The closures before the refused one stay accepted. The error gives back the refused closure and all closures after
-/// it, untouched.
+/// it, untouched. `A` is what the batch returns for accepted closures: their handles, or their number.
 ///
 /// # Examples
 ///
@@ -25,163 +25,137 @@ use crate::join::JoinHandle;
 ///     cmwq::blocking(|| door.recv())
 /// })?;
 /// has_begun.recv()?;
-/// let mut refused = queue.spawn_batch((0..5).map(|n| move || n)).unwrap_err();
+/// let refused = queue.items((0..5).map(|n| move || n)).spawn().unwrap_err();
 /// assert_eq!(refused.error, QueueError::Full);
-/// assert_eq!((refused.accepted.len(), refused.closures.len()), (3, 2));
+/// let (mut handles, closures) = refused.into_parts();
+/// assert_eq!((handles.len(), closures.len()), (3, 2));
 /// open.send(())?;
-/// let mut results = Vec::new();
-/// for accepted in refused.accepted {
-///     results.push(accepted.join()?);
+/// while !queue.is_empty() {
+///     queue.flush()?;
 /// }
-/// for again in queue.spawn_batch(refused.closures)? {
-///     results.push(again.join()?);
-/// }
+/// handles.extend(queue.items(closures).spawn()?);
+/// let results: Vec<i32> = handles.into_iter().map(|handle| handle.join()).collect::<Result<_, _>>()?;
 /// assert_eq!(results, [0, 1, 2, 3, 4]);
 /// # busy.join()?.unwrap();
 /// # Ok(())
 /// # }
 /// ```
 #[non_exhaustive]
-pub struct RefusedBatch<F, T> {
-    /// Why the first of `closures` was refused.
+pub struct RefusedBatch<F, A> {
+    /// Why the first of the returned closures was refused.
     pub error: QueueError,
-    /// The handles of the accepted closures, in the order of the batch.
-    pub accepted: Vec<JoinHandle<T>>,
-    /// The refused closure, and the closures after it, which were not tried.
-    pub closures: Vec<F>,
+    count: usize,
+    total: usize,
+    accepted: A,
+    closures: ByValue<Vec<F>>,
 }
 
-impl<F, T> RefusedBatch<F, T> {
-    pub(crate) fn new(error: QueueError, accepted: Vec<JoinHandle<T>>, closures: Vec<F>) -> Self {
-        Self { error, accepted, closures }
+impl<F, A> RefusedBatch<F, A> {
+    pub(crate) fn new(error: QueueError, count: usize, accepted: A, closures: Vec<F>) -> Self {
+        Self { error, count, total: count + closures.len(), accepted, closures: ByValue::new(closures) }
+    }
+
+    /// Returns the number of closures that were accepted before the refused one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let queue = cmwq::WorkQueue::builder("two").max_pending(1).build()?;
+    /// queue.destroy().unwrap();
+    /// let refused = queue.items([|| (), || ()]).spawn_detached().unwrap_err();
+    /// assert_eq!(refused.accepted(), 0);
+    /// # Ok::<(), cmwq::BuildQueueError>(())
+    /// ```
+    #[must_use]
+    pub fn accepted(&self) -> usize {
+        self.count
+    }
+
+    /// Returns the handles of the accepted closures (or their number, for a batch without handles), and the refused
+    /// closure with all closures after it, which were not tried. All are in the order of the batch.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let queue = cmwq::WorkQueue::new("no more");
+    /// queue.destroy()?;
+    /// let refused = queue.items((0..5).map(|n| move || n)).spawn_detached().unwrap_err();
+    /// let (accepted, closures) = refused.into_parts();
+    /// assert_eq!((accepted, closures.len()), (0, 5));
+    /// # Ok::<(), cmwq::WaitError>(())
+    /// ```
+    #[must_use]
+    pub fn into_parts(self) -> (A, Vec<F>) {
+        (self.accepted, self.closures.into_inner())
     }
 }
 
-impl<F, T> fmt::Debug for RefusedBatch<F, T> {
+impl<F, A> fmt::Debug for RefusedBatch<F, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RefusedBatch")
             .field("error", &self.error)
-            .field("accepted", &self.accepted.len())
-            .field("closures", &self.closures.len())
-            .finish()
+            .field("accepted", &self.count)
+            .finish_non_exhaustive()
     }
 }
 
-impl<F, T> fmt::Display for RefusedBatch<F, T> {
+impl<F, A> fmt::Display for RefusedBatch<F, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_refused(f, self.accepted.len(), self.closures.len(), self.error)
+        write!(f, "{} of {} items were accepted: {}", self.count, self.total, self.error)
     }
 }
 
-impl<F, T> std::error::Error for RefusedBatch<F, T> {}
+impl<F, A> std::error::Error for RefusedBatch<F, A> {}
 
 /// Keeps the error, drops the refused closures and detaches the accepted items.
-impl<F, T> From<RefusedBatch<F, T>> for QueueError {
-    fn from(refused: RefusedBatch<F, T>) -> Self {
+impl<F, A> From<RefusedBatch<F, A>> for QueueError {
+    fn from(refused: RefusedBatch<F, A>) -> Self {
         refused.error
     }
-}
-
-/// Why not all closures of a batch without handles were accepted.
-///
-/// The closures before the refused one stay accepted. The error gives back the refused closure and all closures after
-/// it, untouched.
-///
-/// # Examples
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cmwq::{QueueError, WorkQueue};
-///
-/// let queue = WorkQueue::new("no more").build()?;
-/// queue.destroy()?;
-/// let refused = queue.spawn_batch_detached((0..5).map(|n| move || n)).unwrap_err();
-/// assert_eq!(refused.error, QueueError::Destroyed);
-/// assert_eq!((refused.accepted, refused.closures.len()), (0, 5));
-/// # Ok(())
-/// # }
-/// ```
-#[non_exhaustive]
-pub struct RefusedDetachedBatch<F> {
-    /// Why the first of `closures` was refused.
-    pub error: QueueError,
-    /// The number of closures that were accepted before the refused one.
-    pub accepted: usize,
-    /// The refused closure, and the closures after it, which were not tried.
-    pub closures: Vec<F>,
-}
-
-impl<F> RefusedDetachedBatch<F> {
-    pub(crate) fn new(error: QueueError, accepted: usize, closures: Vec<F>) -> Self {
-        Self { error, accepted, closures }
-    }
-}
-
-impl<F> fmt::Debug for RefusedDetachedBatch<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RefusedDetachedBatch")
-            .field("error", &self.error)
-            .field("accepted", &self.accepted)
-            .field("closures", &self.closures.len())
-            .finish()
-    }
-}
-
-impl<F> fmt::Display for RefusedDetachedBatch<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_refused(f, self.accepted, self.closures.len(), self.error)
-    }
-}
-
-impl<F> std::error::Error for RefusedDetachedBatch<F> {}
-
-/// Keeps the error and drops the closures.
-impl<F> From<RefusedDetachedBatch<F>> for QueueError {
-    fn from(refused: RefusedDetachedBatch<F>) -> Self {
-        refused.error
-    }
-}
-
-fn write_refused(
-    f: &mut fmt::Formatter<'_>,
-    accepted: usize,
-    refused: usize,
-    error: QueueError,
-) -> fmt::Result {
-    write!(f, "{accepted} of {} items were accepted: {error}", accepted + refused)
 }
 
 /// Why not all items of a batch of reusable items were accepted.
 ///
 /// The items before the refused one stay queued. The items after it were not tried.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::{QueueError, Work, WorkQueue};
+///
+/// let (queue, works) = (WorkQueue::new("three"), [(); 3].map(|()| Work::new(|| ())));
+/// works[1].disable();
+/// let error = queue.items(&works).enqueue().unwrap_err();
+/// assert_eq!((error.error, error.index, error.newly_pending), (QueueError::Disabled, 1, 1));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub struct QueueBatchError {
+pub struct EnqueueBatchError {
     /// Why the item at `index` was not accepted.
     pub error: QueueError,
-    /// The index of the refused item. To continue from there, queue `&works[index..]`.
+    /// The index of the refused item. To continue from there, enqueue `&works[index..]`.
     pub index: usize,
     /// The number of items before `index` that this call made pending. The other items before `index` were pending
     /// already.
     pub newly_pending: usize,
 }
 
-impl QueueBatchError {
+impl EnqueueBatchError {
     pub(crate) fn new(error: QueueError, index: usize, newly_pending: usize) -> Self {
         Self { error, index, newly_pending }
     }
 }
 
-impl fmt::Display for QueueBatchError {
+impl fmt::Display for EnqueueBatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the item at index {} was not accepted: {}", self.index, self.error)
     }
 }
 
-impl std::error::Error for QueueBatchError {}
+impl std::error::Error for EnqueueBatchError {}
 
-impl From<QueueBatchError> for QueueError {
-    fn from(error: QueueBatchError) -> Self {
+impl From<EnqueueBatchError> for QueueError {
+    fn from(error: EnqueueBatchError) -> Self {
         error.error
     }
 }

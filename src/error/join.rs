@@ -14,8 +14,8 @@ use crate::sys::sync::Mutex;
 /// use cmwq::{JoinError, WorkQueue};
 /// use std::time::Duration;
 ///
-/// let queue = WorkQueue::new("fates").build()?;
-/// let later = queue.spawn_after(Duration::from_secs(60), || "too late")?;
+/// let queue = WorkQueue::new("fates");
+/// let later = queue.item(|| "too late").after(Duration::from_secs(60)).spawn()?;
 /// queue.destroy()?;
 /// assert!(matches!(later.join(), Err(JoinError::Cancelled)));
 /// # Ok(())
@@ -71,7 +71,7 @@ impl std::error::Error for JoinError {}
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cmwq::JoinError;
 ///
-/// let queue = cmwq::WorkQueue::new("panics").build()?;
+/// let queue = cmwq::WorkQueue::new("panics");
 /// let Err(JoinError::Panicked(panic)) = queue.spawn(|| panic!("no luck"))?.join() else { unreachable!() };
 /// assert_eq!(panic.message(), Some("no luck"));
 /// // To rethrow the panic in the joiner: std::panic::resume_unwind(panic.into_inner())

@@ -16,7 +16,7 @@ use std::fmt;
 /// let executor = Executor::builder().build()?;
 /// let queue = WorkQueue::ordered("parts").build_on(&executor)?;
 /// let ((go, door), (begin, begun)) = (mpsc::channel::<()>(), mpsc::channel());
-/// let result = queue.scope(|s| {
+/// let result = queue.try_scope(|s| {
 ///     drop(s.spawn(move || {
 ///         begin.send(()).unwrap();
 ///         cmwq::blocking(|| door.recv())

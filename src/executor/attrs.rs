@@ -21,7 +21,7 @@ impl Executor {
     /// use cmwq::{CpuSet, Executor, WorkQueue};
     ///
     /// let executor = Executor::builder().build()?;
-    /// let queue = WorkQueue::new("thumbnails").build_on(&executor)?;
+    /// let queue = WorkQueue::builder("thumbnails").build_on(&executor)?;
     /// let last = executor.cpus().iter().last().unwrap();
     /// executor.set_unbound_cpus([last].into_iter().collect())?;
     /// assert_eq!(queue.attrs().unwrap().cpus.to_string(), last.to_string());
@@ -61,7 +61,7 @@ impl Executor {
     /// use cmwq::{AffinityScope, Executor, WorkQueue};
     ///
     /// let executor = Executor::builder().build()?;
-    /// let queue = WorkQueue::new("thumbnails").build_on(&executor)?;
+    /// let queue = WorkQueue::builder("thumbnails").build_on(&executor)?;
     /// executor.set_default_scope(AffinityScope::Numa)?;
     /// assert_eq!(queue.attrs().unwrap().scope, AffinityScope::Numa);
     /// # Ok(())

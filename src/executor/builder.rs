@@ -176,7 +176,7 @@ impl ExecutorBuilder {
     /// let executor = cmwq::Executor::builder()
     ///     .panic_handler(move |report| tell.send((report.queue.to_owned(), report.item_type)).unwrap())
     ///     .build()?;
-    /// let queue = cmwq::WorkQueue::new("imports").build_on(&executor)?;
+    /// let queue = cmwq::WorkQueue::builder("imports").build_on(&executor)?;
     /// drop(queue.spawn(|| panic!("no such file"))?);
     /// let (queue, item) = told.recv()?;
     /// assert_eq!(queue, "imports");

@@ -27,7 +27,7 @@ use crate::executor::shutdown::ShutdownReport;
 /// use cmwq::{Executor, ShutdownError, WorkQueue};
 ///
 /// let global = Executor::builder().build_global()?;
-/// let queue = WorkQueue::new("mail").build()?;
+/// let queue = WorkQueue::new("mail");
 /// queue.spawn(|| println!("sent"))?;
 ///
 /// let refused = Executor::global().shutdown(Duration::ZERO);

@@ -41,7 +41,7 @@ static GLOBAL: PerProcess<Executor> = PerProcess::new();
 /// use cmwq::{Executor, WorkQueue};
 ///
 /// let executor = Executor::builder().thread_name_prefix("resize").max_threads(16).build()?;
-/// let queue = WorkQueue::new("thumbnails").build_on(&executor)?;
+/// let queue = WorkQueue::builder("thumbnails").build_on(&executor)?;
 /// assert_eq!(queue.spawn(|| 6 * 7)?.join()?, 42);
 /// # Ok(())
 /// # }
@@ -127,7 +127,7 @@ impl Executor {
     /// Freezes the queues that were built as [`freezable`](crate::WorkQueueBuilder::freezable), so that no more of
     /// their items start. Active items go on, and [`freeze_busy`](Self::freeze_busy) tells whether there are any.
     /// Queues still accept items, which wait in order until the executor [thaws](Self::thaw). A flush waits for these
-    /// items, too. If a freezable queue is built on a frozen executor, the queue is frozen from the start.
+    /// items, too. A freezable queue that is built while the executor is frozen is frozen from the start.
     ///
     /// Freeze the executor while nothing must change, for example during a snapshot of the process or a switch of its
     /// storage. The call does nothing if the executor is frozen already. When the last clone of the executor is

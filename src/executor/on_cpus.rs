@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::engine::item::place::Place;
 use crate::engine::refusal::QueueError;
-use crate::error::RunOnCpuError;
+use crate::error::RunError;
 use crate::executor::Executor;
 use crate::join::JoinHandle;
 use crate::queue::WorkQueue;
@@ -16,7 +16,7 @@ impl Executor {
     ///
     /// `f` runs as an item of the CPU's normal pool, after the items that wait there. `f` may block on anything,
     /// including another such call on the same CPU. If the executor does not use the given CPU, another CPU runs `f`,
-    /// as in [`WorkQueue::queue_on`].
+    /// as with [`Submission::on_cpu`](crate::Submission::on_cpu).
     ///
     /// # Examples
     ///
@@ -32,10 +32,10 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// Returns [`RunOnCpuError::Refused`] if the topology has no such CPU, or if the executor is shut down. Then `f`
-    /// has not begun. Returns [`RunOnCpuError::Failed`] if `f` panicked, or if a shutdown dropped it.
+    /// Returns [`RunError::Refused`] if the topology has no such CPU, or if the executor is shut down. Then `f`
+    /// has not begun. Returns [`RunError::Failed`] if `f` panicked, or if a shutdown dropped it.
     #[doc(alias = "work_on_cpu")]
-    pub fn run_on_cpu<F, T>(&self, cpu: usize, f: F) -> Result<T, RunOnCpuError>
+    pub fn run_on_cpu<F, T>(&self, cpu: usize, f: F) -> Result<T, RunError>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -47,9 +47,9 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`run_on_cpu`](Self::run_on_cpu). Returns [`RunOnCpuError::TimedOut`] if `f` has not ended
+    /// Returns the errors of [`run_on_cpu`](Self::run_on_cpu). Returns [`RunError::TimedOut`] if `f` has not ended
     /// in time. In that case, `f` still begins or goes on.
-    pub fn run_on_cpu_timeout<F, T>(&self, cpu: usize, timeout: Duration, f: F) -> Result<T, RunOnCpuError>
+    pub fn run_on_cpu_timeout<F, T>(&self, cpu: usize, timeout: Duration, f: F) -> Result<T, RunError>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -57,14 +57,14 @@ impl Executor {
         self.on_cpu(cpu, Until::after(timeout), f)
     }
 
-    fn on_cpu<F, T>(&self, cpu: usize, until: Until, f: F) -> Result<T, RunOnCpuError>
+    fn on_cpu<F, T>(&self, cpu: usize, until: Until, f: F) -> Result<T, RunError>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
         let place = self.inner.place_on_cpu(cpu)?;
-        let item = self.unlimited("run_on_cpu").spawn_at(place, f).map_err(|refused| refused.error)?;
-        Ok(item.join_until(until).map_err(|_detached| RunOnCpuError::TimedOut)??)
+        let item = self.unlimited("run_on_cpu").spawn_at(place, f).map_err(|(error, _f)| error)?;
+        Ok(item.join_until(until).map_err(|_detached| RunError::TimedOut)??)
     }
 
     /// Runs `f` once on each of the executor's CPUs, with the CPU's number, and waits under a blocking guard until all
@@ -81,7 +81,7 @@ impl Executor {
     /// let executor = cmwq::Executor::global();
     /// let seen = Arc::new(Mutex::new(cmwq::CpuSet::new()));
     /// let tell = Arc::clone(&seen);
-    /// executor.schedule_on_each_cpu(move |cpu| {
+    /// executor.run_on_each_cpu(move |cpu| {
     ///     tell.lock().unwrap().insert(cpu);
     /// })?;
     /// assert_eq!(*seen.lock().unwrap(), *executor.cpus());
@@ -91,46 +91,47 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// Returns [`RunOnCpuError::Refused`] if the executor is shut down. Returns [`RunOnCpuError::Failed`] if `f`
+    /// Returns [`RunError::Refused`] if the executor is shut down. Returns [`RunError::Failed`] if `f`
     /// panicked on a CPU. If `f` panicked on several CPUs, the error carries the panic of the one with the lowest
     /// number. When the call returns, the runs on all other CPUs have ended, too.
-    pub fn schedule_on_each_cpu<F>(&self, f: F) -> Result<(), RunOnCpuError>
+    #[doc(alias = "schedule_on_each_cpu")]
+    pub fn run_on_each_cpu<F>(&self, f: F) -> Result<(), RunError>
     where
         F: Fn(usize) + Send + Sync + 'static,
     {
         self.on_each_cpu(Until::FOREVER, f)
     }
 
-    /// Does the same as [`schedule_on_each_cpu`](Self::schedule_on_each_cpu), but waits for `timeout` at most, for all
+    /// Does the same as [`run_on_each_cpu`](Self::run_on_each_cpu), but waits for `timeout` at most, for all
     /// CPUs together.
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`schedule_on_each_cpu`](Self::schedule_on_each_cpu). Returns [`RunOnCpuError::TimedOut`]
+    /// Returns the errors of [`run_on_each_cpu`](Self::run_on_each_cpu). Returns [`RunError::TimedOut`]
     /// if not all runs have ended in time. In that case, the remaining runs still begin or go on.
-    pub fn schedule_on_each_cpu_timeout<F>(&self, timeout: Duration, f: F) -> Result<(), RunOnCpuError>
+    pub fn run_on_each_cpu_timeout<F>(&self, timeout: Duration, f: F) -> Result<(), RunError>
     where
         F: Fn(usize) + Send + Sync + 'static,
     {
         self.on_each_cpu(Until::after(timeout), f)
     }
 
-    fn on_each_cpu<F>(&self, until: Until, f: F) -> Result<(), RunOnCpuError>
+    fn on_each_cpu<F>(&self, until: Until, f: F) -> Result<(), RunError>
     where
         F: Fn(usize) + Send + Sync + 'static,
     {
         let placement = &self.inner.placement;
-        let (queue, f) = (self.unlimited("schedule_on_each_cpu"), Arc::new(f));
+        let (queue, f) = (self.unlimited("run_on_each_cpu"), Arc::new(f));
         let spawn = |slot| {
             let (cpu, f) = (placement.slot_info(slot).cpu, Arc::clone(&f));
-            queue.spawn_at(Place::Slot(slot), move || f(cpu)).map_err(|refused| refused.error)
+            queue.spawn_at(Place::Slot(slot), move || f(cpu)).map_err(|(error, _f)| error)
         };
         let items: Vec<_> = (0..placement.slots()).map(spawn).collect();
         // The caller waits for every run, even after another run has failed.
         let join = |item: Result<JoinHandle<()>, QueueError>| {
-            Ok(item?.join_until(until).map_err(|_detached| RunOnCpuError::TimedOut)??)
+            Ok(item?.join_until(until).map_err(|_detached| RunError::TimedOut)??)
         };
-        let results: Vec<Result<(), RunOnCpuError>> = items.into_iter().map(join).collect();
+        let results: Vec<Result<(), RunError>> = items.into_iter().map(join).collect();
         results.into_iter().collect()
     }
 

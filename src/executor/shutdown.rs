@@ -44,8 +44,8 @@ pub struct ShutdownReport {
 /// use std::time::Duration;
 ///
 /// let executor = cmwq::Executor::builder().build()?;
-/// let queue = cmwq::WorkQueue::new("reminders").build_on(&executor)?;
-/// drop(queue.spawn_after(Duration::from_secs(3600), || println!("time for tea"))?);
+/// let queue = cmwq::WorkQueue::builder("reminders").build_on(&executor)?;
+/// drop(queue.item(|| println!("time for tea")).after(Duration::from_secs(3600)).spawn()?);
 /// let report = executor.shutdown(Duration::from_secs(5))?;
 /// assert!(report.is_complete(), "a timer that is not due is no unfinished work");
 /// assert_eq!((report.queues[0].name.as_str(), report.queues[0].timers), ("reminders", 1));

@@ -23,7 +23,7 @@ use super::text::{For, Item, Thread};
 /// let executor = Executor::builder().build()?;
 /// assert!(executor.dump().busy().is_idle());
 ///
-/// let mail = WorkQueue::new("mail").build_on(&executor)?;
+/// let mail = WorkQueue::builder("mail").build_on(&executor)?;
 /// let its = executor.clone();
 /// let report = mail.spawn(move || {
 ///     set_description("to postmaster");

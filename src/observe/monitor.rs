@@ -23,8 +23,8 @@ use super::text::{NAME, Name};
 /// use cmwq::{Executor, WorkQueue};
 ///
 /// let executor = Executor::builder().build()?;
-/// let mail = WorkQueue::new("mail").build_on(&executor)?;
-/// let news = WorkQueue::new("news").build_on(&executor)?;
+/// let mail = WorkQueue::builder("mail").build_on(&executor)?;
+/// let news = WorkQueue::builder("news").build_on(&executor)?;
 /// let monitor = executor.monitor().only(["mail"]);
 /// mail.spawn(|| ())?.join()?;
 /// mail.flush()?;

@@ -270,7 +270,7 @@ pub struct QueueSnapshot {
     /// Whether the queue was built as [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive).
     #[doc(alias = "WQ_CPU_INTENSIVE")]
     pub cpu_intensive: bool,
-    /// Whether the queue was built as [`freezable`](crate::WorkQueueBuilder::freezable).
+    /// Whether the queue was built as [`freezable`](crate::kernel::WorkQueueBuilderExt::freezable).
     #[doc(alias = "WQ_FREEZABLE")]
     pub freezable: bool,
     /// Whether clients may change the queue through the control socket.
@@ -355,8 +355,8 @@ pub struct RescuerSnapshot {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum QueueKind {
-    /// A queue made by [`WorkQueue::new`](crate::WorkQueue::new). Such a queue is unbound, and keeps at most as many
-    /// items runnable as there are CPUs.
+    /// A queue made by [`WorkQueue::builder`](crate::WorkQueue::builder). Such a queue is unbound, and keeps at most as
+    /// many items runnable as there are CPUs.
     Managed,
     /// A queue made by [`WorkQueue::per_cpu`](crate::WorkQueue::per_cpu).
     #[cfg_attr(feature = "serde", serde(rename = "percpu"))]

@@ -18,7 +18,7 @@ use super::pods::AffinityScope;
 /// use cmwq::{AffinityScope, Attrs, WorkQueue};
 ///
 /// let attrs = Attrs::new().scope(AffinityScope::Numa).nice(10);
-/// let queue = WorkQueue::new("reindex").attrs(attrs).build()?;
+/// let queue = WorkQueue::builder("reindex").attrs(attrs).build()?;
 /// # drop(queue);
 /// # Ok(())
 /// # }

@@ -20,8 +20,7 @@ use std::time::Duration;
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let queues = ["thumbnails", "mail"].map(|name| cmwq::WorkQueue::new(name).build());
-/// # let queues = queues.into_iter().collect::<Result<Vec<_>, _>>()?;
+/// let queues = ["thumbnails", "mail"].map(cmwq::WorkQueue::new);
 /// # queues.iter().try_for_each(|queue| queue.spawn(|| ()).map(drop))?;
 /// # queues.iter().try_for_each(|queue| queue.flush())?;
 /// let total: cmwq::Counters = queues.iter().map(|queue| queue.counters()).sum();
@@ -73,7 +72,7 @@ pub struct Counters {
     pub rescued: u64,
     /// Items that panicked.
     pub panicked: u64,
-    /// Submissions that were cancelled, or that [`mod_delayed`](crate::WorkQueue::mod_delayed) replaced, before they
+    /// Submissions that were cancelled, or that [`reschedule`](crate::Submission::reschedule) replaced, before they
     /// began. Such a submission is counted when the queue reaches its place, or when the item's next submission takes
     /// that place. An armed timer counts as a submission only when it fires.
     pub cancelled: u64,

@@ -50,7 +50,7 @@ const fn range_of(bucket: usize) -> Range<u64> {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
 ///
-/// let queue = cmwq::WorkQueue::new("thumbnails").histograms(true).build()?;
+/// let queue = cmwq::WorkQueue::builder("thumbnails").histograms(true).build()?;
 /// queue.spawn(|| cmwq::blocking(|| std::thread::sleep(Duration::from_millis(2))))?.join()?;
 /// queue.flush()?;
 /// let run = queue.latency().expect("they are on").run;

@@ -16,9 +16,9 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// Returns the ticks of an item whose first tick is one period after `now`.
-    pub(crate) fn new(period: Duration, now: Time) -> Self {
-        Self { next: now + period, missed: 0 }
+    /// Returns the ticks of an item whose first tick comes this long after `now`.
+    pub(crate) fn new(first: Duration, now: Time) -> Self {
+        Self { next: now + first, missed: 0 }
     }
 
     /// Ends a run at the time `now`. Counts each tick after the run's own tick, up to `now`, as missed. The next run is

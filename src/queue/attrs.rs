@@ -29,7 +29,7 @@ impl WorkQueue {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use cmwq::{AffinityScope, Attrs, WorkQueue};
     ///
-    /// let queue = WorkQueue::new("reindex").build()?;
+    /// let queue = WorkQueue::new("reindex");
     /// queue.apply_attrs(Attrs::new().scope(AffinityScope::System).nice(19))?;
     /// let niced = queue.spawn(|| "at the lowest priority")?;
     /// # niced.join()?;
@@ -58,7 +58,7 @@ impl WorkQueue {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use cmwq::{AffinityScope, Executor, WorkQueue};
     ///
-    /// let queue = WorkQueue::new("reindex").build()?;
+    /// let queue = WorkQueue::new("reindex");
     /// let attrs = queue.attrs().unwrap();
     /// assert_eq!(attrs.scope, AffinityScope::Cache);
     /// assert_eq!(&attrs.cpus, Executor::global().cpus());

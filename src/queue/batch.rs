@@ -1,48 +1,133 @@
-//! Queueing many items at once.
+//! [`Batch`]: many items on their way into a queue.
 
-use crate::error::batch::{QueueBatchError, RefusedBatch, RefusedDetachedBatch};
+use std::borrow::Cow;
+use std::fmt;
+use std::iter;
+use std::time::Duration;
+
+use crate::engine::item::batch::{Cut, CutDetached};
+use crate::engine::item::closure::{Closure, Named};
+use crate::engine::item::one_shot::handle::RawHandle;
+use crate::engine::item::place::Place;
+use crate::engine::queue::workqueue::Queue;
+use crate::error::batch::{EnqueueBatchError, RefusedBatch};
 use crate::join::JoinHandle;
+use crate::policy::item::Arm;
 use crate::queue::WorkQueue;
+use crate::queue::options::{Options, options};
 use crate::work::Work;
 
-/// These methods queue many items in one call, in order, on the caller's CPU. The pool is notified once for the whole
-/// batch, or once for each 256 items of a longer batch, instead of once per item.
+/// Many items on their way into a queue: see [`WorkQueue::items`].
+///
+/// The options are those of a [`Submission`](crate::Submission), and apply to each item.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = cmwq::WorkQueue::new("squares");
+/// let first = cmwq::Executor::global().cpus().first().unwrap();
+/// let squares = queue.items((1..=3).map(|n| move || n * n)).on_cpu(first).named("squaring").spawn()?;
+/// let sum: i32 = squares.into_iter().map(|square| square.join()).sum::<Result<_, _>>()?;
+/// assert_eq!(sum, 14);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a batch does nothing until it is ended by `spawn`, `spawn_detached` or `enqueue`"]
+pub struct Batch<'queue, C> {
+    queue: &'queue WorkQueue,
+    items: C,
+    options: Options,
+}
+
 impl WorkQueue {
-    /// Queues closures that each run once. Returns their handles. This first runs the iterator to its end, and then
-    /// queues the closures. If the iterator panics, no closure is queued.
+    /// Begins the submission of many items: of an iterator of closures, or of a slice or vector of [`Work`]. The items
+    /// are queued in order, on one CPU, which is the caller's if no [other](Batch::on_cpu) is chosen. The pool is
+    /// notified once for the whole batch, or once for each 256 items of a longer batch, instead of once per item.
     ///
     /// # Examples
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::new("squares").build()?;
-    /// let squares = queue.spawn_batch((1..=3).map(|n| move || n * n))?;
+    /// let queue = cmwq::WorkQueue::new("squares");
+    /// let squares = queue.items((1..=3).map(|n| move || n * n)).spawn()?;
     /// let sum: i32 = squares.into_iter().map(|square| square.join()).sum::<Result<_, _>>()?;
     /// assert_eq!(sum, 14);
     /// # Ok(())
     /// # }
     /// ```
+    pub fn items<C>(&self, items: C) -> Batch<'_, C> {
+        Batch { queue: self, items, options: Options::default() }
+    }
+}
+
+/// Options of all items of the batch.
+impl<C> Batch<'_, C> {
+    options!("each item", "items([|| println!(\"one\"), || println!(\"two\")])", "spawn_detached()");
+}
+
+/// Batches of closures.
+impl<C: IntoIterator> Batch<'_, C> {
+    /// Gives each item this name, as [`Submission::named`](crate::Submission::named) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("thumbnails");
+    /// let dump = || cmwq::Executor::global().dump().to_string();
+    /// for snapshot in queue.items([dump, dump]).named("resizing").spawn()? {
+    ///     assert!(snapshot.join()?.contains("resizing"));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn named<T>(mut self, name: impl Into<Cow<'static, str>>) -> Self
+    where
+        C::Item: FnOnce() -> T,
+    {
+        self.options.name = Some(name.into());
+        self
+    }
+
+    /// Queues the closures, which run once each. Returns their handles. This first runs the iterator to its end, and
+    /// then queues the closures. If the iterator panics, no closure is queued.
     ///
     /// # Errors
     ///
-    /// If a closure is refused, the error contains the reason, as for [`spawn`](Self::spawn). It also contains the
-    /// handles of the earlier closures, which stay accepted, and returns the refused closure and all later closures.
-    pub fn spawn_batch<I, F, T>(&self, closures: I) -> Result<Vec<JoinHandle<T>>, RefusedBatch<F, T>>
+    /// If a closure is refused, the error contains the reason, as for [`Submission::spawn`](crate::Submission::spawn).
+    /// It also contains the handles of the earlier closures, which stay accepted, and returns the refused closure and
+    /// all later closures.
+    #[expect(clippy::type_complexity, reason = "an alias would hide what the call returns")]
+    pub fn spawn<T>(self) -> Result<Vec<JoinHandle<T>>, RefusedBatch<C::Item, Vec<JoinHandle<T>>>>
     where
-        I: IntoIterator<Item = F>,
-        F: FnOnce() -> T + Send + 'static,
+        C::Item: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let handles = |raw: Vec<_>| raw.into_iter().map(JoinHandle::new).collect();
-        match self.handle.queue().spawn_batch(closures.into_iter().collect()) {
-            Ok(accepted) => Ok(handles(accepted)),
-            Err(cut) => Err(RefusedBatch::new(cut.error, handles(cut.accepted), cut.rest)),
-        }
+        let closures: Vec<C::Item> = self.items.into_iter().collect();
+        let place = match self.options.place(self.queue) {
+            Ok(place) => place,
+            Err(error) => return Err(RefusedBatch::new(error, 0, Vec::new(), closures)),
+        };
+        let to = To { queue: self.queue, place, after: self.options.delay() };
+        let spawned = match self.options.name {
+            None => to.spawn::<C::Item, T>(closures),
+            Some(name) => {
+                let named = closures.into_iter().map(|closure| Named { name: name.clone(), closure });
+                let spawned = to.spawn::<Named<C::Item>, T>(named.collect());
+                spawned.map_err(|Cut { error, accepted, rest }| Cut { error, accepted, rest: unnamed(rest) })
+            }
+        };
+        let handles = |raw: Vec<_>| raw.into_iter().map(JoinHandle::new).collect::<Vec<_>>();
+        spawned.map(handles).map_err(|cut| {
+            let accepted = handles(cut.accepted);
+            RefusedBatch::new(cut.error, accepted.len(), accepted, cut.rest)
+        })
     }
 
-    /// Queues closures like [`spawn_batch`](Self::spawn_batch), but returns no handles, and costs less. The items
-    /// cannot be joined or cancelled. The worker that runs a closure also drops the closure's result. To wait until all
-    /// closures have run, flush the queue.
+    /// Queues the closures like [`spawn`](Self::spawn), but returns no handles, and costs less. The items cannot be
+    /// joined or cancelled. The worker that runs a closure also drops the closure's result. To wait until all closures
+    /// have run, flush the queue.
     ///
     /// This takes up to 256 closures from the iterator, queues them, and then continues with the next ones. If the
     /// iterator panics, the closures that are already queued run, and the others are dropped.
@@ -51,12 +136,13 @@ impl WorkQueue {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::new("squares").build()?;
+    /// let queue = cmwq::WorkQueue::new("squares");
     /// let (send, squares) = std::sync::mpsc::channel();
-    /// queue.spawn_batch_detached((1..=3).map(|n| {
+    /// let items = (1..=3).map(|n| {
     ///     let send = send.clone();
     ///     move || send.send(n * n)
-    /// }))?;
+    /// });
+    /// queue.items(items).spawn_detached()?;
     /// drop(send);
     /// assert_eq!(squares.iter().sum::<i32>(), 14);
     /// # Ok(())
@@ -67,18 +153,36 @@ impl WorkQueue {
     ///
     /// If a closure is refused, the error contains the reason, as for [`spawn`](Self::spawn). It also contains the
     /// number of closures that were accepted earlier, and returns the refused closure and all later closures.
-    pub fn spawn_batch_detached<I, F, T>(&self, closures: I) -> Result<(), RefusedDetachedBatch<F>>
+    pub fn spawn_detached<T>(self) -> Result<(), RefusedBatch<C::Item, usize>>
     where
-        I: IntoIterator<Item = F>,
-        F: FnOnce() -> T + Send + 'static,
+        C::Item: FnOnce() -> T + Send + 'static,
         T: 'static,
     {
-        let spawned = self.handle.queue().spawn_batch_detached(closures.into_iter());
-        spawned.map_err(|cut| RefusedDetachedBatch::new(cut.error, cut.accepted, cut.rest))
+        let closures = self.items.into_iter();
+        let place = match self.options.place(self.queue) {
+            Ok(place) => place,
+            Err(error) => return Err(RefusedBatch::new(error, 0, 0, closures.collect())),
+        };
+        let to = To { queue: self.queue, place, after: self.options.delay() };
+        let spawned = match self.options.name {
+            None => to.spawn_detached::<C::Item, T>(closures),
+            Some(name) => {
+                let named = closures.map(|closure| Named { name: name.clone(), closure });
+                let spawned = to.spawn_detached::<Named<C::Item>, T>(named);
+                spawned.map_err(|CutDetached { error, accepted, rest }| {
+                    let rest = unnamed(rest);
+                    CutDetached { error, accepted, rest }
+                })
+            }
+        };
+        spawned.map_err(|cut| RefusedBatch::new(cut.error, cut.accepted, cut.accepted, cut.rest))
     }
+}
 
-    /// Queues reusable items, each as [`queue`](Self::queue) does. Returns the number of items that this call made
-    /// pending. The other items were already pending.
+/// Batches of reusable items.
+impl<C: AsRef<[Work]>> Batch<'_, C> {
+    /// Queues the items, each as [`Submission::enqueue`](crate::Submission::enqueue) does. Returns the number of items
+    /// that this call made pending. The other items were already pending.
     ///
     /// # Examples
     ///
@@ -86,9 +190,9 @@ impl WorkQueue {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use cmwq::{Work, WorkQueue};
     ///
-    /// let queue = WorkQueue::new("caches").build()?;
+    /// let queue = WorkQueue::new("caches");
     /// let refreshes = [Work::new(|| println!("users")), Work::new(|| println!("groups"))];
-    /// assert_eq!(queue.queue_batch(&refreshes)?, 2);
+    /// assert_eq!(queue.items(&refreshes).enqueue()?, 2);
     /// queue.flush()?;
     /// # Ok(())
     /// # }
@@ -96,11 +200,92 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// If an item is refused, the error contains the reason, as for [`queue`](Self::queue), and the item's index. The
-    /// items before it stay queued, and the items after it were not tried.
-    pub fn queue_batch(&self, works: &[Work]) -> Result<usize, QueueBatchError> {
-        let works = works.iter().map(|work| &work.item);
-        let queued = self.handle.queue().queue_batch(works);
-        queued.map_err(|cut| QueueBatchError::new(cut.error, cut.index, cut.newly_pending))
+    /// If an item is refused, the error contains the reason, as for
+    /// [`Submission::enqueue`](crate::Submission::enqueue), and the item's index. The items before it stay queued, and
+    /// the items after it were not tried.
+    pub fn enqueue(self) -> Result<usize, EnqueueBatchError> {
+        let place = self.options.place(self.queue);
+        let place = place.map_err(|error| EnqueueBatchError::new(error, 0, 0))?;
+        let works = self.items.as_ref().iter().map(|work| &work.item);
+        let (handle, after) = (self.queue.handle(), self.options.delay());
+        if after.is_zero() {
+            let queued = handle.queue().queue_batch(place, works);
+            return queued.map_err(|cut| EnqueueBatchError::new(cut.error, cut.index, cut.newly_pending));
+        }
+        let mut newly_pending = 0;
+        for (index, work) in works.enumerate() {
+            match Queue::arm(handle, place, after, work, false) {
+                Ok(arm) => newly_pending += usize::from(matches!(arm, Arm::Armed { .. })),
+                Err(error) => return Err(EnqueueBatchError::new(error, index, newly_pending)),
+            }
+        }
+        Ok(newly_pending)
+    }
+}
+
+/// Where and when the closures of a batch are queued.
+#[derive(Clone, Copy)]
+struct To<'queue> {
+    queue: &'queue WorkQueue,
+    place: Place,
+    after: Duration,
+}
+
+impl To<'_> {
+    fn spawn<F, T>(self, closures: Vec<F>) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
+    where
+        F: Closure<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let Self { queue, place, after } = self;
+        if after.is_zero() {
+            return queue.handle().queue().spawn_batch(place, closures);
+        }
+        let mut accepted = Vec::with_capacity(closures.len());
+        let mut closures = closures.into_iter();
+        while let Some(closure) = closures.next() {
+            match Queue::spawn_after(queue.handle(), place, after, closure) {
+                Ok(handle) => accepted.push(handle),
+                Err((error, refused)) => {
+                    return Err(Cut { error, accepted, rest: iter::once(refused).chain(closures).collect() });
+                }
+            }
+        }
+        Ok(accepted)
+    }
+
+    fn spawn_detached<F, T>(self, mut closures: impl Iterator<Item = F>) -> Result<(), CutDetached<F>>
+    where
+        F: Closure<T> + Send + 'static,
+        T: 'static,
+    {
+        let Self { queue, place, after } = self;
+        if after.is_zero() {
+            return queue.handle().queue().spawn_batch_detached::<F, T>(place, closures);
+        }
+        let mut accepted = 0;
+        while let Some(closure) = closures.next() {
+            match Queue::spawn_detached_after::<F, T>(queue.handle(), place, after, closure) {
+                Ok(()) => accepted += 1,
+                Err((error, refused)) => {
+                    let rest = iter::once(refused).chain(closures).collect();
+                    return Err(CutDetached { error, accepted, rest });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unnamed<F>(named: Vec<Named<F>>) -> Vec<F> {
+    named.into_iter().map(|named| named.closure).collect()
+}
+
+impl<C> fmt::Debug for Batch<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("queue", self.queue)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }

@@ -143,7 +143,7 @@ impl WorkQueueBuilder {
     ///     if permitted { Ok(()) } else { Err(io::Error::from(io::ErrorKind::WouldBlock)) }
     /// };
     /// let executor = cmwq::Executor::builder().before_spawn(refuse).build()?;
-    /// let queue = cmwq::WorkQueue::new("writeback").rescuer().build_on(&executor)?;
+    /// let queue = cmwq::WorkQueue::builder("writeback").rescuer().build_on(&executor)?;
     /// assert_eq!(queue.spawn(cmwq::is_rescuer)?.join()?, true);
     /// assert_eq!((queue.counters().maydays, queue.counters().rescued), (1, 1));
     /// # Ok(())
@@ -163,7 +163,7 @@ impl WorkQueueBuilder {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::new("thumbnails").control().build()?;
+    /// let queue = cmwq::WorkQueue::builder("thumbnails").control().build()?;
     /// # drop(queue);
     /// # Ok(())
     /// # }
@@ -200,7 +200,7 @@ impl WorkQueueBuilder {
     /// Armed timers do not count. When a timer fires, the queue accepts the timer's item even if the limit is reached.
     /// There are two exceptions. First, a cancelled item can keep its former place until a worker has reached that
     /// place. This happens in ordered queues, and in all queues while they are flushed. Until then, the item can be
-    /// armed again only if the queue has room. Second, [`mod_delayed`](crate::WorkQueue::mod_delayed) without a delay
+    /// armed again only if the queue has room. Second, [`reschedule`](crate::Submission::reschedule) without a delay
     /// needs room, as any submission does.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);

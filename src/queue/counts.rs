@@ -13,7 +13,7 @@ impl WorkQueue {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::new("thumbnails").build()?;
+    /// let queue = cmwq::WorkQueue::new("thumbnails");
     /// queue.spawn(|| ())?.join()?;
     /// let counters = queue.counters();
     /// assert_eq!((counters.started, counters.in_flight()), (1, 0));
@@ -39,7 +39,7 @@ impl WorkQueue {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::new("thumbnails").build()?;
+    /// let queue = cmwq::WorkQueue::new("thumbnails");
     /// assert!(queue.latency().is_none());
     /// queue.set_histograms(true);
     /// queue.spawn(|| ())?.join()?;
@@ -67,7 +67,7 @@ impl WorkQueue {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::new("mail").build()?;
+    /// let queue = cmwq::WorkQueue::new("mail");
     /// assert!(queue.is_empty());
     /// drop(queue.spawn(|| ())?);
     /// assert!(queue.len() <= 1);

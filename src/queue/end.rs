@@ -24,7 +24,7 @@ impl WorkQueue {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use cmwq::WorkQueue;
     ///
-    /// let queue = WorkQueue::new("walk").build()?;
+    /// let queue = WorkQueue::new("walk");
     /// let again = queue.clone();
     /// queue.spawn(move || drop(again.spawn(|| println!("a later step"))))?;
     /// queue.drain()?;
@@ -53,7 +53,7 @@ impl WorkQueue {
     /// use std::sync::mpsc;
     /// use std::time::Duration;
     ///
-    /// let queue = WorkQueue::new("walk").build()?;
+    /// let queue = WorkQueue::new("walk");
     /// let (go, door) = mpsc::channel::<()>();
     /// let busy = queue.spawn(move || cmwq::blocking(|| door.recv()))?;
     /// assert_eq!(queue.drain_timeout(Duration::from_millis(1)), Err(WaitError::TimedOut));
@@ -95,8 +95,8 @@ impl WorkQueue {
     /// use cmwq::{QueueError, WorkQueue};
     /// use std::time::Duration;
     ///
-    /// let queue = WorkQueue::new("plugin").build()?;
-    /// let reminder = queue.spawn_after(Duration::from_secs(3600), || ())?;
+    /// let queue = WorkQueue::new("plugin");
+    /// let reminder = queue.item(|| ()).after(Duration::from_secs(3600)).spawn()?;
     /// queue.spawn(|| println!("still runs"))?;
     /// assert_eq!(queue.destroy()?, 1, "the reminder");
     /// assert!(matches!(reminder.join(), Err(cmwq::JoinError::Cancelled)));
@@ -123,7 +123,7 @@ impl WorkQueue {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use std::time::Duration;
     ///
-    /// let queue = cmwq::WorkQueue::new("plugin").build()?;
+    /// let queue = cmwq::WorkQueue::new("plugin");
     /// drop(queue.spawn(|| println!("still runs"))?);
     /// assert_eq!(queue.destroy_timeout(Duration::from_secs(60)), Ok(0));
     /// # Ok(())

@@ -3,28 +3,28 @@
 //! The following programs must not compile. In the first three programs, the scope itself or a handle leaves the scope:
 //!
 //! ```compile_fail,E0521
-//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! let queue = cmwq::WorkQueue::new("q");
 //! let mut outside = None;
 //! queue.scope(|s| outside = Some(s));
 //! ```
 //!
 //! ```compile_fail,E0521
-//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! let queue = cmwq::WorkQueue::new("q");
 //! let mut outside = None;
 //! queue.scope(|s| outside = s.spawn(|| 1).ok());
 //! outside.unwrap().join();
 //! ```
 //!
 //! ```compile_fail
-//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
-//! let handle = queue.scope(|s| s.spawn(|| 1).unwrap()).unwrap();
+//! let queue = cmwq::WorkQueue::new("q");
+//! let handle = queue.scope(|s| s.spawn(|| 1).unwrap());
 //! handle.join();
 //! ```
 //!
 //! Two items change the same variable:
 //!
 //! ```compile_fail,E0499
-//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! let queue = cmwq::WorkQueue::new("q");
 //! let mut count = 0;
 //! queue.scope(|s| {
 //!     s.spawn(|| count += 1);
@@ -35,7 +35,7 @@
 //! An item borrows a variable of the body, but may outlive this variable:
 //!
 //! ```compile_fail,E0597
-//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! let queue = cmwq::WorkQueue::new("q");
 //! queue.scope(|s| {
 //!     let text = String::from("of the body");
 //!     let borrowed = &text;
@@ -46,7 +46,7 @@
 //! The result of an item borrows one of the item's own variables:
 //!
 //! ```compile_fail,E0515
-//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! let queue = cmwq::WorkQueue::new("q");
 //! queue.scope(|s| {
 //!     s.spawn(|| {
 //!         let text = String::from("of the item");
@@ -58,7 +58,7 @@
 //! The closure of an item must not be sent to another thread:
 //!
 //! ```compile_fail,E0277
-//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! let queue = cmwq::WorkQueue::new("q");
 //! let count = std::rc::Rc::new(1);
 //! queue.scope(|s| {
 //!     s.spawn(|| *count);
@@ -68,7 +68,7 @@
 //! The body changes a variable that stays borrowed until the scope ends:
 //!
 //! ```compile_fail,E0506
-//! let queue = cmwq::WorkQueue::new("q").build().unwrap();
+//! let queue = cmwq::WorkQueue::new("q");
 //! let mut count = 0;
 //! queue.scope(|s| {
 //!     let handle = s.spawn(|| count + 1).unwrap();
@@ -82,11 +82,12 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::engine::item::closure::Closure;
 use crate::engine::item::one_shot::handle::RawHandle;
 use crate::engine::item::scope::{Scope, ScopeState};
-use crate::engine::refusal::WaitError;
-use crate::error::Refused;
+use crate::engine::refusal::{QueueError, WaitError};
 use crate::error::join::{JoinError, PanicPayload};
+use crate::error::refused::Refused;
 use crate::error::scope::ScopeError;
 use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
@@ -105,16 +106,47 @@ impl WorkQueue {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::new("sums").build()?;
-    /// let numbers: Vec<u64> = (1..=1000).collect();
-    /// let mut squares = vec![0; 1000];
+    /// let queue = cmwq::WorkQueue::new("words");
+    /// let text = String::from("to be or not to be");
+    /// let (mut longest, mut words) = ("", 0);
     /// queue.scope(|s| {
-    ///     for (from, to) in numbers.chunks(300).zip(squares.chunks_mut(300)) {
-    ///         s.spawn(move || to.iter_mut().zip(from).for_each(|(square, n)| *square = n * n))?;
-    ///     }
+    ///     s.spawn(|| longest = text.split(' ').max_by_key(|word| word.len()).unwrap_or_default())?;
+    ///     s.spawn(|| words = text.split(' ').count())?;
     ///     Ok::<_, cmwq::QueueError>(())
-    /// })??;
-    /// assert_eq!(squares[999], 1_000_000);
+    /// })?;
+    /// assert_eq!((longest, words), ("not", 6));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `body` panics, its payload is rethrown once all items have ended. Otherwise, if an item panicked and no join
+    /// returned its panic, the payload of that panic is rethrown. If this applies to several items, one of their
+    /// payloads is rethrown. If the payload was lost with a leaked handle, another payload takes its place.
+    ///
+    /// Also panics if items of the scope never ran, because a shutdown of the executor ran out of time and dropped
+    /// them, and in a process that was forked inside `body`. [`try_scope`](Self::try_scope) returns an error instead.
+    #[doc(alias = "thread::scope")]
+    #[track_caller]
+    pub fn scope<'env, F, R>(&self, body: F) -> R
+    where
+        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    {
+        self.try_scope(body).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Runs `body` with a [`Scope`], as [`scope`](Self::scope) does. If items of the scope never ran, returns an error
+    /// instead of panicking.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("sums");
+    /// let numbers = [1, 2, 3];
+    /// let sum = queue.try_scope(|s| s.spawn(|| numbers.iter().sum::<u32>()).map(|sum| sum.join()))???;
+    /// assert_eq!(sum, 6);
     /// # Ok(())
     /// # }
     /// ```
@@ -127,11 +159,8 @@ impl WorkQueue {
     ///
     /// # Panics
     ///
-    /// If `body` panics, its payload is rethrown once all items have ended. Otherwise, if an item panicked and no join
-    /// returned its panic, the payload of that panic is rethrown. If this applies to several items, one of their
-    /// payloads is rethrown. If the payload was lost with a leaked handle, another payload takes its place.
-    #[doc(alias = "thread::scope")]
-    pub fn scope<'env, F, R>(&self, body: F) -> Result<R, ScopeError>
+    /// Rethrows the panic of `body` or of an item, as [`scope`](Self::scope) does.
+    pub fn try_scope<'env, F, R>(&self, body: F) -> Result<R, ScopeError>
     where
         F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
     {
@@ -155,12 +184,12 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::new("words").build()?;
+    /// let queue = cmwq::WorkQueue::new("words");
     /// let text = String::from("to be or not to be");
     /// let (words, letters) = queue.scope(|s| {
     ///     let words = s.spawn(|| text.split(' ').count())?;
     ///     Ok::<_, cmwq::QueueError>((words.join(), text.replace(' ', "").len()))
-    /// })??;
+    /// })?;
     /// assert_eq!((words?, letters), (6, 13));
     /// # Ok(())
     /// # }
@@ -168,20 +197,64 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`WorkQueue::spawn`], with the closure. Also returns
-    /// [`QueueError::WouldDeadlock`](crate::QueueError::WouldDeadlock) if the item that opened the scope holds the only
-    /// slot in which the new item could run, as in an ordered queue. Such an item could begin only after the scope has
-    /// ended.
+    /// Returns the same errors as [`WorkQueue::spawn`], but not the closure, because an error that borrows could not
+    /// leave the scope. [`try_spawn`](Self::try_spawn) hands the closure back. Also returns
+    /// [`QueueError::WouldDeadlock`] if the item that opened the scope holds the only slot in which the new item could
+    /// run, as in an ordered queue. Such an item could begin only after the scope has ended.
     #[inline]
-    pub fn spawn<F, T>(&'scope self, closure: F) -> Result<ScopedJoinHandle<'scope, T>, Refused<F>>
+    pub fn spawn<F, T>(&'scope self, closure: F) -> Result<ScopedJoinHandle<'scope, T>, QueueError>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        match self.spawn_raw(closure) {
-            Ok(raw) => Ok(ScopedJoinHandle { raw: Some(raw), scope_state: self.scope_state() }),
-            Err((error, closure)) => Err(Refused::new(error, closure)),
-        }
+        self.spawn_closure::<F, T>(closure).map_err(|(error, _closure)| error)
+    }
+
+    /// Queues a closure as [`spawn`](Self::spawn) does. If the queue refuses the closure, hands it back.
+    ///
+    /// # Examples
+    ///
+    /// If the queue is full, the caller runs the closure:
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::builder("sums").max_pending(1).build()?;
+    /// let mut sums = [0; 8];
+    /// queue.scope(|s| {
+    ///     for (n, sum) in sums.iter_mut().enumerate() {
+    ///         if let Err(refused) = s.try_spawn(move || *sum = (0..=n).sum()) {
+    ///             (refused.into_closure())();
+    ///         }
+    ///     }
+    /// });
+    /// assert_eq!(sums, [0, 1, 3, 6, 10, 15, 21, 28]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`spawn`](Self::spawn), with the closure.
+    #[inline]
+    pub fn try_spawn<F, T>(&'scope self, closure: F) -> Result<ScopedJoinHandle<'scope, T>, Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.spawn_closure::<F, T>(closure).map_err(|(error, closure)| Refused::new(error, closure))
+    }
+
+    #[inline]
+    pub(super) fn spawn_closure<F, T>(
+        &'scope self,
+        closure: F,
+    ) -> Result<ScopedJoinHandle<'scope, T>, (QueueError, F)>
+    where
+        F: Closure<T> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let raw = self.spawn_raw::<F, T>(closure)?;
+        Ok(ScopedJoinHandle { raw: Some(raw), scope_state: self.scope_state() })
     }
 }
 
@@ -197,13 +270,13 @@ impl fmt::Debug for Scope<'_, '_> {
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let queue = cmwq::WorkQueue::new("words").build()?;
+/// let queue = cmwq::WorkQueue::new("words");
 /// let text = String::from("to be or not to be");
 /// let (longest, count) = queue.scope(|s| {
 ///     let longest = s.spawn(|| text.split(' ').max_by_key(|word| word.len()).unwrap())?;
 ///     let count = s.spawn(|| text.split(' ').count())?;
 ///     Ok::<_, cmwq::QueueError>((longest.join(), count.join()))
-/// })??;
+/// })?;
 /// assert_eq!((longest?, count?), ("not", 6));
 /// # Ok(())
 /// # }

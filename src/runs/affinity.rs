@@ -162,7 +162,7 @@ fn measure(row: Row, issuers: usize) -> Measured {
         let executor = executor(&DOCUMENTED.description(), |builder| builder);
         let scope = if row == Row::System { AffinityScope::System } else { AffinityScope::Cache };
         let attrs = Attrs::new().scope(scope).strict(row == Row::Strict);
-        let queue = WorkQueue::new("blocks").attrs(attrs).max_active(512).build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("blocks").attrs(attrs).max_active(512).build_on(&executor).unwrap();
         let length = if issuers == CPUS { LENGTH_AT_REST } else { LENGTH };
         let books = Arc::new(Books::default());
         let threads: Vec<JoinHandle<()>> = places(issuers)

@@ -155,7 +155,7 @@ fn a_pool_with_many_workers_gives_one_up_without_a_turn() {
     run(Config::new(6), || {
         let (setup, length) = (Setup::new(6, 4), micros(300));
         let attrs = Attrs::new().scope(AffinityScope::System).cpus((0..4).collect());
-        let wide = setup.stream(0, WorkQueue::new("wide").attrs(attrs));
+        let wide = setup.stream(0, WorkQueue::builder("wide").attrs(attrs));
         let narrow = [setup.stream(4, per_cpu(false)), setup.stream(5, per_cpu(false))];
         wide.burns(400, length);
         setup.wait_until(ms(5));

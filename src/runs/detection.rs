@@ -296,7 +296,7 @@ fn simulate(seed: u64, found: &Arc<Found>) {
         let (last, before, overlooked) = (HashMap::new(), HashMap::new(), HashMap::new());
         watch(&executor, Detective { detection, hogs, last, before, overlooked, found: Arc::clone(found) });
         let system = Attrs::new().scope(AffinityScope::System);
-        let queues = [WorkQueue::per_cpu("per CPU"), WorkQueue::new("managed").attrs(system)];
+        let queues = [WorkQueue::per_cpu("per CPU"), WorkQueue::builder("managed").attrs(system)];
         let queues = queues.map(|queue| queue.build_on(&executor).unwrap());
         for _ in 0..random.usize(1..=60) {
             let steps: Vec<_> = (0..random.usize(1..=3)).map(|_| draw(random)).collect();

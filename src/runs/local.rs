@@ -48,7 +48,7 @@ fn with_executor<R: Send + 'static>(body: impl FnOnce(&Executor, &WorkQueue) -> 
 
 /// Makes a queue of the pool that has both CPUs.
 fn default_queue(name: &str) -> WorkQueueBuilder {
-    WorkQueue::new(name).attrs(Attrs::new().scope(AffinityScope::System))
+    WorkQueue::builder(name).attrs(Attrs::new().scope(AffinityScope::System))
 }
 
 /// Keeps short items pending for this time and some more. So the manager's checks become rare. Afterwards no item is

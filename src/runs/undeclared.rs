@@ -43,7 +43,7 @@ fn mixed(pod: bool, guards: bool, detection: Detection) -> (Duration, usize) {
     run(machine_of(2), || {
         let executor = on_cpus(2, detection);
         let queue = match pod {
-            true => WorkQueue::new("pod").attrs(Attrs::new().scope(AffinityScope::System)),
+            true => WorkQueue::builder("pod").attrs(Attrs::new().scope(AffinityScope::System)),
             false => WorkQueue::per_cpu("per CPU"),
         };
         let queue = queue.build_on(&executor).unwrap();

@@ -22,7 +22,7 @@ fn hello_describes_the_process() {
 #[test]
 fn lines_are_as_documented() {
     let served = Served::new("core:2 pu:1");
-    let _queues = [WorkQueue::new("mail").control(), WorkQueue::new("events")]
+    let _queues = [WorkQueue::builder("mail").control(), WorkQueue::builder("events")]
         .map(|q| q.build_on(&served.executor).unwrap());
     let mut raw = served.raw();
     for (request, answer) in [
@@ -60,9 +60,13 @@ fn lines_are_as_documented() {
 #[test]
 fn a_dump_is_that_of_the_executor() {
     let served = Served::new("numa:2 core:2 pu:1");
-    let queues =
-        [WorkQueue::new("a").control(), WorkQueue::per_cpu("b"), WorkQueue::bh("c"), WorkQueue::ordered("d")]
-            .map(|queue| queue.build_on(&served.executor).unwrap());
+    let queues = [
+        WorkQueue::builder("a").control(),
+        WorkQueue::per_cpu("b"),
+        WorkQueue::bh("c"),
+        WorkQueue::ordered("d"),
+    ]
+    .map(|queue| queue.build_on(&served.executor).unwrap());
     queues.iter().for_each(|queue| queue.spawn(|| ()).unwrap().join().unwrap());
     let mut client = served.client();
     // Ages and CPU times change, so both dumps are taken at rest.
@@ -119,7 +123,7 @@ fn the_watchdog_reports_stalls_while_they_last() {
 fn queues_are_found_by_name_and_number() {
     let served = Served::new("core:2 pu:1");
     let names = ["twin", "twin", "odd#2", "", "twin"];
-    let build = |name: &str| WorkQueue::new(if name.is_empty() { "x".repeat(5000) } else { name.into() });
+    let build = |name: &str| WorkQueue::builder(if name.is_empty() { "x".repeat(5000) } else { name.into() });
     let queues = names.map(|name| build(name).control().build_on(&served.executor).unwrap());
     queues.iter().zip(1..).for_each(|(queue, n)| queue.set_max_active(n).unwrap());
     let mut client = served.client();
@@ -137,7 +141,7 @@ fn queues_are_found_by_name_and_number() {
     assert!(message.len() < 1000 && message.contains("twin, odd#2, xxx"), "{message}");
 
     let many: Vec<_> = (0..100)
-        .map(|n| WorkQueue::new(format!("{n}{}", "m".repeat(500))).build_on(&served.executor).unwrap())
+        .map(|n| WorkQueue::builder(format!("{n}{}", "m".repeat(500))).build_on(&served.executor).unwrap())
         .collect();
     let message = refused_as(ErrorKind::UnknownQueue, limit("nobody"));
     assert!(message.contains("there are 105, such as: twin") && message.len() < 8000, "{message}");
@@ -167,7 +171,7 @@ fn a_queue_without_handles_is_listed_until_its_work_is_done() {
 #[test]
 fn an_executor_is_readable_after_a_shutdown_and_reported_gone_after_its_end() {
     let Served { server, executor, folder } = Served::new("core:2 pu:1");
-    let queue = WorkQueue::new("mail").control().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("mail").control().build_on(&executor).unwrap();
     executor.shutdown(SOON).unwrap();
     let mut client = cmwq::control::Client::connect(server.path()).unwrap();
     assert_eq!(client.get("mail", Attribute::AffinityScope).unwrap(), "default (cache)");
@@ -190,7 +194,7 @@ fn an_executor_is_readable_after_a_shutdown_and_reported_gone_after_its_end() {
 fn an_executor_ends_although_it_is_served() {
     let Served { server, executor, folder } = Served::new("core:2 pu:1");
     cmwq::control::Client::connect(server.path()).unwrap().dump().unwrap();
-    let queue = WorkQueue::new("mail").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("mail").build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
     drop((executor, queue));
     eventually("the executor has ended", || {

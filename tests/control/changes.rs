@@ -14,7 +14,7 @@ fn text(cpus: &CpuSet) -> String {
 fn each_attribute_is_changed_independently() {
     let served = Served::new("numa:2 l3:2 core:2 pu:1");
     let attrs = Attrs::new().nice(3).cpus("0-6".parse().unwrap());
-    let queue = WorkQueue::new("mail").attrs(attrs).control().build_on(&served.executor).unwrap();
+    let queue = WorkQueue::builder("mail").attrs(attrs).control().build_on(&served.executor).unwrap();
     let mut client = served.client();
     let mut state = queue.attrs().unwrap();
     assert_eq!((state.nice, text(&state.cpus).as_str()), (3, "0-6"));
@@ -56,7 +56,7 @@ fn each_attribute_is_changed_independently() {
 #[test]
 fn defaults_follow_the_executor_and_can_be_restored() {
     let served = Served::new("numa:2 l3:2 core:2 pu:1");
-    let queue = WorkQueue::new("mail").control().build_on(&served.executor).unwrap();
+    let queue = WorkQueue::builder("mail").control().build_on(&served.executor).unwrap();
     let mut client = served.client();
     let before = queue.attrs().unwrap();
     assert_eq!(client.get("mail", Attribute::AffinityScope).unwrap(), "default (cache)");
@@ -81,7 +81,7 @@ fn defaults_follow_the_executor_and_can_be_restored() {
 #[test]
 fn bad_values_change_nothing_and_are_reported() {
     let served = Served::new("core:4 pu:1");
-    let queue = WorkQueue::new("mail").control().build_on(&served.executor).unwrap();
+    let queue = WorkQueue::builder("mail").control().build_on(&served.executor).unwrap();
     let before = (queue.attrs(), queue.max_active());
     let mut client = served.client();
     for (attribute, value, words) in [
@@ -123,7 +123,7 @@ fn bad_values_change_nothing_and_are_reported() {
 #[test]
 fn queues_that_are_not_marked_can_only_be_read() {
     let served = Served::new("core:4 pu:1");
-    let queue = WorkQueue::new("mail").build_on(&served.executor).unwrap();
+    let queue = WorkQueue::builder("mail").build_on(&served.executor).unwrap();
     let before = (queue.attrs(), queue.max_active());
     let mut client = served.client();
     for (attribute, value) in client.attributes("mail").unwrap() {
@@ -143,7 +143,7 @@ fn each_kind_has_the_attributes_that_mean_something_there() {
     let served = Served::new("core:4 pu:1");
     let of_pods = ["affinity_scope", "affinity_strict", "cpumask", "nice"];
     let queues = [
-        WorkQueue::new("managed"),
+        WorkQueue::builder("managed"),
         WorkQueue::unbound("unbound"),
         WorkQueue::ordered("ordered"),
         WorkQueue::per_cpu("per-cpu"),

@@ -97,7 +97,7 @@ fn a_half_closed_client_gets_all_answers() {
 fn large_answers_that_are_not_read_delay_no_other_client() {
     let served = Served::new("core:2 pu:1");
     let _queues: Vec<_> =
-        (0..500).map(|n| WorkQueue::new(format!("q{n}")).build_on(&served.executor).unwrap()).collect();
+        (0..500).map(|n| WorkQueue::builder(format!("q{n}")).build_on(&served.executor).unwrap()).collect();
     let mut stuck: Vec<_> = (0..4).map(|_| served.raw()).collect();
     for raw in &mut stuck {
         raw.say(b"{\"request\":\"dump\"}\n{\"request\":\"dump\"}\n");
@@ -121,7 +121,7 @@ fn large_answers_that_are_not_read_delay_no_other_client() {
 #[test]
 fn a_thousand_abandoned_connections_have_no_effect() {
     let served = Served::new("core:2 pu:1");
-    let queue = WorkQueue::new("work").build_on(&served.executor).unwrap();
+    let queue = WorkQueue::builder("work").build_on(&served.executor).unwrap();
     let path = served.server.path().to_owned();
     let (over, before) = (AtomicBool::new(false), descriptors());
     let run = std::thread::scope(|scope| {

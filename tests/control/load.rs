@@ -38,7 +38,7 @@ fn issue(queue: &WorkQueue, books: &Arc<Books>, n: usize) {
 #[test]
 fn nothing_is_lost_while_attributes_change_through_the_socket() {
     let served = Served::new("numa:2 l3:2 core:2 pu:1");
-    let builders = [WorkQueue::new("n"), WorkQueue::unbound("u").max_active(2), WorkQueue::ordered("o")];
+    let builders = [WorkQueue::builder("n"), WorkQueue::unbound("u").max_active(2), WorkQueue::ordered("o")];
     let queues =
         builders.map(|builder| builder.control().max_pending(500).build_on(&served.executor).unwrap());
     let (books, over) = (Arc::new(Books::default()), AtomicBool::new(false));
@@ -57,7 +57,7 @@ fn nothing_is_lost_while_attributes_change_through_the_socket() {
                     break;
                 }
                 issue(&queues[n % 2], &books, n);
-                let _full = queues[n % 2].queue(&work);
+                let _full = queues[n % 2].enqueue(&work);
             }
         });
         scope.spawn(|| {
@@ -96,7 +96,7 @@ fn nothing_is_lost_while_attributes_change_through_the_socket() {
     assert!(counts()[0] > 0 && out_of_order.load(Ordering::SeqCst) == 0, "{counts:?}", counts = counts());
     assert_eq!(queues.iter().map(WorkQueue::len).sum::<usize>(), 0);
     let before = runs.load(Ordering::SeqCst);
-    assert_eq!(queues[0].queue(&work), Ok(true), "the item is pending nowhere");
+    assert_eq!(queues[0].enqueue(&work), Ok(true), "the item is pending nowhere");
     queues[0].flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), before + 1);
 }

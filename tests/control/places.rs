@@ -257,7 +257,7 @@ fn a_program_that_is_started_inherits_nothing() {
 #[test]
 fn a_server_may_be_started_and_dropped_by_an_item() {
     let executor = Executor::builder().build().unwrap();
-    let (folder, queue) = (Folder::new(), cmwq::WorkQueue::new("q").build_on(&executor).unwrap());
+    let (folder, queue) = (Folder::new(), cmwq::WorkQueue::builder("q").build_on(&executor).unwrap());
     let (path, serving) = (folder.join("socket"), executor.clone());
     let item = queue.spawn(move || {
         let server = Server::start_at(&serving, &path).unwrap();

@@ -48,7 +48,7 @@ fn invalid_attributes_change_nothing() {
     let (builder, _) = builder("core:2 pu:1");
     let executor = builder.power_efficient(true).build().unwrap();
     let on = |builder: cmwq::WorkQueueBuilder| builder.build_on(&executor).unwrap();
-    let queue = on(WorkQueue::new("q").attrs(Attrs::new().nice(4).scope(AffinityScope::Numa)));
+    let queue = on(WorkQueue::builder("q").attrs(Attrs::new().nice(4).scope(AffinityScope::Numa)));
     let before = queue.attrs().unwrap();
     let known: CpuSet = "0-1".parse().unwrap();
     let good = || Attrs::new().scope(AffinityScope::Cpu).strict(true);
@@ -97,7 +97,7 @@ fn a_change_applies_to_items_queued_after_it() {
     let all = executor.cpus().clone();
     let last: CpuSet = all.iter().last().into_iter().collect();
     let (usual, portable) = (own_nice(), executor.dump().portable);
-    for builder in [WorkQueue::new("q"), WorkQueue::unbound("q"), WorkQueue::ordered("q")] {
+    for builder in [WorkQueue::builder("q"), WorkQueue::unbound("q"), WorkQueue::ordered("q")] {
         let queue = builder.build_on(&executor).unwrap();
         for (nice, cpus) in [(usual + 1, &last), (usual + 2, &all), (usual + 1, &all), (usual + 1, &last)] {
             let attrs = Attrs::new().nice(nice).cpus(cpus.clone()).scope(AffinityScope::System).strict(true);
@@ -122,7 +122,7 @@ fn new_items_do_not_overtake_the_backlog_of_their_cpu() {
     for changes in [1, 2, 5] {
         for max_active in [1, 3, 256] {
             let executor = one_cpu_unseen();
-            let queue = WorkQueue::new("q").max_active(max_active).build_on(&executor).unwrap();
+            let queue = WorkQueue::builder("q").max_active(max_active).build_on(&executor).unwrap();
             let (door, order) = (Door::default(), Arc::new(Mutex::new(Vec::new())));
             let (wait, began) = (door.clone(), Arc::new(AtomicBool::new(false)));
             let begins = Arc::clone(&began);
@@ -163,7 +163,7 @@ fn new_items_do_not_overtake_the_backlog_of_their_cpu() {
 fn running_items_do_not_delay_items_queued_after_a_change() {
     let _limit = time_limit();
     let executor = one_cpu();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (door, began) = (Door::default(), Arc::new(AtomicBool::new(false)));
     let (wait, begins) = (door.clone(), Arc::clone(&began));
     let old = queue.spawn(move || {
@@ -232,7 +232,7 @@ fn max_active_holds_while_attributes_change() {
     let executor = cpus(4);
     for (builder, most) in [
         (WorkQueue::unbound("q").max_active_total(3), 3),
-        (WorkQueue::new("q").max_active_total(2), 2),
+        (WorkQueue::builder("q").max_active_total(2), 2),
         // The limit holds for each of the four CPUs.
         (WorkQueue::unbound("q").max_active(1), 4),
     ] {
@@ -268,10 +268,10 @@ struct Books {
 fn nothing_is_lost_while_attributes_change_under_load() {
     on_each_executor(|executor| {
         let builders = [
-            WorkQueue::new("n"),
+            WorkQueue::builder("n"),
             WorkQueue::unbound("u").max_active(2),
             WorkQueue::ordered("o"),
-            WorkQueue::new("f"),
+            WorkQueue::builder("f"),
         ];
         let queues = builders.map(|builder| builder.freezable().build_on(executor).unwrap());
         let (books, over) = (Arc::new(Books::default()), AtomicBool::new(false));
@@ -311,13 +311,13 @@ fn nothing_is_lost_while_attributes_change_under_load() {
             let [accepted, ran, cancelled] = counts();
             accepted == ran + cancelled
         });
-        work.cancel_sync().unwrap();
+        work.cancel_and_wait().unwrap();
         queues.iter().for_each(|queue| queue.drain().unwrap());
         assert_eq!(queues.iter().map(WorkQueue::len).sum::<usize>(), 0);
         let [accepted, ran, cancelled] = counts();
         assert_eq!(accepted, ran + cancelled, "an item was counted twice");
         let before = runs.load(Ordering::SeqCst);
-        assert_eq!(queues[0].queue(&work), Ok(true), "the item is pending nowhere");
+        assert_eq!(queues[0].enqueue(&work), Ok(true), "the item is pending nowhere");
         queues[0].flush().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), before + 1);
     });
@@ -331,20 +331,20 @@ fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Rng) {
     };
     match random.u64(..10) {
         0 => {
-            let _newly = queue.queue(work).unwrap();
+            let _newly = queue.enqueue(work).unwrap();
         }
         1 => {
             work.cancel();
         }
         2 => {
-            let _newly = queue.queue_delayed(work, Duration::from_micros(random.u64(..500))).unwrap();
+            let _newly = queue.item(work).after(Duration::from_micros(random.u64(..500))).enqueue().unwrap();
         }
         3 => {
             // While the queue is frozen, the flush would not end.
             let _ended = queue.flush_timeout(Duration::from_millis(1));
         }
         4 => {
-            let handles = queue.spawn_batch((0..20).map(|_| item())).unwrap();
+            let handles = queue.items((0..20).map(|_| item())).spawn().unwrap();
             books.accepted.fetch_add(handles.len(), Ordering::SeqCst);
         }
         5 => {
@@ -355,7 +355,7 @@ fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Rng) {
         }
         6 => {
             bump(&books.accepted);
-            drop(queue.spawn_after(Duration::from_micros(random.u64(..500)), item()).unwrap());
+            drop(queue.item(item()).after(Duration::from_micros(random.u64(..500))).spawn().unwrap());
         }
         _ => {
             bump(&books.accepted);
@@ -373,7 +373,7 @@ fn unused_pools_are_closed() {
     let _limit = time_limit();
     let (builder, prefix) = builder("l3:2 core:2 pu:1");
     let executor = builder.random_placement(5).build().unwrap();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let mut names = BTreeSet::new();
     for n in 0..stress(1000) {
         queue.apply_attrs(some_attrs(n)).unwrap();
@@ -402,7 +402,7 @@ fn an_executor_narrows_the_cpus_of_its_unbound_queues() {
     let _limit = time_limit();
     let (builder, _) = builder("l3:2 core:2 pu:1");
     let executor = builder.random_placement(5).build().unwrap();
-    let with = |attrs: Attrs| WorkQueue::new("q").attrs(attrs).build_on(&executor).unwrap();
+    let with = |attrs: Attrs| WorkQueue::builder("q").attrs(attrs).build_on(&executor).unwrap();
     let (all, some) = (with(Attrs::new()), with(Attrs::new().cpus("1-2".parse().unwrap())));
     let per_cpu = WorkQueue::per_cpu("p").build_on(&executor).unwrap();
     let cpus_of = |queue: &WorkQueue| queue.attrs().unwrap().cpus.to_string();
@@ -421,7 +421,7 @@ fn an_executor_narrows_the_cpus_of_its_unbound_queues() {
         }
     }
     executor.set_unbound_cpus("0".parse().unwrap()).unwrap();
-    assert_eq!(per_cpu.spawn_on(3, current_pool).unwrap().join().unwrap(), "3");
+    assert_eq!(per_cpu.item(current_pool).on_cpu(3).spawn().unwrap().join().unwrap(), "3");
     some.apply_attrs(Attrs::new()).unwrap();
     assert_eq!(cpus_of(&some), "0", "the mask also applies to attributes set later");
 }
@@ -432,7 +432,7 @@ fn the_default_scope_applies_to_queues_that_name_none() {
     let _limit = time_limit();
     let (builder, _) = builder("numa:2 l3:2 core:2 pu:1");
     let executor = builder.build().unwrap();
-    let with = |attrs: Attrs| WorkQueue::new("q").attrs(attrs).build_on(&executor).unwrap();
+    let with = |attrs: Attrs| WorkQueue::builder("q").attrs(attrs).build_on(&executor).unwrap();
     let open = with(Attrs::new());
     let asked = with(Attrs::new().scope(AffinityScope::Default));
     let fixed = with(Attrs::new().scope(AffinityScope::Numa));
@@ -455,7 +455,7 @@ fn the_default_scope_applies_to_queues_that_name_none() {
 fn an_item_changes_the_attributes_of_its_own_queue() {
     let _limit = time_limit();
     let executor = one_cpu();
-    for builder in [WorkQueue::new("q"), WorkQueue::ordered("o"), WorkQueue::unbound("u").max_active(1)] {
+    for builder in [WorkQueue::builder("q"), WorkQueue::ordered("o"), WorkQueue::unbound("u").max_active(1)] {
         let queue = builder.build_on(&executor).unwrap();
         let own = queue.clone();
         let runs = Arc::new(AtomicUsize::new(0));
@@ -465,10 +465,10 @@ fn an_item_changes_the_attributes_of_its_own_queue() {
             let n = count.load(Ordering::SeqCst);
             own.apply_attrs(some_attrs(n)).unwrap();
             if n < 100 {
-                own.queue(work).unwrap();
+                own.enqueue(work).unwrap();
             }
         });
-        queue.queue(&work).unwrap();
+        queue.enqueue(&work).unwrap();
         eventually("each run has queued the next", || runs.load(Ordering::SeqCst) == 100);
         queue.flush().unwrap();
     }
@@ -479,7 +479,7 @@ fn an_item_changes_the_attributes_of_its_own_queue() {
 fn high_priority_is_kept_where_attributes_name_no_level() {
     let (builder, _) = builder("core:1 pu:1");
     let executor = builder.nice(0).high_priority_nice(-7).build().unwrap();
-    let queue = WorkQueue::new("q").high_priority().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").high_priority().build_on(&executor).unwrap();
     let nice = || queue.attrs().unwrap().nice;
     assert_eq!(nice(), -7);
     queue.apply_attrs(Attrs::new().strict(true)).unwrap();
@@ -497,7 +497,7 @@ fn a_rescuer_runs_the_backlog_of_an_attribute_change() {
     let (builder, _) = builder("core:1 pu:1");
     let spawns = Spawns::failing(..);
     let executor = builder.before_spawn(spawns.hook()).build().unwrap();
-    let queue = WorkQueue::new("q").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").rescuer().build_on(&executor).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut handles = Vec::new();
     for n in 0..30 {
@@ -517,7 +517,7 @@ fn a_shutdown_gives_up_items_that_a_change_holds_back() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
     let executor = unseen(builder).build().unwrap();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (door, began) = (Door::default(), Arc::new(AtomicBool::new(false)));
     let (wait, begins) = (door.clone(), Arc::clone(&began));
     let first = queue.spawn(move || {
@@ -542,13 +542,13 @@ fn a_shutdown_gives_up_items_that_a_change_holds_back() {
 fn a_change_without_work_wakes_no_thread() {
     let (builder, prefix) = builder("core:2 pu:1");
     let executor = builder.build().unwrap();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     queue.apply_attrs(Attrs::new().nice(1)).unwrap();
     assert_eq!(executor.dump().threads, 0);
     queue.spawn(|| ()).unwrap().join().unwrap();
     falls_quiet(&prefix);
     let (threads, sleeps) = (executor.dump().threads, crate::support::sleeps_of(&prefix));
-    let other = WorkQueue::new("o").attrs(Attrs::new().nice(1)).build_on(&executor).unwrap();
+    let other = WorkQueue::builder("o").attrs(Attrs::new().nice(1)).build_on(&executor).unwrap();
     other.spawn(|| ()).unwrap().join().unwrap();
     falls_quiet(&prefix);
     let sleeps = crate::support::sleeps_of(&prefix).max(sleeps);
@@ -568,13 +568,13 @@ fn pools_that_a_queue_has_left_serve_other_queues() {
     let _limit = time_limit();
     let executor = one_cpu();
     let pool_of = |queue: &WorkQueue| queue.spawn(current_pool).unwrap().join().unwrap();
-    let stays = WorkQueue::new("stays").build_on(&executor).unwrap();
+    let stays = WorkQueue::builder("stays").build_on(&executor).unwrap();
     let left = pool_of(&stays);
     stays.apply_attrs(Attrs::new().nice(own_nice() + 1)).unwrap();
     let own = pool_of(&stays);
     assert_ne!(left, own);
     for _ in 0..3 {
-        let comes = WorkQueue::new("comes").build_on(&executor).unwrap();
+        let comes = WorkQueue::builder("comes").build_on(&executor).unwrap();
         assert_eq!(pool_of(&comes), left);
         stays.apply_attrs(Attrs::new()).unwrap();
         assert_eq!(pool_of(&stays), left);

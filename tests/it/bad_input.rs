@@ -84,7 +84,7 @@ fn a_stack_size_out_of_range_is_an_error() {
     }
     for size in [16 << 10, 64 << 20] {
         let executor = builder("core:1 pu:1").0.stack_size(size).build().unwrap();
-        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
         assert_eq!(queue.spawn(|| 3).unwrap().join().unwrap(), 3);
     }
     drop(builder("core:1 pu:1").0.stack_size(1 << 30).build().unwrap());
@@ -150,7 +150,8 @@ fn queue_error(builder: WorkQueueBuilder) -> BuildQueueError {
 /// spec: Q6.1 (empty is an error)
 #[test]
 fn a_queue_needs_a_name() {
-    for queue in [WorkQueue::new(""), WorkQueue::per_cpu(""), WorkQueue::unbound(""), WorkQueue::ordered("")]
+    for queue in
+        [WorkQueue::builder(""), WorkQueue::per_cpu(""), WorkQueue::unbound(""), WorkQueue::ordered("")]
     {
         assert_eq!(queue_error(queue), BuildQueueError::EmptyName);
     }
@@ -161,20 +162,20 @@ fn a_queue_needs_a_name() {
 fn max_active_is_at_most_512() {
     let executor = cpus(2);
     for items in 0..=512 {
-        drop(WorkQueue::new("q").max_active(items).build_on(&executor).unwrap());
+        drop(WorkQueue::builder("q").max_active(items).build_on(&executor).unwrap());
         drop(WorkQueue::unbound("q").max_active_total(items).build_on(&executor).unwrap());
     }
     for value in [513, 1 << 20, usize::MAX] {
         for (queue, setter) in [
             (WorkQueue::per_cpu("q").max_active(value), "max_active"),
-            (WorkQueue::new("q").max_active_total(value), "max_active_total"),
+            (WorkQueue::builder("q").max_active_total(value), "max_active_total"),
         ] {
             let error = queue_error(queue);
             assert_eq!(error, BuildQueueError::MaxActive { setter, value, limit: 512 });
             assert!(error.to_string().starts_with(&format!("{setter} is {value};")), "{error}");
         }
     }
-    assert_eq!(queue_error(WorkQueue::new("q").max_pending(0)), BuildQueueError::MaxPending);
+    assert_eq!(queue_error(WorkQueue::builder("q").max_pending(0)), BuildQueueError::MaxPending);
 }
 
 /// spec: Q2.3 (a combination that means nothing is a typed error that says why)
@@ -184,12 +185,12 @@ fn contradicting_flags_are_errors_that_say_why() {
     for (queue, what, against) in [
         (WorkQueue::ordered("q").max_active(1), "max_active", "an ordered queue"),
         (WorkQueue::ordered("q").max_active_total(1), "max_active_total", "an ordered queue"),
-        (WorkQueue::new("q").max_active(1).max_active_total(1), "max_active", "max_active_total"),
-        (WorkQueue::new("q").max_active(1).max_active_total(0), "max_active", "max_active_total"),
-        (WorkQueue::new("q").cpu_intensive(), "cpu_intensive", "an unbound queue"),
+        (WorkQueue::builder("q").max_active(1).max_active_total(1), "max_active", "max_active_total"),
+        (WorkQueue::builder("q").max_active(1).max_active_total(0), "max_active", "max_active_total"),
+        (WorkQueue::builder("q").cpu_intensive(), "cpu_intensive", "an unbound queue"),
         (WorkQueue::unbound("q").cpu_intensive(), "cpu_intensive", "an unbound queue"),
         (WorkQueue::ordered("q").cpu_intensive(), "cpu_intensive", "an unbound queue"),
-        (WorkQueue::new("q").power_efficient(), "power_efficient", "an unbound queue"),
+        (WorkQueue::builder("q").power_efficient(), "power_efficient", "an unbound queue"),
         (WorkQueue::ordered("q").power_efficient(), "power_efficient", "an unbound queue"),
         (WorkQueue::per_cpu("q").attrs(Attrs::new()), "attrs", "a per-CPU queue"),
         (WorkQueue::unbound("q").high_priority().attrs(nice()), "high_priority", "attrs with a nice level"),
@@ -203,7 +204,7 @@ fn contradicting_flags_are_errors_that_say_why() {
     let executor = cpus(2);
     for queue in [
         WorkQueue::per_cpu("q").cpu_intensive().high_priority().power_efficient().max_active(2),
-        WorkQueue::new("q").high_priority().attrs(Attrs::new().scope(cmwq::AffinityScope::Numa)),
+        WorkQueue::builder("q").high_priority().attrs(Attrs::new().scope(cmwq::AffinityScope::Numa)),
         WorkQueue::ordered("q").high_priority().max_pending(1),
     ] {
         drop(queue.build_on(&executor).unwrap());
@@ -218,7 +219,7 @@ fn zero_stands_for_the_default_of_every_kind() {
         (WorkQueue::ordered("q").max_active(0), 1),
         (WorkQueue::ordered("q").max_active_total(0), 1),
         (WorkQueue::ordered("q").max_active(0).max_active_total(0), 1),
-        (WorkQueue::new("q").max_active(0).max_active_total(0), 20),
+        (WorkQueue::builder("q").max_active(0).max_active_total(0), 20),
         (WorkQueue::unbound("q").max_active(0).max_active_total(2), 2),
     ] {
         let queue = queue.build_on(&executor).unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cmwq::{AffinityScope, Attrs, QueueBatchError, QueueError, Work, WorkQueue};
+use cmwq::{AffinityScope, Attrs, EnqueueBatchError, QueueError, Work, WorkQueue};
 
 use crate::support::{
     Counted, Door, builder, bump, cpus, current_pool, eventually, on_each_executor, one_cpu, pool, stress,
@@ -21,15 +21,15 @@ fn counted_item(runs: &Arc<AtomicUsize>, drops: &Arc<AtomicUsize>) -> impl FnOnc
     }
 }
 
-/// spec: W8.1 (spawn_batch): the handles are in the order of the closures. The sizes include zero, and more items than
+/// spec: W8.1 (closures): the handles are in the order of the closures. The sizes include zero, and more items than
 /// one step admits (256).
 #[test]
 fn a_batch_of_closures_gives_a_handle_for_each() {
     on_each_executor(|executor| {
-        for kind in [WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound, WorkQueue::ordered] {
+        for kind in [WorkQueue::per_cpu, WorkQueue::builder, WorkQueue::unbound, WorkQueue::ordered] {
             let queue = kind("q").build_on(executor).unwrap();
             for count in [0, 1, 2, 255, 256, 257, 2000] {
-                let handles = queue.spawn_batch((0..count).map(|n| move || n)).unwrap();
+                let handles = queue.items((0..count).map(|n| move || n)).spawn().unwrap();
                 let results: Vec<usize> = handles.into_iter().map(|handle| handle.join().unwrap()).collect();
                 assert!(results.iter().copied().eq(0..count), "{count}");
             }
@@ -49,14 +49,14 @@ fn a_batch_keeps_its_place_in_an_ordered_queue() {
             move || order.lock().unwrap().push(n)
         };
         drop(queue.spawn(push(0)).unwrap());
-        drop(queue.spawn_batch((1..600).map(push)).unwrap());
+        drop(queue.items((1..600).map(push)).spawn().unwrap());
         drop(queue.spawn(push(600)).unwrap());
         queue.flush().unwrap();
         assert!(order.lock().unwrap().iter().copied().eq(0..=600));
     });
 }
 
-/// spec: W8.1 (queue_batch): the result counts the items that were not yet pending. Each of them runs once.
+/// spec: W8.1 (reusable items): the result counts the items that were not yet pending. Each of them runs once.
 #[test]
 fn a_batch_of_reusable_items_coalesces() {
     let _limit = time_limit();
@@ -71,16 +71,16 @@ fn a_batch_of_reusable_items_coalesces() {
             Work::new(move || bump(&runs))
         })
         .collect();
-    assert_eq!(queue.queue(&works[7]), Ok(true));
+    assert_eq!(queue.enqueue(&works[7]), Ok(true));
     let one_twice: Vec<Work> = works.iter().chain(&works[..1]).cloned().collect();
-    assert_eq!(queue.queue_batch(&one_twice), Ok(299));
-    assert_eq!(queue.queue_batch(&works), Ok(0));
-    assert_eq!(queue.queue_batch(&[]), Ok(0));
+    assert_eq!(queue.items(&one_twice).enqueue(), Ok(299));
+    assert_eq!(queue.items(&works).enqueue(), Ok(0));
+    assert_eq!(queue.items(&[]).enqueue(), Ok(0));
     door.open();
     busy.join().unwrap();
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 300);
-    assert_eq!(queue.queue_batch(&works[..1]), Ok(1));
+    assert_eq!(queue.items(&works[..1]).enqueue(), Ok(1));
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 301);
 }
@@ -101,22 +101,24 @@ fn a_batch_is_cut_where_the_queue_is_full() {
     });
     eventually("the first item began", || began.load(Ordering::SeqCst) == 1);
 
-    let refused = queue.spawn_batch((0..8).map(|n| move || n)).unwrap_err();
+    let refused = queue.items((0..8).map(|n| move || n)).spawn().unwrap_err();
     assert_eq!(refused.error, QueueError::Full);
-    assert_eq!((refused.accepted.len(), refused.closures.len()), (5, 3));
     assert_eq!(
         refused.to_string(),
         "5 of 8 items were accepted: the queue is full; try again when it has run something"
     );
+    assert_eq!(refused.accepted(), 5);
+    let (accepted, closures) = refused.into_parts();
+    assert_eq!((accepted.len(), closures.len()), (5, 3));
     let works: Vec<Work> = (0..4).map(|_| Work::new(|| ())).collect();
-    let error = queue.queue_batch(&works).unwrap_err();
-    assert!(matches!(error, QueueBatchError { error: QueueError::Full, index: 0, newly_pending: 0, .. }));
+    let error = queue.items(&works).enqueue().unwrap_err();
+    assert!(matches!(error, EnqueueBatchError { error: QueueError::Full, index: 0, newly_pending: 0, .. }));
 
     door.open();
     busy.unwrap().join().unwrap();
-    let accepted: Vec<usize> = refused.accepted.into_iter().map(|handle| handle.join().unwrap()).collect();
+    let accepted: Vec<usize> = accepted.into_iter().map(|handle| handle.join().unwrap()).collect();
     assert_eq!(accepted, [0, 1, 2, 3, 4]);
-    let again = queue.spawn_batch(refused.closures).unwrap();
+    let again = queue.items(closures).spawn().unwrap();
     let again: Vec<usize> = again.into_iter().map(|handle| handle.join().unwrap()).collect();
     assert_eq!(again, [5, 6, 7]);
 }
@@ -135,17 +137,17 @@ fn a_batch_of_reusable_items_is_cut_at_the_first_that_does_not_fit() {
     });
     eventually("the first item began", || began.load(Ordering::SeqCst) == 1);
     let works: Vec<Work> = (0..5).map(|_| Work::new(|| ())).collect();
-    assert_eq!(queue.queue(&works[1]), Ok(true));
-    let error = queue.queue_batch(&works).unwrap_err();
+    assert_eq!(queue.enqueue(&works[1]), Ok(true));
+    let error = queue.items(&works).enqueue().unwrap_err();
     assert!(
-        matches!(error, QueueBatchError { error: QueueError::Full, index: 3, newly_pending: 2, .. }),
+        matches!(error, EnqueueBatchError { error: QueueError::Full, index: 3, newly_pending: 2, .. }),
         "the second item was pending before: {error:?}"
     );
     assert_eq!(works.iter().map(Work::is_pending).collect::<Vec<_>>(), [true, true, true, false, false]);
     door.open();
     busy.unwrap().join().unwrap();
     queue.flush().unwrap();
-    assert_eq!(queue.queue_batch(&works[error.index..]), Ok(2));
+    assert_eq!(queue.items(&works[error.index..]).enqueue(), Ok(2));
     queue.flush().unwrap();
 }
 
@@ -161,7 +163,7 @@ fn the_iterator_of_a_batch_is_user_code() {
             assert!(n < 5, "no luck");
             item()
         });
-        assert!(catch_unwind(AssertUnwindSafe(|| queue.spawn_batch(panics))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| queue.items(panics).spawn())).is_err());
         queue.flush().unwrap();
         assert_eq!((runs.load(Ordering::SeqCst), drops.load(Ordering::SeqCst)), (0, 5));
 
@@ -169,7 +171,7 @@ fn the_iterator_of_a_batch_is_user_code() {
             queue.spawn(item()).unwrap().join().unwrap();
             item()
         });
-        drop(queue.spawn_batch(queues).unwrap());
+        drop(queue.items(queues).spawn().unwrap());
         queue.flush().unwrap();
         assert_eq!((runs.load(Ordering::SeqCst), drops.load(Ordering::SeqCst)), (20, 25));
     });
@@ -181,7 +183,7 @@ fn the_iterator_of_a_batch_is_user_code() {
 fn one_wake_up_leads_to_every_worker() {
     let _limit = time_limit();
     let executor = unseen(builder("l3:1 core:8 pu:1").0).build().unwrap();
-    for (kind, workers) in [(WorkQueue::new as fn(&'static str) -> _, 8), (WorkQueue::unbound, 20)] {
+    for (kind, workers) in [(WorkQueue::builder as fn(&'static str) -> _, 8), (WorkQueue::unbound, 20)] {
         for _ in 0..stress(20) {
             let queue = kind("q").build_on(&executor).unwrap();
             let (door, inside) = (Door::default(), Arc::new(AtomicUsize::new(0)));
@@ -193,7 +195,7 @@ fn one_wake_up_leads_to_every_worker() {
                     current_pool()
                 }
             });
-            let handles = queue.spawn_batch(items).unwrap();
+            let handles = queue.items(items).spawn().unwrap();
             eventually("all workers have come", || inside.load(Ordering::SeqCst) >= workers);
             door.open();
             let name = handles.into_iter().map(|handle| handle.join().unwrap()).last().unwrap();
@@ -206,7 +208,7 @@ fn one_wake_up_leads_to_every_worker() {
 #[test]
 fn no_item_of_a_batch_is_left_behind() {
     on_each_executor(|executor| {
-        let queues = [WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound, WorkQueue::ordered]
+        let queues = [WorkQueue::per_cpu, WorkQueue::builder, WorkQueue::unbound, WorkQueue::ordered]
             .map(|kind| kind("q").max_pending(400).build_on(executor).unwrap());
         std::thread::scope(|scope| {
             for thread in 0..3 {
@@ -215,11 +217,11 @@ fn no_item_of_a_batch_is_left_behind() {
                     let works: Vec<Work> = (0..20).map(|_| Work::new(|| ())).collect();
                     for round in 0..stress(100) {
                         let queue = &queues[(round + thread) % 4];
-                        let handles = match queue.spawn_batch((0..round % 300).map(|n| move || n)) {
+                        let handles = match queue.items((0..round % 300).map(|n| move || n)).spawn() {
                             Ok(handles) => handles,
-                            Err(refused) => refused.accepted,
+                            Err(refused) => refused.into_parts().0,
                         };
-                        let _may_be_full = queue.queue_batch(&works);
+                        let _may_be_full = queue.items(&works).enqueue();
                         let sum: usize = handles.into_iter().map(|handle| handle.join().unwrap()).sum();
                         assert!(sum <= 300 * 300);
                     }
@@ -230,13 +232,13 @@ fn no_item_of_a_batch_is_left_behind() {
     });
 }
 
-/// spec: W8.3 (spawn_batch_detached): on every kind of queue all items run, in order where the kind keeps order. A
+/// spec: W8.3: on every kind of queue all items run, in order where the kind keeps order. A
 /// result that is not `Send` is dropped by the worker.
 #[test]
 fn a_batch_without_handles_runs() {
     on_each_executor(|executor| {
         let kinds =
-            [WorkQueue::ordered, WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound, WorkQueue::bh];
+            [WorkQueue::ordered, WorkQueue::per_cpu, WorkQueue::builder, WorkQueue::unbound, WorkQueue::bh];
         for (index, kind) in kinds.into_iter().enumerate() {
             let queue = kind("q").build_on(executor).unwrap();
             for count in [0, 1, 255, 256, 257, 2000] {
@@ -248,7 +250,7 @@ fn a_batch_without_handles_runs() {
                         std::rc::Rc::new(n)
                     }
                 };
-                queue.spawn_batch_detached((0..count).map(push)).unwrap();
+                queue.items((0..count).map(push)).spawn_detached().unwrap();
                 queue.flush().unwrap();
                 let mut order = std::mem::take(&mut *order.lock().unwrap());
                 if index > 0 {
@@ -281,8 +283,8 @@ fn a_batch_without_handles_is_cut() {
             drop(counted);
         }
     };
-    let refused = queue.spawn_batch_detached((0..1000).map(item)).unwrap_err();
-    assert_eq!((refused.error, refused.accepted, refused.closures.len()), (QueueError::Full, 300, 700));
+    let refused = queue.items((0..1000).map(item)).spawn_detached().unwrap_err();
+    assert_eq!((refused.error, refused.accepted()), (QueueError::Full, 300));
     assert_eq!(
         refused.to_string(),
         "300 of 1000 items were accepted: the queue is full; try again when it has run something"
@@ -292,14 +294,16 @@ fn a_batch_without_handles_is_cut() {
     door.open();
     busy.unwrap().join().unwrap();
     queue.flush().unwrap();
-    let mut rest = refused.closures.into_iter();
+    let (accepted, rest) = refused.into_parts();
+    assert_eq!((accepted, rest.len()), (300, 700));
+    let mut rest = rest.into_iter();
     while rest.len() > 0 {
-        queue.spawn_batch_detached(rest.by_ref().take(300)).unwrap();
+        queue.items(rest.by_ref().take(300)).spawn_detached().unwrap();
         queue.flush().unwrap();
     }
     assert!(order.lock().unwrap().iter().copied().eq(0..1000));
     assert_eq!(drops.load(Ordering::SeqCst), 1000);
-    let none = queue.spawn_batch_detached(std::iter::empty::<fn()>());
+    let none = queue.items(std::iter::empty::<fn()>()).spawn_detached();
     assert!(none.is_ok());
 }
 
@@ -315,7 +319,7 @@ fn the_iterator_of_a_batch_without_handles_is_user_code() {
             assert!(n < 300, "no luck");
             item()
         });
-        assert!(catch_unwind(AssertUnwindSafe(|| queue.spawn_batch_detached(panics))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| queue.items(panics).spawn_detached())).is_err());
         queue.flush().unwrap();
         assert_eq!((runs.load(Ordering::SeqCst), drops.load(Ordering::SeqCst)), (256, 300));
 
@@ -326,7 +330,7 @@ fn the_iterator_of_a_batch_without_handles_is_user_code() {
             }
             item()
         });
-        queue.spawn_batch_detached(queues).unwrap();
+        queue.items(queues).spawn_detached().unwrap();
         queue.flush().unwrap();
         assert_eq!((runs.load(Ordering::SeqCst), drops.load(Ordering::SeqCst)), (862, 906));
     });
@@ -349,16 +353,19 @@ fn a_batch_of_a_draining_queue_comes_from_its_own_items() {
                         move || bump(&bumps)
                     })
                 };
-                own.spawn_batch_detached(items()).unwrap();
-                drop(own.spawn_batch(items()).unwrap());
+                own.items(items()).spawn_detached().unwrap();
+                drop(own.items(items()).spawn().unwrap());
             };
             let own_item = queue.spawn(item).unwrap();
             std::thread::scope(|scope| {
                 let drain = scope.spawn(|| queue.drain().unwrap());
                 eventually("the queue drains", || queue.spawn(|| ()).is_err());
-                let refused = queue.spawn_batch_detached((0..5).map(|n| move || n)).unwrap_err();
-                assert_eq!((refused.error, refused.accepted), (QueueError::Draining, 0));
-                assert_eq!(queue.spawn_batch((0..5).map(|n| move || n)).unwrap_err().closures.len(), 5);
+                let refused = queue.items((0..5).map(|n| move || n)).spawn_detached().unwrap_err();
+                assert_eq!((refused.error, refused.accepted()), (QueueError::Draining, 0));
+                assert_eq!(
+                    queue.items((0..5).map(|n| move || n)).spawn().unwrap_err().into_parts().1.len(),
+                    5
+                );
                 door.open();
                 drain.join().unwrap();
             });
@@ -388,9 +395,9 @@ fn batches_beside_single_items_keep_the_limit() {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for round in 0..rounds {
-                        queue.spawn_batch_detached((0..round % 40).map(|_| item())).unwrap();
+                        queue.items((0..round % 40).map(|_| item())).spawn_detached().unwrap();
                         drop(queue.spawn(item()).unwrap());
-                        queue.spawn_batch((0..3).map(|_| item())).unwrap().pop().unwrap().join().unwrap();
+                        queue.items((0..3).map(|_| item())).spawn().unwrap().pop().unwrap().join().unwrap();
                     }
                 });
             }
@@ -433,7 +440,7 @@ fn batches_go_on_while_their_queue_changes() {
                 let order = Arc::clone(&order);
                 move || order.lock().unwrap().push(batch * 300 + n)
             };
-            queue.spawn_batch_detached((0..300).map(item)).unwrap();
+            queue.items((0..300).map(item)).spawn_detached().unwrap();
         }
         queue.flush().unwrap();
         assert!(order.lock().unwrap().iter().copied().eq(0..batches * 300));
@@ -461,11 +468,12 @@ fn batches_against_a_shutdown_that_runs_out_of_time() {
                             let counted = Counted(Arc::clone(&drops));
                             move || drop(counted)
                         };
-                        match queue.spawn_batch_detached((0..400).map(item)) {
+                        match queue.items((0..400).map(item)).spawn_detached() {
                             Ok(()) => accepted += 400,
                             Err(cut) => {
-                                std::mem::forget(cut.closures);
-                                return accepted + cut.accepted;
+                                let (came, rest) = cut.into_parts();
+                                std::mem::forget(rest);
+                                return accepted + came;
                             }
                         }
                     }
@@ -487,7 +495,7 @@ fn batches_against_a_shutdown_that_runs_out_of_time() {
 #[test]
 fn an_iterator_that_has_ended_is_not_called_again() {
     let executor = cpus(1);
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let mut asked = 0;
     let closures = std::iter::from_fn(|| {
@@ -495,7 +503,7 @@ fn an_iterator_that_has_ended_is_not_called_again() {
         let runs = Arc::clone(&runs);
         (asked != 3).then_some(move || bump(&runs))
     });
-    queue.spawn_batch_detached(closures).unwrap();
+    queue.items(closures).spawn_detached().unwrap();
     queue.flush().unwrap();
     assert_eq!((asked, runs.load(Ordering::SeqCst)), (3, 2));
 }

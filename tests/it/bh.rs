@@ -24,7 +24,7 @@ fn each_cpu_and_priority_has_one_context() {
     for round in 0..40 {
         let queue = if round % 4 == 3 { &urgent } else { &queues[round % 2] };
         let tell = || (current_pool(), thread_id(), own_status("Cpus_allowed_list"));
-        let (name, thread, allowed) = queue.spawn_on(round / 4 % 4, tell).unwrap().join().unwrap();
+        let (name, thread, allowed) = queue.item(tell).on_cpu(round / 4 % 4).spawn().unwrap().join().unwrap();
         let pinned = allowed.parse::<usize>().is_ok();
         assert!(pinned || executor.dump().portable, "pinned to one CPU: {allowed}");
         assert_eq!(*threads.entry(name).or_insert(thread), thread, "always the same thread");
@@ -65,7 +65,7 @@ fn items_of_one_cpu_run_one_after_the_other_in_order() {
                             crowds[at].leave();
                         };
                         // Both queues share the context, so the order holds across both.
-                        drop(queues[n % 2].spawn_on(cpus[at], item).unwrap());
+                        drop(queues[n % 2].item(item).on_cpu(cpus[at]).spawn().unwrap());
                     }
                 });
             }
@@ -96,12 +96,12 @@ fn an_item_queued_by_another_one_comes_last() {
             wait.wait_unguarded();
             first();
             if let Some(child) = child.lock().unwrap().take() {
-                drop(again.spawn_on(cpu, child).unwrap());
-                assert_eq!(again.queue_on(cpu, this), Ok(true));
+                drop(again.item(child).on_cpu(cpu).spawn().unwrap());
+                assert_eq!(again.item(this).on_cpu(cpu).enqueue(), Ok(true));
             }
         });
-        queue.queue_on(cpu, &work).unwrap();
-        drop(queue.spawn_on(cpu, note("second")).unwrap());
+        queue.item(&work).on_cpu(cpu).enqueue().unwrap();
+        drop(queue.item(note("second")).on_cpu(cpu).spawn().unwrap());
         door.open();
         queue.flush().unwrap();
         work.flush().unwrap();
@@ -155,15 +155,18 @@ fn no_item_starts_on_the_context_of_one_that_blocks() {
     for wait in [Door::wait, Door::wait_unguarded] {
         let (door, inside) = (Door::default(), Arc::new(AtomicUsize::new(0)));
         let (closed, tell) = (door.clone(), Arc::clone(&inside));
-        let blocked = queue.spawn_on(0, move || {
-            bump(&tell);
-            wait(&closed);
-        });
+        let blocked = queue
+            .item(move || {
+                bump(&tell);
+                wait(&closed);
+            })
+            .on_cpu(0)
+            .spawn();
         eventually("the item waits", || inside.load(Ordering::SeqCst) == 1);
-        let next = queue.spawn_on(0, current_pool).unwrap();
+        let next = queue.item(current_pool).on_cpu(0).spawn().unwrap();
         let urgent = WorkQueue::bh("urgent").high_priority().build_on(&executor).unwrap();
-        assert_eq!(urgent.spawn_on(0, current_pool).unwrap().join().unwrap(), "bh0H");
-        assert_eq!(queue.spawn_on(1, current_pool).unwrap().join().unwrap(), "bh1");
+        assert_eq!(urgent.item(current_pool).on_cpu(0).spawn().unwrap().join().unwrap(), "bh0H");
+        assert_eq!(queue.item(current_pool).on_cpu(1).spawn().unwrap().join().unwrap(), "bh1");
         assert_eq!(executor.run_on_cpu(0, current_pool).unwrap(), "0");
         let next = next.join_timeout(Duration::from_millis(150)).unwrap_err();
         assert_eq!(pool(&executor, "bh0").workers, 1);
@@ -221,8 +224,8 @@ fn a_bh_queue_may_be_bounded() {
         wait.wait_unguarded();
     });
     eventually("the item began", || inside.load(Ordering::SeqCst) == 1);
-    let refused = queue.spawn_batch((0..3).map(|n| move || n)).unwrap_err();
-    assert_eq!((refused.error, refused.accepted.len()), (QueueError::Full, 2));
+    let refused = queue.items((0..3).map(|n| move || n)).spawn().unwrap_err();
+    assert_eq!((refused.error, refused.accepted()), (QueueError::Full, 2));
     door.open();
     first.unwrap().join().unwrap();
     queue.flush().unwrap();
@@ -237,28 +240,31 @@ fn waiting_for_the_own_context_is_detected() {
     let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
     let mine = queue.clone();
     let other = WorkQueue::bh("other").build_on(&executor).unwrap();
-    let item = queue.spawn_on(0, move || {
-        let elsewhere = mine.spawn_on(1, || 7).unwrap().join().unwrap();
-        assert_eq!(elsewhere, 7);
-        assert_eq!(mine.flush(), Err(WaitError::WouldDeadlock));
-        let behind = mine.spawn_on(0, || ()).unwrap();
-        assert!(matches!(behind.join(), Err(JoinError::WouldDeadlock)));
-        let work = Work::new(|| ());
-        mine.queue_on(0, &work).unwrap();
-        assert_eq!(work.flush(), Err(WaitError::WouldDeadlock));
-        // The other queue shares the context.
-        assert_eq!(other.flush(), Ok(()), "the other queue is empty");
-        let theirs = Work::new(|| ());
-        other.queue_on(0, &theirs).unwrap();
-        assert_eq!(theirs.flush_timeout(Duration::from_secs(9)), Err(WaitError::WouldDeadlock));
-        let elsewhere = Work::new(|| ());
-        other.queue_on(1, &elsewhere).unwrap();
-        elsewhere.flush().unwrap();
-        let behind = other.spawn_on(0, || ()).unwrap();
-        assert_eq!(other.flush(), Err(WaitError::WouldDeadlock));
-        assert!(matches!(behind.join(), Err(JoinError::WouldDeadlock)));
-        assert_eq!(other.spawn_on(1, || 8).unwrap().join().unwrap(), 8);
-    });
+    let item = queue
+        .item(move || {
+            let elsewhere = mine.item(|| 7).on_cpu(1).spawn().unwrap().join().unwrap();
+            assert_eq!(elsewhere, 7);
+            assert_eq!(mine.flush(), Err(WaitError::WouldDeadlock));
+            let behind = mine.item(|| ()).on_cpu(0).spawn().unwrap();
+            assert!(matches!(behind.join(), Err(JoinError::WouldDeadlock)));
+            let work = Work::new(|| ());
+            mine.item(&work).on_cpu(0).enqueue().unwrap();
+            assert_eq!(work.flush(), Err(WaitError::WouldDeadlock));
+            // The other queue shares the context.
+            assert_eq!(other.flush(), Ok(()), "the other queue is empty");
+            let theirs = Work::new(|| ());
+            other.item(&theirs).on_cpu(0).enqueue().unwrap();
+            assert_eq!(theirs.flush_timeout(Duration::from_secs(9)), Err(WaitError::WouldDeadlock));
+            let elsewhere = Work::new(|| ());
+            other.item(&elsewhere).on_cpu(1).enqueue().unwrap();
+            elsewhere.flush().unwrap();
+            let behind = other.item(|| ()).on_cpu(0).spawn().unwrap();
+            assert_eq!(other.flush(), Err(WaitError::WouldDeadlock));
+            assert!(matches!(behind.join(), Err(JoinError::WouldDeadlock)));
+            assert_eq!(other.item(|| 8).on_cpu(1).spawn().unwrap().join().unwrap(), 8);
+        })
+        .on_cpu(0)
+        .spawn();
     item.unwrap().join().unwrap();
     queue.flush().unwrap();
 }
@@ -271,7 +277,7 @@ fn bh_items_behave_as_all_items() {
     let (builder, prefix) = builder("core:2 pu:1");
     let executor = builder.build().unwrap();
     let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
-    let panicked = queue.spawn_on(0, || panic!("no luck")).unwrap().join();
+    let panicked = queue.item(|| panic!("no luck")).on_cpu(0).spawn().unwrap().join();
     assert!(matches!(panicked, Err(JoinError::Panicked(_))));
 
     let (door, runs) = (Door::default(), Arc::new(AtomicUsize::new(0)));
@@ -280,20 +286,20 @@ fn bh_items_behave_as_all_items() {
         bump(&count);
         wait.wait_unguarded();
     });
-    queue.queue_on(0, &work).unwrap();
+    queue.item(&work).on_cpu(0).enqueue().unwrap();
     eventually("the item runs", || work.is_running());
-    assert_eq!([(); 3].map(|()| queue.queue_on(0, &work)), [Ok(true), Ok(false), Ok(false)]);
+    assert_eq!([(); 3].map(|()| queue.item(&work).on_cpu(0).enqueue()), [Ok(true), Ok(false), Ok(false)]);
     assert!(work.cancel());
-    assert_eq!(queue.queue_on(1, &work), Ok(true));
-    let cancelled = queue.spawn_on(0, || unreachable!("the item was cancelled")).unwrap();
+    assert_eq!(queue.item(&work).on_cpu(1).enqueue(), Ok(true));
+    let cancelled = queue.item(|| unreachable!("the item was cancelled")).on_cpu(0).spawn().unwrap();
     assert!(cancelled.cancel());
     door.open();
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 2);
-    assert_eq!(work.cancel_sync(), Ok(false));
+    assert_eq!(work.cancel_and_wait(), Ok(false));
 
-    let (last, count) = (queue.spawn_on(1, || "last").unwrap(), Arc::clone(&runs));
-    drop(queue.spawn_on(0, move || bump(&count)).unwrap());
+    let (last, count) = (queue.item(|| "last").on_cpu(1).spawn().unwrap(), Arc::clone(&runs));
+    drop(queue.item(move || bump(&count)).on_cpu(0).spawn().unwrap());
     drop((queue, executor));
     assert_eq!(last.join().unwrap(), "last");
     eventually("all threads have ended", || no_thread_of(&prefix));
@@ -315,7 +321,7 @@ fn a_context_that_cannot_be_made_is_made_later() {
     });
     let executor = executor.build().unwrap();
     let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
-    let handles = queue.spawn_batch((0..100).map(|n| move || n)).unwrap();
+    let handles = queue.items((0..100).map(|n| move || n)).spawn().unwrap();
     assert_eq!(handles.into_iter().map(|handle| handle.join().unwrap()).sum::<i32>(), 4950);
     for _ in 0..stress(200) {
         drop(queue.spawn(|| cmwq::blocking(|| ())).unwrap());
@@ -334,7 +340,8 @@ fn contexts_take_part_in_the_cap() {
     let (bh, plain) = (WorkQueue::bh("bh"), WorkQueue::per_cpu("plain"));
     let queues = [bh, plain].map(|queue| queue.build_on(&executor).unwrap());
     for round in 0..stress(30) {
-        let name = queues[round % 2].spawn_on(round / 2 % 2, current_pool).unwrap().join().unwrap();
+        let name =
+            queues[round % 2].item(current_pool).on_cpu(round / 2 % 2).spawn().unwrap().join().unwrap();
         assert_eq!(name.starts_with("bh"), round % 2 == 0);
         assert!(executor.dump().threads <= 1);
     }
@@ -366,7 +373,7 @@ fn no_bh_item_is_left_behind() {
                             drop(next.spawn(move || bump(&runs)).unwrap());
                         }
                     });
-                    drop(queue.spawn_batch(batch).unwrap());
+                    drop(queue.items(batch).spawn().unwrap());
                     if round % 10 == 0 {
                         queue.flush().unwrap();
                     }

@@ -21,7 +21,7 @@ fn a_cancel_removes_a_pending_item_and_leaves_a_running_one_alone() {
     for queue in all_kinds(&one_cpu()) {
         let (work, door, runs) = begun_on(&queue);
         assert!(!work.cancel(), "the item runs and is not pending");
-        assert_eq!(queue.queue(&work), Ok(true));
+        assert_eq!(queue.enqueue(&work), Ok(true));
         assert!(work.cancel());
         assert!(!work.cancel() && work.is_running());
         door.open();
@@ -30,13 +30,13 @@ fn a_cancel_removes_a_pending_item_and_leaves_a_running_one_alone() {
     }
 }
 
-/// spec: F3.2 (cancel_sync also waits for the running one)
+/// spec: F3.2 (cancel_and_wait also waits for the running one)
 #[test]
 fn a_synchronous_cancel_waits_for_the_run() {
     on_each_executor(|executor| {
         for queue in all_kinds(executor) {
             let (work, door, runs) = begun_on(&queue);
-            assert_eq!(queue.queue(&work), Ok(true));
+            assert_eq!(queue.enqueue(&work), Ok(true));
             let ended = Arc::new(AtomicBool::new(false));
             let opener = {
                 let (ended, work) = (Arc::clone(&ended), work.clone());
@@ -46,14 +46,14 @@ fn a_synchronous_cancel_waits_for_the_run() {
                     door.open();
                 })
             };
-            assert_eq!(work.cancel_sync(), Ok(true), "the item was also pending");
+            assert_eq!(work.cancel_and_wait(), Ok(true), "the item was also pending");
             assert!(ended.load(Ordering::SeqCst), "the cancel did not wait");
             assert!(!work.is_running() && !work.is_pending());
-            assert_eq!(work.cancel_sync(), Ok(false), "nothing to cancel or to wait for");
+            assert_eq!(work.cancel_and_wait(), Ok(false), "nothing to cancel or to wait for");
             opener.join().unwrap();
             queue.flush().unwrap();
             assert_eq!(runs.load(Ordering::SeqCst), 1);
-            assert_eq!(queue.queue(&work), Ok(true), "the item can be queued again");
+            assert_eq!(queue.enqueue(&work), Ok(true), "the item can be queued again");
             queue.flush().unwrap();
         }
     });
@@ -68,7 +68,7 @@ fn a_synchronous_cancel_ends_an_item_that_queues_itself() {
             let (again, count, no) = (queue.clone(), Arc::clone(&runs), Arc::clone(&refused));
             let work = Work::with_handle(move |this| {
                 bump(&count);
-                match again.queue(this) {
+                match again.enqueue(this) {
                     Ok(_) => {}
                     Err(error) => {
                         assert_eq!(error, QueueError::Disabled);
@@ -77,10 +77,10 @@ fn a_synchronous_cancel_ends_an_item_that_queues_itself() {
                 }
             });
             for _ in 0..stress(50) {
-                assert_eq!(queue.queue(&work), Ok(true));
+                assert_eq!(queue.enqueue(&work), Ok(true));
                 let before = runs.load(Ordering::SeqCst);
                 eventually("the item runs again and again", || runs.load(Ordering::SeqCst) > before);
-                work.cancel_sync().unwrap();
+                work.cancel_and_wait().unwrap();
                 let after = runs.load(Ordering::SeqCst);
                 assert!(!work.is_pending() && !work.is_running());
                 std::thread::yield_now();
@@ -91,24 +91,24 @@ fn a_synchronous_cancel_ends_an_item_that_queues_itself() {
     });
 }
 
-/// spec: F6.1 (cancel_sync, disable_sync, flush): the effects of a wait that times out.
+/// spec: F6.1 (cancel_and_wait, disable_and_wait, flush): the effects of a wait that times out.
 #[test]
 fn waits_that_time_out_leave_the_run_alone() {
     let _limit = time_limit();
     for queue in all_kinds(&one_cpu()) {
         let (work, door, runs) = begun_on(&queue);
         assert_eq!(work.flush_timeout(SHORT), Err(WaitError::TimedOut));
-        queue.queue(&work).unwrap();
+        queue.enqueue(&work).unwrap();
         assert_eq!(work.flush_timeout(SHORT), Err(WaitError::TimedOut));
         assert!(work.is_pending(), "a flush cancels nothing");
-        assert_eq!(work.cancel_sync_timeout(SHORT), Err(WaitError::TimedOut));
+        assert_eq!(work.cancel_and_wait_timeout(SHORT), Err(WaitError::TimedOut));
         assert!(!work.is_pending() && work.is_running() && !work.is_disabled());
-        assert_eq!(queue.queue(&work), Ok(true), "queueing is permitted again");
-        assert_eq!(work.disable_sync_timeout(SHORT), Err(WaitError::TimedOut));
+        assert_eq!(queue.enqueue(&work), Ok(true), "queueing is permitted again");
+        assert_eq!(work.disable_and_wait_timeout(SHORT), Err(WaitError::TimedOut));
         assert!(!work.is_pending() && work.is_disabled(), "the item is disabled although the wait timed out");
-        assert_eq!(queue.queue(&work), Err(QueueError::Disabled));
+        assert_eq!(queue.enqueue(&work), Err(QueueError::Disabled));
         door.open();
-        assert_eq!(work.disable_sync(), Ok(false));
+        assert_eq!(work.disable_and_wait(), Ok(false));
         assert_eq!((work.enable(), work.enable()), (Ok(false), Ok(true)));
         assert_eq!(runs.load(Ordering::SeqCst), 1);
     }
@@ -125,23 +125,23 @@ fn a_disabled_item_is_refused_until_it_was_enabled_as_often() {
         assert!(!work.disable(), "the item was not pending");
         assert!(!work.disable());
         for _ in 0..2 {
-            assert_eq!(queue.queue(&work), Err(QueueError::Disabled));
-            assert_eq!(queue.queue_delayed(&work, SHORT), Err(QueueError::Disabled));
-            assert_eq!(queue.mod_delayed(&work, SHORT), Err(QueueError::Disabled));
+            assert_eq!(queue.enqueue(&work), Err(QueueError::Disabled));
+            assert_eq!(queue.item(&work).after(SHORT).enqueue(), Err(QueueError::Disabled));
+            assert_eq!(queue.item(&work).after(SHORT).reschedule(), Err(QueueError::Disabled));
         }
         assert_eq!(work.enable(), Ok(false), "one more `enable` is needed");
-        assert_eq!(queue.queue(&work), Err(QueueError::Disabled));
+        assert_eq!(queue.enqueue(&work), Err(QueueError::Disabled));
         assert_eq!(work.enable(), Ok(true));
         assert_eq!(work.enable(), Err(EnableError::NotDisabled));
         queue.flush().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), 0, "a refused submission leads to no run");
-        assert_eq!(queue.queue(&work), Ok(true));
+        assert_eq!(queue.enqueue(&work), Ok(true));
         queue.flush().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), 1);
     }
 }
 
-/// spec: F3.3 (disable cancels), W2 (enable_and_queue)
+/// spec: F3.3 (disable cancels), W2 (enable, then enqueue)
 #[test]
 fn disabling_cancels_a_pending_item_and_enabling_may_queue_it() {
     let _limit = time_limit();
@@ -150,14 +150,14 @@ fn disabling_cancels_a_pending_item_and_enabling_may_queue_it() {
     let (_, door, _) = begun_on(&queue);
     let runs = Arc::new(AtomicUsize::new(0));
     let work = counting(&runs);
-    queue.queue(&work).unwrap();
+    queue.enqueue(&work).unwrap();
     assert!(work.disable(), "the item was pending");
-    assert_eq!(work.disable_sync(), Ok(false));
-    assert_eq!(queue.enable_and_queue(&work), Ok(false), "one more `enable` is needed");
+    assert_eq!(work.disable_and_wait(), Ok(false));
+    assert_eq!(work.enable(), Ok(false), "one more `enable` is needed");
     assert!(!work.is_pending());
-    assert_eq!(queue.enable_and_queue(&work), Ok(true));
+    assert_eq!((work.enable(), queue.enqueue(&work)), (Ok(true), Ok(true)));
     assert!(work.is_pending());
-    assert_eq!(queue.enable_and_queue(&work), Err(EnableError::NotDisabled));
+    assert_eq!(work.enable(), Err(EnableError::NotDisabled));
     door.open();
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 1);
@@ -167,39 +167,39 @@ fn disabling_cancels_a_pending_item_and_enabling_may_queue_it() {
 #[test]
 fn an_item_may_disable_itself() {
     let _limit = time_limit();
-    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&one_cpu()).unwrap();
     let (tell, told) = mpsc::channel();
     let again = queue.clone();
     let work = Work::with_handle(move |this| {
-        again.queue(this).unwrap();
+        again.enqueue(this).unwrap();
         let was_pending = this.disable();
-        tell.send((was_pending, again.queue(this))).unwrap();
+        tell.send((was_pending, again.enqueue(this))).unwrap();
     });
-    queue.queue(&work).unwrap();
+    queue.enqueue(&work).unwrap();
     assert_eq!(told.recv().unwrap(), (true, Err(QueueError::Disabled)));
     assert!(work.flush().is_ok());
     assert!(!work.is_running() && work.is_disabled());
 }
 
-/// spec: F5.4 (cancel_sync, disable_sync and flush of the running item): these waits fail with an error and change
-/// nothing.
+/// spec: F5.4 (cancel_and_wait, disable_and_wait and flush of the running item): these waits fail with an error and
+/// change nothing.
 #[test]
 fn an_item_cannot_wait_for_its_own_run() {
     let _limit = time_limit();
-    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&one_cpu()).unwrap();
     let (tell, told) = mpsc::channel();
     let again = queue.clone();
     let runs = AtomicUsize::new(0);
     let work = Work::with_handle(move |this| {
         if runs.fetch_add(1, Ordering::SeqCst) == 0 {
-            again.queue(this).unwrap();
-            let answers = [this.cancel_sync(), this.disable_sync(), this.flush()];
+            again.enqueue(this).unwrap();
+            let answers = [this.cancel_and_wait(), this.disable_and_wait(), this.flush()];
             tell.send((answers, this.is_pending(), this.is_disabled())).unwrap();
         } else {
             tell.send(([Ok(true); 3], false, false)).unwrap();
         }
     });
-    queue.queue(&work).unwrap();
+    queue.enqueue(&work).unwrap();
     assert_eq!(told.recv().unwrap(), ([Err(WaitError::WouldDeadlock); 3], true, false));
     assert_eq!(told.recv().unwrap().0, [Ok(true); 3], "its submission was not cancelled");
 }
@@ -214,8 +214,8 @@ fn the_holder_of_the_only_slot_cannot_flush_an_item_that_needs_it() {
         let other = Work::new(|| ());
         let own = queue.clone();
         let answers = queue.spawn(move || {
-            own.queue(&other).unwrap();
-            (other.flush(), other.cancel_sync(), other.flush())
+            own.enqueue(&other).unwrap();
+            (other.flush(), other.cancel_and_wait(), other.flush())
         });
         let expected = (Err(WaitError::WouldDeadlock), Ok(true), Ok(false));
         assert_eq!(answers.unwrap().join().unwrap(), expected);
@@ -232,12 +232,12 @@ fn a_flush_of_an_item_waits_for_its_last_submission_only() {
             let wait = gate.clone();
             let work = Work::with_handle(move |this| match count.fetch_add(1, Ordering::SeqCst) {
                 // The first run queues the second one, which waits at the door.
-                0 => assert_eq!(again.queue(this), Ok(true)),
+                0 => assert_eq!(again.enqueue(this), Ok(true)),
                 _ => wait.wait(),
             });
             assert_eq!(work.flush(), Ok(false));
             let (busy, door, _) = begun_on(&queue);
-            queue.queue(&work).unwrap();
+            queue.enqueue(&work).unwrap();
             let flusher = {
                 let work = work.clone();
                 std::thread::spawn(move || work.flush())
@@ -278,7 +278,7 @@ fn a_flush_of_an_item_does_not_wait_for_later_submissions() {
         drop(gate.spawn(move || wait.wait()).unwrap());
         gate
     };
-    gate.queue(&work).unwrap();
+    gate.enqueue(&work).unwrap();
     door.open();
     assert_eq!(flusher.join().unwrap(), Ok(true));
     assert!(work.is_pending() && runs.load(Ordering::SeqCst) == 1);
@@ -298,13 +298,13 @@ fn a_flush_ends_when_its_submission_is_cancelled() {
     let hour = Duration::from_secs(3600);
     let ways: [fn(&WorkQueue, &Work, Duration); 4] = [
         |_, work, _| assert!(work.cancel()),
-        |_, work, _| assert_eq!(work.cancel_sync(), Ok(true)),
+        |_, work, _| assert_eq!(work.cancel_and_wait(), Ok(true)),
         |_, work, _| assert!(work.disable()),
-        |queue, work, hour| assert_eq!(queue.mod_delayed(work, hour), Ok(true)),
+        |queue, work, hour| assert_eq!(queue.item(work).after(hour).reschedule(), Ok(true)),
     ];
     for take_back in ways {
         let work = Work::new(|| ());
-        queue.queue(&work).unwrap();
+        queue.enqueue(&work).unwrap();
         let (waits, is_waiting) = mpsc::channel();
         let flushers: Vec<_> = (0..3)
             .map(|_| {
@@ -339,24 +339,24 @@ fn an_item_queued_again_to_an_ordered_queue_comes_last() {
             Work::new(move || order.lock().unwrap().push(n))
         })
         .collect();
-    items.iter().for_each(|item| assert_eq!(queue.queue(item), Ok(true)));
+    items.iter().for_each(|item| assert_eq!(queue.enqueue(item), Ok(true)));
     // It is cancelled twice, so that two of its former places are empty.
     for _ in 0..2 {
         assert!(items[1].cancel());
-        assert_eq!(queue.queue(&items[1]), Ok(true));
+        assert_eq!(queue.enqueue(&items[1]), Ok(true));
     }
     assert!(items[2].cancel());
     door.open();
     queue.flush().unwrap();
     assert_eq!(*order.lock().unwrap(), [0, 3, 1]);
     // The empty places have been passed over, so the item can be queued again.
-    assert_eq!(queue.queue(&items[2]), Ok(true));
+    assert_eq!(queue.enqueue(&items[2]), Ok(true));
     queue.flush().unwrap();
     assert_eq!(order.lock().unwrap().last(), Some(&2));
 }
 
-/// spec: F3.3, W3, W4 (seen after a cancel_sync that waited for it): many threads queue, cancel, wait and disable. Only
-/// one run at a time uses the item's data, and none after a thread has disabled the item and waited.
+/// spec: F3.3, W3, W4 (seen after a cancel_and_wait that waited for it): many threads queue, cancel, wait and disable.
+/// Only one run at a time uses the item's data, and none after a thread has disabled the item and waited.
 #[test]
 fn no_run_is_active_after_a_synchronous_disable() {
     on_each_executor(|executor| {
@@ -377,23 +377,27 @@ fn no_run_is_active_after_a_synchronous_disable() {
                         let queue = &queues[random.usize(..4)];
                         match random.u64(..8) {
                             0 => drop(work.cancel()),
-                            1 => drop(work.cancel_sync().unwrap()),
+                            1 => drop(work.cancel_and_wait().unwrap()),
                             2 => drop(work.flush().unwrap()),
                             3 => {
-                                work.disable_sync().unwrap();
+                                work.disable_and_wait().unwrap();
                                 assert_eq!(inside.load(Ordering::Relaxed), 0, "a run is active");
                                 work.enable().unwrap();
                             }
-                            4 => drop(queue.queue_delayed(work, Duration::from_micros(random.u64(..200)))),
-                            5 => drop(queue.mod_delayed(work, Duration::from_micros(random.u64(..200)))),
-                            _ => drop(queue.queue(work)),
+                            4 => drop(
+                                queue.item(work).after(Duration::from_micros(random.u64(..200))).enqueue(),
+                            ),
+                            5 => drop(
+                                queue.item(work).after(Duration::from_micros(random.u64(..200))).reschedule(),
+                            ),
+                            _ => drop(queue.enqueue(work)),
                         }
                     }
                 });
             }
         });
         assert!(work.flush().is_ok());
-        work.disable_sync().unwrap();
+        work.disable_and_wait().unwrap();
         queues.iter().for_each(|queue| queue.flush().unwrap());
         assert_eq!(inside.load(Ordering::Relaxed), 0);
     });
@@ -409,10 +413,10 @@ fn a_submission_is_either_run_or_cancelled() {
         let work = counting(&runs);
         let (mut accepted, mut cancelled) = (0, 0);
         for round in 0..stress(3_000) {
-            accepted += usize::from(queue.queue(&work).unwrap());
+            accepted += usize::from(queue.enqueue(&work).unwrap());
             match round % 3 {
                 0 => cancelled += usize::from(work.cancel()),
-                1 => cancelled += usize::from(work.cancel_sync().unwrap()),
+                1 => cancelled += usize::from(work.cancel_and_wait().unwrap()),
                 _ => {}
             }
         }

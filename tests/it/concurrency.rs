@@ -59,7 +59,7 @@ fn a_per_cpu_pool_runs_one_item_at_a_time() {
 #[test]
 fn when_the_running_worker_blocks_the_next_item_starts() {
     on_each_executor(|executor| {
-        for kind in [WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound] {
+        for kind in [WorkQueue::per_cpu, WorkQueue::builder, WorkQueue::unbound] {
             let queue = kind("q").build_on(executor).unwrap();
             let (door, crowd) = (Door::default(), Arc::new(Crowd::default()));
             let handles: Vec<_> = (0..24)
@@ -84,7 +84,7 @@ fn when_the_running_worker_blocks_the_next_item_starts() {
 #[test]
 fn while_one_works_an_idle_spare_stands_by() {
     on_each_executor(|executor| {
-        for kind in [WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound] {
+        for kind in [WorkQueue::per_cpu, WorkQueue::builder, WorkQueue::unbound] {
             let queue = kind("q").build_on(executor).unwrap();
             let (door, name) = (Door::default(), Arc::new(Mutex::new(String::new())));
             let (wait, tell) = (door.clone(), Arc::clone(&name));
@@ -237,7 +237,7 @@ fn the_start_of_cpu_intensive_items_is_regulated() {
 #[test]
 fn a_managed_pod_runs_as_many_items_as_it_has_cpus() {
     on_each_executor_unseen(|executor| {
-        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(executor).unwrap();
         let crowds = Crowds::default();
         for n in 0..stress(1500) {
             let crowds = crowds.clone();
@@ -269,7 +269,7 @@ fn a_managed_pod_uses_all_of_its_cpus() {
             .random_placement(count as u64)
             .build()
             .unwrap();
-        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
         let (door, blocked) = (Door::default(), Arc::new(Crowd::default()));
         let waiting: Vec<_> = (0..10)
             .map(|_| {

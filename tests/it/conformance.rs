@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
-    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, WorkQueue::bh];
+    [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, WorkQueue::bh];
 
 type Setter = fn(WorkQueueBuilder) -> WorkQueueBuilder;
 
@@ -32,9 +32,9 @@ fn assert_works(queue: &WorkQueue) {
     let runs = Arc::new(AtomicUsize::new(0));
     let work = counting(&runs);
     assert_eq!(queue.spawn(|| 6 * 7).unwrap().join().unwrap(), 42);
-    assert_eq!(queue.queue(&work), Ok(true));
+    assert_eq!(queue.enqueue(&work), Ok(true));
     queue.flush().unwrap();
-    assert_eq!(queue.queue_delayed(&work, Duration::from_secs(3600)), Ok(true));
+    assert_eq!(queue.item(&work).after(Duration::from_secs(3600)).enqueue(), Ok(true));
     assert_eq!(work.flush(), Ok(true));
     queue.drain().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 2);
@@ -76,17 +76,17 @@ fn every_combination_of_kind_and_flags_works_or_is_an_error() {
 fn an_item_queued_twice_runs_once_and_its_chain_is_drained() {
     let _limit = time_limit();
     let executor = one_cpu();
-    for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
+    for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
         let queue = kind("q").max_pending(1000).build_on(&executor).unwrap();
         let _unless_ordered = queue.set_max_active(1);
         let (links, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (again, end, count) = (queue.clone(), counting(&ends), Arc::clone(&links));
         let chain = Work::with_handle(move |this| {
             let link = count.fetch_add(1, Ordering::SeqCst) + 1;
-            assert_eq!(again.queue(if link < 20 { this } else { &end }), Ok(true), "chained queueing");
+            assert_eq!(again.enqueue(if link < 20 { this } else { &end }), Ok(true), "chained queueing");
         });
         let (_, door, _) = begun_on(&queue);
-        assert_eq!([queue.queue(&chain), queue.queue(&chain)], [Ok(true), Ok(false)]);
+        assert_eq!([queue.enqueue(&chain), queue.enqueue(&chain)], [Ok(true), Ok(false)]);
         door.open();
         queue.drain().unwrap();
         assert_eq!((links.load(Ordering::SeqCst), ends.load(Ordering::SeqCst)), (20, 1));
@@ -100,7 +100,7 @@ fn an_item_queued_twice_runs_once_and_its_chain_is_drained() {
 fn a_blocked_item_does_not_stall_the_batch_behind_it() {
     let _limit = time_limit();
     let executor = one_cpu();
-    for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound] {
+    for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound] {
         let queue = kind("q").build_on(&executor).unwrap();
         let (blocked, door, _) = begun_on(&queue);
         let runs = Arc::new(AtomicUsize::new(0));
@@ -108,7 +108,7 @@ fn a_blocked_item_does_not_stall_the_batch_behind_it() {
             let runs = Arc::clone(&runs);
             move || bump(&runs)
         };
-        for handle in queue.spawn_batch((0..100).map(|_| item())).unwrap() {
+        for handle in queue.items((0..100).map(|_| item())).spawn().unwrap() {
             handle.join().unwrap();
         }
         assert!(blocked.is_running() && runs.load(Ordering::SeqCst) == 100);
@@ -123,7 +123,7 @@ fn a_blocked_item_does_not_stall_the_batch_behind_it() {
 fn a_high_priority_item_runs_ahead_of_a_backlog() {
     let _limit = time_limit();
     let executor = one_cpu_unseen();
-    for kind in [WorkQueue::new, WorkQueue::per_cpu] {
+    for kind in [WorkQueue::builder, WorkQueue::per_cpu] {
         let (normal, high) = (kind("normal"), kind("urgent").high_priority());
         let (normal, high) = (normal.build_on(&executor).unwrap(), high.build_on(&executor).unwrap());
         let (door, begun) = (Door::default(), Arc::new(AtomicUsize::new(0)));
@@ -134,7 +134,7 @@ fn a_high_priority_item_runs_ahead_of_a_backlog() {
                 door.wait_unguarded();
             }
         };
-        let backlog = normal.spawn_batch((0..100).map(|_| item())).unwrap();
+        let backlog = normal.items((0..100).map(|_| item())).spawn().unwrap();
         eventually("the CPU is taken", || begun.load(Ordering::SeqCst) == 1);
         assert_eq!(high.spawn(|| "ahead").unwrap().join().unwrap(), "ahead");
         assert_eq!(begun.load(Ordering::SeqCst), 1, "the backlog has not moved");
@@ -149,7 +149,7 @@ fn a_high_priority_item_runs_ahead_of_a_backlog() {
 fn timeouts_race_with_the_end() {
     let _limit = time_limit();
     let executor = cpus(2);
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let mut random = Rng::with_seed(22);
     let (ended, work_ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     for round in 0..stress(300) {
@@ -175,18 +175,18 @@ fn timeouts_race_with_the_end() {
             cmwq::blocking(|| std::thread::sleep(nap));
             bump(&ends);
         });
-        queue.queue(&work).unwrap();
+        queue.enqueue(&work).unwrap();
         match work.flush_timeout(timeout) {
             // The result is false if the item had ended before the call.
             Ok(_waited) => assert_eq!(work_ended.swap(0, Ordering::SeqCst), 1),
             Err(error) => assert_eq!(error, WaitError::TimedOut),
         }
-        match work.cancel_sync_timeout(timeout) {
+        match work.cancel_and_wait_timeout(timeout) {
             Ok(_) => assert!(!work.is_pending() && !work.is_running()),
             Err(error) => assert_eq!(error, WaitError::TimedOut),
         }
         // In every case the item can be used again.
-        assert!(!work.is_disabled() && work.cancel_sync().is_ok());
+        assert!(!work.is_disabled() && work.cancel_and_wait().is_ok());
         match queue.drain_timeout(timeout) {
             Ok(()) => assert!(queue.is_empty()),
             Err(error) => assert_eq!(error, WaitError::TimedOut),
@@ -216,7 +216,8 @@ impl Herd {
                     let runs = herd.runs[cpu].fetch_add(1, Ordering::SeqCst);
                     // On every third run the item does not queue itself again.
                     if runs % 3 != 2 {
-                        let _unless_it_is_over = herd.queue.queue_delayed(this, Duration::from_micros(500));
+                        let _unless_it_is_over =
+                            herd.queue.item(this).after(Duration::from_micros(500)).enqueue();
                     }
                 })
             };
@@ -242,18 +243,19 @@ fn items_that_arm_themselves_on_every_cpu_are_kept_going_by_a_shepherd() {
     let (sheep, home) = (Arc::clone(&herd), shepherds.clone());
     let shepherd = Work::with_handle(move |this| {
         for (cpu, item) in sheep.items.iter().enumerate().filter(|(_, item)| !item.is_pending()) {
-            let _unless_it_is_over = sheep.queue.queue_delayed_on(cpu, item, Duration::from_micros(100));
+            let _unless_it_is_over =
+                sheep.queue.item(item).on_cpu(cpu).after(Duration::from_micros(100)).enqueue();
         }
-        let _unless_it_is_over = home.queue_delayed(this, Duration::from_millis(1));
+        let _unless_it_is_over = home.item(this).after(Duration::from_millis(1)).enqueue();
     });
-    assert_eq!(shepherds.queue(&shepherd), Ok(true));
+    assert_eq!(shepherds.enqueue(&shepherd), Ok(true));
     let went_on = || herd.runs.iter().all(|runs| runs.load(Ordering::SeqCst) >= 20);
     eventually("each item went on, and was restarted", went_on);
 
     // The order of a teardown: first the item that queues, then the items that it queues.
-    shepherd.disable_sync().unwrap();
+    shepherd.disable_and_wait().unwrap();
     for item in &herd.items {
-        item.cancel_sync().unwrap();
+        item.cancel_and_wait().unwrap();
         assert!(!item.is_pending() && !item.is_running());
     }
     assert_eq!(herd.queue.destroy(), Ok(0));

@@ -49,7 +49,7 @@ fn an_item_is_in_flight_from_its_beginning_to_its_end() {
 #[test]
 fn an_item_that_panics_has_completed() {
     on_each_executor(|executor| {
-        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(executor).unwrap();
         for n in 0..6 {
             let item = queue.spawn(move || assert!(n % 3 != 0, "on purpose"));
             assert_eq!(item.unwrap().join().is_err(), n % 3 == 0);
@@ -69,7 +69,7 @@ fn a_cancelled_item_is_counted_when_its_place_is_reached() {
         let (holder, door) = held(&queue);
         let one_shots: Vec<JoinHandle<()>> = (0..3).map(|_| queue.spawn(|| ()).unwrap()).collect();
         let works: Vec<Work> = (0..3).map(|_| Work::new(|| ())).collect();
-        works.iter().for_each(|work| assert_eq!(queue.queue(work), Ok(true)));
+        works.iter().for_each(|work| assert_eq!(queue.enqueue(work), Ok(true)));
         assert!(one_shots[1].cancel() && works[2].cancel());
         assert_eq!(queue.counters().cancelled, 0, "its place has not been reached");
         door.open();
@@ -90,12 +90,12 @@ fn every_submission_is_counted_though_two_share_a_place() {
     let (_holder, door) = held(&queue);
     let work = Work::new(|| ());
     for n in 0..5 {
-        assert_eq!(queue.queue(&work), Ok(true), "{n}");
+        assert_eq!(queue.enqueue(&work), Ok(true), "{n}");
         assert!(work.cancel());
     }
-    assert_eq!(queue.queue(&work), Ok(true));
+    assert_eq!(queue.enqueue(&work), Ok(true));
     // The item is moved to a timer, which fires: that adds two submissions.
-    assert!(queue.mod_delayed(&work, Duration::ZERO).unwrap());
+    assert!(queue.item(&work).reschedule().unwrap());
     door.open();
     queue.flush().unwrap();
     work.flush().unwrap();
@@ -110,7 +110,7 @@ fn an_entry_that_a_worker_has_popped_is_counted_at_once() {
     let executor = cpus(2);
     let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
     let (work, door, _) = begun_on(&queue);
-    assert_eq!(queue.queue(&work), Ok(true));
+    assert_eq!(queue.enqueue(&work), Ok(true));
     // Another worker pops the entry and leaves it to the running item. Then no entry of the queue waits to be popped.
     let behind = queue.spawn(|| ()).unwrap();
     behind.join().unwrap();
@@ -233,7 +233,7 @@ fn counts_outlive_workers_and_pools() {
     let _limit = time_limit();
     let (builder, prefix) = builder("l3:1 core:2 pu:1");
     let executor = builder.idle_timeout(Duration::from_millis(1)).build().unwrap();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     for round in 1..=3 {
         for nice in [3, 4] {
             queue.apply_attrs(cmwq::Attrs::new().nice(nice)).unwrap();
@@ -255,7 +255,7 @@ fn a_new_queue_begins_at_zero() {
     let _limit = time_limit();
     let executor = cpus(2);
     for n in 0..stress(200) as u64 {
-        let queue = WorkQueue::new("brief").build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("brief").build_on(&executor).unwrap();
         assert_eq!(queue.counters(), Counters::default());
         for _ in 0..=n % 3 {
             queue.spawn(|| ()).unwrap().join().unwrap();
@@ -367,7 +367,7 @@ fn sleeping_items_use_no_cpu_time() {
     let _limit = time_limit();
     let executor = one_cpu();
     let kinds: [fn(&'static str) -> cmwq::WorkQueueBuilder; 2] =
-        [|name| WorkQueue::per_cpu(name), |name| WorkQueue::new(name)];
+        [|name| WorkQueue::per_cpu(name), |name| WorkQueue::builder(name)];
     for kind in kinds {
         let [burns, sleeps] = ["burns", "sleeps"].map(|name| kind(name).build_on(&executor).unwrap());
         for _ in 0..30 {

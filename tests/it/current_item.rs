@@ -17,7 +17,7 @@ fn dump_of(executor: &Executor) -> String {
 #[test]
 fn an_item_knows_itself_and_its_queue() {
     on_each_executor(|executor| {
-        for kind in [WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound, WorkQueue::ordered] {
+        for kind in [WorkQueue::per_cpu, WorkQueue::builder, WorkQueue::unbound, WorkQueue::ordered] {
             let queue = kind("mine").build_on(executor).unwrap();
             let runs = Arc::new(AtomicUsize::new(0));
             let count = Arc::clone(&runs);
@@ -27,11 +27,11 @@ fn an_item_knows_itself_and_its_queue() {
                 let this = current_work().unwrap();
                 assert!(this.is_running());
                 if count.fetch_add(1, Ordering::SeqCst) < 2 {
-                    assert_eq!(current_queue().unwrap().queue(&this), Ok(true));
+                    assert_eq!(current_queue().unwrap().enqueue(&this), Ok(true));
                     assert!(current_work().unwrap().is_pending(), "the new handle is of another item");
                 }
             });
-            queue.queue(&work).unwrap();
+            queue.enqueue(&work).unwrap();
             eventually("the item has run three times", || runs.load(Ordering::SeqCst) == 3);
             queue.flush().unwrap();
 
@@ -62,7 +62,7 @@ fn outside_of_items_nothing_is_current() {
     let tell = Arc::clone(&hooks);
     let (builder, _) = crate::support::builder("core:1 pu:1");
     let executor = builder.on_thread_start(move || tell.lock().unwrap().push(nothing())).build().unwrap();
-    WorkQueue::new("q").build_on(&executor).unwrap().spawn(|| ()).unwrap().join().unwrap();
+    WorkQueue::builder("q").build_on(&executor).unwrap().spawn(|| ()).unwrap().join().unwrap();
     assert!(hooks.lock().unwrap().iter().all(|nothing| *nothing));
     assert!(!hooks.lock().unwrap().is_empty());
 }
@@ -71,7 +71,7 @@ fn outside_of_items_nothing_is_current() {
 #[test]
 fn a_queue_without_handles_is_gone_for_its_items_too() {
     on_each_executor(|executor| {
-        let queue = WorkQueue::new("short-lived").build_on(executor).unwrap();
+        let queue = WorkQueue::builder("short-lived").build_on(executor).unwrap();
         let (door, again) = (Door::default(), queue.clone());
         let wait = door.clone();
         let handle = queue.spawn(move || {
@@ -104,8 +104,8 @@ fn a_handle_that_an_item_asks_for_may_be_the_last() {
             *keep.lock().unwrap() = Some(mine.1);
             drop(mine.0);
         });
-        let queue = WorkQueue::new("q").build_on(executor).unwrap();
-        queue.queue(&work).unwrap();
+        let queue = WorkQueue::builder("q").build_on(executor).unwrap();
+        queue.enqueue(&work).unwrap();
         learned.wait();
         drop((queue, work));
         door.open();
@@ -123,13 +123,13 @@ fn a_handle_that_an_item_asks_for_may_be_the_last() {
 fn the_queue_is_that_of_the_present_run() {
     let _limit = time_limit();
     let executor = one_cpu();
-    let [one, other] = ["one", "other"].map(|name| WorkQueue::new(name).build_on(&executor).unwrap());
+    let [one, other] = ["one", "other"].map(|name| WorkQueue::builder(name).build_on(&executor).unwrap());
     let names = Arc::new(Mutex::new(Vec::new()));
     let (tell, next) = (Arc::clone(&names), other.clone());
     let work = Work::new(move || {
         let name = current_queue_name().unwrap();
         if name == "one" {
-            next.queue(&current_work().unwrap()).unwrap();
+            next.enqueue(&current_work().unwrap()).unwrap();
             assert_eq!(
                 current_queue_name().as_deref(),
                 Some("one"),
@@ -138,7 +138,7 @@ fn the_queue_is_that_of_the_present_run() {
         }
         tell.lock().unwrap().push(name);
     });
-    one.queue(&work).unwrap();
+    one.enqueue(&work).unwrap();
     one.flush().unwrap();
     other.flush().unwrap();
     assert_eq!(*names.lock().unwrap(), ["one", "other"]);
@@ -163,7 +163,7 @@ fn destructors_belong_to_the_queue_and_to_no_work() {
     let cancelled = Work::new(move || {
         let _asks = &asks;
     });
-    queue.queue(&cancelled).unwrap();
+    queue.enqueue(&cancelled).unwrap();
     assert!(cancelled.cancel());
     drop(cancelled);
     door.open();
@@ -176,7 +176,7 @@ fn destructors_belong_to_the_queue_and_to_no_work() {
 #[test]
 fn a_description_is_shown_until_its_item_ends() {
     on_each_executor(|executor| {
-        for kind in [WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound] {
+        for kind in [WorkQueue::per_cpu, WorkQueue::builder, WorkQueue::unbound] {
             let queue = kind("q").build_on(executor).unwrap();
             let (first, second) = (Door::default(), Door::default());
             let doors = (first.clone(), second.clone());

@@ -24,7 +24,7 @@ fn an_item_runs_no_earlier_than_asked() {
                 let (tell, told) = mpsc::channel();
                 let work = Work::new(move || tell.send(Instant::now()).unwrap());
                 let armed = Instant::now();
-                assert_eq!(queue.queue_delayed(&work, delay), Ok(true));
+                assert_eq!(queue.item(&work).after(delay).enqueue(), Ok(true));
                 let ran = told.recv_timeout(SOON).unwrap();
                 assert!(ran >= armed + delay, "{:?} too early", delay - (ran - armed));
             }
@@ -32,15 +32,15 @@ fn an_item_runs_no_earlier_than_asked() {
     });
 }
 
-/// spec: W5.1 (queue_delayed: false if it was pending), W2 (so is queue)
+/// spec: W5.1 (`enqueue` of an item with a delay: false if it was pending), W2 (and without one)
 #[test]
 fn an_armed_item_is_pending() {
     let _limit = time_limit();
     for queue in all_kinds(&one_cpu()) {
         let work = Work::new(|| ());
-        assert_eq!(queue.queue_delayed(&work, HOUR), Ok(true));
-        assert_eq!(queue.queue_delayed(&work, Duration::ZERO), Ok(false), "the timer stays as it is");
-        assert_eq!(queue.queue(&work), Ok(false));
+        assert_eq!(queue.item(&work).after(HOUR).enqueue(), Ok(true));
+        assert_eq!(queue.item(&work).after(Duration::ZERO).enqueue(), Ok(false), "the timer stays as it is");
+        assert_eq!(queue.enqueue(&work), Ok(false));
         assert!(work.is_pending() && !work.is_running());
         assert!(work.cancel() && !work.is_pending());
     }
@@ -59,9 +59,9 @@ fn a_zero_delay_queues_at_once() {
         move || order.lock().unwrap().push(n)
     };
     let (first, third) = (Work::new(put(1)), Work::new(put(3)));
-    assert_eq!(queue.queue_delayed(&first, Duration::ZERO), Ok(true));
-    let second = queue.spawn_after(Duration::ZERO, put(2)).unwrap();
-    assert_eq!(queue.mod_delayed(&third, Duration::ZERO), Ok(false), "the item was idle");
+    assert_eq!(queue.item(&first).after(Duration::ZERO).enqueue(), Ok(true));
+    let second = queue.item(put(2)).after(Duration::ZERO).spawn().unwrap();
+    assert_eq!(queue.item(&third).reschedule(), Ok(false), "the item was idle");
     assert!(first.is_pending() && third.is_pending() && !second.is_finished());
     door.open();
     queue.flush().unwrap();
@@ -93,11 +93,11 @@ fn a_zero_delay_leaves_nothing_to_the_manager() {
         scope.spawn(|| {
             let tick = Work::new(|| ());
             while !stop.load(Ordering::Relaxed) {
-                other.mod_delayed(&tick, Duration::from_nanos(1)).unwrap();
+                other.item(&tick).after(Duration::from_nanos(1)).reschedule().unwrap();
             }
         });
         for n in 1..=stress(if cfg!(cmwq_yields) { 5_000 } else { 20_000 }) {
-            queue.mod_delayed(&work, Duration::ZERO).unwrap();
+            queue.item(&work).reschedule().unwrap();
             queue.flush().unwrap();
             assert_eq!(runs.load(Ordering::SeqCst), n, "the flush did not wait");
         }
@@ -118,7 +118,11 @@ fn timers_fire_in_the_order_of_their_deadlines() {
             // The first half is due last.
             let late = Duration::from_millis(if n < 100 { 1000 } else { 0 });
             let work = Work::new(move || order.lock().unwrap().push(n));
-            queue.queue_delayed(&work, until.saturating_duration_since(Instant::now()) + late).unwrap();
+            queue
+                .item(&work)
+                .after(until.saturating_duration_since(Instant::now()) + late)
+                .enqueue()
+                .unwrap();
             work
         })
         .collect();
@@ -138,26 +142,26 @@ fn an_item_that_is_moved_again_and_again_stays_within_the_bound() {
     let (_, door, _) = begun_on(&queue);
     let runs = Arc::new(AtomicUsize::new(0));
     let work = counting(&runs);
-    assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Ok(false));
+    assert_eq!(queue.item(&work).reschedule(), Ok(false));
     for _ in 1..5 {
-        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Ok(true));
+        assert_eq!(queue.item(&work).reschedule(), Ok(true));
     }
     for _ in 0..3 {
-        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Err(QueueError::Full));
+        assert_eq!(queue.item(&work).reschedule(), Err(QueueError::Full));
         assert_eq!(
-            queue.mod_delayed(&work, Duration::from_nanos(1)),
+            queue.item(&work).after(Duration::from_nanos(1)).reschedule(),
             Err(QueueError::Full),
             "the timer adds a place when it fires"
         );
         assert!(work.is_pending(), "the item stays pending");
     }
     assert!(work.cancel());
-    assert_eq!(queue.queue_delayed(&work, HOUR), Err(QueueError::Full));
-    assert_eq!((queue.len(), queue.mod_delayed(&work, HOUR)), (6, Err(QueueError::Full)));
+    assert_eq!(queue.item(&work).after(HOUR).enqueue(), Err(QueueError::Full));
+    assert_eq!((queue.len(), queue.item(&work).after(HOUR).reschedule()), (6, Err(QueueError::Full)));
     door.open();
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 0);
-    assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Ok(false), "there is room again");
+    assert_eq!(queue.item(&work).reschedule(), Ok(false), "there is room again");
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 1);
     // The flush may return before the last slot is given up.
@@ -172,40 +176,44 @@ fn an_item_that_keeps_its_place_needs_no_room() {
     let (_, door, _) = begun_on(&queue);
     let (first, runs) = (Work::new(|| ()), Arc::new(AtomicUsize::new(0)));
     let work = counting(&runs);
-    assert_eq!((queue.queue(&first), queue.queue(&work)), (Ok(true), Ok(true)));
+    assert_eq!((queue.enqueue(&first), queue.enqueue(&work)), (Ok(true), Ok(true)));
     for _ in 0..10 {
-        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Ok(true));
+        assert_eq!(queue.item(&work).reschedule(), Ok(true));
     }
     assert_eq!(queue.len(), 3);
     let late = Work::new(|| ());
-    assert_eq!(queue.mod_delayed(&late, Duration::ZERO), Err(QueueError::Full), "the item has no place");
-    assert_eq!(queue.mod_delayed(&late, Duration::from_nanos(1)), Ok(false), "timers are not counted");
+    assert_eq!(queue.item(&late).reschedule(), Err(QueueError::Full), "the item has no place");
+    assert_eq!(
+        queue.item(&late).after(Duration::from_nanos(1)).reschedule(),
+        Ok(false),
+        "timers are not counted"
+    );
     eventually("the timer fired", || queue.len() == 4);
     door.open();
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 1);
-    assert_eq!(queue.queue(&work), Ok(true), "every place was given back");
+    assert_eq!(queue.enqueue(&work), Ok(true), "every place was given back");
     queue.flush().unwrap();
 }
 
-/// spec: W5.1 (mod_delayed): the result says whether the item was pending, in each state of the item.
+/// spec: W5.1 (reschedule): the result says whether the item was pending, in each state of the item.
 #[test]
 fn moving_an_item_replaces_its_pending_run() {
     let _limit = time_limit();
     for queue in all_kinds(&one_cpu()) {
         let runs = Arc::new(AtomicUsize::new(0));
         let work = counting(&runs);
-        assert_eq!(queue.mod_delayed(&work, HOUR), Ok(false), "the item was idle");
-        assert_eq!(queue.mod_delayed(&work, HOUR), Ok(true), "the item was armed");
-        assert_eq!(queue.mod_delayed(&work, Duration::ZERO), Ok(true), "from an hour to now");
+        assert_eq!(queue.item(&work).after(HOUR).reschedule(), Ok(false), "the item was idle");
+        assert_eq!(queue.item(&work).after(HOUR).reschedule(), Ok(true), "the item was armed");
+        assert_eq!(queue.item(&work).reschedule(), Ok(true), "from an hour to now");
         eventually("the item ran", || runs.load(Ordering::SeqCst) == 1);
         eventually("the item is idle", || !work.is_running());
 
         let blocked = WorkQueue::ordered("blocked").build_on(&one_cpu()).unwrap();
         let (_, door, _) = begun_on(&blocked);
-        blocked.queue(&work).unwrap();
+        blocked.enqueue(&work).unwrap();
         assert_eq!(
-            queue.mod_delayed(&work, Duration::from_millis(1)),
+            queue.item(&work).after(Duration::from_millis(1)).reschedule(),
             Ok(true),
             "the item was queued elsewhere"
         );
@@ -215,7 +223,7 @@ fn moving_an_item_replaces_its_pending_run() {
         assert_eq!(runs.load(Ordering::SeqCst), 2, "the item ran on the former queue");
 
         let (busy, door, begun) = begun_on(&queue);
-        assert_eq!(queue.mod_delayed(&busy, Duration::ZERO), Ok(false), "the item runs, and is not pending");
+        assert_eq!(queue.item(&busy).reschedule(), Ok(false), "the item runs, and is not pending");
         assert!(busy.is_pending());
         door.open();
         eventually("the item ran again", || begun.load(Ordering::SeqCst) == 2);
@@ -226,13 +234,13 @@ fn moving_an_item_replaces_its_pending_run() {
 #[test]
 fn an_item_that_is_moved_again_and_again_runs_once() {
     let _limit = time_limit();
-    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&one_cpu()).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let work = counting(&runs);
     for _ in 0..1_000 {
-        queue.mod_delayed(&work, HOUR).unwrap();
+        queue.item(&work).after(HOUR).reschedule().unwrap();
     }
-    queue.mod_delayed(&work, Duration::from_millis(5)).unwrap();
+    queue.item(&work).after(Duration::from_millis(5)).reschedule().unwrap();
     eventually("the item ran", || runs.load(Ordering::SeqCst) > 0);
     std::thread::sleep(Duration::from_millis(10));
     assert_eq!(runs.load(Ordering::SeqCst), 1);
@@ -244,17 +252,17 @@ fn an_item_that_is_moved_again_and_again_runs_once() {
 fn a_cancelled_timer_does_not_fire() {
     let _limit = time_limit();
     let executor = one_cpu();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let work = counting(&runs);
     let ways: [fn(&Work) -> bool; 4] = [
         Work::cancel,
-        |work| work.cancel_sync().unwrap(),
+        |work| work.cancel_and_wait().unwrap(),
         |work| work.disable() && work.enable().unwrap(),
-        |work| work.disable_sync().unwrap() && work.enable().unwrap(),
+        |work| work.disable_and_wait().unwrap() && work.enable().unwrap(),
     ];
     for cancel in ways {
-        queue.queue_delayed(&work, PATIENCE).unwrap();
+        queue.item(&work).after(PATIENCE).enqueue().unwrap();
         assert!(cancel(&work) && !work.is_pending());
     }
     timers_have_fired(&executor, PATIENCE);
@@ -269,7 +277,7 @@ fn a_flush_of_an_armed_item_fires_it_now() {
         for queue in all_kinds(executor) {
             let runs = Arc::new(AtomicUsize::new(0));
             let work = counting(&runs);
-            queue.queue_delayed(&work, HOUR).unwrap();
+            queue.item(&work).after(HOUR).enqueue().unwrap();
             assert_eq!(work.flush(), Ok(true));
             assert_eq!(runs.load(Ordering::SeqCst), 1);
             assert_eq!(work.flush(), Ok(false));
@@ -281,32 +289,32 @@ fn a_flush_of_an_armed_item_fires_it_now() {
 #[test]
 fn a_flush_of_the_queue_does_not_wait_for_timers() {
     let _limit = time_limit();
-    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&one_cpu()).unwrap();
     let work = Work::new(|| ());
-    queue.queue_delayed(&work, HOUR).unwrap();
-    let later = queue.spawn_after(HOUR, || ()).unwrap();
+    queue.item(&work).after(HOUR).enqueue().unwrap();
+    let later = queue.item(|| ()).after(HOUR).spawn().unwrap();
     queue.flush().unwrap();
     assert!(work.cancel() && later.cancel());
 }
 
-/// spec: W5.1 (spawn_after)
+/// spec: W5.1 (one-shots)
 #[test]
 fn a_closure_runs_later_and_is_joined() {
     on_each_executor(|executor| {
         for queue in all_kinds(executor) {
             let delay = Duration::from_millis(2);
             let armed = Instant::now();
-            let later = queue.spawn_after(delay, Instant::now).unwrap();
+            let later = queue.item(Instant::now).after(delay).spawn().unwrap();
             assert!(later.join().unwrap() >= armed + delay);
-            let panics = queue.spawn_after(delay, || panic!("on purpose")).unwrap();
+            let panics = queue.item(|| panic!("on purpose")).after(delay).spawn().unwrap();
             assert!(matches!(panics.join(), Err(JoinError::Panicked(_))));
-            let patient = queue.spawn_after(HOUR, || ()).unwrap();
+            let patient = queue.item(|| ()).after(HOUR).spawn().unwrap();
             let patient = patient.join_timeout(Duration::from_millis(1)).unwrap_err();
             assert!(patient.cancel() && !patient.cancel());
             assert!(matches!(patient.join(), Err(JoinError::Cancelled)));
             // A detached closure runs, too.
             let (tell, told) = mpsc::channel();
-            drop(queue.spawn_after(delay, move || tell.send(()).unwrap()).unwrap());
+            drop(queue.item(move || tell.send(()).unwrap()).after(delay).spawn().unwrap());
             told.recv_timeout(SOON).unwrap();
         }
     });
@@ -318,12 +326,12 @@ fn a_cancelled_timer_keeps_nothing_alive() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
     let executor = builder.build().unwrap();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let dropped = Arc::new(AtomicUsize::new(0));
     let (closure, item) = (Counted(Arc::clone(&dropped)), Counted(Arc::clone(&dropped)));
-    let shot = queue.spawn_after(HOUR, move || drop(closure)).unwrap();
+    let shot = queue.item(move || drop(closure)).after(HOUR).spawn().unwrap();
     let work = Work::new(move || assert_eq!(item.0.load(Ordering::SeqCst), 0));
-    queue.queue_delayed(&work, HOUR).unwrap();
+    queue.item(&work).after(HOUR).enqueue().unwrap();
     eventually("the manager's thread has its name", || !no_thread_of(&prefix));
     drop((queue, executor));
     std::thread::sleep(Duration::from_millis(5));
@@ -345,8 +353,8 @@ fn armed_items_run_when_every_handle_is_gone() {
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let (work, count) = (counting(&runs), Arc::clone(&runs));
-    queue.queue_delayed(&work, Duration::from_millis(5)).unwrap();
-    drop(queue.spawn_after(Duration::from_millis(5), move || bump(&count)).unwrap());
+    queue.item(&work).after(Duration::from_millis(5)).enqueue().unwrap();
+    drop(queue.item(move || bump(&count)).after(Duration::from_millis(5)).spawn().unwrap());
     drop((queue, executor, work));
     eventually("both ran", || runs.load(Ordering::SeqCst) == 2);
     eventually("the executor ends", || no_thread_of(&prefix));
@@ -358,11 +366,11 @@ fn an_armed_timer_wakes_no_thread_before_it_is_due() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
     let executor = builder.build().unwrap();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
     let works: Vec<Work> = (0..100).map(|_| Work::new(|| ())).collect();
     for (n, work) in (0..).zip(&works) {
-        queue.queue_delayed(work, HOUR + Duration::from_secs(n)).unwrap();
+        queue.item(work).after(HOUR + Duration::from_secs(n)).enqueue().unwrap();
     }
     falls_quiet(&prefix);
     let before = sleeps_of(&prefix);
@@ -376,7 +384,7 @@ fn an_armed_timer_wakes_no_thread_before_it_is_due() {
 #[test]
 fn very_many_timers_are_armed_moved_and_cancelled() {
     let _limit = time_limit();
-    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&one_cpu()).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     // With yields, each operation takes many times as long.
     let count = stress(if cfg!(cmwq_yields) { 10_000 } else { 100_000 });
@@ -384,7 +392,7 @@ fn very_many_timers_are_armed_moved_and_cancelled() {
     let works: Vec<Work> = (0..count).map(|_| counting(&runs)).collect();
     for work in &works {
         let delay = Duration::from_millis(1 + random.u64(..300));
-        assert_eq!(queue.queue_delayed(work, delay), Ok(true));
+        assert_eq!(queue.item(work).after(delay).enqueue(), Ok(true));
     }
     let mut cancelled = 0;
     for (n, work) in works.iter().enumerate() {
@@ -392,8 +400,9 @@ fn very_many_timers_are_armed_moved_and_cancelled() {
             0 => cancelled += usize::from(work.cancel()),
             // Some of these have run already, and run again.
             1 => {
-                cancelled +=
-                    usize::from(queue.mod_delayed(work, Duration::from_micros(random.u64(..500))).unwrap());
+                cancelled += usize::from(
+                    queue.item(work).after(Duration::from_micros(random.u64(..500))).reschedule().unwrap(),
+                );
             }
             _ => {}
         }
@@ -424,16 +433,19 @@ fn a_timer_either_fires_or_is_cancelled() {
                             let delay = Duration::from_micros(random.u64(..300));
                             match random.u64(..6) {
                                 0 => taken_back += usize::from(work.cancel()),
-                                1 => taken_back += usize::from(work.cancel_sync().unwrap_or(false)),
+                                1 => taken_back += usize::from(work.cancel_and_wait().unwrap_or(false)),
                                 2 => {
-                                    // The call is refused while another thread waits in `cancel_sync`.
-                                    if let Ok(was_pending) = queue.mod_delayed(work, delay) {
+                                    // The call is refused while another thread waits in `cancel_and_wait`.
+                                    if let Ok(was_pending) = queue.item(work).after(delay).reschedule() {
                                         accepted += 1;
                                         taken_back += usize::from(was_pending);
                                     }
                                 }
                                 3 => drop(work.flush().unwrap()),
-                                _ => accepted += usize::from(queue.queue_delayed(work, delay) == Ok(true)),
+                                _ => {
+                                    accepted +=
+                                        usize::from(queue.item(work).after(delay).enqueue() == Ok(true));
+                                }
                             }
                         }
                         (accepted, taken_back)
@@ -459,8 +471,8 @@ fn a_timer_fires_into_a_full_queue() {
     let (busy, door, _) = begun_on(&queue);
     let waiting = queue.spawn(|| ()).unwrap();
     let (work, count) = (counting(&runs), Arc::clone(&runs));
-    queue.queue_delayed(&work, Duration::from_millis(2)).unwrap();
-    let later = queue.spawn_after(Duration::from_millis(2), move || bump(&count)).unwrap();
+    queue.item(&work).after(Duration::from_millis(2)).enqueue().unwrap();
+    let later = queue.item(move || bump(&count)).after(Duration::from_millis(2)).spawn().unwrap();
     assert!(queue.spawn(|| ()).is_err(), "the queue is full");
     timers_have_fired(&executor, Duration::from_millis(2));
     assert_eq!(queue.len(), 4, "both timers fired while the queue was full");
@@ -480,7 +492,7 @@ fn a_timer_may_fire_while_its_item_runs() {
     on_each_executor(|executor| {
         for queue in all_kinds(executor) {
             let (work, door, runs) = begun_on(&queue);
-            assert_eq!(queue.queue_delayed(&work, Duration::from_millis(1)), Ok(true));
+            assert_eq!(queue.item(&work).after(Duration::from_millis(1)).enqueue(), Ok(true));
             timers_have_fired(executor, Duration::from_millis(1));
             assert_eq!(queue.len(), 2, "the timer fired while the item ran");
             assert!(work.is_running() && work.is_pending());

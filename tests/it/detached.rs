@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
-    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, WorkQueue::bh];
+    [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, WorkQueue::bh];
 
 /// spec: W1.5 (dropping the handle detaches), F1: on every kind of queue, items run that each queue the next one.
 #[test]
@@ -90,7 +90,7 @@ fn is_refused(queue: &WorkQueue, error: QueueError) {
     let address = text.as_ptr() as usize;
     let refused = queue.spawn_detached(move || text).unwrap_err();
     assert_eq!(refused.error, error);
-    let text = (refused.closure)();
+    let text = (refused.into_closure())();
     assert_eq!(text.as_ptr() as usize, address);
 }
 

@@ -80,9 +80,9 @@ pub(crate) fn sees(executor: &Executor) -> bool {
 fn kinds() -> [WorkQueueBuilder; 4] {
     [
         WorkQueue::per_cpu("per CPU"),
-        WorkQueue::new("managed"),
+        WorkQueue::builder("managed"),
         WorkQueue::per_cpu("urgent").high_priority(),
-        WorkQueue::new("urgent, managed").high_priority(),
+        WorkQueue::builder("urgent, managed").high_priority(),
     ]
 }
 
@@ -155,7 +155,7 @@ fn a_pod_full_of_blocked_items_goes_on() {
         if !sees(&executor) {
             return;
         }
-        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
         let door = Door::default();
         let blocked: Vec<_> = (0..12)
             .map(|_| {

@@ -31,8 +31,8 @@ fn queues(executor: &Executor) -> Vec<WorkQueue> {
     let kinds: [WorkQueueBuilder; 7] = [
         WorkQueue::per_cpu("per CPU"),
         WorkQueue::per_cpu("few").max_active(3),
-        WorkQueue::new("managed"),
-        WorkQueue::new("urgent").high_priority(),
+        WorkQueue::builder("managed"),
+        WorkQueue::builder("urgent").high_priority(),
         WorkQueue::per_cpu("heavy").cpu_intensive().max_active(2),
         WorkQueue::unbound("unbound").max_active(3),
         WorkQueue::ordered("ordered"),
@@ -203,7 +203,7 @@ fn queues_may_change_and_end_while_their_items_sleep() {
     let executor = builder("l3:2 core:2 pu:1").0.random_placement(3).build().unwrap();
     let mut random = Rng::with_seed(11);
     for round in 0..stress(20) {
-        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
         let runs = Arc::new(AtomicUsize::new(0));
         for n in 0..40 {
             let (runs, nap) = (Arc::clone(&runs), Duration::from_micros(random.u64(..3000)));

@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
-    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
+    [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
 
 const MOMENT: Duration = Duration::from_millis(5);
 
@@ -64,30 +64,30 @@ fn a_drain_refuses_items_from_outside_and_leaves_them_unchanged() {
     let wait = door.clone();
     let busy = queue.spawn(move || wait.wait()).unwrap();
     let (pending, cancelled, idle) = (Work::new(|| ()), Work::new(|| ()), Work::new(|| ()));
-    assert!(queue.queue(&pending).unwrap() && queue.queue(&cancelled).unwrap());
+    assert!(queue.enqueue(&pending).unwrap() && queue.enqueue(&cancelled).unwrap());
     assert!(cancelled.cancel());
     std::thread::scope(|scope| {
         let drain = scope.spawn(|| queue.drain());
         begins_to_refuse(&queue, QueueError::Draining);
         let refused = queue.spawn(|| 7).unwrap_err();
-        assert_eq!((refused.closure)(), 7);
-        assert!(!queue.queue(&pending).unwrap(), "the item was pending already");
+        assert_eq!((refused.into_closure())(), 7);
+        assert!(!queue.enqueue(&pending).unwrap(), "the item was pending already");
         assert_eq!(
-            queue.queue(&cancelled),
+            queue.enqueue(&cancelled),
             Err(QueueError::Draining),
             "the place of a cancelled item is not used again"
         );
-        assert_eq!(queue.queue(&idle), Err(QueueError::Draining));
+        assert_eq!(queue.enqueue(&idle), Err(QueueError::Draining));
         assert!(!idle.is_pending() && !cancelled.is_pending());
         let again = queue.clone();
         let by_an_item = other.spawn(move || refusal(&again)).unwrap().join().unwrap();
         assert_eq!(by_an_item, Some(QueueError::Draining), "an item of another queue is an outsider");
-        assert!(other.queue(&idle).unwrap(), "another queue accepts the item");
+        assert!(other.enqueue(&idle).unwrap(), "another queue accepts the item");
         door.open();
         drain.join().unwrap().unwrap();
     });
     busy.join().unwrap();
-    assert!(queue.queue(&cancelled).unwrap());
+    assert!(queue.enqueue(&cancelled).unwrap());
     queue.flush().unwrap();
 }
 
@@ -103,10 +103,10 @@ fn a_drain_that_runs_out_of_time_takes_itself_back() {
         let restless = Work::with_handle(move |this| {
             if stopped.load(Ordering::SeqCst) == 0 {
                 cmwq::blocking(|| std::thread::sleep(Duration::from_micros(100)));
-                assert!(again.queue(this).unwrap());
+                assert!(again.enqueue(this).unwrap());
             }
         });
-        assert!(queue.queue(&restless).unwrap());
+        assert!(queue.enqueue(&restless).unwrap());
         assert_eq!(queue.drain_timeout(MOMENT), Err(WaitError::TimedOut));
         queue.spawn(|| ()).unwrap().join().unwrap();
         stop.store(1, Ordering::SeqCst);
@@ -124,7 +124,7 @@ fn an_item_cannot_drain_or_destroy_its_own_queue() {
         let own = queue.clone();
         let answers = queue.spawn(move || (own.drain(), own.destroy())).unwrap().join().unwrap();
         assert_eq!(answers, (Err(WaitError::WouldDeadlock), Err(WaitError::WouldDeadlock)));
-        let other = WorkQueue::new("other").build_on(&executor).unwrap();
+        let other = WorkQueue::builder("other").build_on(&executor).unwrap();
         let drained = queue.clone();
         assert_eq!(other.spawn(move || drained.drain()).unwrap().join().unwrap(), Ok(()));
         queue.spawn(|| ()).unwrap().join().unwrap();
@@ -165,14 +165,14 @@ fn a_timer_that_fires_during_a_drain_is_held() {
     std::thread::scope(|scope| {
         let drain = scope.spawn(|| queue.drain());
         begins_to_refuse(&queue, QueueError::Draining);
-        assert!(queue.queue_delayed(&work, MOMENT).unwrap(), "arming a timer is permitted");
-        assert!(queue.queue_delayed(&cancelled, MOMENT).unwrap());
+        assert!(queue.item(&work).after(MOMENT).enqueue().unwrap(), "arming a timer is permitted");
+        assert!(queue.item(&cancelled).after(MOMENT).enqueue().unwrap());
         assert_eq!(
-            queue.mod_delayed(&work, Duration::ZERO),
+            queue.item(&work).reschedule(),
             Err(QueueError::Draining),
             "a zero delay queues the item at once"
         );
-        let later = queue.spawn_after(MOMENT, || 7).unwrap();
+        let later = queue.item(|| 7).after(MOMENT).spawn().unwrap();
         timers_have_fired(&executor, MOMENT);
         assert!(!later.is_finished() && work.is_pending());
         assert!(cancelled.cancel(), "a held item can be cancelled");
@@ -199,22 +199,22 @@ fn a_destroyed_queue_has_run_everything_and_accepts_nothing() {
             drop(queue.spawn(twice).unwrap());
             let work = Work::new(|| unreachable!("the timer is due in an hour"));
             let hour = Duration::from_secs(3600);
-            assert!(queue.queue_delayed(&work, hour).unwrap());
-            let later = queue.spawn_after(hour, || ()).unwrap();
-            let cancelled = queue.spawn_after(hour, || ()).unwrap();
+            assert!(queue.item(&work).after(hour).enqueue().unwrap());
+            let later = queue.item(|| ()).after(hour).spawn().unwrap();
+            let cancelled = queue.item(|| ()).after(hour).spawn().unwrap();
             assert!(cancelled.cancel());
             assert_eq!(queue.destroy(), Ok(2), "the item and the closure");
             assert!(runs.load(Ordering::SeqCst) > 0 && queue.is_empty() && !work.is_pending());
             assert!(matches!(later.join(), Err(JoinError::Cancelled)));
             assert_eq!(refusal(&queue), Some(QueueError::Destroyed));
-            assert_eq!(queue.queue(&work), Err(QueueError::Destroyed));
-            assert_eq!(queue.queue_delayed(&work, hour), Err(QueueError::Destroyed));
-            assert_eq!(queue.spawn_after(hour, || ()).unwrap_err().error, QueueError::Destroyed);
+            assert_eq!(queue.enqueue(&work), Err(QueueError::Destroyed));
+            assert_eq!(queue.item(&work).after(hour).enqueue(), Err(QueueError::Destroyed));
+            assert_eq!(queue.item(|| ()).after(hour).spawn().unwrap_err().error, QueueError::Destroyed);
             assert_eq!(queue.clone().destroy(), Ok(0), "a second call has no effect");
             assert_eq!((queue.flush(), queue.drain()), (Ok(()), Ok(())));
-            let other = WorkQueue::new("other").build_on(executor).unwrap();
+            let other = WorkQueue::builder("other").build_on(executor).unwrap();
             assert!(
-                other.queue_delayed(&work, hour).unwrap() && work.cancel(),
+                other.item(&work).after(hour).enqueue().unwrap() && work.cancel(),
                 "another queue accepts the item"
             );
         }
@@ -232,7 +232,7 @@ fn a_destroy_that_runs_out_of_time_may_be_called_again() {
         wait.wait();
         again.spawn(move || bump(&runs)).map(drop).is_ok()
     });
-    let timer = queue.spawn_after(Duration::from_secs(3600), || ()).unwrap();
+    let timer = queue.item(|| ()).after(Duration::from_secs(3600)).spawn().unwrap();
     assert_eq!(queue.destroy_timeout(MOMENT), Err(WaitError::TimedOut));
     assert!(matches!(timer.join(), Err(JoinError::Cancelled)), "the joiner learns of it at once");
     assert_eq!(refusal(&queue), Some(QueueError::Destroyed));
@@ -276,7 +276,7 @@ fn destroy_is_exact_under_load() {
                                 break;
                             }
                         }
-                        match queue.queue(&work) {
+                        match queue.enqueue(&work) {
                             Ok(true) => bump(&accepted),
                             Ok(false) => {}
                             Err(error) => {
@@ -344,7 +344,7 @@ fn drains_under_load_lose_nothing() {
 fn a_frozen_queue_is_drained_when_it_has_thawed() {
     let _limit = time_limit();
     let executor: Executor = one_cpu();
-    let queue = WorkQueue::new("q").freezable().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").freezable().build_on(&executor).unwrap();
     executor.freeze_begin();
     let handle = queue.spawn(|| ()).unwrap();
     assert_eq!(queue.drain_timeout(MOMENT), Err(WaitError::TimedOut));

@@ -202,7 +202,7 @@ fn queues_are_shown_with_their_kind_and_pools() {
     let _limit = time_limit();
     let executor = large();
     let kinds = [
-        (WorkQueue::new("one"), QueueKind::Managed, Some(256)),
+        (WorkQueue::builder("one"), QueueKind::Managed, Some(256)),
         (WorkQueue::per_cpu("two").high_priority(), QueueKind::PerCpu, Some(256)),
         (WorkQueue::unbound("three").max_active_total(9), QueueKind::Unbound, Some(9)),
         (WorkQueue::ordered("four").freezable(), QueueKind::Ordered, Some(1)),
@@ -213,7 +213,7 @@ fn queues_are_shown_with_their_kind_and_pools() {
     for (builder, kind, max_active) in kinds {
         let queue = builder.build_on(&executor).unwrap();
         for cpu in [0, 9] {
-            queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
+            queue.item(|| ()).on_cpu(cpu).spawn().unwrap().join().unwrap();
         }
         queue.flush().unwrap();
         let dump = executor.dump();
@@ -248,8 +248,8 @@ fn queues_are_shown_with_their_kind_and_pools() {
 fn changes_are_shown() {
     let _limit = time_limit();
     let executor = large();
-    let queue = WorkQueue::new("q").freezable().build_on(&executor).unwrap();
-    queue.spawn_on(2, || ()).unwrap().join().unwrap();
+    let queue = WorkQueue::builder("q").freezable().build_on(&executor).unwrap();
+    queue.item(|| ()).on_cpu(2).spawn().unwrap().join().unwrap();
     let before = queue_of(&executor.dump(), "q");
     queue.apply_attrs(Attrs::new().scope(AffinityScope::Numa).strict(true).nice(3)).unwrap();
     queue.set_max_active(5).unwrap();
@@ -288,7 +288,7 @@ fn a_rescuer_is_shown_with_its_item() {
         if name.contains(':') { Err(std::io::Error::other("no thread today")) } else { Ok(()) }
     };
     let executor = unseen(builder).before_spawn(denied).build().unwrap();
-    let queue = WorkQueue::new("saver").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("saver").rescuer().build_on(&executor).unwrap();
     let thread = format!("{prefix}/R-saver");
     eventually("the rescuer's thread has begun", || {
         let dump = executor.dump();
@@ -413,7 +413,7 @@ fn queues_and_attributes_change_while_snapshots_are_taken() {
         });
         let scopes = [AffinityScope::Cpu, AffinityScope::Numa, AffinityScope::Cache, AffinityScope::System];
         for n in 0..stress(300) {
-            let queue = WorkQueue::new(format!("q{n}")).build_on(&executor).unwrap();
+            let queue = WorkQueue::builder(format!("q{n}")).build_on(&executor).unwrap();
             for scope in scopes {
                 (0..4).for_each(|_| drop(queue.spawn(current_queue_name).unwrap()));
                 queue.apply_attrs(Attrs::new().scope(scope)).unwrap();
@@ -449,7 +449,7 @@ fn hooks_and_handlers_may_take_a_dump() {
     });
     let executor = builder.panic_handler(move |_| panics()).build().unwrap();
     assert!(seen.set(executor.clone()).is_ok());
-    let queue = WorkQueue::new("q").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").rescuer().build_on(&executor).unwrap();
     assert!(queue.spawn(|| panic!("as it was told")).unwrap().join().is_err());
     assert!(holds_within(SOON, || looked.load(Ordering::SeqCst) >= 3), "{looked:?}");
 }
@@ -460,7 +460,7 @@ fn a_monitor_shows_the_chosen_queues() {
     let _limit = time_limit();
     let executor = builder("core:2 pu:1").0.build().unwrap();
     let names = ["mail", "news", "mail"];
-    let queues = names.map(|name| WorkQueue::new(name).build_on(&executor).unwrap());
+    let queues = names.map(|name| WorkQueue::builder(name).build_on(&executor).unwrap());
     for (n, queue) in (1..).zip(&queues) {
         (0..n).for_each(|_| drop(queue.spawn(|| ()).unwrap()));
         queue.flush().unwrap();

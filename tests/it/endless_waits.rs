@@ -16,7 +16,7 @@ fn with_one_slot() -> [WorkQueueBuilder; 5] {
         WorkQueue::ordered("ordered"),
         WorkQueue::unbound("unbound").max_active(1),
         WorkQueue::per_cpu("per CPU").max_active(1),
-        WorkQueue::new("managed").max_active_total(1),
+        WorkQueue::builder("managed").max_active_total(1),
         WorkQueue::per_cpu("total").max_active_total(1),
     ]
 }
@@ -25,7 +25,7 @@ fn with_one_slot() -> [WorkQueueBuilder; 5] {
 #[test]
 fn an_item_that_joins_itself_gets_a_deadlock_error() {
     on_each_executor(|executor| {
-        for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
+        for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
             for patient in [true, false] {
                 let queue = kind("q").build_on(executor).unwrap();
                 let (hand_over, take) = mpsc::channel::<JoinHandle<()>>();
@@ -82,7 +82,7 @@ fn items_may_join_items_that_have_a_slot() {
     let executor = one_cpu();
     for queue in [
         WorkQueue::per_cpu("q").max_active(2),
-        WorkQueue::new("q").max_active(2),
+        WorkQueue::builder("q").max_active(2),
         WorkQueue::unbound("q").max_active_total(2),
     ] {
         let queue = queue.build_on(&executor).unwrap();
@@ -102,7 +102,7 @@ fn items_may_join_items_that_have_a_slot() {
 #[test]
 fn an_item_cannot_flush_its_own_queue_but_any_other() {
     on_each_executor(|executor| {
-        for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
+        for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
             let (own, other) =
                 (kind("own").build_on(executor).unwrap(), kind("own").build_on(executor).unwrap());
             let (tell, told) = mpsc::channel();
@@ -114,7 +114,7 @@ fn an_item_cannot_flush_its_own_queue_but_any_other() {
             let expected = (Err(WaitError::WouldDeadlock), Ok(()));
             own.spawn(flush_both.clone()).unwrap().join().unwrap();
             assert_eq!(told.recv_timeout(SOON).unwrap(), expected);
-            own.queue(&Work::new(flush_both)).unwrap();
+            own.enqueue(&Work::new(flush_both)).unwrap();
             own.flush().unwrap();
             assert_eq!(told.recv_timeout(SOON).unwrap(), expected);
         }
@@ -134,7 +134,7 @@ fn chains_of_waiting_items_resolve() {
     let _limit = time_limit();
     for cpus_of_pools in [1, 2, 8] {
         let executor = cpus(cpus_of_pools);
-        for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound] {
+        for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound] {
             let queue = kind("q").build_on(&executor).unwrap();
             assert_eq!(chain(&queue, 40), 40);
         }
@@ -145,18 +145,18 @@ fn chains_of_waiting_items_resolve() {
 #[test]
 fn an_item_cannot_flush_a_queue_on_which_it_is_pending() {
     on_each_executor(|executor| {
-        let here = WorkQueue::new("here").build_on(executor).unwrap();
+        let here = WorkQueue::builder("here").build_on(executor).unwrap();
         let there = WorkQueue::ordered("there").build_on(executor).unwrap();
         let (tell, told) = mpsc::channel();
         let target = there.clone();
         let work = Work::with_handle(move |this| {
             // The first run queues the item to the other queue and flushes that. The second run, on the other queue,
             // ends the chain.
-            if target.queue(this) == Ok(true) {
+            if target.enqueue(this) == Ok(true) {
                 tell.send((target.flush(), this.cancel())).unwrap();
             }
         });
-        assert_eq!(here.queue(&work), Ok(true));
+        assert_eq!(here.enqueue(&work), Ok(true));
         let (answer, cancelled) = told.recv_timeout(SOON).unwrap();
         assert_eq!(answer, Err(WaitError::WouldDeadlock));
         assert!(cancelled, "the item was pending on the other queue");
@@ -189,7 +189,7 @@ fn is_refused<T>(answer: &Result<T, JoinError>) -> bool {
 #[cfg(debug_assertions)]
 fn items_that_join_each_other_learn_of_the_deadlock() {
     on_each_executor(|executor| {
-        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(executor).unwrap();
         for length in [2, 3, 5] {
             let (tell, told) = mpsc::channel();
             let (gives, takes): (Vec<_>, Vec<_>) = (0..length).map(|_| hand_over::<JoinHandle<()>>()).unzip();
@@ -211,7 +211,7 @@ fn items_that_join_each_other_learn_of_the_deadlock() {
 #[cfg(debug_assertions)]
 fn items_that_flush_each_others_queues_learn_of_the_deadlock() {
     on_each_executor(|executor| {
-        for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::ordered] {
+        for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::ordered] {
             let (one, other) =
                 (kind("one").build_on(executor).unwrap(), kind("other").build_on(executor).unwrap());
             let both = std::sync::Arc::new(std::sync::Barrier::new(2));
@@ -236,7 +236,7 @@ fn waiting_for_an_item_behind_ones_that_wait_for_the_caller_is_refused() {
     let _limit = time_limit();
     let executor = cpus(2);
     for slots in [1, 2] {
-        let here = WorkQueue::new("here").build_on(&executor).unwrap();
+        let here = WorkQueue::builder("here").build_on(&executor).unwrap();
         let there = WorkQueue::unbound("there").max_active_total(slots).build_on(&executor).unwrap();
         let (give_pending, pending) = hand_over::<JoinHandle<()>>();
         let first = here.spawn(move || is_refused(&pending().join())).unwrap();
@@ -263,7 +263,7 @@ fn waiting_for_an_item_behind_ones_that_wait_for_the_caller_is_refused() {
 fn waiting_behind_an_item_that_will_end_is_no_deadlock() {
     let _limit = time_limit();
     let executor = cpus(2);
-    let here = WorkQueue::new("here").build_on(&executor).unwrap();
+    let here = WorkQueue::builder("here").build_on(&executor).unwrap();
     let there = WorkQueue::unbound("there").max_active_total(2).build_on(&executor).unwrap();
     let (give_pending, pending) = hand_over::<JoinHandle<u32>>();
     let (give_first, take_first) = hand_over::<JoinHandle<u32>>();
@@ -308,7 +308,7 @@ fn a_wait_inside_an_item_runs_no_other_item() {
         },
     ];
     let executor = one_cpu();
-    for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound] {
+    for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound] {
         for wait in waits {
             let [here, there] = ["here", "there"].map(|name| kind(name).build_on(&executor).unwrap());
             let (tell, told) = mpsc::channel();
@@ -319,7 +319,7 @@ fn a_wait_inside_an_item_runs_no_other_item() {
                 };
                 drop(there.spawn(tells(&tell)).unwrap());
                 let work = Work::new(tells(&tell));
-                there.queue(&work).unwrap();
+                there.enqueue(&work).unwrap();
                 let last = there.spawn(|| ()).unwrap();
                 wait(&there, last, &work);
                 std::thread::current().id()
@@ -338,12 +338,12 @@ fn a_wait_inside_an_item_runs_no_other_item() {
 fn an_item_of_a_scope_cannot_wait_for_the_one_that_opened_it() {
     let _limit = time_limit();
     let executor = cpus(2);
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (give, take) = hand_over::<JoinHandle<bool>>();
     let inner = queue.clone();
     let opener = queue
         .spawn(move || {
-            inner.scope(|s| s.spawn(|| is_refused(&take().join())).unwrap().join().unwrap()).unwrap()
+            inner.try_scope(|s| s.spawn(|| is_refused(&take().join())).unwrap().join().unwrap()).unwrap()
         })
         .unwrap();
     give.send(opener).unwrap();
@@ -357,7 +357,7 @@ fn an_item_of_a_scope_cannot_wait_for_the_one_that_opened_it() {
     let opener = queue.spawn(move || {
         let holder = cmwq::blocking(|| id.recv_timeout(SOON)).unwrap();
         cmwq::blocking(|| falls_asleep("the holder waits for this item", holder));
-        let spawn = inner.scope(|s| s.spawn(|| ()).map(|item| item.cancel()).map_err(cmwq::QueueError::from));
+        let spawn = inner.try_scope(|s| s.spawn(|| ()).map(|item| item.cancel()));
         spawn.unwrap().unwrap_err()
     });
     let holder = there.spawn(move || {
@@ -376,7 +376,7 @@ fn an_item_of_a_scope_cannot_wait_for_the_one_that_opened_it() {
 #[cfg(debug_assertions)]
 fn reusable_items_that_wait_for_each_other_learn_of_the_deadlock() {
     on_each_executor(|executor| {
-        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(executor).unwrap();
         for flushes in [true, false] {
             let both = std::sync::Arc::new(std::sync::Barrier::new(2));
             let (tell, told) = mpsc::channel();
@@ -386,12 +386,12 @@ fn reusable_items_that_wait_for_each_other_learn_of_the_deadlock() {
                 let work = Work::new(move || {
                     let other = cmwq::blocking(|| take.lock().unwrap().recv_timeout(SOON)).unwrap();
                     cmwq::blocking(|| both.wait());
-                    tell.send(if flushes { other.flush() } else { other.cancel_sync() }).unwrap();
+                    tell.send(if flushes { other.flush() } else { other.cancel_and_wait() }).unwrap();
                 });
                 (work, give)
             };
             let ((one, to_one), (other, to_other)) = (make(), make());
-            assert_eq!((queue.queue(&one), queue.queue(&other)), (Ok(true), Ok(true)));
+            assert_eq!((queue.enqueue(&one), queue.enqueue(&other)), (Ok(true), Ok(true)));
             to_one.send(other).unwrap();
             to_other.send(one).unwrap();
             let answers = [told.recv_timeout(SOON).unwrap(), told.recv_timeout(SOON).unwrap()];
@@ -406,12 +406,12 @@ fn reusable_items_that_wait_for_each_other_learn_of_the_deadlock() {
 fn an_item_cannot_wait_behind_its_own_next_run() {
     let _limit = time_limit();
     let executor = cpus(2);
-    let here = WorkQueue::new("here").build_on(&executor).unwrap();
+    let here = WorkQueue::builder("here").build_on(&executor).unwrap();
     let there = WorkQueue::ordered("there").build_on(&executor).unwrap();
     let (tell, told) = mpsc::channel();
     let target = there.clone();
     let work = Work::with_handle(move |this| {
-        if target.queue(this) == Ok(true) && !this.is_pending() {
+        if target.enqueue(this) == Ok(true) && !this.is_pending() {
             unreachable!("the next run cannot start before this run has ended");
         }
         let mut behind = target.spawn(|| ()).unwrap();
@@ -425,7 +425,7 @@ fn an_item_cannot_wait_behind_its_own_next_run() {
         this.cancel();
         tell.send(answer).unwrap();
     });
-    here.queue(&work).unwrap();
+    here.enqueue(&work).unwrap();
     let answer = told.recv_timeout(SOON).unwrap();
     assert!(is_refused(&answer), "{answer:?}");
     here.flush().unwrap();
@@ -436,7 +436,7 @@ fn an_item_cannot_wait_behind_its_own_next_run() {
 #[test]
 fn waits_with_a_timeout_are_not_refused_for_a_cycle() {
     let _limit = time_limit();
-    let queue = WorkQueue::new("q").build_on(&cpus(2)).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&cpus(2)).unwrap();
     let (give_one, take_one) = hand_over::<JoinHandle<u32>>();
     let (give_other, take_other) = hand_over::<JoinHandle<u32>>();
     let one = queue.spawn(move || {
@@ -456,7 +456,7 @@ fn waits_with_a_timeout_are_not_refused_for_a_cycle() {
 fn waits_without_a_cycle_are_never_refused() {
     on_each_executor(|executor| {
         let queues: Vec<_> = [
-            WorkQueue::new("0"),
+            WorkQueue::builder("0"),
             WorkQueue::unbound("1").max_active_total(3),
             WorkQueue::ordered("2"),
             WorkQueue::per_cpu("3").max_active(2),
@@ -492,7 +492,7 @@ fn waits_without_a_cycle_are_never_refused() {
                 }
                 2 => {
                     let (at, _) = spawn(0);
-                    let items = later[at].scope(|s| {
+                    let items = later[at].try_scope(|s| {
                         let rest = &later[at..];
                         let handles = seeds[..2].iter().map(|seed| s.spawn(|| item(rest, *seed)).unwrap());
                         handles.map(|handle| handle.join().unwrap()).sum::<usize>()
@@ -505,11 +505,11 @@ fn waits_without_a_cycle_are_never_refused() {
                     let work = Work::new(move || {
                         one.lock().unwrap().take().map(|one| one());
                     });
-                    later[at].queue(&work).unwrap();
+                    later[at].enqueue(&work).unwrap();
                     if seeds[2] % 2 == 0 {
                         work.flush().unwrap();
                     } else {
-                        work.cancel_sync().unwrap();
+                        work.cancel_and_wait().unwrap();
                     }
                 }
             }

@@ -45,7 +45,7 @@ fn every_setting_is_taken() {
         .build()
         .unwrap();
     assert_eq!(executor.cpus().to_string(), "1-2");
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let name = queue.spawn(|| std::thread::current().name().unwrap().to_owned()).unwrap().join().unwrap();
     assert!(name.starts_with(&prefix), "{name}");
     let pools = executor.dump().pools;
@@ -72,7 +72,7 @@ fn by_default_an_executor_uses_the_cpus_of_the_process() {
     } else {
         assert_eq!(*executor.cpus(), own);
     }
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     assert_eq!(queue.spawn(|| 3).unwrap().join().unwrap(), 3);
 }
 
@@ -126,7 +126,7 @@ fn a_hundred_queues_without_work_cost_no_threads() {
     let executor = builder.build().unwrap();
     let queues: Vec<WorkQueue> = (0..100)
         .map(|n| match n % 4 {
-            0 => WorkQueue::new("managed"),
+            0 => WorkQueue::builder("managed"),
             1 => WorkQueue::per_cpu("per CPU").high_priority(),
             2 => WorkQueue::unbound("unbound"),
             _ => WorkQueue::ordered("ordered"),
@@ -176,8 +176,8 @@ fn unbound_pools_are_shared_by_equals_and_end_with_their_last_user() {
     assert_eq!(executor.dump().pools.len(), 1, "{}", executor.dump());
     // This must differ from the nice level of the process, which may itself be raised.
     let nice = used(WorkQueue::unbound("d").attrs(Attrs::new().nice(18)));
-    let managed = used(WorkQueue::new("e"));
-    let half = used(WorkQueue::new("f").attrs(Attrs::new().cpus(CpuSet::single(1))));
+    let managed = used(WorkQueue::builder("e"));
+    let half = used(WorkQueue::builder("f").attrs(Attrs::new().cpus(CpuSet::single(1))));
     let targets: Vec<_> = executor.dump().pools.iter().map(|pool| pool.target).collect();
     assert_eq!(targets, [None, None, Some(2), Some(1)], "{}", executor.dump());
     drop((first, ordered, nice, managed, half));

@@ -13,7 +13,7 @@ use crate::support::{
 
 fn all_kinds(executor: &Executor) -> [WorkQueue; 5] {
     [
-        WorkQueue::new("n"),
+        WorkQueue::builder("n"),
         WorkQueue::per_cpu("p"),
         WorkQueue::unbound("u").max_active(1),
         WorkQueue::ordered("o"),
@@ -77,7 +77,7 @@ fn flush_elsewhere(queue: &WorkQueue) -> std::thread::JoinHandle<()> {
 fn a_flush_does_not_wait_for_later_items() {
     let _limit = time_limit();
     let executor = cpus(2);
-    for queue in [WorkQueue::new("q"), WorkQueue::per_cpu("q"), WorkQueue::unbound("q")] {
+    for queue in [WorkQueue::builder("q"), WorkQueue::per_cpu("q"), WorkQueue::unbound("q")] {
         let queue = queue.build_on(&executor).unwrap();
         let (earlier, later) = (Door::default(), Door::default());
         let wait = earlier.clone();
@@ -135,11 +135,11 @@ fn a_stream_of_new_items_does_not_hold_a_flush_up() {
             let (again, over) = (queue.clone(), Arc::clone(&stop));
             let endless = Work::with_handle(move |this| {
                 if !over.load(Ordering::SeqCst) {
-                    again.queue(this).unwrap();
+                    again.enqueue(this).unwrap();
                 }
                 burn(Duration::from_micros(20));
             });
-            queue.queue(&endless).unwrap();
+            queue.enqueue(&endless).unwrap();
             let (steady, over) = (queue.clone(), Arc::clone(&stop));
             let stream = std::thread::spawn(move || {
                 while !over.load(Ordering::SeqCst) {
@@ -191,7 +191,7 @@ fn a_flush_passes_cancelled_items() {
         drop(queue.spawn(move || wait.wait()).unwrap());
         let one_shot = queue.spawn(|| unreachable!("the item was cancelled")).unwrap();
         let work = Work::new(|| unreachable!("the item was cancelled"));
-        assert_eq!(queue.queue(&work), Ok(true));
+        assert_eq!(queue.enqueue(&work), Ok(true));
         let ran = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&ran);
         drop(queue.spawn(move || flag.store(true, Ordering::Relaxed)).unwrap());
@@ -226,7 +226,7 @@ fn a_flush_waits_for_an_item_that_another_thread_is_queueing() {
     let _limit = time_limit();
     // Each issuer has its own CPU. There are enough rounds that an issuer is preempted in the middle of a submission.
     let executor = Executor::builder().progress_check(PATIENCE).build().unwrap();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (asked, answered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let work = {
         let (asked, answered) = (Arc::clone(&asked), Arc::clone(&answered));
@@ -239,13 +239,13 @@ fn a_flush_waits_for_an_item_that_another_thread_is_queueing() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    queue.queue(&work).unwrap();
+                    queue.enqueue(&work).unwrap();
                 }
             });
         }
         for round in 1..=stress(50_000) {
             asked.store(round, Ordering::Relaxed);
-            queue.queue(&work).unwrap();
+            queue.enqueue(&work).unwrap();
             queue.flush().unwrap();
             let answered = answered.load(Ordering::Relaxed);
             if answered < round {
@@ -279,7 +279,7 @@ fn a_flush_in_the_destructor_of_a_cancelled_item_learns_that_it_would_deadlock()
     let work = Work::new(move || {
         let _captured = &bomb;
     });
-    queue.queue(&work).unwrap();
+    queue.enqueue(&work).unwrap();
     assert!(work.cancel());
     drop(work);
     door.open();
@@ -295,7 +295,7 @@ fn a_flush_beside_another_one_does_not_wait_for_later_items() {
     let _limit = time_limit();
     let executor = cpus(2);
     for queue in
-        [WorkQueue::new("q"), WorkQueue::per_cpu("q"), WorkQueue::unbound("q"), WorkQueue::ordered("q")]
+        [WorkQueue::builder("q"), WorkQueue::per_cpu("q"), WorkQueue::unbound("q"), WorkQueue::ordered("q")]
     {
         let queue = queue.build_on(&executor).unwrap();
         for first_gives_up in [false, true] {
@@ -332,7 +332,7 @@ fn a_later_item_may_join_the_flusher() {
     let _limit = time_limit();
     let executor = cpus(2);
     for queue in all_kinds(&executor) {
-        let others = WorkQueue::new("flushers").build_on(&executor).unwrap();
+        let others = WorkQueue::builder("flushers").build_on(&executor).unwrap();
         let door = Door::default();
         let wait = door.clone();
         let earlier = queue.spawn(move || wait.wait()).unwrap();
@@ -361,7 +361,7 @@ fn an_item_queued_again_while_a_flush_waits_is_later() {
     let _limit = time_limit();
     let executor = one_cpu();
     let queues = [
-        WorkQueue::new("n").max_active(1),
+        WorkQueue::builder("n").max_active(1),
         WorkQueue::per_cpu("p").max_active(1),
         WorkQueue::unbound("u").max_active(1),
         WorkQueue::per_cpu("t").max_active_total(1),
@@ -369,17 +369,17 @@ fn an_item_queued_again_while_a_flush_waits_is_later() {
     ];
     let is_ordered = |queue: &WorkQueue| queue.name() == "o";
     let delay = Duration::from_millis(1);
-    let after = WorkQueue::new("after").build_on(&executor).unwrap();
+    let after = WorkQueue::builder("after").build_on(&executor).unwrap();
     let fired = |queue: &WorkQueue, work: &Work| {
-        let queued = queue.queue_delayed(work, delay);
+        let queued = queue.item(work).after(delay).enqueue();
         // Timers fire in the order of their deadlines.
-        after.spawn_after(delay, || ()).unwrap().join().unwrap();
+        after.item(|| ()).after(delay).spawn().unwrap().join().unwrap();
         queued
     };
     type Again<'a> = &'a dyn Fn(&WorkQueue, &Work) -> Result<bool, QueueError>;
     let ways: [Again<'_>; 3] = [
-        &|queue, work| queue.queue(work),
-        &|queue, work| queue.mod_delayed(work, Duration::ZERO).map(|was_pending| !was_pending),
+        &|queue, work| queue.enqueue(work),
+        &|queue, work| queue.item(work).reschedule().map(|was_pending| !was_pending),
         &fired,
     ];
     for queue in queues {
@@ -394,7 +394,7 @@ fn an_item_queued_again_while_a_flush_waits_is_later() {
                 wait.wait();
                 crate::support::bump(&ran);
             });
-            assert_eq!(queue.queue(&work), Ok(true));
+            assert_eq!(queue.enqueue(&work), Ok(true));
             assert!(work.cancel());
             let flush = flush_elsewhere(&queue);
             for n in 0..20 {
@@ -423,11 +423,11 @@ fn queued_and_cancelled(queue: &WorkQueue, door: &Door) -> impl FnOnce() {
             wait.wait();
         }
     });
-    queue.queue(&work).unwrap();
-    let _pending = work.cancel_sync().unwrap();
+    queue.enqueue(&work).unwrap();
+    let _pending = work.cancel_and_wait().unwrap();
     move || {
         waits.store(true, Ordering::Relaxed);
-        assert_eq!(queue.queue(&work), Ok(true));
+        assert_eq!(queue.enqueue(&work), Ok(true));
     }
 }
 
@@ -437,7 +437,7 @@ fn queued_and_cancelled(queue: &WorkQueue, door: &Door) -> impl FnOnce() {
 fn no_flush_hangs_among_later_items_that_wait_for_it() {
     let _limit = time_limit();
     for executor in [one_cpu(), cpus(2)] {
-        for queue in [WorkQueue::new("n"), WorkQueue::per_cpu("p"), WorkQueue::unbound("u")] {
+        for queue in [WorkQueue::builder("n"), WorkQueue::per_cpu("p"), WorkQueue::unbound("u")] {
             let queue = queue.build_on(&executor).unwrap();
             std::thread::scope(|scope| {
                 for _ in 0..20 {
@@ -493,9 +493,9 @@ fn a_flush_does_not_wait_for_a_later_batch() {
             };
             (0..20).map(item).collect::<Vec<_>>()
         };
-        queue.spawn_batch(batch(&earlier)).unwrap();
+        queue.items(batch(&earlier)).spawn().unwrap();
         let second = flush_elsewhere(&queue);
-        queue.spawn_batch(batch(&later)).unwrap();
+        queue.items(batch(&later)).spawn().unwrap();
         earlier.open();
         first.join().unwrap();
         second.join().unwrap();

@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
-    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
+    [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
 
 fn moment() {
     std::thread::sleep(Duration::from_millis(10));
@@ -33,7 +33,7 @@ fn a_frozen_queue_starts_nothing_until_it_thaws() {
             executor.freeze_begin();
             let handles: Vec<_> = (0..10).map(|_| queue.spawn(item()).unwrap()).collect();
             let work = Work::new(item());
-            assert!(queue.queue(&work).unwrap() && !queue.queue(&work).unwrap());
+            assert!(queue.enqueue(&work).unwrap() && !queue.enqueue(&work).unwrap());
             assert_eq!(queue.flush_timeout(Duration::from_millis(5)), Err(WaitError::TimedOut));
             assert_eq!((runs.load(Ordering::SeqCst), queue.len()), (1, 11));
             executor.thaw();
@@ -127,7 +127,7 @@ fn freezing_and_thawing_twice_is_the_same_as_once() {
     let _limit = time_limit();
     let executor = one_cpu();
     executor.thaw();
-    let queue = WorkQueue::new("q").freezable().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").freezable().build_on(&executor).unwrap();
     executor.freeze_begin();
     executor.clone().freeze_begin();
     let handle = queue.spawn(|| ()).unwrap();
@@ -168,7 +168,7 @@ fn pending_items_may_be_cancelled_while_frozen() {
     executor.freeze_begin();
     let never = queue.spawn(|| unreachable!("the item was cancelled")).unwrap();
     let work = Work::new(|| unreachable!("the item is disabled"));
-    assert!(queue.queue(&work).unwrap());
+    assert!(queue.enqueue(&work).unwrap());
     let handle = queue.spawn(|| 7).unwrap();
     assert!(never.cancel() && work.disable());
     executor.thaw();
@@ -192,15 +192,19 @@ fn pending_disabled_and_delayed_items_stay_so_while_frozen() {
         ["pending", "disabled", "delayed", "moved", "cancelled"].map(item);
     executor.freeze_begin();
     for work in [&disabled, &pending, &moved, &cancelled] {
-        assert_eq!(queue.queue(work), Ok(true));
+        assert_eq!(queue.enqueue(work), Ok(true));
     }
-    assert_eq!(queue.queue_delayed(&delayed, Duration::from_millis(1)), Ok(true));
+    assert_eq!(queue.item(&delayed).after(Duration::from_millis(1)).enqueue(), Ok(true));
     eventually("the timer has fired", || queue.len() == 5);
 
     assert!(disabled.disable(), "the item was pending");
-    assert_eq!(queue.queue(&disabled), Err(QueueError::Disabled));
-    assert_eq!(queue.mod_delayed(&moved, Duration::from_millis(1)), Ok(true), "the item comes last now");
-    assert_eq!(cancelled.cancel_sync(), Ok(true), "no item runs, so the call does not wait");
+    assert_eq!(queue.enqueue(&disabled), Err(QueueError::Disabled));
+    assert_eq!(
+        queue.item(&moved).after(Duration::from_millis(1)).reschedule(),
+        Ok(true),
+        "the item comes last now"
+    );
+    assert_eq!(cancelled.cancel_and_wait(), Ok(true), "no item runs, so the call does not wait");
     assert_eq!(pending.flush_timeout(Duration::from_millis(5)), Err(WaitError::TimedOut));
     assert_eq!(queue.flush_timeout(Duration::from_millis(5)), Err(WaitError::TimedOut));
     assert!(order.lock().unwrap().is_empty() && !executor.freeze_busy());
@@ -210,7 +214,7 @@ fn pending_disabled_and_delayed_items_stay_so_while_frozen() {
     executor.thaw();
     moved.flush().unwrap();
     assert_eq!(*order.lock().unwrap(), ["pending", "delayed", "moved"]);
-    assert_eq!(queue.enable_and_queue(&disabled), Ok(true));
+    assert_eq!((disabled.enable(), queue.enqueue(&disabled)), (Ok(true), Ok(true)));
     queue.flush().unwrap();
     assert_eq!(order.lock().unwrap().last(), Some(&"disabled"));
 }

@@ -226,7 +226,7 @@ fn guards_in_destructors_are_harmless() {
         drop(queue.spawn(|| std::panic::panic_any(Guarded)).unwrap());
         let capture = Guarded;
         queue
-            .queue(&cmwq::Work::new(move || {
+            .enqueue(&cmwq::Work::new(move || {
                 let _used = &capture;
             }))
             .unwrap();
@@ -247,7 +247,7 @@ fn a_replacement_worker_starts_on_the_cpu_of_the_blocked_one() {
     for _ in 0..5 {
         let executor = unseen(builder("l3:1 core:2 pu:1").0).build().unwrap();
         let (left, taken) = (cpus[0], cpus[1]);
-        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
 
         // Three workers run on the taken CPU and become idle last. Unless it is bound elsewhere, the replacement starts
         // there.
@@ -260,7 +260,7 @@ fn a_replacement_worker_starts_on_the_cpu_of_the_blocked_one() {
                 door.wait();
             }
         };
-        let items = queue.spawn_batch((0..3).map(|_| gather())).unwrap();
+        let items = queue.items((0..3).map(|_| gather())).spawn().unwrap();
         let are_settled = |busy: usize| {
             executor.dump().pools.iter().all(|pool| !pool.creating && pool.workers - pool.idle <= busy)
         };

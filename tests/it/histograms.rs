@@ -34,8 +34,8 @@ fn histograms_are_off_by_default() {
 fn the_executor_sets_the_default_for_histograms() {
     let executor = builder("core:1 pu:1").0.histograms(true).build().unwrap();
     assert!(executor.events().latency().is_some());
-    assert!(WorkQueue::new("q").build_on(&executor).unwrap().latency().is_some());
-    assert!(WorkQueue::new("q").histograms(false).build_on(&executor).unwrap().latency().is_none());
+    assert!(WorkQueue::builder("q").build_on(&executor).unwrap().latency().is_some());
+    assert!(WorkQueue::builder("q").histograms(false).build_on(&executor).unwrap().latency().is_none());
 }
 
 /// spec: O1.8 (queue-to-start and run time): all kinds of items are measured on all kinds of queues.
@@ -47,9 +47,9 @@ fn waiting_and_running_are_measured_separately() {
             queue.set_histograms(true);
             let nap = || cmwq::blocking(|| std::thread::sleep(Duration::from_millis(2)));
             queue.spawn(nap).unwrap().join().unwrap();
-            queue.queue(&Work::new(nap)).unwrap();
-            queue.spawn_batch([nap, nap]).unwrap();
-            queue.spawn_after(Duration::from_millis(1), nap).unwrap().join().unwrap();
+            queue.enqueue(&Work::new(nap)).unwrap();
+            queue.items([nap, nap]).spawn().unwrap();
+            queue.item(nap).after(Duration::from_millis(1)).spawn().unwrap().join().unwrap();
             queue.flush().unwrap();
             let latency = queue.latency().unwrap();
             assert_eq!((latency.run.count(), latency.queue_to_start.count()), (5, 5), "{}", queue.name());
@@ -88,16 +88,16 @@ fn an_item_is_timed_for_its_own_submission() {
     let queue = WorkQueue::per_cpu("q").histograms(true).build_on(&executor).unwrap();
     let (_holder, door) = held(&queue);
     let work = Work::new(|| ());
-    queue.queue(&work).unwrap();
+    queue.enqueue(&work).unwrap();
     assert!(work.cancel());
     door.open();
     queue.flush().unwrap();
     std::thread::sleep(PATIENCE);
     queue.set_histograms(false);
-    queue.queue(&work).unwrap();
+    queue.enqueue(&work).unwrap();
     work.flush().unwrap();
     queue.set_histograms(true);
-    queue.queue(&work).unwrap();
+    queue.enqueue(&work).unwrap();
     work.flush().unwrap();
     let waited = queue.latency().unwrap().queue_to_start;
     assert_eq!(waited.count(), 2, "the holder, and the last item");
@@ -112,10 +112,10 @@ fn an_item_that_returns_to_its_place_is_timed_anew() {
     let queue = WorkQueue::per_cpu("q").histograms(true).build_on(&executor).unwrap();
     let (_holder, door) = held(&queue);
     let works = [Work::new(|| ()), Work::new(|| ())];
-    works.iter().for_each(|work| assert!(queue.queue(work).unwrap() && work.cancel()));
+    works.iter().for_each(|work| assert!(queue.enqueue(work).unwrap() && work.cancel()));
     std::thread::sleep(PATIENCE);
-    queue.queue(&works[0]).unwrap();
-    queue.mod_delayed(&works[1], Duration::ZERO).unwrap();
+    queue.enqueue(&works[0]).unwrap();
+    queue.item(&works[1]).reschedule().unwrap();
     door.open();
     queue.flush().unwrap();
     let waited = queue.latency().unwrap().queue_to_start;
@@ -129,7 +129,7 @@ fn an_item_that_returns_to_its_place_is_timed_anew() {
 fn samples_represent_all_items() {
     let _limit = time_limit();
     let executor = cpus(2);
-    let queue = WorkQueue::new("q").histograms(true).build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").histograms(true).build_on(&executor).unwrap();
     let items = stress(40_000) as u64;
     (0..items).for_each(|_| drop(queue.spawn(|| ()).unwrap()));
     queue.flush().unwrap();

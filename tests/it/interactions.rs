@@ -54,18 +54,18 @@ fn an_item_queued_to_a_new_queue_during_a_shutdown_runs() {
 fn an_armed_item_may_flush_the_queue_it_was_on_before() {
     let _limit = time_limit();
     let executor = cpus(2);
-    let here = WorkQueue::new("here").build_on(&executor).unwrap();
-    let there = WorkQueue::new("there").build_on(&executor).unwrap();
+    let here = WorkQueue::builder("here").build_on(&executor).unwrap();
+    let there = WorkQueue::builder("there").build_on(&executor).unwrap();
     let (tell, told) = mpsc::channel();
     let (own, target) = (here.clone(), there.clone());
     let work = Work::with_handle(move |this| {
-        assert_eq!(target.queue(this), Ok(true));
+        assert_eq!(target.enqueue(this), Ok(true));
         assert!(this.cancel());
-        assert_eq!(own.queue_delayed(this, LONG), Ok(true));
+        assert_eq!(own.item(this).after(LONG).enqueue(), Ok(true));
         tell.send(target.flush()).unwrap();
         assert!(this.cancel());
     });
-    here.queue(&work).unwrap();
+    here.enqueue(&work).unwrap();
     assert_eq!(told.recv_timeout(SOON).unwrap(), Ok(()));
     here.flush().unwrap();
 }
@@ -79,7 +79,7 @@ fn the_holder_of_the_only_slot_cannot_flush_an_item_armed_for_it() {
     for patient in [true, false] {
         let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
         let work = Work::new(|| ());
-        queue.queue_delayed(&work, LONG).unwrap();
+        queue.item(&work).after(LONG).enqueue().unwrap();
         let armed = work.clone();
         let item = queue.spawn(move || match patient {
             true => armed.flush(),
@@ -98,14 +98,14 @@ fn a_timer_that_is_armed_while_its_queue_ends_does_not_fire() {
     let _limit = time_limit();
     for round in 0..stress(60) {
         let executor = one_cpu();
-        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
         let armed = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             let issuers: Vec<_> = (0..3)
                 .map(|_| {
                     scope.spawn(|| {
                         let mut handles = Vec::new();
-                        while let Ok(handle) = queue.spawn_after(LONG, || ()) {
+                        while let Ok(handle) = queue.item(|| ()).after(LONG).spawn() {
                             handles.push(handle);
                             armed.fetch_add(1, Ordering::Relaxed);
                         }
@@ -133,16 +133,16 @@ fn a_timer_that_is_armed_while_its_queue_ends_does_not_fire() {
 fn an_item_cannot_shut_down_an_executor_on_which_it_is_pending() {
     let _limit = time_limit();
     let (here, there) = (cpus(2), cpus(2));
-    let queue = WorkQueue::new("here").build_on(&here).unwrap();
-    let target = WorkQueue::new("there").build_on(&there).unwrap();
+    let queue = WorkQueue::builder("here").build_on(&here).unwrap();
+    let target = WorkQueue::builder("there").build_on(&there).unwrap();
     let (tell, told) = mpsc::channel();
     let (pending_on, executor) = (target.clone(), there.clone());
     let work = Work::with_handle(move |this| {
-        assert_eq!(pending_on.queue(this), Ok(true));
+        assert_eq!(pending_on.enqueue(this), Ok(true));
         tell.send(executor.shutdown(SOON).map(|report| report.to_string())).unwrap();
         this.cancel();
     });
-    queue.queue(&work).unwrap();
+    queue.enqueue(&work).unwrap();
     assert_eq!(told.recv_timeout(SOON).unwrap(), Err(ShutdownError::WouldDeadlock));
     queue.flush().unwrap();
     assert_eq!(target.spawn(|| 1).unwrap().join().unwrap(), 1, "the executor still accepts items");
@@ -172,7 +172,7 @@ fn the_last_handle_of_an_item_is_not_left_to_the_manager() {
         let work = Work::new(move || {
             let _captured = &dropped;
         });
-        queue.queue_delayed(&work, Duration::from_micros(50)).unwrap();
+        queue.item(&work).after(Duration::from_micros(50)).enqueue().unwrap();
         drop(work);
         let thread = told.recv_timeout(SOON).unwrap();
         assert!(!thread.ends_with("/manager"), "{thread}");
@@ -188,7 +188,7 @@ fn the_room_of_a_bounded_queue_is_given_back_on_every_path() {
     for round in 0..stress(12) {
         let executor = cpus(2);
         let queue =
-            [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered][round % 4]("q");
+            [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered][round % 4]("q");
         let queue = queue.max_pending(ROOM).freezable().build_on(&executor).unwrap();
         let works: Vec<Work> = (0..6).map(|_| Work::new(std::thread::yield_now)).collect();
         std::thread::scope(|scope| {
@@ -200,16 +200,16 @@ fn the_room_of_a_bounded_queue_is_given_back_on_every_path() {
                         let work = &works[random.usize(..6)];
                         let soon = Duration::from_micros(random.u64(..200));
                         match random.u64(..14) {
-                            0 | 1 => drop(queue.queue(work)),
-                            2 => drop(queue.queue_delayed(work, soon)),
-                            3 => drop(queue.mod_delayed(work, soon)),
+                            0 | 1 => drop(queue.enqueue(work)),
+                            2 => drop(queue.item(work).after(soon).enqueue()),
+                            3 => drop(queue.item(work).after(soon).reschedule()),
                             4 | 5 => drop(work.cancel()),
-                            6 => drop(work.cancel_sync()),
+                            6 => drop(work.cancel_and_wait()),
                             7 => drop(work.flush_timeout(soon)),
                             8 => drop(queue.spawn(|| ())),
                             9 => drop(queue.spawn(|| ()).map(|item| item.cancel())),
-                            10 => drop(queue.spawn_after(soon, || ()).map(|item| item.cancel())),
-                            11 => drop(queue.queue_batch(works)),
+                            10 => drop(queue.item(|| ()).after(soon).spawn().map(|item| item.cancel())),
+                            11 => drop(queue.items(works).enqueue()),
                             12 => drop(queue.drain_timeout(soon)),
                             _ => {
                                 executor.freeze_begin();
@@ -222,11 +222,11 @@ fn the_room_of_a_bounded_queue_is_given_back_on_every_path() {
             }
         });
         for work in &works {
-            work.cancel_sync().unwrap();
+            work.cancel_and_wait().unwrap();
         }
         // Some timers are still armed, and cancelled entries lie on lists. The manager fires one timer after the other,
         // so this one fires last.
-        queue.spawn_after(Duration::from_millis(1), || ()).unwrap().join().unwrap();
+        queue.item(|| ()).after(Duration::from_millis(1)).spawn().unwrap().join().unwrap();
         eventually("the queue is empty", || queue.is_empty());
         executor.freeze_begin();
         let held: Vec<_> = (0..ROOM).map(|_| queue.spawn(|| ()).unwrap()).collect();

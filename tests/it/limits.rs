@@ -35,7 +35,7 @@ fn raising_the_limit_starts_waiting_items() {
     let _limit = time_limit();
     let executor = one_cpu();
     let builders = [
-        WorkQueue::new("q").max_active(1),
+        WorkQueue::builder("q").max_active(1),
         WorkQueue::per_cpu("q").max_active(1),
         WorkQueue::unbound("q").max_active(1),
         WorkQueue::unbound("q").max_active_total(1),
@@ -111,7 +111,7 @@ fn a_limit_that_has_no_meaning_is_refused() {
         assert_eq!(ordered.set_max_active(items), Err(SetMaxActiveError::Ordered));
     }
     assert_eq!(ordered.max_active(), 1);
-    let queue = WorkQueue::new("q").max_active(7).build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").max_active(7).build_on(&executor).unwrap();
     let error = queue.set_max_active(513).unwrap_err();
     assert_eq!(error, SetMaxActiveError::MaxActive { value: 513, limit: 512 });
     assert_eq!(queue.max_active(), 7);
@@ -206,7 +206,7 @@ fn the_length_counts_waiting_and_running_items() {
     let _limit = time_limit();
     let executor = cpus(2);
     let two = |builder: WorkQueueBuilder| builder.max_active_total(2);
-    for builder in [two(WorkQueue::new("q")), WorkQueue::ordered("q"), two(WorkQueue::unbound("q"))] {
+    for builder in [two(WorkQueue::builder("q")), WorkQueue::ordered("q"), two(WorkQueue::unbound("q"))] {
         let queue = builder.build_on(&executor).unwrap();
         assert!(queue.is_empty());
         let (crowd, door) = (Arc::new(Crowd::default()), Door::default());
@@ -251,7 +251,7 @@ fn a_queue_is_congested_where_its_limit_is_reached() {
 #[test]
 fn looking_at_an_unused_queue_makes_nothing() {
     let executor: Executor = cpus(2);
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     assert!(queue.is_empty() && !queue.is_congested(1).unwrap());
     assert!(executor.dump().pools.is_empty());
 }

@@ -45,9 +45,9 @@ const LIMIT: usize = 3;
 impl Queues {
     fn new(executor: &Executor) -> Self {
         let [changing, limited, steady, ordered, per_cpu] = [
-            WorkQueue::new("changing").freezable(),
-            WorkQueue::new("limited").max_active_total(LIMIT),
-            WorkQueue::new("steady"),
+            WorkQueue::builder("changing").freezable(),
+            WorkQueue::builder("limited").max_active_total(LIMIT),
+            WorkQueue::builder("steady"),
             WorkQueue::ordered("ordered").freezable(),
             WorkQueue::per_cpu("per CPU"),
         ]
@@ -213,11 +213,11 @@ fn local_items_are_accounted_for_while_attributes_and_limits_change() {
 fn a_queue_that_is_destroyed_has_run_its_local_items() {
     let _limit = time_limit();
     let executor = builder(SHAPES[0]).0.build().unwrap();
-    let warm = WorkQueue::new("warm").build_on(&executor).unwrap();
+    let warm = WorkQueue::builder("warm").build_on(&executor).unwrap();
     for round in 0..stress(300) {
         let runs = Arc::new(AtomicUsize::new(0));
         family(&warm, 200, &runs);
-        let queue = WorkQueue::new("brief").build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("brief").build_on(&executor).unwrap();
         let children = round % 70;
         let brief = Arc::new(AtomicUsize::new(0));
         family(&queue, children, &brief);

@@ -22,7 +22,7 @@ fn two_pods() -> (Executor, String) {
 }
 
 fn queue(executor: &Executor, strict: bool) -> WorkQueue {
-    WorkQueue::new("q").attrs(Attrs::new().strict(strict)).build_on(executor).unwrap()
+    WorkQueue::builder("q").attrs(Attrs::new().strict(strict)).build_on(executor).unwrap()
 }
 
 /// Runs the closure on a thread that stays on the CPU of the first pod.
@@ -160,13 +160,16 @@ fn a_pod_that_gets_room_takes_items_that_wait_elsewhere() {
             let (block, blocked) = (Door::default(), Door::default());
             let (its_block, its_blocked) = (block.clone(), blocked.clone());
             let (went, begun) = mpsc::channel();
-            let there = queue.spawn_on(1, move || {
-                went.send(()).unwrap();
-                its_block.wait_unguarded();
-                if !ends {
-                    blocking(|| its_blocked.wait_unguarded());
-                }
-            });
+            let there = queue
+                .item(move || {
+                    went.send(()).unwrap();
+                    its_block.wait_unguarded();
+                    if !ends {
+                        blocking(|| its_blocked.wait_unguarded());
+                    }
+                })
+                .on_cpu(1)
+                .spawn();
             begun.recv_timeout(SOON).unwrap();
             let (door, home) = hold(|item| queue.spawn(item).unwrap());
             let ran = Arc::new(AtomicBool::new(false));
@@ -222,7 +225,7 @@ fn items_of_a_pod_filled_by_returning_workers_start_elsewhere() {
     }
 }
 
-/// spec: A3.3 (queue_on items live on lists without stealing): a placed item stays in its pod, but items behind
+/// spec: A3.3 (items of a chosen CPU live on lists without stealing): a placed item stays in its pod, but items behind
 /// it on the list may leave.
 #[test]
 fn a_placed_item_stays_in_its_pod_and_holds_no_other_item_there() {
@@ -230,7 +233,7 @@ fn a_placed_item_stays_in_its_pod_and_holds_no_other_item_there() {
     let (executor, _) = two_pods();
     let queue = queue(&executor, false);
     at_home(|| {
-        let (door, first) = hold(|item| queue.spawn_on(0, item).unwrap());
+        let (door, first) = hold(|item| queue.item(item).on_cpu(0).spawn().unwrap());
         let order = Arc::new(Mutex::new(Vec::new()));
         let placed = |n: usize| {
             let (executor, order) = (executor.clone(), Arc::clone(&order));
@@ -238,7 +241,7 @@ fn a_placed_item_stays_in_its_pod_and_holds_no_other_item_there() {
                 order.lock().unwrap().push(n);
                 here(&executor)
             };
-            queue.spawn_on(0, item).unwrap()
+            queue.item(item).on_cpu(0).spawn().unwrap()
         };
         let stay: Vec<_> = (0..3).map(placed).collect();
         let its_executor = executor.clone();
@@ -263,7 +266,7 @@ fn placed_items_wake_no_worker_of_another_pod() {
     let (executor, prefix) = two_pods();
     let queue = queue(&executor, false);
     at_home(|| {
-        let (door, first) = hold(|item| queue.spawn_on(0, item).unwrap());
+        let (door, first) = hold(|item| queue.item(item).on_cpu(0).spawn().unwrap());
         eventually("a spare is there", || {
             let pools = executor.dump().pools;
             pools
@@ -274,9 +277,9 @@ fn placed_items_wake_no_worker_of_another_pod() {
         let workers = statuses_of(&prefix, "State").into_iter().filter(|(_, name, _)| name.contains("/u"));
         workers.for_each(|(thread, ..)| falls_asleep("the worker sleeps", thread as u32));
         let before = executor.dump().threads;
-        let stay: Vec<_> = (0..8).map(|_| queue.spawn_on(0, || ()).unwrap()).collect();
+        let stay: Vec<_> = (0..8).map(|_| queue.item(|| ()).on_cpu(0).spawn().unwrap()).collect();
         // The manager handles requests in order. When it has made the rescuer, it has handled all earlier requests.
-        let _built = WorkQueue::new("rescued").rescuer().build_on(&executor).unwrap();
+        let _built = WorkQueue::builder("rescued").rescuer().build_on(&executor).unwrap();
         assert_eq!(executor.dump().threads, before, "{}", executor.dump());
         door.open();
         first.join().unwrap();
@@ -291,7 +294,7 @@ fn an_item_whose_pod_was_given_to_a_stolen_one_goes_elsewhere_in_turn() {
     let (executor, _) = two_pods();
     let queue = queue(&executor, false);
     at_home(|| {
-        let (door, home) = hold(|item| queue.spawn_on(0, item).unwrap());
+        let (door, home) = hold(|item| queue.item(item).on_cpu(0).spawn().unwrap());
         // The item can only start in pod 1, and stays there. The item that it queues also comes to pod 1, which is
         // full.
         let (its_queue, its_executor, (tell, told)) = (queue.clone(), executor.clone(), mpsc::channel());
@@ -350,10 +353,10 @@ impl Drop for Raised<'_> {
 
 /// A queue whose workers have the lowest priority: while another thread uses their CPU, they get it rarely.
 fn queue_of_patient_workers(executor: &Executor) -> WorkQueue {
-    let queue = WorkQueue::new("q").attrs(Attrs::new().nice(19)).build_on(executor).unwrap();
+    let queue = WorkQueue::builder("q").attrs(Attrs::new().nice(19)).build_on(executor).unwrap();
     // This makes the workers of both pools.
     for cpu in [0, 1] {
-        queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
+        queue.item(|| ()).on_cpu(cpu).spawn().unwrap().join().unwrap();
     }
     queue
 }
@@ -436,7 +439,7 @@ fn a_batch_queued_from_one_pod_is_run_by_all() {
                 eventually("all are inside", || inside.load(Ordering::SeqCst) == 8);
             }
         };
-        let items = queue.spawn_batch((0..8).map(item)).unwrap();
+        let items = queue.items((0..8).map(item)).spawn().unwrap();
         items.into_iter().for_each(joined);
     }
 }
@@ -480,7 +483,7 @@ fn pods_that_share_work_fall_asleep() {
     let _limit = time_limit();
     let (executor, prefix) = two_pods();
     let queue =
-        WorkQueue::new("q").attrs(Attrs::new().scope(AffinityScope::Cpu)).build_on(&executor).unwrap();
+        WorkQueue::builder("q").attrs(Attrs::new().scope(AffinityScope::Cpu)).build_on(&executor).unwrap();
     for _ in 0..100 {
         drop(queue.spawn(|| ()).unwrap());
     }
@@ -497,7 +500,7 @@ fn a_full_pod_does_not_hold_back_items_queued_after_a_change() {
     let queue = queue(&executor, false);
     for nice in 1..=10 {
         let items = at_home(|| {
-            let (room_there, there) = hold(|item| queue.spawn_on(1, item).unwrap());
+            let (room_there, there) = hold(|item| queue.item(item).on_cpu(1).spawn().unwrap());
             let (door, home) = hold(|item| queue.spawn(item).unwrap());
             let waits = queue.spawn(|| ()).unwrap();
             queue.apply_attrs(Attrs::new().nice(own_nice() + 1 + nice % 2)).unwrap();

@@ -52,7 +52,9 @@ fn run(executor: &Executor, queue: &WorkQueue, item: impl FnOnce() + Send + 'sta
 fn a_worker_that_is_inside_for_long_is_replaced() {
     let _limit = time_limit();
     for executor in executors() {
-        for kind in [WorkQueue::per_cpu("p"), WorkQueue::new("n"), WorkQueue::new("h").high_priority()] {
+        for kind in
+            [WorkQueue::per_cpu("p"), WorkQueue::builder("n"), WorkQueue::builder("h").high_priority()]
+        {
             let queue = kind.build_on(&executor).unwrap();
             for _ in 0..5 {
                 let own = queue.clone();

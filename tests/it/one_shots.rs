@@ -33,7 +33,7 @@ fn assert_send<T: Send + Sync>() {}
 fn a_join_returns_the_result_and_shows_all_that_the_run_did() {
     assert_send::<JoinHandle<Vec<u8>>>();
     on_each_executor(|executor| {
-        for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
+        for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
             let queue = kind("q").build_on(executor).unwrap();
             for n in 0..stress(30) {
                 let seen = Arc::new(AtomicUsize::new(0));
@@ -68,7 +68,7 @@ fn a_panic_reaches_the_handler_and_then_the_joiner() {
     let error = queue.spawn(|| panic_any(17_u64)).unwrap().join().unwrap_err();
     let JoinError::Panicked(payload) = error else { panic!("{error:?}") };
     assert_eq!(*payload.into_inner().downcast::<u64>().unwrap(), 17);
-    queue.queue(&Work::new(|| panic!("reusable"))).unwrap();
+    queue.enqueue(&Work::new(|| panic!("reusable"))).unwrap();
     queue.flush().unwrap();
     // The worker survives the panic.
     assert_eq!(queue.spawn(|| 4).unwrap().join().unwrap(), 4);
@@ -200,7 +200,7 @@ fn closure_and_result_are_dropped_exactly_once_on_every_path() {
 fn panicking_destructors_do_no_harm() {
     let _limit = time_limit();
     let executor = one_cpu_unseen();
-    for queue in [WorkQueue::per_cpu("q"), WorkQueue::ordered("q"), WorkQueue::new("q")] {
+    for queue in [WorkQueue::per_cpu("q"), WorkQueue::ordered("q"), WorkQueue::builder("q")] {
         let queue = queue.max_pending(5).build_on(&executor).unwrap();
         for _ in 0..4 {
             let capture = Bomb;
@@ -212,10 +212,10 @@ fn panicking_destructors_do_no_harm() {
             drop(queue.spawn(move || wait.wait_unguarded()).unwrap());
             drop(queue.spawn(|| Bomb).unwrap());
             drop(queue.spawn(|| panic_any(Bomb)).unwrap());
-            queue.queue(&Work::new(|| panic_any(Bomb))).unwrap();
+            queue.enqueue(&Work::new(|| panic_any(Bomb))).unwrap();
             let capture = Bomb;
             queue
-                .queue(&Work::new(move || {
+                .enqueue(&Work::new(move || {
                     let _used = &capture;
                 }))
                 .unwrap();
@@ -246,7 +246,7 @@ fn two_panicking_destructors_in_a_row_do_no_harm() {
     let door = Door::default();
     let wait = door.clone();
     drop(queue.spawn(move || wait.wait_unguarded()).unwrap());
-    queue.queue(&work).unwrap();
+    queue.enqueue(&work).unwrap();
     // The test's handle is dropped here, so the worker drops the function.
     drop(work);
     door.open();
@@ -276,7 +276,7 @@ fn a_cancel_that_races_with_the_run_wins_or_loses() {
 #[test]
 fn short_waits_of_each_kind_end_and_show_all_that_the_run_did() {
     on_each_executor(|executor| {
-        let queue = WorkQueue::new("short").build_on(executor).unwrap();
+        let queue = WorkQueue::builder("short").build_on(executor).unwrap();
         let runs = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&runs);
         let work = Work::new(move || _ = counted.fetch_add(1, Ordering::Relaxed));
@@ -288,9 +288,9 @@ fn short_waits_of_each_kind_end_and_show_all_that_the_run_did() {
             };
             assert_eq!(queue.spawn(item).unwrap().join().unwrap(), round);
             let mut borrowed = 0;
-            queue.scope(|s| drop(s.spawn(|| borrowed = round))).unwrap();
+            queue.scope(|s| drop(s.spawn(|| borrowed = round)));
             assert_eq!(borrowed, round);
-            queue.queue(&work).unwrap();
+            queue.enqueue(&work).unwrap();
             match round % 3 {
                 0 => queue.flush().unwrap(),
                 1 => _ = work.flush().unwrap(),

@@ -21,11 +21,11 @@ fn a_function_is_called_every_period() {
             let (tell, told) = mpsc::channel();
             let begun = Instant::now();
             let every =
-                queue.spawn_every(2 * MILLI, move || tell.send(Instant::now()).unwrap_or(())).unwrap();
+                queue.item(move || tell.send(Instant::now()).unwrap_or(())).spawn_every(2 * MILLI).unwrap();
             for (n, called) in told.iter().take(4).enumerate() {
                 assert!(called >= begun + 2 * MILLI * (n as u32 + 1), "call {n} came too soon");
             }
-            every.cancel_sync().unwrap();
+            every.cancel_and_wait().unwrap();
             assert!(every.runs() >= 4 && !every.is_running());
         }
     });
@@ -39,11 +39,12 @@ fn ticks_that_pass_during_a_call_are_missed_and_counted() {
     let (door, inside) = (Door::default(), Arc::new(AtomicUsize::new(0)));
     let (wait, enter) = (door.clone(), Arc::clone(&inside));
     let every = queue
-        .spawn_every(MILLI, move || {
+        .item(move || {
             assert_eq!(enter.fetch_add(1, Ordering::SeqCst), 0, "two calls overlap");
             wait.wait();
             enter.fetch_sub(1, Ordering::SeqCst);
         })
+        .spawn_every(MILLI)
         .unwrap();
     eventually("the function was called", || every.runs() == 1);
     assert!(every.is_running());
@@ -52,26 +53,28 @@ fn ticks_that_pass_during_a_call_are_missed_and_counted() {
     door.open();
     eventually("the calls go on", || every.runs() > 2);
     assert!(every.missed() >= 19, "{}", every.missed());
-    every.cancel_sync().unwrap();
+    every.cancel_and_wait().unwrap();
 }
 
-/// spec: W5.5 (cancelled by its handle): `cancel`, `cancel_sync` and the drop of the handle end the calls; `detach`
+/// spec: W5.5 (cancelled by its handle): `cancel`, `cancel_and_wait` and the drop of the handle end the calls; `detach`
 /// does not.
 #[test]
 fn calls_end_with_the_handle() {
     let _limit = time_limit();
-    let ends: [fn(PeriodicHandle); 3] = [|every| every.cancel(), drop, |every| every.cancel_sync().unwrap()];
+    let ends: [fn(PeriodicHandle); 3] =
+        [|every| every.cancel(), drop, |every| every.cancel_and_wait().unwrap()];
     for end in ends {
         let (builder, prefix) = builder("core:1 pu:1");
         let executor = builder.build().unwrap();
-        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
         let (calls, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (count, owned) = (Arc::clone(&calls), Counted(Arc::clone(&dropped)));
         let every = queue
-            .spawn_every(MILLI, move || {
+            .item(move || {
                 assert_eq!(owned.0.load(Ordering::SeqCst), 0, "the function was called after it was dropped");
                 bump(&count);
             })
+            .spawn_every(MILLI)
             .unwrap();
         eventually("the function was called", || calls.load(Ordering::SeqCst) > 1);
         end(every);
@@ -80,9 +83,9 @@ fn calls_end_with_the_handle() {
         eventually("the executor ends", || no_thread_of(&prefix));
         assert_eq!(dropped.load(Ordering::SeqCst), 1);
     }
-    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&one_cpu()).unwrap();
     let (tell, told) = mpsc::channel();
-    queue.spawn_every(MILLI, move || tell.send(()).unwrap_or(())).unwrap().detach();
+    queue.item(move || tell.send(()).unwrap_or(())).spawn_every(MILLI).unwrap().detach();
     (0..3).for_each(|_| told.recv_timeout(SOON).unwrap());
 }
 
@@ -90,8 +93,8 @@ fn calls_end_with_the_handle() {
 #[test]
 fn calls_go_on_after_a_panic() {
     let _limit = time_limit();
-    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
-    let every = queue.spawn_every(MILLI, || panic!("on purpose")).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&one_cpu()).unwrap();
+    let every = queue.item(|| panic!("on purpose")).spawn_every(MILLI).unwrap();
     eventually("the function is called again", || every.runs() > 2);
 }
 
@@ -100,16 +103,17 @@ fn calls_go_on_after_a_panic() {
 fn a_periodic_function_may_end_itself() {
     let _limit = time_limit();
     let executor = one_cpu();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let own = Arc::new(OnceLock::<PeriodicHandle>::new());
     let (handle, (tell, told)) = (Arc::clone(&own), mpsc::channel());
     let every = queue
-        .spawn_every(MILLI, move || {
+        .item(move || {
             let own = handle.wait();
-            assert_eq!(own.cancel_sync(), Err(WaitError::WouldDeadlock));
+            assert_eq!(own.cancel_and_wait(), Err(WaitError::WouldDeadlock));
             own.cancel();
             tell.send(()).unwrap();
         })
+        .spawn_every(MILLI)
         .unwrap();
     own.set(every).unwrap();
     told.recv_timeout(SOON).unwrap();
@@ -123,8 +127,29 @@ fn a_periodic_function_may_end_itself() {
 #[test]
 fn a_period_is_not_zero() {
     let _limit = time_limit();
-    let queue = WorkQueue::new("q").build_on(&one_cpu()).unwrap();
-    let refused = queue.spawn_every(Duration::ZERO, || ()).unwrap_err();
+    let queue = WorkQueue::builder("q").build_on(&one_cpu()).unwrap();
+    let refused = queue.item(|| ()).spawn_every(Duration::ZERO).unwrap_err();
     assert_eq!(refused.error, QueueError::ZeroPeriod);
-    (refused.closure)();
+    (refused.into_closure())();
+}
+
+/// spec: W5.5: the function may change what it owns, also after a panic. With a delay, the first call comes after it.
+#[test]
+fn a_periodic_function_may_change_what_it_owns() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    let (tell, told) = mpsc::channel();
+    let mut calls = 0;
+    let beat = move || {
+        calls += 1;
+        tell.send(calls).unwrap_or(());
+        assert!(calls != 2, "on purpose");
+    };
+    let every = queue.item(beat).after(Duration::ZERO).spawn_every(MILLI).unwrap();
+    assert!(told.iter().take(4).eq(1..=4));
+    every.cancel_and_wait().unwrap();
+    let late = queue.item(|| ()).after(Duration::from_secs(3600)).spawn_every(MILLI).unwrap();
+    std::thread::sleep(5 * MILLI);
+    assert_eq!((late.runs(), late.missed()), (0, 0));
 }

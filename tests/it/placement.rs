@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cmwq::{AffinityScope, Attrs, CpuSet, JoinError, QueueError, RunOnCpuError, Work, WorkQueue};
+use cmwq::{AffinityScope, Attrs, CpuSet, JoinError, QueueError, RunError, Work, WorkQueue};
 
 use crate::support::{
     Door, SOON, builder, bump, cpus, current_pool, eventually, on_each_executor, one_cpu, pool, stress,
@@ -14,19 +14,19 @@ use crate::support::{
 
 const TWO_NODES: &str = "numa:2 l3:2 core:2 pu:2";
 
-/// spec: W6.1 (queue_on): items reach every CPU from any thread, whatever the placement of other items is.
+/// spec: W6.1 (on_cpu): items reach every CPU from any thread, whatever the placement of other items is.
 #[test]
 fn an_item_runs_on_the_cpu_that_was_named() {
     on_each_executor(|executor| {
         let queue = WorkQueue::per_cpu("q").build_on(executor).unwrap();
         for cpu in executor.cpus().iter() {
-            let handle = queue.spawn_on(cpu, current_pool).unwrap();
+            let handle = queue.item(current_pool).on_cpu(cpu).spawn().unwrap();
             assert_eq!(handle.join().unwrap(), cpu.to_string());
 
             let seen = Arc::new(Mutex::new(String::new()));
             let tell = Arc::clone(&seen);
             let work = Work::new(move || *tell.lock().unwrap() = current_pool());
-            assert_eq!(queue.queue_on(cpu, &work), Ok(true));
+            assert_eq!(queue.item(&work).on_cpu(cpu).enqueue(), Ok(true));
             queue.flush().unwrap();
             assert_eq!(*seen.lock().unwrap(), cpu.to_string());
         }
@@ -46,29 +46,33 @@ fn a_timer_queues_its_item_to_the_cpu_that_was_named() {
         let long = Duration::from_secs(3600);
         for cpu in executor.cpus().iter() {
             for delay in [Duration::ZERO, Duration::from_micros(200)] {
-                assert_eq!(queue.queue_delayed_on(cpu, &work, delay), Ok(true));
+                assert_eq!(queue.item(&work).on_cpu(cpu).after(delay).enqueue(), Ok(true));
                 eventually("the item ran", || !work.is_pending());
                 queue.flush().unwrap();
                 assert_eq!(ran_on(), cpu.to_string());
             }
-            assert_eq!(queue.queue_delayed_on(0, &work, long), Ok(true));
-            assert_eq!(queue.queue_delayed_on(cpu, &work, Duration::ZERO), Ok(false), "the item is armed");
-            assert_eq!(queue.mod_delayed_on(cpu, &work, long), Ok(true));
+            assert_eq!(queue.item(&work).on_cpu(0).after(long).enqueue(), Ok(true));
+            assert_eq!(
+                queue.item(&work).on_cpu(cpu).after(Duration::ZERO).enqueue(),
+                Ok(false),
+                "the item is armed"
+            );
+            assert_eq!(queue.item(&work).on_cpu(cpu).after(long).reschedule(), Ok(true));
             work.flush().unwrap();
             assert_eq!(ran_on(), cpu.to_string());
-            assert_eq!(queue.mod_delayed_on(cpu, &work, Duration::ZERO), Ok(false));
+            assert_eq!(queue.item(&work).on_cpu(cpu).after(Duration::ZERO).reschedule(), Ok(false));
             work.flush().unwrap();
             assert_eq!(ran_on(), cpu.to_string());
         }
         let nowhere = QueueError::UnknownCpu { cpu: 4096 };
-        assert_eq!(queue.queue_delayed_on(4096, &work, long), Err(nowhere));
-        assert_eq!(queue.queue_delayed(&work, long), Ok(true));
-        assert_eq!(queue.mod_delayed_on(4096, &work, long), Err(nowhere));
+        assert_eq!(queue.item(&work).on_cpu(4096).after(long).enqueue(), Err(nowhere));
+        assert_eq!(queue.item(&work).after(long).enqueue(), Ok(true));
+        assert_eq!(queue.item(&work).on_cpu(4096).after(long).reschedule(), Err(nowhere));
         assert!(work.cancel(), "the item stayed armed");
     });
 }
 
-/// spec: W6.1 (queue_on): items for one CPU keep their order, whichever thread issues them.
+/// spec: W6.1 (on_cpu): items for one CPU keep their order, whichever thread issues them.
 #[test]
 fn items_for_one_cpu_run_in_the_order_of_their_submission() {
     let _limit = time_limit();
@@ -78,7 +82,7 @@ fn items_for_one_cpu_run_in_the_order_of_their_submission() {
     let order = Arc::new(Mutex::new(Vec::new()));
     for n in 0..1000 {
         let order = Arc::clone(&order);
-        drop(queue.spawn_on(2, move || order.lock().unwrap().push(n)).unwrap());
+        drop(queue.item(move || order.lock().unwrap().push(n)).on_cpu(2).spawn().unwrap());
     }
     queue.flush().unwrap();
     assert!(order.lock().unwrap().iter().copied().eq(0..1000));
@@ -89,10 +93,10 @@ fn items_for_one_cpu_run_in_the_order_of_their_submission() {
 fn an_unbound_item_runs_in_the_pod_of_the_cpu_that_was_named() {
     let _limit = time_limit();
     let executor = builder(TWO_NODES).0.build().unwrap();
-    for kind in [WorkQueue::new, WorkQueue::unbound] {
+    for kind in [WorkQueue::builder, WorkQueue::unbound] {
         let queue = kind("q").build_on(&executor).unwrap();
         for (cpu, pod) in [(0, "0-3"), (7, "4-7"), (8, "8-11"), (13, "12-15")] {
-            let name = queue.spawn_on(cpu, current_pool).unwrap().join().unwrap();
+            let name = queue.item(current_pool).on_cpu(cpu).spawn().unwrap().join().unwrap();
             assert_eq!(pool(&executor, &name).cpus.to_string(), pod);
         }
     }
@@ -102,21 +106,21 @@ fn an_unbound_item_runs_in_the_pod_of_the_cpu_that_was_named() {
 #[test]
 fn a_cpu_or_node_that_does_not_exist_is_an_error() {
     let executor = builder(TWO_NODES).0.build().unwrap();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let work = Work::new(|| unreachable!("the item was refused"));
     for cpu in [16, 4096, usize::MAX] {
         let error = QueueError::UnknownCpu { cpu };
-        assert_eq!(queue.queue_on(cpu, &work), Err(error));
-        let refused = queue.spawn_on(cpu, || "back").unwrap_err();
-        assert_eq!((refused.error, (refused.closure)()), (error, "back"));
+        assert_eq!(queue.item(&work).on_cpu(cpu).enqueue(), Err(error));
+        let refused = queue.item(|| "back").on_cpu(cpu).spawn().unwrap_err();
+        assert_eq!((refused.error, (refused.into_closure())()), (error, "back"));
         let run = executor.run_on_cpu(cpu, || unreachable!("the item was refused"));
-        assert!(matches!(run, Err(RunOnCpuError::Refused(refused)) if refused == error));
+        assert!(matches!(run, Err(RunError::Refused(refused)) if refused == error));
     }
     for node in [2, usize::MAX] {
         let error = QueueError::UnknownNode { node };
-        assert_eq!(queue.queue_on_node(node, &work), Err(error));
-        let refused = queue.spawn_on_node(node, || "back").unwrap_err();
-        assert_eq!((refused.error, (refused.closure)()), (error, "back"));
+        assert_eq!(queue.item(&work).on_node(node).enqueue(), Err(error));
+        let refused = queue.item(|| "back").on_node(node).spawn().unwrap_err();
+        assert_eq!((refused.error, (refused.into_closure())()), (error, "back"));
     }
     assert!(!work.is_pending());
     queue.flush().unwrap();
@@ -130,14 +134,14 @@ fn a_cpu_that_the_executor_does_not_use_is_served_nearby() {
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     for (named, serves) in [(3, "2"), (9, "8"), (10, "8"), (15, "12")] {
         for _ in 0..3 {
-            let name = queue.spawn_on(named, current_pool).unwrap().join().unwrap();
+            let name = queue.item(current_pool).on_cpu(named).spawn().unwrap().join().unwrap();
             assert_eq!(name, serves, "for CPU {named}");
             assert_eq!(executor.run_on_cpu(named, current_pool).unwrap(), serves);
         }
     }
 }
 
-/// spec: W6.2 (queue_on_node): the issuer's CPU is used if it is on the node; otherwise the CPUs of the node take
+/// spec: W6.2 (on_node): the issuer's CPU is used if it is on the node; otherwise the CPUs of the node take
 /// turns.
 #[test]
 fn an_item_runs_on_the_node_that_was_named() {
@@ -147,7 +151,8 @@ fn an_item_runs_on_the_node_that_was_named() {
     // The CPUs are made up: workers issue on their own made-up CPU.
     let issue = |from, node| {
         let queue = queue.clone();
-        let handle = executor.run_on_cpu(from, move || queue.spawn_on_node(node, current_pool).unwrap());
+        let handle =
+            executor.run_on_cpu(from, move || queue.item(current_pool).on_node(node).spawn().unwrap());
         handle.unwrap().join().unwrap()
     };
     for cpu in 0..8 {
@@ -168,13 +173,13 @@ fn a_node_that_the_executor_does_not_use_is_served_elsewhere() {
     let executor = builder("numa:2 core:4 pu:1").0.cpus("0-3".parse().unwrap()).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let work = Work::new(|| ());
-    assert_eq!(queue.queue_on_node(1, &work), Ok(true));
+    assert_eq!(queue.item(&work).on_node(1).enqueue(), Ok(true));
     queue.flush().unwrap();
-    let handle = executor.run_on_cpu(2, move || queue.spawn_on_node(1, current_pool).unwrap());
+    let handle = executor.run_on_cpu(2, move || queue.item(current_pool).on_node(1).spawn().unwrap());
     assert_eq!(handle.unwrap().join().unwrap(), "2");
 }
 
-/// spec: W6.4 (schedule_on_each_cpu): the function runs once on every CPU, and all runs have ended when the call
+/// spec: W6.4 (run_on_each_cpu): the function runs once on every CPU, and all runs have ended when the call
 /// returns, for callers in items and outside.
 #[test]
 fn a_function_runs_once_on_each_cpu() {
@@ -183,13 +188,13 @@ fn a_function_runs_once_on_each_cpu() {
             let seen = Arc::new(Mutex::new(BTreeMap::<usize, Vec<String>>::new()));
             let tell = Arc::clone(&seen);
             let f = move |cpu| tell.lock().unwrap().entry(cpu).or_default().push(current_pool());
-            executor.schedule_on_each_cpu(f).unwrap();
+            executor.run_on_each_cpu(f).unwrap();
             let expected: BTreeMap<_, _> =
                 executor.cpus().iter().map(|cpu| (cpu, vec![cpu.to_string()])).collect();
             assert_eq!(*seen.lock().unwrap(), expected);
         };
         each_once(executor);
-        for kind in [WorkQueue::per_cpu, WorkQueue::new, WorkQueue::unbound, WorkQueue::ordered] {
+        for kind in [WorkQueue::per_cpu, WorkQueue::builder, WorkQueue::unbound, WorkQueue::ordered] {
             let queue = kind("q").build_on(executor).unwrap();
             let inside = executor.clone();
             queue.spawn(move || each_once(&inside)).unwrap().join().unwrap();
@@ -197,7 +202,7 @@ fn a_function_runs_once_on_each_cpu() {
     });
 }
 
-/// spec: W6.4 (schedule_on_each_cpu): the caller gets the panic of one CPU, and the function still runs on every other
+/// spec: W6.4 (run_on_each_cpu): the caller gets the panic of one CPU, and the function still runs on every other
 /// CPU.
 #[test]
 fn a_panic_on_one_cpu_is_returned_when_all_are_done() {
@@ -205,15 +210,15 @@ fn a_panic_on_one_cpu_is_returned_when_all_are_done() {
     let executor = builder("core:4 pu:1").0.build().unwrap();
     let ran = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&ran);
-    let result = executor.schedule_on_each_cpu(move |cpu| {
+    let result = executor.run_on_each_cpu(move |cpu| {
         bump(&count);
         assert!(cpu == 0 || cpu == 3, "no luck on {cpu}");
     });
-    let Err(RunOnCpuError::Failed(JoinError::Panicked(panic))) = result else { panic!("{result:?}") };
+    let Err(RunError::Failed(JoinError::Panicked(panic))) = result else { panic!("{result:?}") };
     assert_eq!(panic.message(), Some("no luck on 1"));
     assert_eq!(ran.load(Ordering::SeqCst), 4);
     let result = executor.run_on_cpu(2, || panic!("no luck"));
-    assert!(matches!(result, Err(RunOnCpuError::Failed(JoinError::Panicked(_)))));
+    assert!(matches!(result, Err(RunError::Failed(JoinError::Panicked(_)))));
 }
 
 /// spec: W6.4 (run_on_cpu): items of a CPU may call `run_on_cpu` for the same CPU, nested and in parallel, for more
@@ -257,13 +262,13 @@ fn each_executor_counts_its_own_cpus() {
     let (small, large) = (one_cpu(), builder("core:8 pu:1").0.build().unwrap());
     assert_eq!(*large.cpus(), (0..8).collect::<CpuSet>());
     let attrs = Attrs::new().scope(AffinityScope::Cpu);
-    let [small, large] =
-        [small, large].map(|executor| WorkQueue::new("q").attrs(attrs.clone()).build_on(&executor).unwrap());
-    let refused = small.spawn_on(5, current_pool).unwrap_err();
-    assert!(large.spawn_on(5, refused.closure).unwrap().join().is_ok());
+    let [small, large] = [small, large]
+        .map(|executor| WorkQueue::builder("q").attrs(attrs.clone()).build_on(&executor).unwrap());
+    let refused = small.item(current_pool).on_cpu(5).spawn().unwrap_err();
+    assert!(large.item(refused.into_closure()).on_cpu(5).spawn().unwrap().join().is_ok());
 }
 
-/// spec: F6.4 (run_on_cpu, schedule_on_each_cpu): a call goes on after the wait for it has timed out.
+/// spec: F6.4 (run_on_cpu, run_on_each_cpu): a call goes on after the wait for it has timed out.
 #[test]
 fn calls_on_cpus_may_be_waited_for_with_a_timeout() {
     let _limit = time_limit();
@@ -279,12 +284,12 @@ fn calls_on_cpus_may_be_waited_for_with_a_timeout() {
     };
     let moment = Duration::from_millis(5);
     let one = executor.run_on_cpu_timeout(cpu, moment, late());
-    assert!(matches!(one, Err(RunOnCpuError::TimedOut)), "{one:?}");
+    assert!(matches!(one, Err(RunError::TimedOut)), "{one:?}");
     let each = late();
-    let all = executor.schedule_on_each_cpu_timeout(moment, move |_| each());
-    assert!(matches!(all, Err(RunOnCpuError::TimedOut)), "{all:?}");
+    let all = executor.run_on_each_cpu_timeout(moment, move |_| each());
+    assert!(matches!(all, Err(RunError::TimedOut)), "{all:?}");
     door.open();
     eventually("all of them end", || ended.load(Ordering::SeqCst) == 3);
     assert_eq!(executor.run_on_cpu_timeout(cpu, SOON, || 6 * 7).unwrap(), 42);
-    executor.schedule_on_each_cpu_timeout(SOON, |_| ()).unwrap();
+    executor.run_on_each_cpu_timeout(SOON, |_| ()).unwrap();
 }

@@ -55,7 +55,7 @@ fn pods_are_restricted_to_the_allowed_cpus() {
 fn the_executors_default_scope_applies_to_queues_that_name_none() {
     let (builder, _) = builder("l3:4 core:2 pu:1");
     let executor = builder.default_scope(AffinityScope::System).build().unwrap();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let name = queue.spawn(current_pool).unwrap().join().unwrap();
     assert_eq!(pool(&executor, &name).cpus.to_string(), "0-7");
     assert_eq!(pool(&executor, &name).target, Some(8));
@@ -67,7 +67,7 @@ fn the_executors_default_scope_applies_to_queues_that_name_none() {
 fn workers_of_a_pod_are_bound_to_its_cpus() {
     let executor = cmwq::Executor::builder().random_placement(4).build().unwrap();
     for scope in [AffinityScope::Cpu, AffinityScope::Smt, AffinityScope::Cache, AffinityScope::System] {
-        let queue = WorkQueue::new("q").attrs(Attrs::new().scope(scope)).build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("q").attrs(Attrs::new().scope(scope)).build_on(&executor).unwrap();
         let items = Arc::new(AtomicUsize::new(0));
         for _ in 0..20 {
             let items = Arc::clone(&items);
@@ -104,9 +104,9 @@ fn workers_that_the_system_has_unbound_are_bound_again() {
             sched_setaffinity(None, &all).unwrap();
             gettid()
         };
-        let worker = queue.spawn_on(cpu, let_go).unwrap().join().unwrap();
+        let worker = queue.item(let_go).on_cpu(cpu).spawn().unwrap().join().unwrap();
         eventually("the worker is bound again while items go on", || {
-            queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
+            queue.item(|| ()).on_cpu(cpu).spawn().unwrap().join().unwrap();
             let bound = sched_getaffinity(Some(worker)).unwrap();
             bound.count() == 1 && bound.is_set(cpu)
         });
@@ -126,14 +126,14 @@ fn strict_items_return_to_their_pod_after_the_system_has_moved_their_worker() {
     let mut other = rustix::thread::CpuSet::new();
     other.set(elsewhere);
     let strict = Attrs::new().scope(AffinityScope::Cpu).strict(true);
-    let queue = WorkQueue::new("q").attrs(strict).build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").attrs(strict).build_on(&executor).unwrap();
     for _ in 0..3 {
         // A changed cpuset overwrites the bindings of threads in the same way.
         let moved = move || {
             sched_setaffinity(None, &other).unwrap();
             gettid()
         };
-        let worker = queue.spawn_on(home, moved).unwrap().join().unwrap();
+        let worker = queue.item(moved).on_cpu(home).spawn().unwrap().join().unwrap();
         let is_bound = || {
             let bound = sched_getaffinity(Some(worker)).unwrap();
             bound.count() == 1 && bound.is_set(home)
@@ -141,13 +141,14 @@ fn strict_items_return_to_their_pod_after_the_system_has_moved_their_worker() {
         let begin = Instant::now();
         let mut strays = 0;
         while !is_bound() {
-            strays += usize::from(queue.spawn_on(home, sched_getcpu).unwrap().join().unwrap() != home);
+            strays +=
+                usize::from(queue.item(sched_getcpu).on_cpu(home).spawn().unwrap().join().unwrap() != home);
             // The manager looks every 400 ms, but this machine may be busy.
             assert!(begin.elapsed() < 10 * PATIENCE, "after {strays} items outside of their pod");
         }
         println!("{strays} items began outside of their pod, for {:?}", begin.elapsed());
         for _ in 0..100 {
-            assert_eq!(queue.spawn_on(home, sched_getcpu).unwrap().join().unwrap(), home);
+            assert_eq!(queue.item(sched_getcpu).on_cpu(home).spawn().unwrap().join().unwrap(), home);
         }
     }
 }

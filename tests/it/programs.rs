@@ -66,7 +66,7 @@ fn programs_that_items_start_are_ended_by_sigterm() {
     let _limit = time_limit();
     let executor = cpus(2);
     let programs = stress(200);
-    let queues = [WorkQueue::new("n"), WorkQueue::per_cpu("p"), WorkQueue::per_cpu("h").high_priority()];
+    let queues = [WorkQueue::builder("n"), WorkQueue::per_cpu("p"), WorkQueue::per_cpu("h").high_priority()];
     let queues = queues.map(|queue| queue.build_on(&executor).unwrap());
     let mut started: Vec<_> = (0..programs)
         .map(|n| {
@@ -121,7 +121,7 @@ fn programs_and_threads_of_items_have_the_signal_mask_of_the_main_thread() {
         let program = program.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim();
         [own_status("SigBlk"), thread, program.to_owned()]
     };
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     assert_eq!(queue.spawn(masks).unwrap().join().unwrap(), [usr1.as_str(); 3]);
     for (_, name, mask) in statuses_of(&prefix, "SigBlk") {
         let blocked = u64::from_str_radix(&mask, 16).unwrap();
@@ -210,8 +210,8 @@ extern "C" fn handle(_signal: c_int) {
 
 /// Installs a handler that interrupts system calls; the system does not restart them.
 fn install_handler() {
-    // SAFETY: an action of zeros has no flags and an empty mask. The handler stores into statics. A null pointer asks for
-    // no old action.
+    // SAFETY: an action of zeros has no flags and an empty mask. The handler stores into statics. A null pointer asks
+    // for no old action.
     unsafe {
         let mut action: libc::sigaction = mem::zeroed();
         action.sa_sigaction = handle as *const () as usize;
@@ -235,7 +235,7 @@ fn signal_handlers_on_workers_disturb_no_wait() {
     install_handler();
     let (builder, prefix) = builder("core:2 pu:1");
     let executor = builder.stack_size(STACK).build().unwrap();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let item = || {
         let here = 0_u8;
         let before = HANDLED.load(Ordering::SeqCst);
@@ -302,7 +302,7 @@ fn in_a_storm(queue: &WorkQueue, nap: Duration) {
         let nested = nested.join_timeout(Duration::from_micros(100)).unwrap_err();
         open.send(7).unwrap();
         let Ok(nested) = nested.join_timeout(SOON) else { panic!("the wait ended early") };
-        let scoped = inner.scope(|s| s.spawn(|| 8).unwrap().join().unwrap());
+        let scoped = inner.try_scope(|s| s.spawn(|| 8).unwrap().join().unwrap());
         let program = blocking::process::status(&mut Command::new("true")).unwrap();
         (nested.unwrap(), scoped, program.success())
     });

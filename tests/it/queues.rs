@@ -18,7 +18,7 @@ fn names_are_any_text_and_may_be_shared() {
     let executor = one_cpu();
     let long = "long ".repeat(10_000);
     for name in [long.as_str(), " ", "Größe/🦀:\n\0", "shared"] {
-        let (one, two) = (WorkQueue::new(name), WorkQueue::ordered(name.to_owned()));
+        let (one, two) = (WorkQueue::builder(name), WorkQueue::ordered(name.to_owned()));
         let (one, two) = (one.build_on(&executor).unwrap(), two.build_on(&executor).unwrap());
         assert_eq!((one.name(), two.name()), (name, name));
         one.spawn(|| ()).unwrap().join().unwrap();
@@ -55,7 +55,7 @@ fn clones_are_the_same_queue() {
 fn each_kind_runs_in_the_pools_of_its_kind() {
     let executor = cpus(2);
     for (queue, target) in [
-        (WorkQueue::new("q"), Some(2)),
+        (WorkQueue::builder("q"), Some(2)),
         (WorkQueue::per_cpu("q"), Some(1)),
         (WorkQueue::unbound("q"), None),
         (WorkQueue::ordered("q"), None),
@@ -73,7 +73,7 @@ fn each_kind_runs_in_the_pools_of_its_kind() {
 #[test]
 fn high_priority_items_have_pools_of_their_own() {
     let executor = cpus(2);
-    for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
+    for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
         let queue = kind("q").high_priority().build_on(&executor).unwrap();
         let name = queue.spawn(current_pool).unwrap().join().unwrap();
         assert_eq!(crate::support::pool(&executor, &name).nice, -20);
@@ -130,7 +130,7 @@ fn max_active_limits_each_cpu() {
         assert!(by_pool.values().all(|peak| *peak == limit), "{by_pool:?}");
     }
     // The limit also applies to unbound queues: that many items for each issuing CPU, all in the pool of their pod.
-    for queue in [WorkQueue::unbound("q"), WorkQueue::new("q")] {
+    for queue in [WorkQueue::unbound("q"), WorkQueue::builder("q")] {
         let queue = queue.max_active(2).build_on(&executor).unwrap();
         let (peak, by_pool) = peak_of(&queue, 120, 8);
         assert_eq!((peak, by_pool.len()), (8, 1));
@@ -142,7 +142,7 @@ fn max_active_limits_each_cpu() {
 fn max_active_total_limits_the_queue_as_a_whole() {
     let _limit = time_limit();
     let executor = builder("l3:2 core:2 pu:1").0.random_placement(2).build().unwrap();
-    for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound] {
+    for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound] {
         for limit in [1, 3] {
             let queue = kind("q").max_active_total(limit).build_on(&executor).unwrap();
             let (peak, _) = peak_of(&queue, 60, limit);
@@ -187,7 +187,7 @@ fn a_full_queue_hands_the_closure_back() {
     let address = text.as_ptr() as usize;
     let refused = queue.spawn(move || text).unwrap_err();
     assert_eq!(refused.error, QueueError::Full);
-    let text = (refused.closure)();
+    let text = (refused.into_closure())();
     assert_eq!(text.as_ptr() as usize, address, "the closure is untouched");
     // A cancelled item takes room until its place is reached.
     assert!(handles[2].cancel());
@@ -228,16 +228,20 @@ fn a_full_queue_refuses_new_items_and_coalesces_pending_ones() {
         Work::new(move || crate::support::bump(&runs))
     };
     let (pending, other) = (count(), count());
-    assert_eq!(queue.queue(&pending), Ok(true));
-    assert_eq!(queue.queue(&pending), Ok(false), "the pending item needs no place");
-    assert_eq!(queue.queue(&other), Err(QueueError::Full));
+    assert_eq!(queue.enqueue(&pending), Ok(true));
+    assert_eq!(queue.enqueue(&pending), Ok(false), "the pending item needs no place");
+    assert_eq!(queue.enqueue(&other), Err(QueueError::Full));
     assert!(!other.is_pending());
     assert!(pending.cancel());
-    assert_eq!(queue.queue(&other), Err(QueueError::Full), "the place of the cancelled item is still taken");
-    assert_eq!(queue.queue(&pending), Ok(true), "the cancelled item returns to its place");
+    assert_eq!(
+        queue.enqueue(&other),
+        Err(QueueError::Full),
+        "the place of the cancelled item is still taken"
+    );
+    assert_eq!(queue.enqueue(&pending), Ok(true), "the cancelled item returns to its place");
     door.open();
     queue.flush().unwrap();
-    assert_eq!(queue.queue(&other), Ok(true));
+    assert_eq!(queue.enqueue(&other), Ok(true));
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 }

@@ -22,7 +22,7 @@ fn without_workers(shape: &str) -> (Executor, String, Spawns) {
 
 fn every_kind() -> [WorkQueueBuilder; 6] {
     [
-        WorkQueue::new("managed"),
+        WorkQueue::builder("managed"),
         WorkQueue::per_cpu("per cpu"),
         WorkQueue::per_cpu("intensive").cpu_intensive(),
         WorkQueue::per_cpu("urgent").high_priority(),
@@ -109,7 +109,7 @@ fn a_rescuer_sleeps_while_workers_can_be_made() {
     let _limit = time_limit();
     let (builder, prefix) = builder("l3:1 core:2 pu:1");
     let executor = builder.build().unwrap();
-    let queue = WorkQueue::new("q").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").rescuer().build_on(&executor).unwrap();
     for _ in 0..100 {
         assert!(!queue.spawn(is_rescuer).unwrap().join().unwrap());
     }
@@ -124,8 +124,8 @@ fn the_thread_is_made_with_the_queue_and_ends_with_it() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
     let executor = builder.build().unwrap();
-    let plain = WorkQueue::new("plain").build_on(&executor).unwrap();
-    let queue = WorkQueue::new("a-rather-long-name").rescuer().build_on(&executor).unwrap();
+    let plain = WorkQueue::builder("plain").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("a-rather-long-name").rescuer().build_on(&executor).unwrap();
     let name: String = format!("{prefix}/R-a-rather-long-name").chars().take(15).collect();
     eventually("the rescuer has its name", || threads_of(&prefix).contains(&name));
     assert_eq!(threads_of(&prefix).len(), 2, "the rescuer and the manager: {:?}", threads_of(&prefix));
@@ -166,13 +166,13 @@ fn a_queue_whose_rescuer_cannot_be_made_is_an_error() {
     };
     let (builder, prefix) = builder("core:1 pu:1");
     let executor = builder.before_spawn(refuse).build().unwrap();
-    let error = WorkQueue::new("q").rescuer().build_on(&executor).unwrap_err();
+    let error = WorkQueue::builder("q").rescuer().build_on(&executor).unwrap_err();
     let BuildQueueError::Rescuer { kind: ErrorKind::OutOfMemory, .. } = &error else { panic!("{error:?}") };
     assert_eq!(error.to_string(), "the queue's rescuer cannot be made: out of memory");
     assert_eq!(error.clone(), error);
     assert_eq!(threads_of(&prefix), [format!("{prefix}/manager")], "no thread was made");
     // The failure does not count as a failed worker, so the next item does not wait for a second.
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
 }
 
@@ -185,7 +185,7 @@ fn a_hook_on_the_managers_thread_cannot_have_a_rescuer_made() {
     let (own, slot) = (Arc::clone(&executor), Arc::clone(&answer));
     let hook = move |_: &str| {
         if let Some(executor) = own.get() {
-            let built = WorkQueue::new("inner").rescuer().build_on(executor);
+            let built = WorkQueue::builder("inner").rescuer().build_on(executor);
             *slot.lock().unwrap() = Some(built.map(drop));
         }
         Ok(())
@@ -199,7 +199,7 @@ fn a_hook_on_the_managers_thread_cannot_have_a_rescuer_made() {
     assert!(matches!(answer, Err(BuildQueueError::Rescuer { kind: ErrorKind::Deadlock, .. })), "{answer:?}");
     // An item can make a rescuer, because the manager is free.
     let inner = executor.clone();
-    let build = move || WorkQueue::new("q").rescuer().build_on(&inner).map(drop);
+    let build = move || WorkQueue::builder("q").rescuer().build_on(&inner).map(drop);
     queue.spawn(build).unwrap().join().unwrap().unwrap();
 }
 
@@ -340,7 +340,7 @@ fn an_item_is_never_entered_twice_by_worker_and_rescuer() {
     let executor = builder.build().unwrap();
     let queues = [
         WorkQueue::per_cpu("a").rescuer().build_on(&executor).unwrap(),
-        WorkQueue::new("b").rescuer().build_on(&executor).unwrap(),
+        WorkQueue::builder("b").rescuer().build_on(&executor).unwrap(),
         WorkQueue::ordered("c").rescuer().build_on(&executor).unwrap(),
     ];
     let crowd = Arc::new(Crowd::default());
@@ -356,7 +356,7 @@ fn an_item_is_never_entered_twice_by_worker_and_rescuer() {
     };
     let mut accepted = 0;
     for n in 0..stress(20_000) {
-        accepted += usize::from(queues[n % 3].queue(&work).unwrap());
+        accepted += usize::from(queues[n % 3].enqueue(&work).unwrap());
     }
     queues.iter().for_each(|queue| queue.flush_timeout(SOON).unwrap());
     assert_eq!((crowd.peak(), runs.load(Ordering::SeqCst)), (1, accepted));

@@ -27,13 +27,13 @@ fn assert_send_sync<T: Send + Sync>(_: &T) {}
 #[test]
 fn items_borrow_and_are_done_when_the_scope_returns() {
     on_each_executor(|executor| {
-        for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
+        for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
             let queue = kind("q").build_on(executor).unwrap();
             for _ in 0..stress(10) {
                 let from: Vec<usize> = (0..50).collect();
                 let mut to = vec![0; 50];
                 let sum = queue
-                    .scope(|s| {
+                    .try_scope(|s| {
                         assert_send_sync(s);
                         for (to, from) in to.chunks_mut(7).zip(from.chunks(7)) {
                             s.spawn(|| to.copy_from_slice(from)).unwrap();
@@ -52,28 +52,30 @@ fn items_borrow_and_are_done_when_the_scope_returns() {
 /// spec: W7.1: a result may borrow from outside of the scope, and may leave the scope.
 #[test]
 fn a_result_may_borrow_data_that_outlives_the_scope() {
-    let queue = WorkQueue::new("q").build_on(&cpus(2)).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&cpus(2)).unwrap();
     let text = String::from("one two three");
-    let words =
-        queue.scope(|s| s.spawn(|| text.split(' ').collect::<Vec<_>>()).unwrap().join()).unwrap().unwrap();
+    let words = queue
+        .try_scope(|s| s.spawn(|| text.split(' ').collect::<Vec<_>>()).unwrap().join())
+        .unwrap()
+        .unwrap();
     assert_eq!(words, ["one", "two", "three"]);
-    assert_eq!(queue.scope(|_| ()), Ok(()), "without items");
+    assert_eq!(queue.try_scope(|_| ()), Ok(()), "without items");
 }
 
 /// spec: W7.1: on queues with more than one slot, items spawn items into the same scope and into scopes of their own.
 #[test]
 fn scopes_may_be_nested_and_items_may_spawn() {
     on_each_executor(|executor| {
-        for kind in [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound] {
+        for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound] {
             let queue = kind("q").build_on(executor).unwrap();
             let count = AtomicUsize::new(0);
-            let outer = queue.scope(|s| {
+            let outer = queue.try_scope(|s| {
                 for _ in 0..5 {
                     s.spawn(|| {
                         bump(&count);
                         s.spawn(|| bump(&count)).unwrap();
                         let mut own = [0; 4];
-                        let inner = queue.scope(|t| {
+                        let inner = queue.try_scope(|t| {
                             for (n, place) in own.iter_mut().enumerate() {
                                 t.spawn(move || *place = n).unwrap();
                             }
@@ -97,13 +99,13 @@ fn scopes_may_be_nested_and_items_may_spawn() {
 fn a_scope_inside_an_item_waits_under_a_guard() {
     let _limit = time_limit();
     let executor = one_cpu();
-    for queue in [WorkQueue::new("q"), WorkQueue::per_cpu("q")] {
+    for queue in [WorkQueue::builder("q"), WorkQueue::per_cpu("q")] {
         let queue = queue.build_on(&executor).unwrap();
         let inner = queue.clone();
         let threads = queue.spawn(move || {
             let opener = std::thread::current().id();
             let mut item = None;
-            inner.scope(|s| drop(s.spawn(|| item = Some(std::thread::current().id())))).unwrap();
+            inner.try_scope(|s| drop(s.spawn(|| item = Some(std::thread::current().id())))).unwrap();
             (opener, item.unwrap())
         });
         let (opener, item) = threads.unwrap().join().unwrap();
@@ -115,10 +117,10 @@ fn a_scope_inside_an_item_waits_under_a_guard() {
 #[test]
 fn a_body_that_panics_waits_for_its_items() {
     on_each_executor(|executor| {
-        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(executor).unwrap();
         let (door, done) = (Door::default(), AtomicUsize::new(0));
         let text = panic_of(|| {
-            queue.scope(|s| {
+            queue.try_scope(|s| {
                 for _ in 0..3 {
                     s.spawn(|| {
                         door.wait();
@@ -144,10 +146,10 @@ fn a_body_that_panics_waits_for_its_items() {
 #[test]
 fn a_panic_of_an_item_that_is_not_joined_surfaces_at_the_end() {
     let _limit = time_limit();
-    let queue = WorkQueue::new("q").build_on(&cpus(2)).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&cpus(2)).unwrap();
     let others = AtomicUsize::new(0);
     let text = panic_of(|| {
-        queue.scope(|s| {
+        queue.try_scope(|s| {
             s.spawn(|| panic!("alone")).unwrap();
             s.spawn(|| bump(&others)).unwrap();
         })
@@ -155,7 +157,7 @@ fn a_panic_of_an_item_that_is_not_joined_surfaces_at_the_end() {
     assert_eq!((text.as_str(), others.into_inner()), ("alone", 1));
     // The handle is dropped after the item has ended.
     let text = panic_of(|| {
-        queue.scope(|s| {
+        queue.try_scope(|s| {
             let handle = s.spawn(|| panic!("dropped late")).unwrap();
             eventually("the item ended", || handle.is_finished());
             drop(handle);
@@ -163,13 +165,13 @@ fn a_panic_of_an_item_that_is_not_joined_surfaces_at_the_end() {
     });
     assert_eq!(text, "dropped late");
     // The payload is leaked with its handle, but the scope still reports the panic.
-    let text = panic_of(|| queue.scope(|s| std::mem::forget(s.spawn(|| panic!("leaked")).unwrap())));
+    let text = panic_of(|| queue.try_scope(|s| std::mem::forget(s.spawn(|| panic!("leaked")).unwrap())));
     assert_eq!(text, "an item of the scope panicked");
-    let text = panic_of(|| queue.scope(|s| drop(s.spawn(|| panic_any(17)).unwrap())));
+    let text = panic_of(|| queue.try_scope(|s| drop(s.spawn(|| panic_any(17)).unwrap())));
     assert_eq!(text, "no text");
     // Several items panic, some with a payload whose destructor panics. The scope rethrows one of the payloads.
     let text = panic_of(|| {
-        queue.scope(|s| {
+        queue.try_scope(|s| {
             for _ in 0..20 {
                 s.spawn(|| panic!("many")).unwrap();
             }
@@ -183,9 +185,9 @@ fn a_panic_of_an_item_that_is_not_joined_surfaces_at_the_end() {
 #[test]
 fn a_panic_that_was_joined_goes_to_the_joiner_only() {
     on_each_executor(|executor| {
-        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(executor).unwrap();
         for _ in 0..stress(20) {
-            let ended = queue.scope(|s| {
+            let ended = queue.try_scope(|s| {
                 let (one, other) = (s.spawn(|| panic!("one")).unwrap(), s.spawn(|| panic!("other")).unwrap());
                 let Err(JoinError::Panicked(panic)) = one.join() else { unreachable!("the item panicked") };
                 assert_eq!(panic.message(), Some("one"));
@@ -205,7 +207,7 @@ fn panicking_destructors_do_not_keep_a_scope_from_ending() {
     let _limit = time_limit();
     let queue = WorkQueue::ordered("q").build_on(&one_cpu()).unwrap();
     let door = Door::default();
-    let ended = queue.scope(|s| {
+    let ended = queue.try_scope(|s| {
         s.spawn(|| door.wait()).unwrap();
         // The handle is dropped before the item runs, so the worker drops the result.
         drop(s.spawn(|| Bomb).unwrap());
@@ -213,11 +215,11 @@ fn panicking_destructors_do_not_keep_a_scope_from_ending() {
         door.open();
     });
     assert_eq!(ended, Ok(()), "the panic of a result's destructor is not reported");
-    let text = panic_of(|| queue.scope(|s| drop(s.spawn(|| panic_any(Bomb)).unwrap())).map_err(|_| ()));
+    let text = panic_of(|| queue.try_scope(|s| drop(s.spawn(|| panic_any(Bomb)).unwrap())).map_err(|_| ()));
     assert_eq!(text, "no text");
     let door = Door::default();
     let text = panic_of(|| {
-        queue.scope(|s| {
+        queue.try_scope(|s| {
             s.spawn(|| door.wait()).unwrap();
             let bomb = Bomb;
             let handle = s.spawn(move || drop(bomb)).unwrap();
@@ -234,9 +236,9 @@ fn panicking_destructors_do_not_keep_a_scope_from_ending() {
 #[test]
 fn a_scope_whose_handles_are_leaked_ends_when_its_items_do() {
     on_each_executor(|executor| {
-        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(executor).unwrap();
         let mut values = [0; 16];
-        let ended = queue.scope(|s| {
+        let ended = queue.try_scope(|s| {
             for value in &mut values {
                 std::mem::forget(s.spawn(|| {
                     cmwq::blocking(|| std::thread::sleep(Duration::from_micros(100)));
@@ -264,7 +266,7 @@ fn results_are_dropped_before_the_scope_ends() {
         let queue = WorkQueue::unbound("q").build_on(executor).unwrap();
         for n in 0..stress(200) {
             let drops = AtomicUsize::new(0);
-            let ended = queue.scope(|s| {
+            let ended = queue.try_scope(|s| {
                 let handle = s.spawn(|| Sees(&drops)).unwrap();
                 match n % 4 {
                     0 => drop(handle),
@@ -289,7 +291,7 @@ fn a_cancelled_item_counts_as_done() {
     on_each_executor(|executor| {
         let queue = WorkQueue::ordered("q").build_on(executor).unwrap();
         let (drops, door) = (Arc::new(AtomicUsize::new(0)), Door::default());
-        let ended = queue.scope(|s| {
+        let ended = queue.try_scope(|s| {
             s.spawn(|| door.wait()).unwrap();
             let capture = Counted(Arc::clone(&drops));
             let handle = s.spawn(move || drop(capture)).unwrap();
@@ -307,10 +309,10 @@ fn a_cancelled_item_counts_as_done() {
 #[test]
 fn cancelling_races_with_the_run() {
     on_each_executor(|executor| {
-        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(executor).unwrap();
         for _ in 0..stress(100) {
             let runs = AtomicUsize::new(0);
-            let cancelled = queue.scope(|s| {
+            let cancelled = queue.try_scope(|s| {
                 let handles: Vec<_> = (0..6).map(|_| s.spawn(|| bump(&runs)).unwrap()).collect();
                 handles.iter().filter(|handle| handle.cancel()).count()
             });
@@ -324,29 +326,29 @@ fn cancelling_races_with_the_run() {
 fn the_holder_of_the_only_slot_cannot_spawn_into_its_own_scope() {
     let _limit = time_limit();
     let executor = one_cpu();
-    for queue in [WorkQueue::ordered("q"), WorkQueue::new("q").max_active(1)] {
+    for queue in [WorkQueue::ordered("q"), WorkQueue::builder("q").max_active(1)] {
         let queue = queue.build_on(&executor).unwrap();
         let (inner, other) = (queue.clone(), WorkQueue::ordered("other").build_on(&executor).unwrap());
         let outer = queue.spawn(move || {
             let mut ran = 0;
-            let ended = inner.scope(|s| {
-                let refused = s.spawn(|| ran += 1).unwrap_err();
+            let ended = inner.try_scope(|s| {
+                let refused = s.try_spawn(|| ran += 1).unwrap_err();
                 assert_eq!(refused.error, QueueError::WouldDeadlock);
-                (refused.closure)();
+                (refused.into_closure())();
                 // Other threads cannot spawn into the scope either, but items of other queues can wait for it.
                 std::thread::scope(|threads| {
-                    let spawn = || s.spawn(|| ()).unwrap_err().error;
+                    let spawn = || s.spawn(|| ()).unwrap_err();
                     assert_eq!(threads.spawn(spawn).join().unwrap(), QueueError::WouldDeadlock);
                 });
             });
             ended.unwrap();
-            other.scope(|s| drop(s.spawn(|| ran += 1))).unwrap();
+            other.try_scope(|s| drop(s.spawn(|| ran += 1))).unwrap();
             ran
         });
         assert_eq!(outer.unwrap().join().unwrap(), 2);
         // A thread outside of the queue may open a scope: an ordered queue runs its items one at a time, in order.
         let (tell, told) = mpsc::channel();
-        let ended = queue.scope(|s| {
+        let ended = queue.try_scope(|s| {
             for n in 0..5 {
                 let tell = &tell;
                 s.spawn(move || tell.send(n).unwrap()).unwrap();
@@ -364,7 +366,7 @@ fn a_refused_item_does_not_count() {
     let queue = WorkQueue::ordered("q").max_pending(1).build_on(&one_cpu()).unwrap();
     let (door, begun) = (Door::default(), Door::default());
     let mut count = 0;
-    let ended = queue.scope(|s| {
+    let ended = queue.try_scope(|s| {
         s.spawn(|| {
             begun.open();
             door.wait();
@@ -372,9 +374,9 @@ fn a_refused_item_does_not_count() {
         .unwrap();
         begun.wait();
         let second: ScopedJoinHandle<'_, ()> = s.spawn(|| ()).unwrap();
-        let refused = s.spawn(|| count += 1).unwrap_err();
+        let refused = s.try_spawn(|| count += 1).unwrap_err();
         assert_eq!(refused.error, QueueError::Full);
-        (refused.closure)();
+        (refused.into_closure())();
         door.open();
         second.join().unwrap();
     });
@@ -387,12 +389,12 @@ fn a_queue_may_go_while_its_scope_is_open() {
     let _limit = time_limit();
     let (executor, prefix) = builder("l3:1 core:2 pu:1");
     let executor = executor.build().unwrap();
-    let mut queue = Some(WorkQueue::new("q").build_on(&executor).unwrap());
+    let mut queue = Some(WorkQueue::builder("q").build_on(&executor).unwrap());
     drop(executor);
     let mut values = [1; 8];
     let handle = queue.clone().unwrap();
     handle
-        .scope(|s| {
+        .try_scope(|s| {
             queue = None;
             values.iter_mut().for_each(|value| drop(s.spawn(|| *value += 1).unwrap()));
         })
@@ -406,13 +408,13 @@ fn a_queue_may_go_while_its_scope_is_open() {
 #[test]
 fn scopes_of_many_threads_do_not_disturb_each_other() {
     on_each_executor(|executor| {
-        let queue = WorkQueue::new("q").build_on(executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(executor).unwrap();
         std::thread::scope(|threads| {
             for _ in 0..4 {
                 threads.spawn(|| {
                     for n in 0..stress(50) {
                         let mut values = [n; 5];
-                        let ended = queue.scope(|s| {
+                        let ended = queue.try_scope(|s| {
                             for value in &mut values {
                                 s.spawn(|| *value += 1).unwrap();
                             }

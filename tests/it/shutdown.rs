@@ -17,7 +17,7 @@ use crate::support::{
 };
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
-    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
+    [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
 
 const MOMENT: Duration = Duration::from_millis(5);
 
@@ -58,10 +58,10 @@ fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
     let mut random = Rng::with_seed(7);
     for n in 0..stress(120) {
         let executor = builder("core:2 pu:1").0.build().unwrap();
-        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
         let arm = || {
             let mut handles = Vec::new();
-            while let Ok(handle) = queue.spawn_after(Duration::from_secs(3600), || ()) {
+            while let Ok(handle) = queue.item(|| ()).after(Duration::from_secs(3600)).spawn() {
                 handles.push(handle);
             }
             handles
@@ -70,7 +70,7 @@ fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
             let mut works = Vec::new();
             loop {
                 let work = Work::new(|| ());
-                if queue.queue_delayed(&work, Duration::from_secs(3600)).is_err() {
+                if queue.item(&work).after(Duration::from_secs(3600)).enqueue().is_err() {
                     assert!(!work.is_pending(), "a refused item is unchanged");
                     return works;
                 }
@@ -101,22 +101,22 @@ fn a_shut_down_executor_refuses_everything() {
     let _limit = time_limit();
     let (builder, prefix) = builder("l3:2 core:2 pu:1");
     let executor = builder.build().unwrap();
-    let (queue, unused) = (WorkQueue::new("q"), WorkQueue::ordered("unused"));
+    let (queue, unused) = (WorkQueue::builder("q"), WorkQueue::ordered("unused"));
     let (queue, unused) = (queue.build_on(&executor).unwrap(), unused.build_on(&executor).unwrap());
     queue.spawn(|| ()).unwrap().join().unwrap();
     assert!(executor.shutdown(SOON).unwrap().is_complete());
     eventually("all threads ended", || no_thread_of(&prefix));
     for queue in [&queue, &unused] {
-        assert_eq!((queue.spawn(|| 7).unwrap_err().closure)(), 7);
+        assert_eq!((queue.spawn(|| 7).unwrap_err().into_closure())(), 7);
         let work = Work::new(|| ());
-        assert_eq!(queue.queue(&work), Err(QueueError::ShutDown));
-        assert_eq!(queue.queue_delayed(&work, MOMENT), Err(QueueError::ShutDown));
-        assert_eq!(queue.spawn_after(MOMENT, || ()).unwrap_err().error, QueueError::ShutDown);
+        assert_eq!(queue.enqueue(&work), Err(QueueError::ShutDown));
+        assert_eq!(queue.item(&work).after(MOMENT).enqueue(), Err(QueueError::ShutDown));
+        assert_eq!(queue.item(|| ()).after(MOMENT).spawn().unwrap_err().error, QueueError::ShutDown);
         assert!(!work.is_pending());
         assert_eq!((queue.flush(), queue.drain(), queue.destroy()), (Ok(()), Ok(()), Ok(0)));
         assert_eq!(refusal(queue), Some(QueueError::Destroyed));
     }
-    assert_eq!(WorkQueue::new("late").build_on(&executor).unwrap_err(), BuildQueueError::ShutDown);
+    assert_eq!(WorkQueue::builder("late").build_on(&executor).unwrap_err(), BuildQueueError::ShutDown);
     let again = executor.shutdown(SOON).unwrap();
     assert!(again.is_complete() && again.queues.is_empty(), "a second shutdown has nothing to do");
     executor.freeze_begin();
@@ -166,10 +166,10 @@ fn a_shutdown_that_runs_out_of_time_drops_items_that_have_not_begun() {
                 })
                 .collect();
             let work = Work::new(|| unreachable!("the item was dropped"));
-            assert!(queue.queue(&work).unwrap());
+            assert!(queue.enqueue(&work).unwrap());
             let cancelled = queue.spawn(|| unreachable!("the item was cancelled")).unwrap();
             assert!(cancelled.cancel());
-            let timer = queue.spawn_after(SOON, || unreachable!("the timer was given up")).unwrap();
+            let timer = queue.item(|| unreachable!("the timer was given up")).after(SOON).spawn().unwrap();
 
             let report = executor.shutdown(4 * MOMENT).unwrap();
             assert!(!report.is_complete());
@@ -204,7 +204,7 @@ fn a_scope_reports_items_that_a_shutdown_dropped() {
         let _unless_ordered = queue.set_max_active(1);
         let (door, begun) = (Door::default(), AtomicBool::new(false));
         let mut squares = [0; 4];
-        let result = queue.scope(|s| {
+        let result = queue.try_scope(|s| {
             let running = s.spawn(|| {
                 begun.store(true, Ordering::SeqCst);
                 door.wait_unguarded();
@@ -216,7 +216,7 @@ fn a_scope_reports_items_that_a_shutdown_dropped() {
             }
             let report = executor.shutdown(MOMENT).unwrap();
             assert_eq!((report.queues[0].dropped, report.queues[0].running), (4, 1), "{report}");
-            assert_eq!(s.spawn(|| ()).unwrap_err().error, QueueError::ShutDown);
+            assert_eq!(s.spawn(|| ()).unwrap_err(), QueueError::ShutDown);
             door.open();
             assert_eq!(running.unwrap().join().unwrap(), "ran");
         });
@@ -239,9 +239,9 @@ fn an_item_that_is_queued_again_while_it_runs_is_dropped_when_it_returns() {
             bump(&begins);
             wait.wait();
         });
-        assert!(queue.queue(&work).unwrap());
+        assert!(queue.enqueue(&work).unwrap());
         eventually("the item runs", || began.load(Ordering::SeqCst) == 1);
-        assert!(other.queue(&work).unwrap());
+        assert!(other.enqueue(&work).unwrap());
         eventually("a worker has popped the entry, and left it to the runner", || {
             let pools = executor.dump().pools;
             let busy: usize = pools.iter().map(|pool| pool.workers - pool.idle).sum();
@@ -261,12 +261,12 @@ fn an_item_that_is_queued_again_while_it_runs_is_dropped_when_it_returns() {
 fn an_item_cannot_shut_its_own_executor_down() {
     let _limit = time_limit();
     let (executor, other) = (cpus(2), cpus(2));
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let own = executor.clone();
     let answer = queue.spawn(move || own.shutdown(SOON)).unwrap().join().unwrap();
     assert_eq!(answer, Err(ShutdownError::WouldDeadlock));
     queue.spawn(|| ()).unwrap().join().unwrap();
-    let elsewhere = WorkQueue::new("q").build_on(&other).unwrap();
+    let elsewhere = WorkQueue::builder("q").build_on(&other).unwrap();
     let report = elsewhere.spawn(move || executor.shutdown(SOON)).unwrap().join().unwrap().unwrap();
     assert!(report.is_complete());
 }
@@ -295,11 +295,11 @@ fn a_shutdown_thaws_frozen_queues() {
 fn armed_timers_are_given_up_and_counted() {
     let _limit = time_limit();
     let executor: Executor = cpus(2);
-    let queue = WorkQueue::new("timed").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("timed").build_on(&executor).unwrap();
     let work = Work::new(|| unreachable!("the timer is due in an hour"));
-    assert!(queue.queue_delayed(&work, Duration::from_secs(3600)).unwrap());
-    let later = queue.spawn_after(Duration::from_secs(3600), || ()).unwrap();
-    let every = queue.spawn_every(Duration::from_micros(50), || ()).unwrap();
+    assert!(queue.item(&work).after(Duration::from_secs(3600)).enqueue().unwrap());
+    let later = queue.item(|| ()).after(Duration::from_secs(3600)).spawn().unwrap();
+    let every = queue.item(|| ()).spawn_every(Duration::from_micros(50)).unwrap();
     eventually("the periodic function is called", || every.runs() > 3);
     let report = executor.shutdown(SOON).unwrap();
     assert!(report.is_complete(), "{report}");
@@ -371,7 +371,7 @@ fn a_shutdown_under_load_accounts_for_everything() {
                         for n in 0.. {
                             let queue = &queues[random.usize(..4)];
                             if random.u64(..3) == 0 {
-                                match queue.queue(&pending_works[random.usize(..8)]) {
+                                match queue.enqueue(&pending_works[random.usize(..8)]) {
                                     Ok(true) => bump(accepted),
                                     Ok(false) => {}
                                     Err(error) => {

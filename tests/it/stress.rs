@@ -35,11 +35,13 @@ impl Books {
 
 fn all_queues(executor: &Executor) -> Vec<WorkQueue> {
     [
-        WorkQueue::new("managed"),
+        WorkQueue::builder("managed"),
         WorkQueue::per_cpu("per CPU").max_pending(40),
         WorkQueue::per_cpu("heavy").cpu_intensive().max_active(2),
         WorkQueue::unbound("unbound").max_active(3),
-        WorkQueue::new("scoped").attrs(Attrs::new().scope(AffinityScope::Cpu).nice(1)).max_active_total(5),
+        WorkQueue::builder("scoped")
+            .attrs(Attrs::new().scope(AffinityScope::Cpu).nice(1))
+            .max_active_total(5),
         WorkQueue::ordered("ordered, bounded").max_pending(20),
     ]
     .map(|queue| queue.build_on(executor).unwrap())
@@ -78,7 +80,7 @@ fn produce(
         match random.u64(..10) {
             0 => {
                 let work = &works[random.usize(..works.len())];
-                match queue.queue(work) {
+                match queue.enqueue(work) {
                     Ok(true) => Books::count(&books.accepted),
                     Ok(false) => {}
                     Err(_) => Books::count(&books.refused),
@@ -188,7 +190,7 @@ fn ten_thousand_queues_come_and_go_with_work_in_them() {
     let executor = unseen(builder("l3:1 core:2 pu:1").0).random_placement(2).build().unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let count = stress(10_000);
-    let kinds = [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
+    let kinds = [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
     // One queue of each kind stays, so that the pools are not made anew for each queue.
     let _stay = kinds.map(|kind| kind("stays").build_on(&executor).unwrap()).map(|queue| {
         queue.spawn(|| ()).unwrap().join().unwrap();
@@ -230,7 +232,7 @@ fn everything_may_be_dropped_in_flight() {
                 runs.fetch_add(1, Ordering::SeqCst);
                 assert_ne!(n % 9, 4, "on purpose");
             });
-            assert_eq!(queue.queue(&work), Ok(true));
+            assert_eq!(queue.enqueue(&work), Ok(true));
         }
     }
     eventually("all ran", || runs.load(Ordering::SeqCst) == 40 * rounds);

@@ -162,7 +162,7 @@ pub(crate) fn begun_on(queue: &WorkQueue) -> (Work, Door, Arc<AtomicUsize>) {
         bump(&count);
         wait.wait();
     });
-    assert_eq!(queue.queue(&work), Ok(true));
+    assert_eq!(queue.enqueue(&work), Ok(true));
     eventually("the item began", || runs.load(Ordering::SeqCst) == 1);
     (work, door, runs)
 }
@@ -182,7 +182,7 @@ pub(crate) fn held(queue: &WorkQueue) -> (JoinHandle<()>, Door) {
 
 /// One queue of each kind.
 pub(crate) fn all_kinds(executor: &Executor) -> [WorkQueue; 4] {
-    [WorkQueue::new("n"), WorkQueue::per_cpu("p"), WorkQueue::unbound("u"), WorkQueue::ordered("o")]
+    [WorkQueue::builder("n"), WorkQueue::per_cpu("p"), WorkQueue::unbound("u"), WorkQueue::ordered("o")]
         .map(|queue| queue.build_on(executor).unwrap())
 }
 
@@ -219,7 +219,7 @@ impl Door {
 /// the order of their deadlines, and this waits for a timer that is armed now. No item may keep the executor's CPUs.
 pub(crate) fn timers_have_fired(executor: &Executor, delay: Duration) {
     let queue = WorkQueue::unbound("last timer").build_on(executor).unwrap();
-    queue.spawn_after(delay, || ()).unwrap().join().unwrap();
+    queue.item(|| ()).after(delay).spawn().unwrap().join().unwrap();
 }
 
 /// Counts how many items are inside at once, and the most that ever were.

@@ -10,7 +10,7 @@ use cmwq::{Executor, Work, WorkQueue, WorkQueueBuilder, blocking};
 use crate::support::{Door, SOON, builder, eventually, no_thread_of, threads_of, time_limit, unseen};
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
-    [WorkQueue::new, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
+    [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
 
 fn executor() -> (Executor, String) {
     let (builder, prefix) = builder("l3:2 core:2 pu:1");
@@ -50,7 +50,7 @@ fn work_that_was_accepted_runs_after_every_handle_is_gone() {
             if n % 2 == 0 {
                 drop(queue.spawn(item).unwrap());
             } else {
-                assert!(queue.queue(&Work::new(item)).unwrap());
+                assert!(queue.enqueue(&Work::new(item)).unwrap());
             }
         }
         drop((queue, executor));
@@ -92,7 +92,7 @@ fn the_last_handle_of_a_queue_may_live_inside_its_item() {
         let (executor, prefix) = executor();
         let queue = kind("q").build_on(&executor).unwrap();
         let captured = queue.clone();
-        assert!(queue.queue(&Work::new(move || assert_eq!(captured.name(), "q"))).unwrap());
+        assert!(queue.enqueue(&Work::new(move || assert_eq!(captured.name(), "q"))).unwrap());
         let returned = queue.clone();
         drop(queue.spawn(move || returned).unwrap());
         drop((queue, executor));
@@ -144,31 +144,37 @@ fn a_pool_that_is_given_up_takes_no_work_of_siblings() {
     let _limit = time_limit();
     let (builder, prefix) = builder("l3:2 core:1 pu:1");
     let executor = unseen(builder).build().unwrap();
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (halfway, blocks, end) = (Door::default(), Arc::new(AtomicBool::new(false)), Door::default());
     let (began, begun) = mpsc::channel();
     let (its_halfway, its_end, is_inside, begins) =
         (halfway.clone(), end.clone(), Arc::clone(&blocks), began.clone());
     // The pool that is made first is given up first.
-    let here = queue.spawn_on(0, move || {
-        begins.send(()).unwrap();
-        its_halfway.wait_unguarded();
-        blocking(|| {
-            is_inside.store(true, Ordering::SeqCst);
-            its_end.wait_unguarded();
-        });
-    });
+    let here = queue
+        .item(move || {
+            begins.send(()).unwrap();
+            its_halfway.wait_unguarded();
+            blocking(|| {
+                is_inside.store(true, Ordering::SeqCst);
+                its_end.wait_unguarded();
+            });
+        })
+        .on_cpu(0)
+        .spawn();
     begun.recv_timeout(SOON).unwrap();
     let (its_end, its_queue) = (end.clone(), queue.clone());
-    let there = queue.spawn_on(1, move || {
-        let left_over = its_queue.spawn(|| ()).unwrap();
-        began.send(()).unwrap();
-        its_end.wait_unguarded();
-        left_over
-    });
+    let there = queue
+        .item(move || {
+            let left_over = its_queue.spawn(|| ()).unwrap();
+            began.send(()).unwrap();
+            its_end.wait_unguarded();
+            left_over
+        })
+        .on_cpu(1)
+        .spawn();
     begun.recv_timeout(SOON).unwrap();
     let halfway = Halfway(halfway, blocks);
-    let dropped = queue.spawn_on(0, move || drop(halfway)).unwrap();
+    let dropped = queue.item(move || drop(halfway)).on_cpu(0).spawn().unwrap();
     let report = executor.shutdown(Duration::from_millis(20)).unwrap();
     assert_eq!((report.queues[0].dropped, report.queues[0].running), (2, 2), "{report}");
     assert!(dropped.join().is_err());
@@ -186,7 +192,7 @@ fn pools_that_share_work_end_with_their_last_user() {
     let (builder, prefix) = builder("l3:4 core:1 pu:1");
     let executor = builder.build().unwrap();
     for _ in 0..3 {
-        let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
         let inside = Arc::new(AtomicUsize::new(0));
         let item = |_| {
             let inside = Arc::clone(&inside);
@@ -196,7 +202,7 @@ fn pools_that_share_work_end_with_their_last_user() {
             }
         };
         // The last handle is dropped while workers are on their way.
-        drop(queue.spawn_batch((0..4).map(item)).unwrap());
+        drop(queue.items((0..4).map(item)).spawn().unwrap());
         drop(queue);
         eventually("the pools are gone", || executor.dump().pools.is_empty());
         eventually("their workers are gone", || threads_of(&prefix).len() == 1);

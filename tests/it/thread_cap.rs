@@ -65,7 +65,7 @@ fn a_stream_gives_the_only_thread_away_between_items() {
         let streams = Streams(vec![Stream::begin(&queue, length)]);
         for other in [
             WorkQueue::per_cpu("high").high_priority(),
-            WorkQueue::new("managed"),
+            WorkQueue::builder("managed"),
             WorkQueue::unbound("unbound"),
             WorkQueue::ordered("ordered"),
             WorkQueue::bh("bh"),
@@ -90,7 +90,7 @@ fn streams_that_share_too_few_threads_take_turns() {
         let kinds = [
             WorkQueue::per_cpu("a"),
             WorkQueue::per_cpu("b").high_priority(),
-            WorkQueue::new("c"),
+            WorkQueue::builder("c"),
             WorkQueue::unbound("d"),
             WorkQueue::bh("e"),
         ];

@@ -19,7 +19,7 @@ fn executor(shape: &str, spawns: &Spawns) -> (Executor, String) {
 /// Runs work of every kind to its end. Part of it blocks under a guard, so that it needs several workers.
 fn assert_work_is_done(executor: &Executor) {
     let kinds = [
-        WorkQueue::new("managed"),
+        WorkQueue::builder("managed"),
         WorkQueue::per_cpu("per cpu"),
         WorkQueue::unbound("unbound"),
         WorkQueue::ordered("ordered"),
@@ -88,7 +88,7 @@ fn without_any_worker_work_waits_and_then_runs() {
     let _limit = time_limit();
     let spawns = Spawns::failing(..);
     let (executor, prefix) = executor("l3:1 core:2 pu:1", &spawns);
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let ordered = WorkQueue::ordered("ordered").build_on(&executor).unwrap();
     let count = Arc::new(AtomicUsize::new(0));
     let order = Arc::new(Mutex::new(Vec::new()));
@@ -96,8 +96,8 @@ fn without_any_worker_work_waits_and_then_runs() {
         let count = Arc::clone(&count);
         Work::new(move || bump(&count))
     };
-    assert!(queue.queue(&work).unwrap());
-    assert!(!queue.queue(&work).unwrap(), "the item is pending");
+    assert!(queue.enqueue(&work).unwrap());
+    assert!(!queue.enqueue(&work).unwrap(), "the item is pending");
     for n in 0..100 {
         let (count, order) = (Arc::clone(&count), Arc::clone(&order));
         drop(queue.spawn(move || bump(&count)).unwrap());
@@ -166,12 +166,12 @@ fn while_creations_fail_at_random_every_item_is_accounted_for() {
         let spawns = Spawns::failing_if(move |_| random.lock().unwrap().u64(..100) < percent);
         let (executor, prefix) = executor("l3:2 core:1 pu:1", &spawns);
         let queues = [
-            WorkQueue::new("a").rescuer(),
+            WorkQueue::builder("a").rescuer(),
             WorkQueue::per_cpu("b").rescuer().max_active(2),
             WorkQueue::ordered("c").rescuer(),
             WorkQueue::unbound("d").rescuer(),
             WorkQueue::per_cpu("e").cpu_intensive().rescuer(),
-            WorkQueue::new("f"),
+            WorkQueue::builder("f"),
         ]
         .map(|kind| kind.build_on(&executor).unwrap());
         let (ran, rescued) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));

@@ -102,9 +102,9 @@ fn a_shutdown_is_complete_when_the_last_destructor_has_run() {
         .build()
         .unwrap();
     let rescued = WorkQueue::per_cpu("rescued").rescuer().build_on(&executor).unwrap();
-    let queues = [WorkQueue::per_cpu("p"), WorkQueue::unbound("u"), WorkQueue::new("n")];
+    let queues = [WorkQueue::per_cpu("p"), WorkQueue::unbound("u"), WorkQueue::builder("n")];
     let queues = queues.map(|queue| queue.build_on(&executor).unwrap());
-    queues.iter().for_each(|queue| queue.spawn_on(0, || ()).unwrap().join().unwrap());
+    queues.iter().for_each(|queue| queue.item(|| ()).on_cpu(0).spawn().unwrap().join().unwrap());
     let report = ends.shut_down(&executor);
     assert!(report.is_complete(), "{report}");
     // There are three pools with a worker and a spare each, the rescuer and the manager.
@@ -255,7 +255,7 @@ fn a_thread_cannot_shut_its_own_executor_down() {
 fn a_destructor_may_shut_another_executor_down() {
     let _limit = time_limit();
     let (executor, other) = (cpus(2), cpus(2));
-    let elsewhere = WorkQueue::new("q").build_on(&other).unwrap();
+    let elsewhere = WorkQueue::builder("q").build_on(&other).unwrap();
     elsewhere.spawn(|| ()).unwrap().join().unwrap();
     let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
     let (answer, answers) = mpsc::channel();

@@ -39,7 +39,7 @@ fn workers_have_names_like_those_of_the_kernel() {
     let unbound = WorkQueue::unbound("q").build_on(&executor).unwrap();
     let (name, _) = name_and_comm(&unbound);
     assert!(is_worker_of(&format!("{prefix}/u2:"), "", &name), "{name}");
-    let managed = WorkQueue::new("q").build_on(&executor).unwrap();
+    let managed = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (name, _) = name_and_comm(&managed);
     assert!(is_worker_of(&format!("{prefix}/u3:"), "", &name), "{name}");
     // Every thread of the executor is checked, as the system shows it. Spares are there or on their way.
@@ -229,7 +229,7 @@ fn there_are_never_more_threads_than_permitted() {
             })
             .build()
             .unwrap();
-        for queue in [WorkQueue::per_cpu("q"), WorkQueue::unbound("q"), WorkQueue::new("q")] {
+        for queue in [WorkQueue::per_cpu("q"), WorkQueue::unbound("q"), WorkQueue::builder("q")] {
             let queue = queue.build_on(&executor).unwrap();
             let door = Door::default();
             let begun = Arc::new(AtomicUsize::new(0));

@@ -95,7 +95,7 @@ fn sleepers_that_delay_no_item_are_not_looked_at() {
     for mode in MODES {
         let (builder, prefix) = builder("core:2 pu:1");
         let executor = builder.detection(mode).build().unwrap();
-        let doors: Vec<_> = [WorkQueue::per_cpu("p"), WorkQueue::new("n"), WorkQueue::unbound("u")]
+        let doors: Vec<_> = [WorkQueue::per_cpu("p"), WorkQueue::builder("n"), WorkQueue::unbound("u")]
             .into_iter()
             .map(|queue| {
                 let door = Door::default();

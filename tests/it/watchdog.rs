@@ -133,7 +133,7 @@ fn no_stall_is_reported_without_a_threshold_or_while_the_pool_progresses() {
 #[test]
 fn a_pool_that_gets_no_thread_is_reported() {
     let _limit = time_limit();
-    for kind in [WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::new] {
+    for kind in [WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::builder] {
         let (handler, told) = told();
         let executor = watched("core:1 pu:1").0.max_threads(1).stall_handler(handler).build().unwrap();
         let queue = kind("writes").build_on(&executor).unwrap();

@@ -1,13 +1,13 @@
 //! Reusable items: coalescing, non-reentrance, cancelling, panics.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 
 use cmwq::{Work, WorkQueue};
 use fastrand::Rng;
 
 use crate::support::{
-    Counted, Door, all_kinds, begun_on, counting, cpus, eventually, on_each_executor, one_cpu, stress,
+    Counted, Door, all_kinds, begun_on, bump, counting, cpus, eventually, on_each_executor, one_cpu, stress,
     time_limit,
 };
 
@@ -18,16 +18,16 @@ fn queueing_coalesces_while_pending_and_not_while_running() {
     for queue in all_kinds(&one_cpu()) {
         let (work, door, runs) = begun_on(&queue);
         assert!(work.is_running() && !work.is_pending());
-        assert_eq!(queue.queue(&work), Ok(true), "the item runs, so it is not pending");
-        assert_eq!(queue.queue(&work), Ok(false));
-        assert_eq!(queue.queue(&work.clone()), Ok(false), "clones are the same item");
+        assert_eq!(queue.enqueue(&work), Ok(true), "the item runs, so it is not pending");
+        assert_eq!(queue.enqueue(&work), Ok(false));
+        assert_eq!(queue.enqueue(&work.clone()), Ok(false), "clones are the same item");
         assert!(work.is_running() && work.is_pending());
         assert_eq!(runs.load(Ordering::SeqCst), 1, "the item was entered twice");
         door.open();
         queue.flush().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), 2);
         eventually("the item is idle", || !work.is_running() && !work.is_pending());
-        assert_eq!(queue.queue(&work), Ok(true));
+        assert_eq!(queue.enqueue(&work), Ok(true));
         queue.flush().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), 3);
     }
@@ -54,7 +54,7 @@ fn the_last_submission_gets_a_run_that_sees_everything() {
                 scope.spawn(move || {
                     for n in 1..=count {
                         written.store(n, Ordering::Relaxed);
-                        queues[(n + issuer) % queues.len()].queue(work).unwrap();
+                        queues[(n + issuer) % queues.len()].enqueue(work).unwrap();
                     }
                 });
             }
@@ -90,7 +90,7 @@ fn an_item_is_never_entered_twice_however_it_is_queued() {
                 scope.spawn(move || {
                     for n in 0..stress(800) {
                         let queue = &queues[(n * (issuer + 1)) % queues.len()];
-                        accepted.fetch_add(usize::from(queue.queue(work).unwrap()), Ordering::SeqCst);
+                        accepted.fetch_add(usize::from(queue.enqueue(work).unwrap()), Ordering::SeqCst);
                     }
                 });
             }
@@ -113,12 +113,12 @@ fn an_item_may_queue_itself_again_anywhere() {
             assert!(!flag.swap(true, Ordering::SeqCst));
             let run = count.fetch_add(1, Ordering::SeqCst) + 1;
             if run < rounds {
-                assert_eq!(targets[run % 4].queue(this), Ok(true));
-                assert_eq!(targets[(run + 1) % 4].queue(this), Ok(false), "the item is pending");
+                assert_eq!(targets[run % 4].enqueue(this), Ok(true));
+                assert_eq!(targets[(run + 1) % 4].enqueue(this), Ok(false), "the item is pending");
             }
             flag.store(false, Ordering::SeqCst);
         });
-        assert_eq!(queues[0].queue(&work), Ok(true));
+        assert_eq!(queues[0].enqueue(&work), Ok(true));
         eventually("all rounds are run", || runs.load(Ordering::SeqCst) == rounds);
         eventually("the item is idle", || !work.is_pending() && !work.is_running());
         assert!(!inside.load(Ordering::SeqCst));
@@ -139,14 +139,14 @@ fn an_item_queued_elsewhere_while_it_runs_takes_that_queues_slot_and_place() {
             notes.lock().unwrap().push("item");
             wait.wait();
         });
-        assert_eq!(first.queue(&work), Ok(true));
+        assert_eq!(first.enqueue(&work), Ok(true));
         eventually("the item began", || log.lock().unwrap().len() == 1);
         let note = |text| {
             let log = Arc::clone(&log);
             move || log.lock().unwrap().push(text)
         };
         let before = second.spawn(note("before")).unwrap();
-        assert_eq!(second.queue(&work), Ok(true));
+        assert_eq!(second.enqueue(&work), Ok(true));
         let after = second.spawn(note("after")).unwrap();
         before.join().unwrap();
         // The item holds the slot, but cannot use it before its present run ends.
@@ -173,7 +173,7 @@ fn an_item_whose_handles_are_gone_still_runs_and_is_dropped_once() {
                 drop(slot.lock().unwrap().take());
             });
             *own.lock().unwrap() = Some(work.clone());
-            assert_eq!(queue.queue(&work), Ok(true));
+            assert_eq!(queue.enqueue(&work), Ok(true));
             drop(work);
             queue.flush().unwrap();
             // The flush waits for the run. The entry's reference is dropped before the run is reported, and the handle
@@ -193,7 +193,7 @@ fn an_item_that_panicked_can_be_queued_again() {
             let work =
                 Work::new(move || assert_ne!(count.fetch_add(1, Ordering::SeqCst) % 2, 0, "on purpose"));
             for n in 1..=4 {
-                assert_eq!(queue.queue(&work), Ok(true));
+                assert_eq!(queue.enqueue(&work), Ok(true));
                 queue.flush().unwrap();
                 assert_eq!(runs.load(Ordering::SeqCst), n);
                 eventually("the item is idle", || !work.is_running());
@@ -209,16 +209,16 @@ fn a_cancelled_item_does_not_run_unless_queued_again() {
     for queue in all_kinds(&one_cpu()) {
         let (work, door, runs) = begun_on(&queue);
         assert!(!work.cancel(), "the item runs, and is not pending");
-        assert_eq!(queue.queue(&work), Ok(true));
+        assert_eq!(queue.enqueue(&work), Ok(true));
         assert!(work.cancel());
         assert!(!work.cancel(), "once");
         assert!(!work.is_pending());
-        assert_eq!(queue.queue(&work), Ok(true), "again");
+        assert_eq!(queue.enqueue(&work), Ok(true), "again");
         assert!(work.cancel());
         door.open();
         queue.flush().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), 1);
-        assert_eq!(queue.queue(&work), Ok(true));
+        assert_eq!(queue.enqueue(&work), Ok(true));
         queue.flush().unwrap();
         assert_eq!(runs.load(Ordering::SeqCst), 2);
     }
@@ -233,7 +233,7 @@ fn an_item_cancelled_while_it_waits_for_its_own_run_gives_the_slot_back() {
     let (first, second) = (first.build_on(&executor).unwrap(), second.build_on(&executor).unwrap());
     for _ in 0..20 {
         let (work, door, runs) = begun_on(&first);
-        assert_eq!(second.queue(&work), Ok(true));
+        assert_eq!(second.enqueue(&work), Ok(true));
         let behind = second.spawn(|| ()).unwrap();
         let behind = behind.join_timeout(std::time::Duration::from_millis(2)).unwrap_err();
         assert!(work.cancel());
@@ -264,7 +264,7 @@ fn every_accepted_submission_is_run_or_cancelled() {
                             cancelled.fetch_add(usize::from(work.cancel()), Ordering::SeqCst);
                         } else {
                             let queue = &queues[random.usize(..4)];
-                            accepted.fetch_add(usize::from(queue.queue(work).unwrap()), Ordering::SeqCst);
+                            accepted.fetch_add(usize::from(queue.enqueue(work).unwrap()), Ordering::SeqCst);
                         }
                     }
                 });
@@ -275,4 +275,55 @@ fn every_accepted_submission_is_run_or_cancelled() {
         assert_eq!(accepted, runs.load(Ordering::SeqCst) + cancelled);
         queues.iter().for_each(|queue| queue.flush().unwrap());
     });
+}
+
+/// spec: W2.6, W3.1, W4 (a run sees the earlier runs): the function counts without a lock, however many queues, CPUs
+/// and issuers there are.
+#[test]
+fn a_function_may_change_what_it_owns() {
+    on_each_executor(|executor| {
+        let (tell, told) = mpsc::channel();
+        let (mut count, runs) = (0usize, Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&runs);
+        let work = Work::new(move || {
+            count += 1;
+            bump(&counted);
+            tell.send(count).unwrap();
+        });
+        let queues = all_kinds(executor);
+        std::thread::scope(|issuers| {
+            for issuer in 0..3 {
+                let (work, queues) = (&work, &queues);
+                issuers.spawn(move || {
+                    for n in 0..stress(200) {
+                        queues[(n + issuer) % queues.len()].enqueue(work).unwrap();
+                    }
+                });
+            }
+        });
+        while work.flush().unwrap() {}
+        drop(work);
+        // The last count is that of the shared counter, so no run was lost or doubled.
+        assert!(told.iter().eq(1..=runs.load(Ordering::SeqCst)));
+    });
+}
+
+/// spec: W2.6, W9.1: after a panic, later runs call the function in the state in which the panic left it.
+#[test]
+fn a_function_that_has_panicked_is_called_again() {
+    let executor = one_cpu();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    let (tell, told) = mpsc::channel();
+    let mut runs = 0;
+    let work = Work::with_handle(move |_| {
+        runs += 1;
+        tell.send(runs).unwrap();
+        assert!(runs != 2, "the second run");
+    });
+    for expected in 1..=3 {
+        queue.enqueue(&work).unwrap();
+        assert_eq!(told.recv(), Ok(expected));
+        work.flush().unwrap();
+    }
+    assert_eq!(queue.counters().panicked, 1);
 }

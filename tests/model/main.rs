@@ -251,7 +251,7 @@ impl RealItem {
             // The lock is released before the item panics, so that it is not poisoned.
             let how = wait.lock().unwrap().recv().unwrap_or(How::Return);
             let answer = match how {
-                How::Requeue(queue) => Some(queues[queue].queue(this)),
+                How::Requeue(queue) => Some(queues[queue].enqueue(this)),
                 _ => None,
             };
             if how == How::ForgetItself {
@@ -276,7 +276,7 @@ fn take(step: Step, model: &mut Model, real: &mut Real) -> Result<(), TestCaseEr
     match step {
         Step::Queue { item, queue } => {
             if let Some(work) = real.items[item].work() {
-                let answer = real.queues[queue].queue(&work);
+                let answer = real.queues[queue].enqueue(&work);
                 prop_assert_eq!(answer, model.queue(item, queue));
             }
         }
@@ -287,7 +287,7 @@ fn take(step: Step, model: &mut Model, real: &mut Real) -> Result<(), TestCaseEr
                 let barrier = Barrier::new(3);
                 let queue_it = || {
                     barrier.wait();
-                    real.queues[queue].queue(&work)
+                    real.queues[queue].enqueue(&work)
                 };
                 let answers: Vec<_> = std::thread::scope(|scope| {
                     let threads: Vec<_> = (0..3).map(|_| scope.spawn(queue_it)).collect();
@@ -334,12 +334,15 @@ fn take_later(step: Step, model: &mut Model, real: &Real) -> Result<(), TestCase
     match step {
         Step::QueueDelayed { item, queue } => {
             let Some(work) = work(item) else { return Ok(()) };
-            prop_assert_eq!(real.queues[queue].queue_delayed(&work, HOUR), model.queue_delayed(item, queue));
+            prop_assert_eq!(
+                real.queues[queue].item(&work).after(HOUR).enqueue(),
+                model.queue_delayed(item, queue)
+            );
         }
         Step::Move { item, queue, now } => {
             let Some(work) = work(item) else { return Ok(()) };
             let delay = if now { Duration::ZERO } else { HOUR };
-            let answer = real.queues[queue].mod_delayed(&work, delay);
+            let answer = real.queues[queue].item(&work).after(delay).reschedule();
             prop_assert_eq!(answer, model.mod_delayed(item, queue, now));
         }
         Step::CancelSync { item } => {
@@ -347,7 +350,7 @@ fn take_later(step: Step, model: &mut Model, real: &Real) -> Result<(), TestCase
             let running = model.items[item].running_on.is_some();
             let was_pending = model.cancel(item);
             let expected = if running { Err(WaitError::TimedOut) } else { Ok(was_pending) };
-            prop_assert_eq!(work.cancel_sync_timeout(Duration::ZERO), expected);
+            prop_assert_eq!(work.cancel_and_wait_timeout(Duration::ZERO), expected);
         }
         Step::Flush { item } => {
             let Some(work) = work(item) else { return Ok(()) };
@@ -364,7 +367,7 @@ fn take_later(step: Step, model: &mut Model, real: &Real) -> Result<(), TestCase
             let was_pending = model.disable(item);
             if sync {
                 let expected = if running { Err(WaitError::TimedOut) } else { Ok(was_pending) };
-                prop_assert_eq!(work.disable_sync_timeout(Duration::ZERO), expected);
+                prop_assert_eq!(work.disable_and_wait_timeout(Duration::ZERO), expected);
             } else {
                 prop_assert_eq!(work.disable(), was_pending);
             }

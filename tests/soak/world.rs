@@ -178,7 +178,7 @@ impl World {
 
     pub(crate) fn replace_beats(&self, random: &mut Random) {
         let Some(executor) = self.executor(random) else { return };
-        let builder = if random.once_in(2) { WorkQueue::new(BEATS) } else { WorkQueue::per_cpu(BEATS) };
+        let builder = if random.once_in(2) { WorkQueue::builder(BEATS) } else { WorkQueue::per_cpu(BEATS) };
         match builder.build_on(&executor) {
             Ok(queue) => drop(self.beats.lock().unwrap().replace(queue)),
             Err(BuildQueueError::ShutDown) if self.has_ends => {}
@@ -256,9 +256,9 @@ fn any_kind(random: &mut Random) -> (WorkQueueBuilder, Result<(), SetMaxActiveEr
 fn any_unfrozen(random: &mut Random) -> (WorkQueueBuilder, Result<(), SetMaxActiveError>) {
     let scope = *random.pick(&SCOPES);
     let builder = match random.below(11) {
-        0 => WorkQueue::new("managed"),
-        1 => WorkQueue::new("scoped").attrs(Attrs::new().scope(scope)),
-        2 => WorkQueue::new("limited").max_active_total(1 + random.below(4)),
+        0 => WorkQueue::builder("managed"),
+        1 => WorkQueue::builder("scoped").attrs(Attrs::new().scope(scope)),
+        2 => WorkQueue::builder("limited").max_active_total(1 + random.below(4)),
         3 => WorkQueue::per_cpu("per CPU").max_active(random.below(8)),
         4 => WorkQueue::per_cpu("high").high_priority(),
         5 => WorkQueue::per_cpu("heavy").cpu_intensive(),

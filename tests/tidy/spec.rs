@@ -275,7 +275,9 @@ fn rows_of_the_contract_are_read() {
 #[test]
 fn the_contract_stands_by_itself() {
     let contract = fs::read_to_string(root().join("docs/contract.md")).unwrap();
-    for path in contract.split('`').skip(1).step_by(2).filter(|word| word.contains('/') && !word.contains(' ')) {
+    for path in
+        contract.split('`').skip(1).step_by(2).filter(|word| word.contains('/') && !word.contains(' '))
+    {
         let is_file = ["src", "tests", "docs", "lab"].iter().any(|folder| path.starts_with(folder));
         assert!(!is_file || root().join(path).exists(), "there is no {path}");
     }

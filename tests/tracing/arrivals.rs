@@ -72,7 +72,7 @@ fn later_items_do_not_overtake_one_that_a_flush_found_on_its_way() {
     };
     let OnTheWay { queue, active, open, go_on, issuer } = on_the_way(&executor, item(0));
     let mut later = vec![queue.spawn(item(1)).unwrap()];
-    later.extend(queue.spawn_batch((2..6000).map(item)).unwrap());
+    later.extend(queue.items((2..6000).map(item)).spawn().unwrap());
     open.send(()).unwrap();
     active.join().unwrap();
     // The joiner may be faster than the worker, which still has the slot.
@@ -84,14 +84,14 @@ fn later_items_do_not_overtake_one_that_a_flush_found_on_its_way() {
     assert_eq!(*order.lock().unwrap(), (0..6000).collect::<Vec<_>>());
 }
 
-/// spec: E5.3 (handles report it), F1.6: a shutdown runs out of time while more items are held back than one step admits.
-/// Each of them is given up and counted.
+/// spec: E5.3 (handles report it), F1.6: a shutdown runs out of time while more items are held back than one step
+/// admits. Each of them is given up and counted.
 #[test]
 fn held_items_are_given_up_by_a_shutdown_that_runs_out_of_time() {
     const LATER: usize = 3000;
     let executor = one_cpu().build().unwrap();
     let OnTheWay { queue, active, open, go_on, issuer } = on_the_way(&executor, || ());
-    let later = queue.spawn_batch((0..LATER).map(|_| || ())).unwrap();
+    let later = queue.items((0..LATER).map(|_| || ())).spawn().unwrap();
     let report = executor.shutdown(Duration::ZERO).unwrap();
     let told: usize = report.queues.iter().map(|queue| queue.dropped + queue.running).sum();
     assert_eq!(told, LATER + 2, "{report:?}");

@@ -76,14 +76,14 @@ fn events_of_a_placed_item_name_its_cpu() {
     let topology = TopologySource::Synthetic("l3:1 core:4 pu:1".to_owned());
     let executor = Executor::builder().topology(topology).build().unwrap();
     let per_cpu = WorkQueue::per_cpu("named").build_on(&executor).unwrap();
-    per_cpu.spawn_on(2, fine).unwrap().join().unwrap();
+    per_cpu.item(fine).on_cpu(2).spawn().unwrap().join().unwrap();
     let told = until_told("named", "execute_end", 1);
     assert_eq!(told[0].field("req_cpu"), "2");
     assert!(told.iter().all(|told| told.field("cpu") == "2" && told.field("pool") == "2"), "{told:?}");
 
     // A pool of several CPUs names none of them.
     let unbound = WorkQueue::unbound("loose").build_on(&executor).unwrap();
-    unbound.spawn_on(3, fine).unwrap().join().unwrap();
+    unbound.item(fine).on_cpu(3).spawn().unwrap().join().unwrap();
     let told = until_told("loose", "execute_end", 1);
     assert_eq!(told[0].field("req_cpu"), "3");
     assert!(told.iter().all(|told| !told.fields.contains_key("cpu")), "{told:?}");
@@ -129,7 +129,7 @@ fn a_delayed_item_is_queued_when_its_time_has_come() {
     let queue = WorkQueue::per_cpu("later").build_on(&executor).unwrap();
     let work = Work::new(second);
     let armed = Instant::now();
-    assert!(queue.queue_delayed(&work, Duration::from_millis(50)).unwrap());
+    assert!(queue.item(&work).after(Duration::from_millis(50)).enqueue().unwrap());
     let told = until_told("later", "execute_end", 1);
     assert_eq!(names(&told), WAY);
     assert!(told[0].at - armed >= Duration::from_millis(50));
@@ -149,10 +149,10 @@ fn a_submission_that_changes_nothing_sends_no_event() {
     let (open, opened) = mpsc::channel();
     drop(queue.spawn(move || first(&opened)).unwrap());
     let work = Work::new(second);
-    let answers = [queue.queue(&work), queue.queue(&work)].map(Result::unwrap);
+    let answers = [queue.enqueue(&work), queue.enqueue(&work)].map(Result::unwrap);
     assert_eq!(answers, [true, false]);
     assert!(work.cancel());
-    assert!(queue.queue(&work).unwrap(), "the cancelled entry is used again");
+    assert!(queue.enqueue(&work).unwrap(), "the cancelled entry is used again");
     open.send(()).unwrap();
     queue.flush().unwrap();
     let told = until_told("again", "execute_end", 2);
@@ -184,7 +184,7 @@ fn each_item_of_a_batch_sends_its_events() {
     listen();
     let executor = one_cpu().build().unwrap();
     let queue = WorkQueue::ordered("batch").build_on(&executor).unwrap();
-    let handles = queue.spawn_batch((0..600).map(|_| second)).unwrap();
+    let handles = queue.items((0..600).map(|_| second)).spawn().unwrap();
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     let told = until_told("batch", "execute_end", 600);
     for name in WAY {
@@ -269,7 +269,7 @@ fn a_subscriber_that_panics_corrupts_no_count() {
     let queue = WorkQueue::per_cpu(subscriber::PANICS).max_active(2).build_on(&executor).unwrap();
     let work = Work::new(second);
     for _ in 0..20 {
-        queue.queue(&work).unwrap();
+        queue.enqueue(&work).unwrap();
         let handles: Vec<_> = (0..5).map(|n| queue.spawn(move || n).unwrap()).collect();
         let sum: i32 = handles.into_iter().map(|handle| handle.join().unwrap()).sum();
         assert_eq!(sum, 10);

@@ -47,7 +47,7 @@ fn queues(executor: &Executor) -> [WorkQueue; 4] {
 /// Returns whether items of `queue` for `cpu` run on the CPUs of `pod`, and their workers are bound to exactly these.
 fn is_bound(queue: &WorkQueue, cpu: usize, pod: &CpuSet) -> bool {
     (0..20).all(|_| {
-        let seen = queue.spawn_on(cpu, look).unwrap().join().unwrap();
+        let seen = queue.item(look).on_cpu(cpu).spawn().unwrap().join().unwrap();
         pod.contains(seen.cpu) && seen.allowed == *pod
     })
 }
@@ -83,7 +83,7 @@ impl Backlog {
                     }
                     ran.fetch_add(1, Ordering::Relaxed);
                 };
-                drop(queue.spawn_on(LOST, item).unwrap());
+                drop(queue.item(item).on_cpu(LOST).spawn().unwrap());
             }
         }
         backlog
@@ -114,13 +114,13 @@ pub(crate) fn pending_items_of_a_lost_cpu_still_run(_: &Machine) {
     let pending = backlog.pending();
     assert!(pending > 0, "the CPU went too late: no item was pending");
     for queue in &queues {
-        let seen = queue.spawn_on(LOST, look).unwrap().join().unwrap();
+        let seen = queue.item(look).on_cpu(LOST).spawn().unwrap().join().unwrap();
         assert_ne!(seen.cpu, LOST);
         if queue.name() == "cache" {
             assert_eq!(seen.cpu, COMPANION);
         }
         let work = Work::new(|| ());
-        assert_eq!(queue.queue_on(LOST, &work), Ok(true));
+        assert_eq!(queue.item(&work).on_cpu(LOST).enqueue(), Ok(true));
         work.flush().unwrap();
     }
     assert_ne!(executor.run_on_cpu(LOST, sched_getcpu).unwrap(), LOST);
@@ -137,7 +137,7 @@ pub(crate) fn a_cpu_that_returns_is_used_again(_: &Machine) {
     for _ in 0..2 {
         let offline = Offline::take(LOST);
         for queue in &queues {
-            assert_ne!(queue.spawn_on(LOST, sched_getcpu).unwrap().join().unwrap(), LOST);
+            assert_ne!(queue.item(sched_getcpu).on_cpu(LOST).spawn().unwrap().join().unwrap(), LOST);
         }
         drop(offline);
         are_bound_again(&queues);
@@ -153,7 +153,7 @@ pub(crate) fn a_pod_that_lost_all_of_its_cpus_is_served_elsewhere(_: &Machine) {
     let offline = [Offline::take(LOST), Offline::take(COMPANION)];
     for cpu in [COMPANION, LOST] {
         for queue in &queues {
-            assert!(queue.spawn_on(cpu, sched_getcpu).unwrap().join().unwrap() < COMPANION);
+            assert!(queue.item(sched_getcpu).on_cpu(cpu).spawn().unwrap().join().unwrap() < COMPANION);
         }
     }
     backlog.runs();
@@ -183,7 +183,7 @@ pub(crate) fn nothing_is_lost_while_a_cpu_comes_and_goes_under_load(machine: &Ma
                             }
                             ran.fetch_add(1, Ordering::Relaxed);
                         };
-                        drop(queue.spawn_on(cpu, item).unwrap());
+                        drop(queue.item(item).on_cpu(cpu).spawn().unwrap());
                         accepted.fetch_add(1, Ordering::Relaxed);
                     }
                     std::thread::sleep(Duration::from_millis(1));
@@ -211,13 +211,13 @@ pub(crate) fn items_for_a_cpu_that_was_offline_from_the_start_run(_: &Machine) {
     let executor = executor();
     assert_eq!(*executor.cpus(), sys::online());
     for queue in queues(&executor) {
-        assert_ne!(queue.spawn_on(LOST, sched_getcpu).unwrap().join().unwrap(), LOST);
-        let nowhere = queue.spawn_on(LOST + 1, sched_getcpu).unwrap_err().error;
+        assert_ne!(queue.item(sched_getcpu).on_cpu(LOST).spawn().unwrap().join().unwrap(), LOST);
+        let nowhere = queue.item(sched_getcpu).on_cpu(LOST + 1).spawn().unwrap_err().error;
         assert_eq!(nowhere, QueueError::UnknownCpu { cpu: LOST + 1 });
     }
     drop(offline);
     for queue in queues(&executor) {
-        queue.spawn_on(LOST, sched_getcpu).unwrap().join().unwrap();
+        queue.item(sched_getcpu).on_cpu(LOST).spawn().unwrap().join().unwrap();
     }
 }
 
@@ -266,7 +266,7 @@ pub(crate) fn a_narrowed_cpuset_is_obeyed_and_a_widened_one_used(_: &Machine) {
     group.narrow("0-2");
     assert!(backlog.pending() > 0, "the set was narrowed too late: no item was pending");
     for queue in &queues {
-        assert_ne!(queue.spawn_on(LOST, sched_getcpu).unwrap().join().unwrap(), LOST);
+        assert_ne!(queue.item(sched_getcpu).on_cpu(LOST).spawn().unwrap().join().unwrap(), LOST);
     }
     let left = CpuSet::single(COMPANION);
     eventually("strict items stay in the rest of their pod", || is_bound(&queues[2], LOST, &left));
@@ -281,10 +281,10 @@ pub(crate) fn managed_pools_follow_a_quota(_: &Machine) {
     let group = Group::join("cpu");
     group.limit("150000");
     let executor = executor();
-    let queue = WorkQueue::new("managed").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("managed").build_on(&executor).unwrap();
     let targets = || {
         for cpu in [0, LOST] {
-            queue.spawn_on(cpu, || ()).unwrap().join().unwrap();
+            queue.item(|| ()).on_cpu(cpu).spawn().unwrap().join().unwrap();
         }
         let dump = executor.dump();
         let targets: Vec<_> = dump.pools.iter().map(|pool| pool.target).collect();

@@ -94,12 +94,12 @@ pub(crate) fn items_of_a_cpu_run_on_it(_: &Machine) {
     flood(&executor, &queue, CpuSet::single);
 
     for cpu in executor.cpus().iter() {
-        let seen = queue.spawn_on(cpu, look).unwrap().join().unwrap();
+        let seen = queue.item(look).on_cpu(cpu).spawn().unwrap().join().unwrap();
         assert_eq!((seen.cpu, seen.allowed), (cpu, CpuSet::single(cpu)));
         let ran_on = Arc::new(AtomicUsize::new(usize::MAX));
         let tell = Arc::clone(&ran_on);
         let work = Work::new(move || tell.store(sched_getcpu(), Ordering::SeqCst));
-        assert_eq!(queue.queue_on(cpu, &work), Ok(true));
+        assert_eq!(queue.item(&work).on_cpu(cpu).enqueue(), Ok(true));
         work.flush().unwrap();
         assert_eq!(ran_on.load(Ordering::SeqCst), cpu);
         assert_eq!(executor.run_on_cpu(cpu, sched_getcpu).unwrap(), cpu);
@@ -112,18 +112,18 @@ pub(crate) fn items_of_a_cpu_run_on_it(_: &Machine) {
             tell.lock().unwrap().push(cpu);
         }
     };
-    executor.schedule_on_each_cpu(f).unwrap();
+    executor.run_on_each_cpu(f).unwrap();
     assert!(elsewhere.lock().unwrap().is_empty(), "elsewhere than on CPUs {elsewhere:?}");
 }
 
-/// spec: W6.5 (queue_on_node): an item runs on the issuer's CPU if that is on the node, and otherwise on any CPU of the
+/// spec: W6.5 (on_node): an item runs on the issuer's CPU if that is on the node, and otherwise on any CPU of the
 /// node.
 pub(crate) fn items_of_a_node_run_on_it(_: &Machine) {
     let executor = executor();
     let queue = WorkQueue::per_cpu("node").build_on(&executor).unwrap();
     for (node, cpus) in sys::nodes() {
         for issuer in executor.cpus().iter() {
-            let issue = || queue.spawn_on_node(node, sched_getcpu).unwrap().join().unwrap();
+            let issue = || queue.item(sched_getcpu).on_node(node).spawn().unwrap().join().unwrap();
             let cpu = on(issuer, issue);
             if cpus.contains(issuer) {
                 assert_eq!(cpu, issuer, "the issuer is on node {node}");

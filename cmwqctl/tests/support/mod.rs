@@ -103,7 +103,11 @@ impl Service {
         let executor = Executor::builder().thread_name_prefix("svc").build().unwrap();
         let folder = Folder::new();
         Self {
-            thumbnails: WorkQueue::new("thumbnails").max_active(16).control().build_on(&executor).unwrap(),
+            thumbnails: WorkQueue::builder("thumbnails")
+                .max_active(16)
+                .control()
+                .build_on(&executor)
+                .unwrap(),
             mail: WorkQueue::ordered("mail").build_on(&executor).unwrap(),
             events: WorkQueue::per_cpu("events").build_on(&executor).unwrap(),
             server: Some(Server::start_at(&executor, folder.socket(1)).unwrap()),

@@ -74,7 +74,7 @@ impl Bed {
             .build()?;
         let build = |name| match kind {
             Kind::PerCpu => WorkQueue::per_cpu(name).max_active(MAX_ACTIVE).build_on(&executor),
-            Kind::Default => WorkQueue::new(name).max_active(MAX_ACTIVE).build_on(&executor),
+            Kind::Default => WorkQueue::builder(name).max_active(MAX_ACTIVE).build_on(&executor),
             Kind::Ordered => WorkQueue::ordered(name).build_on(&executor),
         };
         let queue = build("counted")?;

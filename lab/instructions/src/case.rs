@@ -89,7 +89,7 @@ impl Case {
 fn queue(bed: &Bed, works: &[Work]) {
     let issue = || {
         for work in works {
-            assert!(bed.queue.queue(work).expect(UNLIMITED));
+            assert!(bed.queue.enqueue(work).expect(UNLIMITED));
         }
     };
     bed.issue(|| (), issue);
@@ -97,17 +97,17 @@ fn queue(bed: &Bed, works: &[Work]) {
 
 fn queue_pending(bed: &Bed, works: &[Work]) {
     let work = &works[0];
-    let prepare = || assert!(bed.queue.queue(work).expect(UNLIMITED));
+    let prepare = || assert!(bed.queue.enqueue(work).expect(UNLIMITED));
     let issue = || {
         for _ in 0..TIMES {
-            assert!(!bed.queue.queue(work).expect(UNLIMITED));
+            assert!(!bed.queue.enqueue(work).expect(UNLIMITED));
         }
     };
     bed.issue(prepare, issue);
 }
 
 fn queue_batch(bed: &Bed, works: &[Work]) {
-    bed.issue(|| (), || assert_eq!(bed.queue.queue_batch(works).expect(UNLIMITED), works.len()));
+    bed.issue(|| (), || assert_eq!(bed.queue.items(works).enqueue().expect(UNLIMITED), works.len()));
 }
 
 fn spawn(bed: &Bed, _: &[Work]) {
@@ -129,18 +129,18 @@ fn spawn_detached(bed: &Bed, _: &[Work]) {
 }
 
 fn spawn_batch(bed: &Bed, _: &[Work]) {
-    bed.issue(|| (), || drop(bed.queue.spawn_batch((0..TIMES).map(no_op)).expect(UNLIMITED)));
+    bed.issue(|| (), || drop(bed.queue.items((0..TIMES).map(no_op)).spawn().expect(UNLIMITED)));
 }
 
 fn spawn_batch_detached(bed: &Bed, _: &[Work]) {
-    bed.issue(|| (), || bed.queue.spawn_batch_detached((0..TIMES).map(no_op)).expect(UNLIMITED));
+    bed.issue(|| (), || bed.queue.items((0..TIMES).map(no_op)).spawn_detached().expect(UNLIMITED));
 }
 
 fn run(bed: &Bed, works: &[Work]) {
     let (begin, end) = (Work::new(request::toggle), Work::new(request::toggle));
     bed.run(|| {
         for work in [&begin].into_iter().chain(works).chain([&end]) {
-            assert!(bed.queue.queue(work).expect(UNLIMITED));
+            assert!(bed.queue.enqueue(work).expect(UNLIMITED));
         }
     });
 }

@@ -44,7 +44,7 @@ impl WaitTimeoutResult {
 /// static CHANGED: Condvar = Condvar::new();
 ///
 /// let queue = cmwq::WorkQueue::ordered("one at a time").build()?;
-/// let others = cmwq::WorkQueue::new("others").build()?;
+/// let others = cmwq::WorkQueue::new("others");
 /// let waits = queue.spawn(|| CHANGED.wait_while(&mut READY.lock(), |ready| !*ready))?;
 /// others.spawn(|| {
 ///     *READY.lock() = true;

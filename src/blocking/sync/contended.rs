@@ -45,7 +45,7 @@ mod tests {
     /// `lock`.
     fn asked(deadline: Option<Instant>, answers: bool) -> (bool, Vec<(Option<Instant>, String)>) {
         let executor = Executor::builder().build().unwrap();
-        let queue = WorkQueue::new("waits").build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("waits").build_on(&executor).unwrap();
         let wait = move || {
             let asked = std::cell::RefCell::new(Vec::new());
             let has_it = wait(deadline, |until| {

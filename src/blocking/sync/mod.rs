@@ -29,7 +29,7 @@
 //!     sale: Condvar,
 //! }
 //!
-//! let queue = cmwq::WorkQueue::new("shop").build()?;
+//! let queue = cmwq::WorkQueue::new("shop");
 //! let shop =
 //!     Arc::new(Shop { prices: RwLock::new(vec![3, 5]), sold: Mutex::new(0), sale: Condvar::new() });
 //! let bookkeeper = {
@@ -79,7 +79,7 @@ pub use self::{
 ///
 /// static TOTAL: Mutex<u64> = Mutex::new(0);
 ///
-/// let queue = cmwq::WorkQueue::new("totals").build()?;
+/// let queue = cmwq::WorkQueue::new("totals");
 /// let items: Vec<_> = (0..10).map(|n| queue.spawn(move || *TOTAL.lock() += n)).collect::<Result<_, _>>()?;
 /// for item in items {
 ///     item.join()?;
@@ -122,7 +122,7 @@ pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 ///     RwLockWriteGuard::downgrade(names).len() - 1
 /// }
 ///
-/// let queue = cmwq::WorkQueue::new("names").build()?;
+/// let queue = cmwq::WorkQueue::new("names");
 /// assert_eq!(queue.spawn(|| number("events"))?.join()?, 0);
 /// assert_eq!(queue.spawn(|| number("events"))?.join()?, 0);
 /// # Ok(())

@@ -16,6 +16,7 @@ use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::QueueError;
 use crate::engine::trace;
 
+use super::closure::Closure;
 use super::entry::{Entry, Header};
 use super::one_shot;
 use super::one_shot::handle::RawHandle;
@@ -53,12 +54,16 @@ pub(crate) struct CutAt {
 
 impl Queue {
     /// Queues closures in order, and stops at the first closure that is refused.
-    pub(crate) fn spawn_batch<F, T>(&self, closures: Vec<F>) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
+    pub(crate) fn spawn_batch<F, T>(
+        &self,
+        place: Place,
+        closures: Vec<F>,
+    ) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
     where
-        F: FnOnce() -> T + Send + 'static,
+        F: Closure<T> + Send + 'static,
         T: Send + 'static,
     {
-        let place = self.place_of_batch();
+        let place = self.place_of_batch(place);
         let mut accepted = Vec::with_capacity(closures.len());
         let mut items = Vec::with_capacity(closures.len().min(AT_ONCE));
         let mut closures = closures.into_iter();
@@ -76,7 +81,7 @@ impl Queue {
             if let Err((queued, error)) = self.push_run(place, &items) {
                 let refused = accepted.split_off(accepted.len() - (items.len() - queued));
                 // SAFETY: these items and handles were made above, in the same order, and the items were not queued.
-                let closure = |(item, handle)| unsafe { one_shot::unmake(item, handle) };
+                let closure = |(item, handle)| unsafe { one_shot::unmake::<F, T>(item, handle) };
                 let mut rest: Vec<F> = items.drain(queued..).zip(refused).map(closure).collect();
                 rest.extend(closures);
                 return Err(Cut { error, accepted, rest });
@@ -90,19 +95,20 @@ impl Queue {
     /// iterator, and then pushes all of them.
     pub(crate) fn spawn_batch_detached<F, T>(
         &self,
+        place: Place,
         closures: impl Iterator<Item = F>,
     ) -> Result<(), CutDetached<F>>
     where
-        F: FnOnce() -> T + Send + 'static,
+        F: Closure<T> + Send + 'static,
         T: 'static,
     {
-        let place = self.place_of_batch();
+        let place = self.place_of_batch(place);
         let mut made = Made::<F, T>::new(closures.size_hint().0);
         // The iterator is fused, because the loop may ask for the next closure again after the iterator has ended.
         let mut closures = closures.fuse();
         let mut accepted = 0;
         loop {
-            made.items.extend(closures.by_ref().take(AT_ONCE).map(one_shot::make_detached));
+            made.items.extend(closures.by_ref().take(AT_ONCE).map(one_shot::make_detached::<F, T>));
             if made.items.is_empty() {
                 return Ok(());
             }
@@ -136,9 +142,9 @@ impl Queue {
             let behind = queued + pass.admitted.items();
             let admitted_items = &items[queued..behind];
             if is_traced {
-                push_traced(shard, admitted_items, &pass);
+                push_traced(shard, place, admitted_items, &pass);
             } else {
-                push_admitted(shard, admitted_items, &pass);
+                push_admitted(shard, place, admitted_items, &pass);
             }
             queued = behind;
         }
@@ -158,9 +164,10 @@ impl Queue {
     /// became pending.
     pub(crate) fn queue_batch<'a>(
         &self,
+        place: Place,
         works: impl Iterator<Item = &'a WorkHandle>,
     ) -> Result<usize, CutAt> {
-        let place = self.place_of_batch();
+        let place = self.place_of_batch(place);
         let mut kick = Kick::default();
         let mut newly_pending = 0;
         for (index, work) in works.enumerate() {
@@ -172,17 +179,21 @@ impl Queue {
         Ok(newly_pending)
     }
 
-    /// Returns the place near the issuer's CPU. A batch calls this only once, because the system may move the issuer to
+    /// Returns the one place of all items of a batch. If the issuer named no place, this is near its CPU. A batch calls
+    /// this only once, because the system may move the issuer to
     /// another CPU before the batch ends.
-    fn place_of_batch(&self) -> Place {
-        Place::Near(self.executor.placement.slot_for(Place::Here))
+    fn place_of_batch(&self, place: Place) -> Place {
+        match place {
+            Place::Here => Place::Near(self.executor.placement.slot_for(Place::Here)),
+            named => named,
+        }
     }
 }
 
 /// Pushes the entries of items that the shard's limiter has admitted. Entries with a slot go to the worklist, and the
 /// others go to the waiting list.
-fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
-    let entry = |item: &NonNull<Header>| Entry::new(*item, shard, pass.ticket, false);
+fn push_admitted(shard: &Shard, place: Place, items: &[NonNull<Header>], pass: &BatchPass) {
+    let entry = |item: &NonNull<Header>| Entry::new(*item, shard, pass.ticket, place.is_bound());
     let mut kick = Kick::default();
     let (started, waiting) = items.split_at(pass.admitted.started);
     for entry in started.iter().map(entry) {
@@ -206,10 +217,10 @@ fn push_admitted(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
 
 /// Pushes and traces the entries one by one.
 #[cold]
-fn push_traced(shard: &Shard, items: &[NonNull<Header>], pass: &BatchPass) {
+fn push_traced(shard: &Shard, place: Place, items: &[NonNull<Header>], pass: &BatchPass) {
     for (index, item) in items.iter().enumerate() {
-        let entry = Entry::new(*item, shard, pass.ticket, false);
-        enqueue(shard, entry, None, index < pass.admitted.started, Shard::put);
+        let entry = Entry::new(*item, shard, pass.ticket, place.is_bound());
+        enqueue(shard, entry, place.named(), index < pass.admitted.started, Shard::put);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Items that are queued later: how a timer is armed, and what happens to the item when the timer fires.
 #![allow(unsafe_code, reason = "a refused closure is moved out of the cell that was made for it")]
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +12,13 @@ use crate::protocol::item::Queued;
 use crate::engine::manager::inbox::Point;
 use crate::engine::queue::admission::Pass;
 use crate::engine::queue::limits::Kept;
-use crate::engine::queue::shard::Shard;
+use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::QueueError;
 use crate::engine::user_code::contain;
 
-use super::entry::Entry;
+use super::closure::Closure;
+use super::entry::{Entry, Header};
 use super::one_shot;
 use super::one_shot::handle::RawHandle;
 use super::place::Place;
@@ -34,13 +36,55 @@ impl Queue {
         function: F,
     ) -> Result<RawHandle<T>, (QueueError, F)>
     where
-        F: FnOnce() -> T + Send + 'static,
+        F: Closure<T> + Send + 'static,
         T: Send + 'static,
     {
         let queue = handle.queue();
         if after.is_zero() {
             return queue.spawn(place, function);
         }
+        let origin = queue.executor.origin;
+        let make = |function, lane| one_shot::make(function, lane, origin);
+        // SAFETY: `arm_one_shot` passes a cell that `make` has made, and the entry's side of it.
+        let unmake = |item, raw| unsafe { one_shot::unmake::<F, T>(item, raw) };
+        let (mut raw, name) = Self::arm_one_shot(handle, place, after, function, make, unmake)?;
+        raw.set_timer(name);
+        Ok(raw)
+    }
+
+    /// Queues a closure after a delay, without a handle. If the submission is refused, returns the closure with the
+    /// error.
+    pub(crate) fn spawn_detached_after<F, T>(
+        handle: &Arc<QueueHandle>,
+        place: Place,
+        after: Duration,
+        function: F,
+    ) -> Result<(), (QueueError, F)>
+    where
+        F: Closure<T> + Send + 'static,
+        T: 'static,
+    {
+        if after.is_zero() {
+            return handle.queue().spawn_detached::<F, T>(place, function);
+        }
+        let make = |function, _| (one_shot::make_detached::<F, T>(function), ());
+        // SAFETY: `arm_one_shot` passes a cell that `make` has made, and the entry's side of it. There is no other
+        // side.
+        let unmake = |item, ()| unsafe { one_shot::unmake_detached::<F, T>(item) };
+        Self::arm_one_shot(handle, place, after, function, make, unmake).map(|((), _name)| ())
+    }
+
+    /// Arms a timer for a one-shot. `make` moves the closure into a cell, and makes the handle. If the submission is
+    /// refused after that, `unmake` takes the cell apart again. The delay is not zero.
+    fn arm_one_shot<F, H>(
+        handle: &Arc<QueueHandle>,
+        place: Place,
+        after: Duration,
+        function: F,
+        make: impl FnOnce(F, *const Limiter) -> (NonNull<Header>, H),
+        unmake: impl FnOnce(NonNull<Header>, H) -> F,
+    ) -> Result<(H, TimerName), (QueueError, F)> {
+        let queue = handle.queue();
         if queue.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
         }
@@ -49,20 +93,17 @@ impl Queue {
         if let Err(error) = queue.may_arm(shard.limiter(), false) {
             return Err((error, function));
         }
-        let (item, mut raw) = one_shot::make(function, shard.lane(), queue.executor.origin);
+        let (item, made) = make(function, shard.lane());
         let what = Later::OneShot(Unlisted::new(item));
         let (name, wake) =
             TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot, bound: place.is_bound() });
         if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(slot, &name) {
-            // SAFETY: the cell was made above for this closure, and the withdrawn timer owned the entry's side of the
-            // cell.
-            return Err((error, unsafe { one_shot::unmake(item.list(), raw) }));
+            return Err((error, unmake(item.list(), made)));
         }
         if wake {
             name.wake_manager();
         }
-        raw.set_timer(name);
-        Ok(raw)
+        Ok((made, name))
     }
 
     /// Withdraws a timer that was just armed, if its queue has ended by now. Returns the timer and the reason for the

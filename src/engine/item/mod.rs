@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `entry` | the header of every item, and the entries of items on lists |
+//! | `closure` | the closures of one-shots, with or without a name |
 //! | `one_shot`, `cells` | closures that run once, their handles, and the memory that their cells reuse |
 //! | `work`, `work_item` | reusable items: their cells and handles; how they are cancelled, waited for, and executed |
 //! | `place` | the CPU on which an item is queued |
@@ -22,6 +23,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod cells;
+pub(crate) mod closure;
 pub(crate) mod context;
 pub(crate) mod delayed;
 pub(crate) mod entry;

@@ -29,7 +29,8 @@ use crate::engine::worker::worker_thread::WorkerThread;
 
 use self::handle::RawHandle;
 use super::cells::Chunk;
-use super::entry::{ByWorker, Entry, Header, ItemOperations, ItemType};
+use super::closure::Closure;
+use super::entry::{ByWorker, Entry, Header, ItemOperations};
 use super::one_shot::handle::{Head, Operations};
 
 #[repr(C)]
@@ -85,7 +86,7 @@ pub(crate) fn make<F, T>(
     origin: Origin,
 ) -> (NonNull<Header>, RawHandle<T>)
 where
-    F: FnOnce() -> T + Send + 'static,
+    F: Closure<T> + Send + 'static,
     T: Send + 'static,
 {
     // SAFETY: neither the closure nor the result borrows anything.
@@ -106,7 +107,7 @@ pub(crate) unsafe fn make_owned<F, T, O>(
     owner: O,
 ) -> (NonNull<Header>, RawHandle<T>)
 where
-    F: FnOnce() -> T + Send,
+    F: Closure<T> + Send,
     T: Send,
     O: Owner,
 {
@@ -118,7 +119,7 @@ where
 #[inline]
 pub(crate) fn make_detached<F, T>(function: F) -> NonNull<Header>
 where
-    F: FnOnce() -> T + Send + 'static,
+    F: Closure<T> + Send + 'static,
     T: 'static,
 {
     make_cell::<F, T, NoOwner>(function, NoOwner, OneShotCell::detached()).cast()
@@ -127,14 +128,14 @@ where
 #[inline]
 fn make_cell<F, T, O>(function: F, owner: O, cell: OneShotCell) -> NonNull<Head>
 where
-    F: FnOnce() -> T + Send,
+    F: Closure<T> + Send,
     O: Owner,
 {
     let item = const {
         &ItemOperations {
             execute: execute::<F, T, O>,
             abandon: abandon::<F, T, O>,
-            item_type: |_| ItemType::of::<F>(),
+            item_type: |_| F::ITEM_TYPE,
         }
     };
     let cell = OneShot {
@@ -190,7 +191,7 @@ pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
 /// The entry's item is a cell made for `F`, `T` and `O`.
 unsafe fn execute<F, T, O>(entry: Entry, by: ByWorker<'_>)
 where
-    F: FnOnce() -> T + Send,
+    F: Closure<T> + Send,
     O: Owner,
 {
     let worker = WorkerThread::of(by);
@@ -219,7 +220,7 @@ where
         unreachable!("a one-shot that has not begun has its closure")
     };
     owner.begins(entry.item());
-    let result = worker.call(&entry, ItemType::of::<F>(), None, function);
+    let result = worker.call(&entry, F::ITEM_TYPE, None, || function.call());
     let ended = if result.is_ok() { Ended::Well } else { Ended::Panicked };
     *contents = Contents::Result(result);
     let key = state.key();

@@ -1,5 +1,6 @@
 //! Periodic items, which a timer queues again and again.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::QueueError;
 
+use super::context;
 use super::entry::ItemType;
 use super::place::Place;
 use super::work::WorkHandle;
@@ -33,10 +35,29 @@ impl Period {
     }
 }
 
+/// The function of a periodic item while a run calls it. Dropping this value puts the function back, even if it panics.
+struct Taken<'a, F> {
+    from: &'a Mutex<Option<F>>,
+    function: Option<F>,
+}
+
+impl<'a, F> Taken<'a, F> {
+    fn take(from: &'a Mutex<Option<F>>) -> Self {
+        Self { from, function: from.lock().take() }
+    }
+}
+
+impl<F> Drop for Taken<'_, F> {
+    fn drop(&mut self) {
+        *self.from.lock() = self.function.take();
+    }
+}
+
 /// A guard that arms the next tick when it is dropped. The drop happens at the end of a run, even if the run panics.
 struct ArmAgain<'a> {
     work: &'a WorkHandle,
     queue: &'a Arc<QueueHandle>,
+    place: Place,
     period: &'a Period,
 }
 
@@ -49,41 +70,58 @@ impl Drop for ArmAgain<'_> {
         drop(ticks);
         // The call is refused if the item was cancelled or its queue has ended. In that case, this run was the item's
         // last.
-        let _armed: Result<Arm, QueueError> = Queue::arm(self.queue, Place::Here, after, self.work, false);
+        let _armed: Result<Arm, QueueError> = Queue::arm(self.queue, self.place, after, self.work, false);
     }
 }
 
-/// Makes the item and arms its first tick. If arming is refused, returns the function with the error. `period` is not
-/// zero.
+/// When and where a periodic item runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    pub(crate) place: Place,
+    /// The delay of the first run.
+    pub(crate) first: Duration,
+    /// The time between two ticks, which is not zero.
+    pub(crate) period: Duration,
+}
+
+/// Makes the item and arms its first tick. If arming is refused, returns the function with the error. Each run is
+/// described by `name`, if there is one.
 pub(crate) fn spawn_every<F>(
     queue: &Arc<QueueHandle>,
-    item_type: &'static ItemType,
-    period: Duration,
+    schedule: Schedule,
+    name: Option<Cow<'static, str>>,
     function: F,
 ) -> Result<(WorkHandle, Arc<Period>), (QueueError, F)>
 where
-    F: Fn() + Send + Sync + 'static,
+    F: FnMut() + Send + 'static,
 {
-    let ticks = Mutex::new(Ticks::new(period, clock::now()));
+    let Schedule { place, first, period } = schedule;
+    let ticks = Mutex::new(Ticks::new(first, clock::now()));
     let shared = Arc::new(Period { period, ticks, runs: AtomicU64::new(0) });
-    let function = Arc::new(function);
+    // The item shares its function with this call, which hands the function back if the item is refused. A run takes
+    // the function out, because user code must not run while a lock is held.
+    let function = Arc::new(Mutex::new(Some(function)));
     let work = {
         let (queue, shared, function) = (Arc::clone(queue), Arc::clone(&shared), Arc::clone(&function));
-        WorkHandle::new(
-            item_type,
-            Box::new(move |work| {
-                let _again = ArmAgain { work, queue: &queue, period: &shared };
-                shared.runs.fetch_add(1, Ordering::Relaxed);
+        let run = move |work: &WorkHandle| {
+            let _again = ArmAgain { work, queue: &queue, place, period: &shared };
+            shared.runs.fetch_add(1, Ordering::Relaxed);
+            if let Some(name) = &name {
+                context::describe(name.clone().into_owned());
+            }
+            let mut taken = Taken::take(&function);
+            if let Some(function) = &mut taken.function {
                 function();
-            }),
-        )
+            }
+        };
+        WorkHandle::new(ItemType::of::<F>(), Box::new(run))
     };
-    match Queue::arm(queue, Place::Here, period, &work, false) {
+    match Queue::arm(queue, place, first, &work, false) {
         Ok(_armed) => Ok((work, shared)),
         Err(error) => {
             drop(work);
-            let function = Arc::into_inner(function).expect("the item that shared the function is gone");
-            Err((error, function))
+            let function = function.lock().take();
+            Err((error, function.expect("an item that was refused has not run")))
         }
     }
 }

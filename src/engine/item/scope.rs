@@ -30,6 +30,7 @@ use crate::engine::queue::shard::Limiter;
 use crate::engine::queue::workqueue::QueueHandle;
 use crate::engine::refusal::QueueError;
 
+use super::closure::Closure;
 use super::context;
 use super::entry::Header;
 use super::one_shot::handle::RawHandle;
@@ -56,13 +57,13 @@ use super::waits::{self};
 ///         return Ok(());
 ///     }
 ///     let (left, right) = slice.split_at_mut(slice.len() / 2);
-///     drop(s.spawn(move || double(s, left).unwrap())?);
+///     s.spawn(move || double(s, left).unwrap())?;
 ///     double(s, right)
 /// }
 ///
-/// let queue = WorkQueue::new("halves").build()?;
+/// let queue = WorkQueue::new("halves");
 /// let mut numbers = [1, 2, 3, 4, 5, 6, 7];
-/// queue.scope(|s| double(s, &mut numbers))??;
+/// queue.scope(|s| double(s, &mut numbers))?;
 /// assert_eq!(numbers, [2, 4, 6, 8, 10, 12, 14]);
 /// # Ok(())
 /// # }
@@ -155,7 +156,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     #[inline]
     pub(crate) fn spawn_raw<F, T>(&'scope self, function: F) -> Result<RawHandle<T>, (QueueError, F)>
     where
-        F: FnOnce() -> T + Send + 'scope,
+        F: Closure<T> + Send + 'scope,
         T: Send + 'scope,
     {
         let queue = self.queue.queue();

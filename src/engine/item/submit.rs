@@ -13,6 +13,7 @@ use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::QueueError;
 use crate::engine::trace;
 
+use super::closure::Closure;
 use super::entry::{Entry, Header};
 use super::one_shot;
 use super::one_shot::handle::RawHandle;
@@ -24,7 +25,7 @@ impl Queue {
     #[inline]
     pub(crate) fn spawn<F, T>(&self, place: Place, function: F) -> Result<RawHandle<T>, (QueueError, F)>
     where
-        F: FnOnce() -> T + Send + 'static,
+        F: Closure<T> + Send + 'static,
         T: Send + 'static,
     {
         let origin = self.executor.origin;
@@ -36,10 +37,10 @@ impl Queue {
     #[inline]
     pub(crate) fn spawn_detached<F, T>(&self, place: Place, function: F) -> Result<(), (QueueError, F)>
     where
-        F: FnOnce() -> T + Send + 'static,
+        F: Closure<T> + Send + 'static,
         T: 'static,
     {
-        self.spawn_made(place, function, |function, _| Ok((one_shot::make_detached(function), ())))
+        self.spawn_made(place, function, |function, _| Ok((one_shot::make_detached::<F, T>(function), ())))
     }
 
     /// Queues a closure that runs once. `make` receives the lane of the item's shard, moves the closure into a cell,

@@ -5,6 +5,7 @@
 //! and its entries are in `work_item`.
 #![allow(unsafe_code, reason = "handles and entries share the item, and the last of them frees it")]
 
+use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -26,16 +27,18 @@ pub(crate) struct WorkItem {
     /// The process that made the item. Only threads of this process can queue the item, or wait for it.
     pub(crate) origin: Origin, // I
     pub(crate) item_type: &'static ItemType,     // I
-    pub(super) function: Box<Function>,          // I
+    /// Only the worker that executes the item uses the function, and the thread that frees the item.
+    pub(super) function: UnsafeCell<Box<Function>>,
 }
 
-pub(crate) type Function = dyn Fn(&WorkHandle) + Send + Sync;
+pub(crate) type Function = dyn FnMut(&WorkHandle) + Send;
 
 /// A user's handle to an item.
 pub(crate) struct WorkHandle(pub(super) NonNull<WorkItem>);
 
-// SAFETY: threads may share an item, because its function is `Send` and `Sync`, its cell synchronizes the threads, and
-// the entries in its slow-path state are `Send`.
+// SAFETY: threads may share an item. Its cell synchronizes them, and the entries in its slow-path state are `Send`. Its
+// function is `Send`, and the item's word gives it to one worker at a time: the beginning of a run acquires what the
+// end of the previous run has released.
 unsafe impl Send for WorkHandle {}
 // SAFETY: as above.
 unsafe impl Sync for WorkHandle {}

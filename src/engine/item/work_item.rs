@@ -1,6 +1,7 @@
 //! The operations on a reusable item: how threads cancel it, disable it and wait for it, and how a worker executes it.
 #![allow(unsafe_code, reason = "handles and entries share the item, and the last of them frees it")]
 
+use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ impl WorkHandle {
             cell: ItemCell::new(),
             origin: Origin::here(),
             item_type,
-            function,
+            function: UnsafeCell::new(function),
         };
         Self(NonNull::from(Box::leak(Box::new(item))))
     }
@@ -59,7 +60,7 @@ impl WorkItem {
     }
 
     /// Disables the item, and waits for the end of a run that has begun. Returns whether a submission was pending.
-    pub(crate) fn disable_sync(&self, until: Until) -> Result<bool, WaitError> {
+    pub(crate) fn disable_and_wait(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
         waits::check_run(self)?;
         let (taken, run) = self.cell.disable(true);
@@ -77,7 +78,7 @@ impl WorkItem {
 
     /// Cancels a pending submission, and waits for the end of a run that has begun. Refuses submissions meanwhile.
     /// Returns whether a submission was pending.
-    pub(crate) fn cancel_sync(&self, until: Until) -> Result<bool, WaitError> {
+    pub(crate) fn cancel_and_wait(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
         waits::check_run(self)?;
         let (taken, run) = self.cell.disable(true);
@@ -156,7 +157,10 @@ unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
         Popped::Run(entry) => {
             // This handle is not counted, so it is not dropped either. The run keeps the item in memory.
             let handle = ManuallyDrop::new(WorkHandle(item));
-            let result = worker.call(&entry, work.item_type, Some(work), || (work.function)(&handle));
+            // SAFETY: according to `begin`, this worker executes the item, and until `end` no other worker does so. So
+            // no other reference to the function exists.
+            let function = unsafe { &mut *work.function.get() };
+            let result = worker.call(&entry, work.item_type, Some(work), || function(&handle));
             if let Err(payload) = result {
                 discard(payload);
             }

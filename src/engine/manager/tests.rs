@@ -50,7 +50,7 @@ struct Tells {
 
 impl Drop for Tells {
     fn drop(&mut self) {
-        let item = self.queue.spawn_after(Duration::from_millis(1), || ()).unwrap();
+        let item = self.queue.item(|| ()).after(Duration::from_millis(1)).spawn().unwrap();
         let fired = has_run(item);
         let thread = std::thread::current().name().unwrap_or_default().to_owned();
         self.tell.send((thread, fired)).unwrap();
@@ -82,7 +82,7 @@ fn an_item_cancelled_while_its_timer_fires_is_destroyed_by_the_cleaner() {
     let (tells, told) = Tells::new(&queue);
     let work = Work::new(move || keep(&tells));
     survives(&executor, Point::Timer, || {
-        assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
+        assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
     });
     // The manager has taken the timer and not fired it yet.
     assert!(work.cancel());
@@ -91,7 +91,7 @@ fn an_item_cancelled_while_its_timer_fires_is_destroyed_by_the_cleaner() {
 
     let (tells, told) = Tells::new(&queue);
     executor.inner.core.manager.plant(Point::Timer);
-    let periodic = queue.spawn_every(Duration::from_millis(1), move || keep(&tells)).unwrap();
+    let periodic = queue.item(move || keep(&tells)).spawn_every(Duration::from_millis(1)).unwrap();
     eventually("the manager panics", || !executor.inner.core.manager.has_faults());
     drop(periodic);
     is_told_by_the_cleaner(&told);
@@ -106,7 +106,7 @@ fn a_timer_that_outlives_its_queue_is_destroyed_by_the_cleaner() {
     let (tells, told) = Tells::new(&others);
     let mut timer = None;
     survives(&executor, Point::Timer, || {
-        timer = Some(queue.spawn_after(Duration::from_millis(1), move || drop(tells)).unwrap());
+        timer = Some(queue.item(move || drop(tells)).after(Duration::from_millis(1)).spawn().unwrap());
     });
     queue.destroy().unwrap();
     drop(queue);
@@ -123,7 +123,7 @@ fn the_cleaner_is_made_later_if_making_it_panics() {
     let (tells, told) = Tells::new(&queue);
     let work = Work::new(move || keep(&tells));
     survives(&executor, Point::Timer, || {
-        assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
+        assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
     });
     assert!(work.cancel());
     survives(&executor, Point::Cleaner, || drop(work));
@@ -197,7 +197,7 @@ fn a_cleaner_that_cannot_be_made_is_made_later() {
     let (tells, told) = Tells::new(&queue);
     let work = Work::new(move || keep(&tells));
     survives(&executor, Point::Timer, || {
-        assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
+        assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
     });
     work.cancel();
     drop(work);
@@ -220,7 +220,7 @@ fn leftovers_are_destroyed_if_the_executor_ends_without_a_cleaner() {
     let tells = TellsThread { tell, panics: true };
     let work = Work::new(move || keep(&tells));
     survives(&executor, Point::Timer, || {
-        assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
+        assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
     });
     work.cancel();
     drop(work);
@@ -252,7 +252,7 @@ fn a_destructor_on_the_cleaner_cannot_shut_its_executor_down() {
     let shuts_down = ShutsDown { executor: executor.clone(), tell };
     let work = Work::new(move || keep(&shuts_down));
     survives(&executor, Point::Timer, || {
-        assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
+        assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
     });
     assert!(work.cancel());
     drop(work);
@@ -339,8 +339,8 @@ fn a_manager_that_panics_goes_on_and_loses_nothing() {
                 count.fetch_add(1, Ordering::SeqCst);
             });
             survives(&executor, point, || {
-                let one_shot = queue.spawn_after(Duration::from_millis(1), || ()).unwrap();
-                assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
+                let one_shot = queue.item(|| ()).after(Duration::from_millis(1)).spawn().unwrap();
+                assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
                 let item = queue.spawn(|| ()).unwrap();
                 // The manager makes the rescuer's thread.
                 drop(WorkQueue::per_cpu("r").rescuer().build_on(&executor).unwrap());
@@ -364,7 +364,7 @@ fn a_timer_fires_again_if_the_manager_panics_after_admitting_its_item() {
     let (run, ran) = channel();
     let work = Work::new(move || run.send(()).unwrap());
     survives(&executor, Point::Admission, || {
-        assert!(queue.queue_delayed(&work, Duration::from_millis(1)).unwrap());
+        assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
     });
     ran.recv_timeout(SOON).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
@@ -402,7 +402,7 @@ fn a_shutdown_accounts_for_a_timer_that_is_put_off() {
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let mut timer = None;
     survives(&executor, Point::Timer, || {
-        timer = Some(queue.spawn_after(Duration::from_millis(1), || ()).unwrap());
+        timer = Some(queue.item(|| ()).after(Duration::from_millis(1)).spawn().unwrap());
     });
     executor.inner.core.manager.plant(Point::End);
     let report = executor.shutdown(SOON).unwrap();

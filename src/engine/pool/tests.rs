@@ -27,7 +27,7 @@ fn a_guard_takes_no_lock_while_nothing_is_pending() {
         action();
         locks_taken() - before
     };
-    for builder in [WorkQueue::per_cpu("p"), WorkQueue::new("n"), WorkQueue::unbound("u")] {
+    for builder in [WorkQueue::per_cpu("p"), WorkQueue::builder("n"), WorkQueue::unbound("u")] {
         let executor = executor("l3:2 core:1 pu:1");
         let queue = builder.build_on(&executor).unwrap();
         let item = queue.spawn(move || {
@@ -68,12 +68,12 @@ fn a_batch_is_pushed_before_a_worker_is_woken() {
     queue.spawn(|| ()).unwrap().join().unwrap();
     let pools = executor.inner.upkeep.pools.all();
     let [pool] = &pools[..] else { panic!("one pool: {pools:?}") };
-    is_pushed_whole(pool, || drop(queue.spawn_batch((0..ITEMS).map(|_| || ())).unwrap()));
+    is_pushed_whole(pool, || drop(queue.items((0..ITEMS).map(|_| || ())).spawn().unwrap()));
     queue.flush().unwrap();
-    is_pushed_whole(pool, || queue.spawn_batch_detached((0..ITEMS).map(|_| || ())).unwrap());
+    is_pushed_whole(pool, || queue.items((0..ITEMS).map(|_| || ())).spawn_detached().unwrap());
     queue.flush().unwrap();
     let works: Vec<_> = (0..ITEMS).map(|_| Work::new(|| ())).collect();
-    is_pushed_whole(pool, || assert_eq!(queue.queue_batch(&works), Ok(ITEMS)));
+    is_pushed_whole(pool, || assert_eq!(queue.items(&works).enqueue(), Ok(ITEMS)));
     queue.flush().unwrap();
 }
 

@@ -52,7 +52,7 @@ fn a_push_makes_the_missing_manager() {
     assert!(manager.unwrap_err().to_string().contains("manager: not now"));
 
     let early = WorkQueue::per_cpu("early").build_on(&executor).unwrap().spawn(|| "early").unwrap();
-    let queue = WorkQueue::new("late").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("late").build_on(&executor).unwrap();
     // No attempt is made for a second. The first push after it makes the manager, for all queues.
     let late = queue.spawn(|| "late").unwrap();
     for _ in 0..200 {
@@ -195,7 +195,7 @@ fn workers_have_the_time_slice_of_their_manager() {
         let probe = || set_slice(TIME_SLICE).and_then(|()| slice()).is_ok_and(|slice| slice == TIME_SLICE);
         let takes_notice = scope.spawn(probe).join().unwrap();
         let executor = crate::Executor::builder().build().unwrap();
-        (crate::WorkQueue::new("q").build_on(&executor).unwrap(), takes_notice)
+        (crate::WorkQueue::builder("q").build_on(&executor).unwrap(), takes_notice)
     });
     let of_worker = queue.spawn(|| slice().ok()).unwrap().join().unwrap();
     if takes_notice {

@@ -155,7 +155,7 @@ impl Model {
 
     /// Cancels the item and waits for its run. Afterwards the item neither runs nor is pending, and the caller sees
     /// what its runs did.
-    fn cancel_sync(&self) {
+    fn cancel_and_wait(&self) {
         let (taken, run) = self.item.disable(true);
         if taken.was_pending {
             self.due.fetch_sub(1, Ordering::Relaxed);

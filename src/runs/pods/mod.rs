@@ -126,7 +126,7 @@ impl Setup {
     /// Makes a setup in which [conservation](conserve) is checked from now on. `config` is the machine's.
     pub(super) fn new(caches: Caches, scope: AffinityScope, config: &Config) -> Self {
         let executor = executor(&caches.description(), |builder| builder);
-        let queue = WorkQueue::new("q").attrs(Attrs::new().scope(scope)).build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("q").attrs(Attrs::new().scope(scope)).build_on(&executor).unwrap();
         let pod_size = if scope == AffinityScope::Cpu { 1 } else { caches.of_cache() };
         let pods = caches.cpus() / pod_size;
         let log = Arc::new(Mutex::new(Log { began_at_home: vec![0; pods], ..Log::default() }));
@@ -201,7 +201,7 @@ impl Setup {
         stand_on(self.cpus_of(pod).start);
         let (items, bodies): (Vec<_>, Vec<_>) =
             (0..count).map(|_| self.item(pod, true, body.clone())).unzip();
-        assert!(self.queue.spawn_batch_detached(bodies).is_ok());
+        assert!(self.queue.items(bodies).spawn_detached().is_ok());
         items
     }
 
@@ -218,7 +218,7 @@ impl Setup {
     /// Queues an item that is bound to the pod of this CPU.
     pub(super) fn queue_bound_to(&self, cpu: usize, body: impl FnOnce() + Send + 'static) -> ItemId {
         let (item, body) = self.item(self.pod_of(cpu), false, body);
-        assert!(self.queue.spawn_on(cpu, body).is_ok());
+        assert!(self.queue.item(body).on_cpu(cpu).spawn().is_ok());
         item
     }
 

@@ -152,7 +152,7 @@ impl Kind {
             if yes { set(builder) } else { builder }
         };
         let builder = match self.which {
-            Which::Managed => WorkQueue::new("managed"),
+            Which::Managed => WorkQueue::builder("managed"),
             Which::PerCpu => WorkQueue::per_cpu("per CPU"),
             Which::Unbound => WorkQueue::unbound("unbound"),
             Which::Ordered => WorkQueue::ordered("ordered"),

@@ -287,21 +287,22 @@ impl Issuer {
         match operation {
             Operation::Spawn(queue, item) => world.keep(world.queues[queue].spawn(self.item(queue, item))),
             Operation::SpawnOn(queue, item, cpu) => {
-                world.keep(world.queues[queue].spawn_on(cpu, self.item(queue, item)));
+                world.keep(world.queues[queue].item(self.item(queue, item)).on_cpu(cpu).spawn());
             }
             Operation::SpawnBatch(queue, item, count) => {
                 let items: Vec<_> = (0..count).map(|_| self.item(queue, item)).collect();
-                let handles = match world.queues[queue].spawn_batch(items) {
+                let handles = match world.queues[queue].items(items).spawn() {
                     Ok(handles) => handles,
                     Err(refused) => {
-                        world.told(refused.closures.len());
-                        refused.accepted
+                        let (accepted, closures) = refused.into_parts();
+                        world.told(closures.len());
+                        accepted
                     }
                 };
                 world.handles.lock().extend(handles);
             }
             Operation::SpawnAfter(queue, item, delay) => {
-                world.keep(world.queues[queue].spawn_after(delay, world.item(queue, item, None)));
+                world.keep(world.queues[queue].item(world.item(queue, item, None)).after(delay).spawn());
             }
             Operation::SpawnAndCancel(queue, item, after) => {
                 match world.queues[queue].spawn(self.item(queue, item)) {
@@ -328,10 +329,10 @@ impl Issuer {
             Operation::Scope(queue, items) => Self::scope(&world.queues[queue], items),
             Operation::Every(queue, period, time) => {
                 if let Ok(periodic) =
-                    world.queues[queue].spawn_every(period, || burn(Duration::from_micros(20)))
+                    world.queues[queue].item(|| burn(Duration::from_micros(20))).spawn_every(period)
                 {
                     pause(time);
-                    periodic.cancel_sync().unwrap();
+                    periodic.cancel_and_wait().unwrap();
                 }
             }
             other => Self::use_work(&world, other),
@@ -341,7 +342,7 @@ impl Issuer {
     fn scope(queue: &WorkQueue, items: usize) {
         let sum = AtomicU64::new(0);
         let mut accepted = 0;
-        let result = queue.scope(|scope| {
+        let result = queue.try_scope(|scope| {
             for _ in 0..items {
                 accepted += u64::from(scope.spawn(|| sum.fetch_add(1, Relaxed)).is_ok());
             }
@@ -359,18 +360,18 @@ impl Issuer {
             world.check(known, || format!("{answer:?}"));
         };
         match operation {
-            Operation::Queue(queue, work) => accepted(world.queues[queue].queue(&world.works[work])),
+            Operation::Queue(queue, work) => accepted(world.queues[queue].enqueue(&world.works[work])),
             Operation::QueueOn(queue, work, cpu) => {
-                accepted(world.queues[queue].queue_on(cpu, &world.works[work]));
+                accepted(world.queues[queue].item(&world.works[work]).on_cpu(cpu).enqueue());
             }
             Operation::QueueDelayed(queue, work, delay) => {
-                accepted(world.queues[queue].queue_delayed(&world.works[work], delay));
+                accepted(world.queues[queue].item(&world.works[work]).after(delay).enqueue());
             }
             Operation::ModDelayed(queue, work, delay) => {
-                accepted(world.queues[queue].mod_delayed(&world.works[work], delay));
+                accepted(world.queues[queue].item(&world.works[work]).after(delay).reschedule());
             }
             Operation::Cancel(work) => _ = world.works[work].cancel(),
-            Operation::CancelSync(work) => _ = world.works[work].cancel_sync().unwrap(),
+            Operation::CancelSync(work) => _ = world.works[work].cancel_and_wait().unwrap(),
             Operation::FlushWork(work) => _ = world.works[work].flush().unwrap(),
             Operation::Disable(work, time) => {
                 world.works[work].disable();

@@ -14,13 +14,13 @@ fn executor() -> &'static (Executor, Vec<WorkQueue>) {
         let topology = TopologySource::Synthetic("numa:2 l3:2 core:2 pu:1".into());
         let executor = Executor::builder().topology(topology).build().expect("it can be made");
         let builders = [
-            WorkQueue::new("n").control(),
-            WorkQueue::new("twin").control(),
+            WorkQueue::builder("n").control(),
+            WorkQueue::builder("twin").control(),
             WorkQueue::unbound("twin").control(),
             WorkQueue::ordered("o").control(),
             WorkQueue::per_cpu("p").control(),
             WorkQueue::bh("b").control(),
-            WorkQueue::new("kept"),
+            WorkQueue::builder("kept"),
         ];
         let queues = builders.map(|builder| builder.build_on(&executor).expect("it can be made"));
         (executor, queues.into())

@@ -270,7 +270,7 @@ fn a_condition_variable_refuses_a_second_mutex() {
 fn a_panic_poisons_nothing() {
     let _limit = time_limit();
     let executor = cpus(2);
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let shared = Arc::new((Mutex::new(0), RwLock::new(0), Condvar::new()));
     for round in 1..=10 {
         let locks = Arc::clone(&shared);
@@ -296,7 +296,7 @@ type Pair = (usize, usize);
 fn locks_exclude() {
     let _limit = time_limit();
     let executor = cpus(2);
-    let queue = WorkQueue::new("q").max_active(16).build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").max_active(16).build_on(&executor).unwrap();
     let rounds = stress(500);
     let shared = Arc::new((Mutex::new((0, 0)), RwLock::new((0, 0)), AtomicUsize::new(0)));
     let body = move |shared: &(Mutex<Pair>, RwLock<Pair>, AtomicUsize)| {
@@ -346,7 +346,7 @@ fn locks_exclude() {
 fn all_waiters_are_woken() {
     let _limit = time_limit();
     let executor = cpus(2);
-    let queue = WorkQueue::new("q").build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let shared = Arc::new((Mutex::new((0, false)), Condvar::new(), Condvar::new()));
     let items: Vec<_> = (0..20)
         .map(|_| {

@@ -10,7 +10,7 @@ use crate::world::{BEATS, SCOPES};
 use super::{Driver, Operation};
 
 /// The queues whose items are in no book.
-const UNBOOKED: [&str; 2] = [BEATS, "schedule_on_each_cpu"];
+const UNBOOKED: [&str; 2] = [BEATS, "run_on_each_cpu"];
 
 pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "set_max_active", weight: 20, perform: set_max_active },

@@ -29,7 +29,7 @@ pub(crate) fn spawn(world: &Arc<World>, queue: &Queue, random: &mut Random) -> O
         Err(refused) => {
             Books::add(&world.books.refused);
             world.books.accepted.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
-            drop(refused.closure);
+            drop(refused.into_closure());
             None
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use cmwq::{RunOnCpuError, Work};
+use cmwq::{RunError, Work};
 
 use crate::behaviour;
 use crate::books::{Books, Ticket};
@@ -21,7 +21,7 @@ pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "spawn_batch_detached", weight: 5, perform: spawn_batch_detached },
     Operation { name: "queue_batch", weight: 5, perform: queue_batch },
     Operation { name: "run_on_cpu", weight: 4, perform: run_on_cpu },
-    Operation { name: "schedule_on_each_cpu", weight: 1, perform: run_on_each },
+    Operation { name: "run_on_each_cpu", weight: 1, perform: run_on_each },
 ];
 
 fn spawn_on(driver: &mut Driver) {
@@ -30,9 +30,9 @@ fn spawn_on(driver: &mut Driver) {
     Books::add(&driver.world.books.accepted);
     let (cpu, node) = (driver.random.below(CPUS), driver.random.below(3));
     let answer = if driver.random.once_in(4) {
-        queue.queue.spawn_on_node(node, closure)
+        queue.queue.item(closure).on_node(node).spawn()
     } else {
-        queue.queue.spawn_on(cpu, closure)
+        queue.queue.item(closure).on_cpu(cpu).spawn()
     };
     match answer {
         Ok(handle) => driver.keep(handle),
@@ -49,9 +49,9 @@ fn queue_on(driver: &mut Driver) {
     Books::add(&driver.world.books.accepted);
     let (cpu, node) = (driver.random.below(CPUS), driver.random.below(3));
     let answer = if driver.random.once_in(4) {
-        on.queue.queue_on_node(node, &item.work)
+        on.queue.item(&item.work).on_node(node).enqueue()
     } else {
-        on.queue.queue_on(cpu, &item.work)
+        on.queue.item(&item.work).on_cpu(cpu).enqueue()
     };
     if answer != Ok(true) {
         driver.world.books.accepted.fetch_sub(1, SeqCst);
@@ -67,12 +67,13 @@ fn spawn_batch(driver: &mut Driver) {
     let closures: Vec<_> =
         (0..count).map(|_| behaviour::one_shot(&driver.world, &queue, &mut driver.random)).collect();
     driver.world.books.accepted.fetch_add(count as u64, SeqCst);
-    let handles = match queue.queue.spawn_batch(closures) {
+    let handles = match queue.queue.items(closures).spawn() {
         Ok(handles) => handles,
         Err(refused) => {
             Books::add(&driver.world.books.refused);
-            driver.world.books.accepted.fetch_sub(refused.closures.len() as u64, SeqCst);
-            refused.accepted
+            let (accepted, closures) = refused.into_parts();
+            driver.world.books.accepted.fetch_sub(closures.len() as u64, SeqCst);
+            accepted
         }
     };
     handles.into_iter().for_each(|handle| driver.keep(handle));
@@ -84,9 +85,9 @@ fn spawn_batch_detached(driver: &mut Driver) {
     let closures: Vec<_> =
         (0..count).map(|_| behaviour::one_shot(&driver.world, &queue, &mut driver.random)).collect();
     driver.world.books.accepted.fetch_add(count as u64, SeqCst);
-    if let Err(refused) = queue.queue.spawn_batch_detached(closures) {
+    if let Err(refused) = queue.queue.items(closures).spawn_detached() {
         Books::add(&driver.world.books.refused);
-        driver.world.books.accepted.fetch_sub(refused.closures.len() as u64, SeqCst);
+        driver.world.books.accepted.fetch_sub(refused.into_parts().1.len() as u64, SeqCst);
     }
 }
 
@@ -96,7 +97,7 @@ fn queue_batch(driver: &mut Driver) {
     let works: Vec<Work> =
         (0..count).filter_map(|_| driver.world.item(&mut driver.random)).map(|item| item.work).collect();
     driver.world.books.accepted.fetch_add(works.len() as u64, SeqCst);
-    let queued = queue.queue.queue_batch(&works).unwrap_or_else(|refused| {
+    let queued = queue.queue.items(&works).enqueue().unwrap_or_else(|refused| {
         Books::add(&driver.world.books.refused);
         refused.newly_pending
     });
@@ -110,7 +111,7 @@ fn run_on_cpu(driver: &mut Driver) {
     Books::add(&books.accepted);
     let answer = executor.run_on_cpu(cpu, move || ticket.run());
     // The call is refused if there is no such CPU.
-    if matches!(answer, Err(RunOnCpuError::Refused(_))) {
+    if matches!(answer, Err(RunError::Refused(_))) {
         Books::add(&books.refused);
         books.accepted.fetch_sub(1, SeqCst);
     }
@@ -123,7 +124,7 @@ fn run_on_each(driver: &mut Driver) {
     let Some(executor) = driver.world.executor(&mut driver.random) else { return };
     let runs = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&runs);
-    let answer = executor.schedule_on_each_cpu(move |_| {
+    let answer = executor.run_on_each_cpu(move |_| {
         count.fetch_add(1, SeqCst);
     });
     let all = answer.is_ok() && runs.load(SeqCst) == executor.cpus().len();

@@ -44,7 +44,7 @@ fn scope(driver: &mut Driver) {
     let count = random.below(ITEMS);
     // An item that panics and is not joined makes the scope panic.
     let end = catch_unwind(AssertUnwindSafe(|| {
-        queue.queue.scope(|scope| {
+        queue.queue.try_scope(|scope| {
             for _ in 0..count {
                 if let Some(handle) = host.spawn(scope, random) {
                     host.use_handle(handle, random);

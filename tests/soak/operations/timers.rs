@@ -40,8 +40,8 @@ pub(crate) fn queue_later(world: &World, queue: &Queue, work: &Work, random: &mu
     Books::add(&world.books.accepted);
     let delay = delay(random);
     let answer = match random.once_in(4) {
-        true => queue.queue.queue_delayed_on(random.below(CPUS), work, delay),
-        false => queue.queue.queue_delayed(work, delay),
+        true => queue.queue.item(work).on_cpu(random.below(CPUS)).after(delay).enqueue(),
+        false => queue.queue.item(work).after(delay).enqueue(),
     };
     if answer != Ok(true) {
         world.books.accepted.fetch_sub(1, SeqCst);
@@ -56,8 +56,8 @@ pub(crate) fn queue_later_again(world: &World, queue: &Queue, work: &Work, rando
     Books::add(&world.books.accepted);
     let delay = delay(random);
     let answer = match random.once_in(4) {
-        true => queue.queue.mod_delayed_on(random.below(CPUS), work, delay),
-        false => queue.queue.mod_delayed(work, delay),
+        true => queue.queue.item(work).on_cpu(random.below(CPUS)).after(delay).reschedule(),
+        false => queue.queue.item(work).after(delay).reschedule(),
     };
     match answer {
         Ok(true) => Books::add(&world.books.cancelled),
@@ -87,7 +87,7 @@ fn spawn_after(driver: &mut Driver) {
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
     let closure = behaviour::one_shot(&driver.world, &queue, &mut driver.random);
     Books::add(&driver.world.books.accepted);
-    match queue.queue.spawn_after(delay(&mut driver.random), closure) {
+    match queue.queue.item(closure).after(delay(&mut driver.random)).spawn() {
         Ok(handle) => driver.keep(handle),
         Err(_) => {
             Books::add(&driver.world.books.refused);
@@ -111,7 +111,7 @@ fn spawn_every(driver: &mut Driver) {
         cmwq::blocking(|| std::thread::sleep(nap));
     };
     let period = Duration::from_micros(100) + driver.random.micros(2000);
-    if let Ok(handle) = queue.spawn_every(period, beat) {
+    if let Ok(handle) = queue.item(beat).spawn_every(period) {
         driver.periodic.push_back(handle);
     }
     if driver.periodic.len() > PERIODIC {
@@ -129,7 +129,7 @@ fn end_periodic(driver: &mut Driver) {
 
 /// After the synchronous cancel, no call may run any more.
 fn end_and_check(world: &World, handle: &PeriodicHandle) {
-    let ended = handle.cancel_sync();
+    let ended = handle.cancel_and_wait();
     let runs = handle.runs();
     std::thread::yield_now();
     if ended.is_err() || handle.is_running() || handle.runs() != runs {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use cmwq::{EnableError, WaitError, Work};
+use cmwq::{WaitError, Work};
 
 use crate::behaviour;
 use crate::books::Books;
@@ -15,12 +15,12 @@ pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "queue", weight: 200, perform: queue_one },
     Operation { name: "queue everywhere", weight: 10, perform: queue_everywhere },
     Operation { name: "cancel an item", weight: 60, perform: cancel_one },
-    Operation { name: "cancel_sync", weight: 20, perform: cancel_sync },
-    Operation { name: "cancel_sync_timeout", weight: 10, perform: cancel_sync_timeout },
+    Operation { name: "cancel_and_wait", weight: 20, perform: cancel_and_wait },
+    Operation { name: "cancel_and_wait_timeout", weight: 10, perform: cancel_and_wait_timeout },
     Operation { name: "disable", weight: 10, perform: |driver| disable(driver, false) },
-    Operation { name: "disable_sync", weight: 10, perform: |driver| disable(driver, true) },
+    Operation { name: "disable_and_wait", weight: 10, perform: |driver| disable(driver, true) },
     Operation { name: "enable", weight: 30, perform: enable },
-    Operation { name: "enable_and_queue", weight: 20, perform: enable_and_queue },
+    Operation { name: "enable and enqueue", weight: 20, perform: enable_and_enqueue },
     Operation { name: "flush an item", weight: 20, perform: flush },
     Operation { name: "flush_timeout of an item", weight: 10, perform: flush_timeout },
     Operation { name: "look at an item", weight: 20, perform: look },
@@ -30,7 +30,7 @@ pub(crate) const TABLE: &[Operation] = &[
 pub(crate) fn queue(world: &World, queue: &Queue, work: &Work) {
     // The item is counted before it can run, so that the accounts are never ahead of the accepted items.
     Books::add(&world.books.accepted);
-    let answer = queue.queue.queue(work);
+    let answer = queue.queue.enqueue(work);
     if answer != Ok(true) {
         world.books.accepted.fetch_sub(1, SeqCst);
     }
@@ -72,9 +72,9 @@ fn cancel_one(driver: &mut Driver) {
     }
 }
 
-fn cancel_sync(driver: &mut Driver) {
+fn cancel_and_wait(driver: &mut Driver) {
     let Some(item) = driver.world.item(&mut driver.random) else { return };
-    match item.work.cancel_sync() {
+    match item.work.cancel_and_wait() {
         Ok(true) => Books::add(&driver.world.books.cancelled),
         Ok(false) => {}
         // A driver is no item, so the wait ends.
@@ -84,13 +84,13 @@ fn cancel_sync(driver: &mut Driver) {
 
 /// An answer in time says whether the item was pending. After a timeout that is unknown, although the item was
 /// cancelled. So the item is disabled before, which cancels it with an answer.
-fn cancel_sync_timeout(driver: &mut Driver) {
+fn cancel_and_wait_timeout(driver: &mut Driver) {
     let Some(item) = driver.world.item(&mut driver.random) else { return };
     // No thread can queue the item between the two calls.
     if item.work.disable() {
         Books::add(&driver.world.books.cancelled);
     }
-    let answer = item.work.cancel_sync_timeout(driver.random.micros(300));
+    let answer = item.work.cancel_and_wait_timeout(driver.random.micros(300));
     if !matches!(answer, Ok(false) | Err(WaitError::TimedOut)) {
         Books::add(&driver.world.books.wrong);
     }
@@ -100,7 +100,7 @@ fn cancel_sync_timeout(driver: &mut Driver) {
 
 fn disable(driver: &mut Driver, waits: bool) {
     let Some(item) = driver.world.item(&mut driver.random) else { return };
-    let taken_back = if waits { item.work.disable_sync() } else { Ok(item.work.disable()) };
+    let taken_back = if waits { item.work.disable_and_wait() } else { Ok(item.work.disable()) };
     match taken_back {
         Ok(true) => Books::add(&driver.world.books.cancelled),
         Ok(false) => {}
@@ -125,7 +125,7 @@ pub(crate) fn enable(driver: &mut Driver) {
 
 /// Uses a new item that no other thread knows. Otherwise another thread could queue the item between the two calls, and
 /// the answer would be ambiguous.
-fn enable_and_queue(driver: &mut Driver) {
+fn enable_and_enqueue(driver: &mut Driver) {
     let Some(on) = driver.world.queue(&mut driver.random) else { return };
     let work = behaviour::reusable(&driver.world, driver.random.next());
     let times = 1 + driver.random.below(2);
@@ -134,12 +134,14 @@ fn enable_and_queue(driver: &mut Driver) {
     }
     let books = &driver.world.books;
     Books::add(&books.accepted);
-    match on.queue.enable_and_queue(&work) {
-        Ok(true) if times == 1 => return,
+    match work.enable() {
+        Ok(true) if times == 1 => match on.queue.enqueue(&work) {
+            Ok(true) => return,
+            Ok(false) => Books::add(&books.wrong),
+            Err(_) => Books::add(&books.refused),
+        },
         Ok(false) if times == 2 => {}
-        Ok(_) => Books::add(&books.wrong),
-        Err(EnableError::Refused(_)) => Books::add(&books.refused),
-        Err(_) => Books::add(&books.wrong),
+        Ok(_) | Err(_) => Books::add(&books.wrong),
     }
     books.accepted.fetch_sub(1, SeqCst);
 }

@@ -117,7 +117,7 @@ impl Threadpool {
     {
         let queue = &self.queue;
         let run = move || {
-            queue.scope(|scope| {
+            queue.try_scope(|scope| {
                 scope.spawn(|| peer_queue::run(func)).expect("the queue accepts the closure").join()
             })
         };

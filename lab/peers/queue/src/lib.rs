@@ -21,7 +21,7 @@ static IS_MANAGED: LazyLock<bool> = LazyLock::new(|| match std::env::var("PEERS_
 /// If the queue cannot be built.
 #[must_use]
 pub fn queue(name: &str, threads: usize) -> WorkQueue {
-    let builder = if *IS_MANAGED { WorkQueue::new(name) } else { WorkQueue::unbound(name) };
+    let builder = if *IS_MANAGED { WorkQueue::builder(name) } else { WorkQueue::unbound(name) };
     builder.max_active_total(threads.min(LIMIT)).build().expect("the queue can be built")
 }
 

@@ -145,7 +145,7 @@ impl ThreadPool {
                 *slot = None;
             }
         });
-        self.queue.queue(&work).expect("the queue accepts the item");
+        self.queue.enqueue(&work).expect("the queue accepts the item");
     }
 
     pub fn spawn_await<R: Send + 'static>(
@@ -208,7 +208,7 @@ struct Requeue {
 
 impl Wake for Requeue {
     fn wake(self: Arc<Self>) {
-        self.queue.queue(&self.work).expect("the queue accepts the item");
+        self.queue.enqueue(&self.work).expect("the queue accepts the item");
     }
 }
 

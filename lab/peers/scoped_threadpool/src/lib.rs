@@ -19,7 +19,7 @@ impl Pool {
     where
         F: for<'s> FnOnce(&Scope<'s, 'scope>) -> R,
     {
-        let run = self.queue.scope(|scope| f(&Scope { scope, queue: self.queue.clone() }));
+        let run = self.queue.try_scope(|scope| f(&Scope { scope, queue: self.queue.clone() }));
         run.expect("no item of the scope is dropped")
     }
 

@@ -121,7 +121,7 @@ impl<'s, 'scope> Scope<'s, 'scope> {
         F: for<'t> FnOnce(&Scope<'t, 'smaller>) -> R,
         'scope: 'smaller,
     {
-        let run = self.pool.queue.scope(|scope| {
+        let run = self.pool.queue.try_scope(|scope| {
             job(&Scope { pool: self.pool.clone(), within: Arc::new(scope), borrows: PhantomData })
         });
         run.expect("no item of the scope is dropped")

@@ -41,14 +41,14 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Default, "cmwq", Cmwq, WorkQueue::new;
-    Undeclared, "cmwq-undeclared", Undeclared, WorkQueue::new;
+    Default, "cmwq", Cmwq, WorkQueue::builder;
+    Undeclared, "cmwq-undeclared", Undeclared, WorkQueue::builder;
     PerCpu, "cmwq-per-cpu", Cmwq, WorkQueue::per_cpu;
     PerCpuUndeclared, "cmwq-per-cpu-undeclared", Undeclared, WorkQueue::per_cpu;
-    CpuScope, "cmwq-cpu-scope", Cmwq, |name| WorkQueue::new(name).attrs(Attrs::new().scope(AffinityScope::Cpu));
+    CpuScope, "cmwq-cpu-scope", Cmwq, |name| WorkQueue::builder(name).attrs(Attrs::new().scope(AffinityScope::Cpu));
     Unbound, "cmwq-unbound", Cmwq, WorkQueue::unbound;
     Ordered, "cmwq-ordered", Ordered, WorkQueue::ordered;
-    Reusable, "cmwq-reusable", Reusable, WorkQueue::new;
+    Reusable, "cmwq-reusable", Reusable, WorkQueue::builder;
     ReusablePerCpu, "cmwq-reusable-per-cpu", Reusable, WorkQueue::per_cpu;
     ScopeCpu, "cmwq-scope-cpu", Scope, scoped(AffinityScope::Cpu);
     ScopeSmt, "cmwq-scope-smt", Scope, scoped(AffinityScope::Smt);
@@ -107,7 +107,7 @@ impl<K: Kind> Rival for Cmwq<K> {
     }
 
     fn batch<F: FnOnce() + Send + 'static>(&self, items: impl Iterator<Item = F>) {
-        self.queue.spawn_batch_detached(items).expect(UNLIMITED);
+        self.queue.items(items).spawn_detached().expect(UNLIMITED);
     }
 
     fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {

@@ -39,7 +39,7 @@ fn calls_of_one<R: Rival>(rival: &R, count: usize) -> Vec<f64> {
         let begin = Instant::now();
         match rival.queue() {
             // The worker may not have left the item yet, but the item is not pending, because it has begun.
-            Some(queue) => assert!(queue.queue(&work).expect("the queue has no limit"), "the item is idle"),
+            Some(queue) => assert!(queue.enqueue(&work).expect("the queue has no limit"), "the item is idle"),
             None => rival.spawn(no_op(number, latch)),
         }
         let call = begin.elapsed().as_secs_f64();

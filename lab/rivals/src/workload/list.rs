@@ -54,7 +54,7 @@ pub(crate) static CASES: &[Case] = &[
     Case {
         workload: "batch",
         definition: "One producer queues 100 000 items like those of `empty`, 1000 at a time. If the rival \
-                     has a call that queues many items (cmwq's `spawn_batch_detached`), one call queues \
+                     has a call that queues many items (cmwq's `items(..).spawn_detached()`), one call queues \
                      all 1000.",
         ..CASE
     },

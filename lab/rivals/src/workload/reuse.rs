@@ -20,7 +20,7 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
             latch.reset(count);
             match rival.queue() {
                 Some(queue) => works.iter().for_each(|work| {
-                    let new = queue.queue(work).expect("the queue has no limit");
+                    let new = queue.enqueue(work).expect("the queue has no limit");
                     assert!(new, "an item counted that was still pending");
                 }),
                 None => seeds.clone().for_each(|seed| rival.spawn(no_op(seed, latch))),

@@ -30,7 +30,7 @@ pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Err
         Times::new(trials.skip(effort.warm_up).collect())
     };
     let per_cpu = series(&bed.queue(WorkQueue::per_cpu("per-cpu")), Some(bed.first_cpu()), 1);
-    let default = series(&bed.queue(WorkQueue::new("default")), None, bed.cpus());
+    let default = series(&bed.queue(WorkQueue::builder("default")), None, bed.cpus());
     let value = |what, value| Value::new(what, Unit::Milliseconds, value);
     Ok(Outcome::of(vec![
         value("per-CPU queue, p50", per_cpu.percentile(50)).aims(mode, 2.0, 0.2),
@@ -69,7 +69,7 @@ fn spawn<T: Send + 'static>(
     item: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
     match cpu {
-        Some(cpu) => queue.spawn_on(cpu, item).expect(UNLIMITED),
+        Some(cpu) => queue.item(item).on_cpu(cpu).spawn().expect(UNLIMITED),
         None => queue.spawn(item).expect(UNLIMITED),
     }
 }

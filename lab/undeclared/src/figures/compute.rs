@@ -23,7 +23,7 @@ const WAITING: usize = 64;
 
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
     let bed = Bed::new(mode)?;
-    let queue = bed.queue(WorkQueue::new("compute"));
+    let queue = bed.queue(WorkQueue::builder("compute"));
     // The threads are made before the measurement.
     at_once(&queue, WAITING);
     let items = effort.items;

@@ -53,14 +53,14 @@ fn crowd(bed: &Bed) -> Option<Duration> {
                 std::hint::spin_loop();
             }
         };
-        drop(spinners.spawn_on(cpu, spin).expect(UNLIMITED));
+        drop(spinners.item(spin).on_cpu(cpu).spawn().expect(UNLIMITED));
     }
     let (begin, set) = (Instant::now(), Arc::clone(&flag));
     let setter = move || {
         set.store(true, Relaxed);
         Instant::now()
     };
-    let ran = setters.spawn_on(cpu, setter).expect(UNLIMITED).join_timeout(NEVER);
+    let ran = setters.item(setter).on_cpu(cpu).spawn().expect(UNLIMITED).join_timeout(NEVER);
     flag.store(true, Relaxed);
     spinners.flush().expect("main is no item");
     Some(ran.ok()?.expect(NO_PANIC) - begin)

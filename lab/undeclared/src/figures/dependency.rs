@@ -24,7 +24,7 @@ struct Event {
 
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
     let bed = Bed::new(mode)?;
-    let queue = bed.queue(WorkQueue::new("dependency"));
+    let queue = bed.queue(WorkQueue::builder("dependency"));
     let trials: Option<Vec<_>> = (0..effort.dependencies).map(|_| resolve(&bed, &queue)).collect();
     let (median, worst, given_up) = match trials.map(Times::new) {
         Some(times) => (times.percentile(50), times.percentile(99), false),

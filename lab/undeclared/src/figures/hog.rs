@@ -30,8 +30,8 @@ fn trial(queue: &WorkQueue, cpu: usize) -> Duration {
         burn(LONG);
         begin
     };
-    let hog = queue.spawn_on(cpu, hog).expect(UNLIMITED);
-    let next = queue.spawn_on(cpu, Instant::now).expect(UNLIMITED);
+    let hog = queue.item(hog).on_cpu(cpu).spawn().expect(UNLIMITED);
+    let next = queue.item(Instant::now).on_cpu(cpu).spawn().expect(UNLIMITED);
     let next = next.join().expect(NO_PANIC);
     next.saturating_duration_since(hog.join().expect(NO_PANIC))
 }

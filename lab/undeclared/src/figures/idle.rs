@@ -17,7 +17,7 @@ const SETTLE: Duration = Duration::from_millis(2500);
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
     let bed = Bed::new(mode)?;
     // The items make the workers that the manager could watch.
-    for queue in [WorkQueue::new("default"), WorkQueue::per_cpu("per-cpu")] {
+    for queue in [WorkQueue::builder("default"), WorkQueue::per_cpu("per-cpu")] {
         let queue = bed.queue(queue);
         for _ in 0..20 * bed.cpus() {
             let item = || {

@@ -17,7 +17,7 @@ const SLEEP: Duration = Duration::from_millis(5);
 
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
     let bed = Bed::new(mode)?;
-    let queue = bed.queue(WorkQueue::new("mixed"));
+    let queue = bed.queue(WorkQueue::builder("mixed"));
     // The first run makes the threads.
     run(mode, &queue, effort.items);
     let runs = Times::new((0..effort.runs).map(|_| run(mode, &queue, effort.items)).collect());

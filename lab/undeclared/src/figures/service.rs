@@ -33,7 +33,7 @@ pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Err
     let bed = Bed::new(mode)?;
     let mut desk = Desk {
         service: Arc::new(Service::new(mode)?),
-        requests: bed.queue(WorkQueue::new("requests")),
+        requests: bed.queue(WorkQueue::builder("requests")),
         housekeeping: bed.queue(WorkQueue::per_cpu("housekeeping")),
         cpu: bed.first_cpu(),
         images: Vec::new(),
@@ -69,11 +69,11 @@ impl Desk {
             _ => self.images.push(queue.spawn(service::shrink_image(arrives)).expect(UNLIMITED)),
         }
         if number.is_multiple_of(REPORT) {
-            drop(self.housekeeping.spawn_on(self.cpu, service::write_report()).expect(UNLIMITED));
+            drop(self.housekeeping.item(service::write_report()).on_cpu(self.cpu).spawn().expect(UNLIMITED));
         }
         if number.is_multiple_of(NOTE) {
             let note = service::take_note(arrives);
-            self.notes.push(self.housekeeping.spawn_on(self.cpu, note).expect(UNLIMITED));
+            self.notes.push(self.housekeeping.item(note).on_cpu(self.cpu).spawn().expect(UNLIMITED));
         }
     }
 }

@@ -32,7 +32,7 @@ fn refused(asked: Detection, faults: Faults) -> Executor {
 }
 
 fn queues(executor: &Executor) -> [WorkQueue; 2] {
-    [WorkQueue::per_cpu("per CPU"), WorkQueue::new("managed")]
+    [WorkQueue::per_cpu("per CPU"), WorkQueue::builder("managed")]
         .map(|builder| builder.build_on(executor).unwrap())
 }
 

@@ -5,7 +5,7 @@
 
 use super::*;
 
-/// spec: F3.2 (cancel_sync waits for the running one and keeps requeues out): afterwards the item neither runs nor is
+/// spec: F3.2 (cancel_and_wait waits for the running one and keeps requeues out): afterwards the item neither runs nor is
 /// pending, even if its run submits it again.
 #[test]
 fn a_cancel_waits_for_a_run_that_submits_the_item_again() {
@@ -14,7 +14,7 @@ fn a_cancel_waits_for_a_run_that_submits_the_item_again() {
         model.queue(0);
         model.again.store(0, Ordering::Relaxed);
         let worker = spawn(&model, |model| model.work(0));
-        model.cancel_sync();
+        model.cancel_and_wait();
         worker.join().unwrap();
         model.assert_quiet();
     });

@@ -1,0 +1,59 @@
+//! The limit of active items of a queue that is in use.
+
+use crate::engine::queue::workqueue::Queue;
+use crate::error::limit::SetMaxActiveError;
+use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
+use crate::queue::WorkQueue;
+
+impl WorkQueue {
+    /// Returns the limit of active items. The limit applies to each CPU's part of the queue, or to the whole queue if
+    /// the queue was built with [`max_active_total`](crate::WorkQueueBuilder::max_active_total). Returns 1 for an
+    /// ordered queue. Returns `usize::MAX` for a bh queue, which has no such limit. In a forked child, returns the
+    /// limit that the queue was built with.
+    #[must_use]
+    pub fn max_active(&self) -> usize {
+        self.handle.queue().max_active()
+    }
+
+    /// Sets the limit of active items, from 1 to 512. The value 0 stands for the default of 256.
+    ///
+    /// Raising the limit immediately starts waiting items, in order. Lowering the limit does not stop active items, so
+    /// the new limit holds only once enough of these items have ended.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::builder("uploads").max_active(2).build()?;
+    /// queue.set_max_active(8)?;
+    /// assert_eq!(queue.max_active(), 8);
+    /// let error = queue.set_max_active(513).unwrap_err();
+    /// assert_eq!(error.to_string(), "max_active is 513; it must be 1 to 512, or 0 for the default of 256");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error, and changes nothing, if the queue is an ordered or a bh queue, or if the value is out of
+    /// range.
+    #[doc(alias = "workqueue_set_max_active")]
+    pub fn set_max_active(&self, items: usize) -> Result<(), SetMaxActiveError> {
+        set_max_active(self.handle.queue(), items)
+    }
+}
+
+/// Sets the limit of active items, if the queue has a limit that can be set. The caller holds a reference to the queue.
+pub(crate) fn set_max_active(queue: &Queue, items: usize) -> Result<(), SetMaxActiveError> {
+    if queue.spec.is_bh {
+        return Err(SetMaxActiveError::Bh);
+    }
+    if queue.spec.ordered {
+        return Err(SetMaxActiveError::Ordered);
+    }
+    if items > MAX_ACTIVE_LIMIT {
+        return Err(SetMaxActiveError::MaxActive { value: items, limit: MAX_ACTIVE_LIMIT });
+    }
+    queue.set_max_active(if items == 0 { MAX_ACTIVE_DEFAULT } else { items });
+    Ok(())
+}

@@ -1,0 +1,324 @@
+//! [`WorkQueue::map`] and [`WorkQueue::for_each`]: a function for each of many inputs, on the workers of a queue.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::iter::FusedIterator;
+use std::sync::Arc;
+
+use crate::engine::item::closure::Closure;
+use crate::engine::item::entry::ItemType;
+use crate::engine::item::place::Place;
+use crate::engine::refusal::QueueError;
+use crate::error::RunError;
+use crate::join::JoinHandle;
+use crate::queue::WorkQueue;
+use crate::queue::scope::ScopedJoinHandle;
+
+/// The least number of items that are in flight by default.
+const WINDOW_LEAST: usize = 64;
+/// How many items are in flight by default for each CPU of the executor.
+const WINDOW_PER_CPU: usize = 4;
+
+impl WorkQueue {
+    /// Calls `function` with each of the inputs, as items of the queue. Returns an iterator of the results, in the
+    /// order of the inputs.
+    ///
+    /// The iterator is lazy. It takes inputs and queues items only while its consumer asks for results, and keeps at
+    /// most [`window`](Map::window) items in flight. So neither a slow consumer nor an endless iterator of inputs fills
+    /// the memory. If the queue is full, fewer items are in flight.
+    ///
+    /// If an item panics, the iterator returns the panic, cancels the items that have not begun, and ends. Dropping the
+    /// iterator early cancels them, too. In both cases, items that have begun go on, and nothing waits for them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("lengths");
+    /// let files = ["Cargo.toml", "README.md"];
+    /// for text in queue.map(files, |file| cmwq::blocking(|| std::fs::read_to_string(file))) {
+    ///     println!("{} bytes", text??.len());
+    /// }
+    /// let squares: Vec<u64> = queue.map(1..=4, |n| n * n).collect::<Result<_, _>>()?;
+    /// assert_eq!(squares, [1, 4, 9, 16]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "par_iter")]
+    pub fn map<I, F, T>(&self, inputs: I, function: F) -> Map<I::IntoIter, F, T>
+    where
+        I: IntoIterator,
+        I::Item: Send + 'static,
+        F: Fn(I::Item) -> T + Send + Sync + 'static,
+        T: Send + 'static,
+    {
+        Map {
+            inputs: Some(inputs.into_iter()),
+            refused: None,
+            function: Arc::new(function),
+            window: self.window(),
+            in_flight: VecDeque::new(),
+            queue: self.clone(),
+        }
+    }
+
+    /// Calls `function` with each of the inputs, as items of the queue, and waits under a blocking guard until all of
+    /// them have ended. The inputs and the function may borrow from the caller. At most 64 items are in flight at a
+    /// time, or 4 for each CPU of the executor if that is more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("doubles");
+    /// let mut numbers = [1, 2, 3];
+    /// queue.for_each(&mut numbers, |n| *n *= 2)?;
+    /// assert_eq!(numbers, [2, 4, 6]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// After the first error, no more items begin, and the call returns the error once the items that have begun have
+    /// ended.
+    ///
+    /// * [`RunError::Failed`] if an item panicked, if a shutdown dropped one, or if the caller holds the only slot in
+    ///   which an item can run.
+    /// * [`RunError::Refused`] if the queue refuses an item, for a reason of [`spawn`](Self::spawn). If the queue is
+    ///   full while items of this call are in flight, the call waits for them instead.
+    pub fn for_each<I, F>(&self, inputs: I, function: F) -> Result<(), RunError>
+    where
+        I: IntoIterator,
+        I::Item: Send,
+        F: Fn(I::Item) + Sync,
+    {
+        let (inputs, function) = (inputs.into_iter(), &function);
+        let ended = self.try_scope(|s| -> Result<(), RunError> {
+            let mut in_flight = InFlight { items: VecDeque::new(), window: self.window() };
+            for input in inputs {
+                in_flight.make_room()?;
+                let mut call = ByReference { function, input };
+                // A full queue has room again when the items of this call have begun.
+                let handle = loop {
+                    match s.spawn_closure(call) {
+                        Ok(handle) => break handle,
+                        Err((QueueError::Full, refused)) if !in_flight.items.is_empty() => {
+                            in_flight.join_first()?;
+                            call = refused;
+                        }
+                        Err((error, _refused)) => return Err(RunError::Refused(error)),
+                    }
+                };
+                in_flight.items.push_back(handle);
+            }
+            while !in_flight.items.is_empty() {
+                in_flight.join_first()?;
+            }
+            Ok(())
+        });
+        // If items were dropped, the body has returned that error. In a forked process, the items belong to the parent.
+        ended.unwrap_or(Err(RunError::Refused(QueueError::Forked)))
+    }
+
+    fn window(&self) -> usize {
+        WINDOW_LEAST.max(WINDOW_PER_CPU * self.executor().placement.slots())
+    }
+}
+
+/// An iterator of the results of a function, which [`WorkQueue::map`] returns.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = cmwq::WorkQueue::new("squares");
+/// let mut squares = queue.map(1u64.., |n| n * n).window(8);
+/// assert_eq!(squares.next().unwrap()?, 1);
+/// assert_eq!(squares.next().unwrap()?, 4);
+/// drop(squares); // Items that have not begun are cancelled.
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "the iterator is lazy: it queues nothing until it is asked for results"]
+pub struct Map<I: Iterator, F, T> {
+    queue: WorkQueue,
+    /// `None` once the iterator has ended.
+    inputs: Option<I>,
+    /// The call that a full queue has refused. It comes before the other inputs.
+    refused: Option<Call<I::Item, F>>,
+    function: Arc<F>,
+    window: usize,
+    in_flight: VecDeque<JoinHandle<T>>,
+}
+
+impl<I: Iterator, F, T> Map<I, F, T> {
+    /// Sets how many items are in flight at most: queued, running, or ended with a result that the consumer has not
+    /// taken yet. The default is 64, or 4 for each CPU of the executor if that is more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("squares");
+    /// assert_eq!(queue.map(0..100u64, |n| n * n).window(2).filter_map(Result::ok).sum::<u64>(), 328_350);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if `items` is 0.
+    #[track_caller]
+    pub fn window(mut self, items: usize) -> Self {
+        assert!(items > 0, "the window is 0; a map needs at least one item in flight");
+        self.window = items;
+        self
+    }
+
+    /// Ends the iterator, and cancels the items that have not begun.
+    fn end(&mut self) {
+        (self.inputs, self.refused) = (None, None);
+        for item in self.in_flight.drain(..) {
+            item.cancel();
+        }
+    }
+}
+
+impl<I, F, T> Map<I, F, T>
+where
+    I: Iterator,
+    I::Item: Send + 'static,
+    F: Fn(I::Item) -> T + Send + Sync + 'static,
+    T: Send + 'static,
+{
+    /// Queues items until the window is full. Returns why the queue has refused an item, if it has.
+    fn fill(&mut self) -> Option<QueueError> {
+        while self.in_flight.len() < self.window {
+            let next = self.refused.take().or_else(|| {
+                let Some(input) = self.inputs.as_mut()?.next() else {
+                    // An iterator that has ended may begin again, but this one must not.
+                    self.inputs = None;
+                    return None;
+                };
+                Some(Call { function: Arc::clone(&self.function), input })
+            });
+            match self.queue.handle().queue().spawn(Place::Here, next?) {
+                Ok(handle) => self.in_flight.push_back(JoinHandle::new(handle)),
+                Err((error, call)) => {
+                    self.refused = Some(call);
+                    return Some(error);
+                }
+            }
+        }
+        None
+    }
+}
+
+impl<I, F, T> Iterator for Map<I, F, T>
+where
+    I: Iterator,
+    I::Item: Send + 'static,
+    F: Fn(I::Item) -> T + Send + Sync + 'static,
+    T: Send + 'static,
+{
+    type Item = Result<T, RunError>;
+
+    /// Queues items until the window is full, and waits under a blocking guard for the next result.
+    fn next(&mut self) -> Option<Self::Item> {
+        let refusal = self.fill();
+        // Items that were accepted before a refusal come first.
+        let result = match self.in_flight.pop_front() {
+            Some(first) => first.join().map_err(RunError::Failed),
+            None => Err(RunError::Refused(refusal?)),
+        };
+        if result.is_err() {
+            self.end();
+        }
+        Some(result)
+    }
+}
+
+impl<I, F, T> FusedIterator for Map<I, F, T>
+where
+    I: Iterator,
+    I::Item: Send + 'static,
+    F: Fn(I::Item) -> T + Send + Sync + 'static,
+    T: Send + 'static,
+{
+}
+
+impl<I: Iterator, F, T> Drop for Map<I, F, T> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl<I: Iterator, F, T> fmt::Debug for Map<I, F, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Map")
+            .field("queue", &self.queue)
+            .field("window", &self.window)
+            .field("in_flight", &self.in_flight.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A call of a shared function with one input.
+struct Call<V, F> {
+    function: Arc<F>,
+    input: V,
+}
+
+impl<V, F: Fn(V) -> T, T> Closure<T> for Call<V, F> {
+    const ITEM_TYPE: &'static ItemType = ItemType::of::<F>();
+
+    fn call(self) -> T {
+        (self.function)(self.input)
+    }
+}
+
+/// A call of a borrowed function with one input.
+struct ByReference<'f, V, F> {
+    function: &'f F,
+    input: V,
+}
+
+impl<V, F: Fn(V) -> T, T> Closure<T> for ByReference<'_, V, F> {
+    const ITEM_TYPE: &'static ItemType = ItemType::of::<F>();
+
+    fn call(self) -> T {
+        (self.function)(self.input)
+    }
+}
+
+/// The items of a [`for_each`](WorkQueue::for_each) that have not been joined. Dropping this value cancels the items
+/// that have not begun, and waits for the others.
+struct InFlight<'scope> {
+    items: VecDeque<ScopedJoinHandle<'scope, ()>>,
+    window: usize,
+}
+
+impl InFlight<'_> {
+    /// Joins the first item if the window is full.
+    fn make_room(&mut self) -> Result<(), RunError> {
+        if self.items.len() < self.window { Ok(()) } else { self.join_first() }
+    }
+
+    fn join_first(&mut self) -> Result<(), RunError> {
+        let first = self.items.pop_front();
+        first.map_or(Ok(()), |item| item.join().map_err(RunError::Failed))
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        for item in &self.items {
+            item.cancel();
+        }
+        for item in self.items.drain(..) {
+            // The first error is returned. A panic that is joined is not rethrown by the scope.
+            let _later_error = item.join();
+        }
+    }
+}

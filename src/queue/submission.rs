@@ -1,0 +1,319 @@
+//! [`Submission`]: one item on its way into a queue, with options.
+
+use std::borrow::{Borrow, Cow};
+use std::fmt;
+use std::time::Duration;
+
+use crate::engine::item::closure::Named;
+use crate::engine::item::periodic::{self, Schedule};
+use crate::engine::queue::workqueue::Queue;
+use crate::engine::refusal::QueueError;
+use crate::error::refused::Refused;
+use crate::join::JoinHandle;
+use crate::periodic::PeriodicHandle;
+use crate::policy::item::Arm;
+use crate::queue::WorkQueue;
+use crate::queue::options::{Options, options};
+use crate::work::Work;
+
+/// One item on its way into a queue, with options: see [`WorkQueue::item`].
+///
+/// The options are the CPU or node ([`on_cpu`](Self::on_cpu), [`on_node`](Self::on_node)), a delay
+/// ([`after`](Self::after)) and, for closures, a name ([`named`](Self::named)). They can be combined in every way and
+/// in any order. A submission is ended by one of these methods:
+///
+/// | item | ended by | result |
+/// |---|---|---|
+/// | closure | [`spawn`](Self::spawn) | a [`JoinHandle`] |
+/// | closure | [`spawn_detached`](Self::spawn_detached) | nothing, and it costs less |
+/// | closure, called again and again | [`spawn_every`](Self::spawn_every) | a [`PeriodicHandle`] |
+/// | [`Work`] | [`enqueue`](Self::enqueue) | whether the item was not pending before |
+/// | [`Work`] | [`reschedule`](Self::reschedule) | whether a pending run was replaced |
+///
+/// A wrong option is an error of the method that ends the submission. Such an error changes nothing, and returns the
+/// closure.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// let queue = cmwq::WorkQueue::new("reports");
+/// let first = cmwq::Executor::global().cpus().first().unwrap();
+/// let report = queue.item(|| "all is well").on_cpu(first).after(Duration::from_millis(2)).named("report").spawn()?;
+/// assert_eq!(report.join()?, "all is well");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a submission does nothing until it is ended, for example by `spawn` or `enqueue`"]
+pub struct Submission<'queue, I> {
+    queue: &'queue WorkQueue,
+    item: I,
+    options: Options,
+}
+
+impl WorkQueue {
+    /// Begins the submission of a closure or of a [`Work`] with options, such as a CPU or a delay. Nothing is submitted
+    /// before the submission is ended, for example by [`spawn`](Submission::spawn) or [`enqueue`](Submission::enqueue).
+    /// Without options, [`spawn`](Self::spawn), [`spawn_detached`](Self::spawn_detached) and
+    /// [`enqueue`](Self::enqueue) do the same in one call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Executor, Work, WorkQueue};
+    /// use std::time::Duration;
+    ///
+    /// let queue = WorkQueue::new("saves");
+    /// let answer = queue.item(|| 42).after(Duration::from_millis(2)).spawn()?;
+    /// let save = Work::new(|| println!("saved"));
+    /// assert!(queue.item(&save).after(Duration::from_secs(60)).enqueue()?);
+    /// assert!(queue.item(&save).reschedule()?, "now, not in a minute");
+    /// assert_eq!(answer.join()?, 42);
+    /// queue.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn item<I>(&self, item: I) -> Submission<'_, I> {
+        Submission { queue: self, item, options: Options::default() }
+    }
+}
+
+/// Options of closures and of reusable items.
+impl<I> Submission<'_, I> {
+    options!("the item", "item(|| println!(\"done\"))", "spawn_detached()");
+}
+
+/// Submissions of closures.
+impl<I> Submission<'_, I> {
+    /// Gives the item a name. Snapshots show the name while the item runs, until the item
+    /// [describes](crate::set_description) itself otherwise. This costs one allocation and one lock for each run.
+    /// [`Work::named`] gives a reusable item a name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("thumbnails");
+    /// let dump = || cmwq::Executor::global().dump().to_string();
+    /// let snapshot = queue.item(dump).named("resizing cat.jpg").spawn()?.join()?;
+    /// assert!(snapshot.contains("resizing cat.jpg"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "set_worker_desc")]
+    pub fn named<T>(mut self, name: impl Into<Cow<'static, str>>) -> Self
+    where
+        I: FnOnce() -> T,
+    {
+        self.options.name = Some(name.into());
+        self
+    }
+
+    /// Queues the closure, which runs once. Returns a handle with which to join or cancel it: see [`WorkQueue::spawn`].
+    /// [`JoinHandle::cancel`] also removes the timer of an item that is [delayed](Self::after).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let queue = cmwq::WorkQueue::new("later");
+    /// let never = queue.item(|| unreachable!()).after(Duration::from_secs(3600)).spawn()?;
+    /// assert!(never.cancel());
+    ///
+    /// let refused = queue.item(|| "here instead").on_cpu(1 << 20).spawn().unwrap_err();
+    /// assert_eq!(refused.error, cmwq::QueueError::UnknownCpu { cpu: 1 << 20 });
+    /// assert_eq!((refused.into_closure())(), "here instead");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`WorkQueue::spawn`], with the closure, except that a delayed item is never refused with
+    /// [`QueueError::Full`]. Also returns the errors of [`on_cpu`](Self::on_cpu) and [`on_node`](Self::on_node).
+    pub fn spawn<T>(self) -> Result<JoinHandle<T>, Refused<I>>
+    where
+        I: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let Self { queue, item: closure, options } = self;
+        let place = match options.place(queue) {
+            Ok(place) => place,
+            Err(error) => return Err(Refused::new(error, closure)),
+        };
+        let (handle, after) = (queue.handle(), options.delay());
+        let spawned = match options.name {
+            None => Queue::spawn_after::<I, T>(handle, place, after, closure),
+            Some(name) => Queue::spawn_after::<Named<I>, T>(handle, place, after, Named { name, closure })
+                .map_err(|(error, named)| (error, named.closure)),
+        };
+        spawned.map(JoinHandle::new).map_err(|(error, closure)| Refused::new(error, closure))
+    }
+
+    /// Queues the closure, which runs once, without a handle: see [`WorkQueue::spawn_detached`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (tell, told) = std::sync::mpsc::channel();
+    /// let queue = cmwq::WorkQueue::new("later");
+    /// queue.item(move || tell.send("a message")).after(std::time::Duration::from_millis(1)).spawn_detached()?;
+    /// assert_eq!(told.recv()?, "a message");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`spawn`](Self::spawn), with the closure.
+    pub fn spawn_detached<T>(self) -> Result<(), Refused<I>>
+    where
+        I: FnOnce() -> T + Send + 'static,
+        T: 'static,
+    {
+        let Self { queue, item: closure, options } = self;
+        let place = match options.place(queue) {
+            Ok(place) => place,
+            Err(error) => return Err(Refused::new(error, closure)),
+        };
+        let (handle, after) = (queue.handle(), options.delay());
+        let spawned = match options.name {
+            None => Queue::spawn_detached_after::<I, T>(handle, place, after, closure),
+            Some(name) => Queue::spawn_detached_after::<_, T>(handle, place, after, Named { name, closure })
+                .map_err(|(error, named)| (error, named.closure)),
+        };
+        spawned.map_err(|(error, closure)| Refused::new(error, closure))
+    }
+
+    /// Calls the closure once in every `period` until the handle is cancelled or dropped. The first call comes after
+    /// [`after`](Self::after) or, without that option, after one period.
+    ///
+    /// Calls never overlap, so the closure may change what it owns. Ticks are at fixed times, so the calls do not
+    /// drift. If the closure still runs for an earlier tick, or has not begun for it yet, the new tick is missed, and
+    /// is counted as missed. A panic ends only the call in which it happens.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let queue = cmwq::WorkQueue::new("heartbeat");
+    /// let (beat, beats) = std::sync::mpsc::channel();
+    /// let heart = queue.item(move || beat.send(()).unwrap_or(())).spawn_every(Duration::from_millis(1))?;
+    /// assert_eq!(beats.iter().take(3).count(), 3);
+    /// heart.cancel_and_wait()?;
+    /// println!("{} beats, {} missed", heart.runs(), heart.missed());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QueueError::ZeroPeriod`] if the period is zero, or an error of [`spawn`](Self::spawn). All errors
+    /// return the closure.
+    pub fn spawn_every(self, period: Duration) -> Result<PeriodicHandle, Refused<I>>
+    where
+        I: FnMut() + Send + 'static,
+    {
+        let Self { queue, item: function, options } = self;
+        let place = if period.is_zero() { Err(QueueError::ZeroPeriod) } else { options.place(queue) };
+        let place = match place {
+            Ok(place) => place,
+            Err(error) => return Err(Refused::new(error, function)),
+        };
+        let schedule = Schedule { place, first: options.after.unwrap_or(period), period };
+        match periodic::spawn_every(queue.handle(), schedule, options.name, function) {
+            Ok((item, period)) => Ok(PeriodicHandle::new(Work { item }, period)),
+            Err((error, function)) => Err(Refused::new(error, function)),
+        }
+    }
+}
+
+/// Submissions of reusable items.
+impl<I: Borrow<Work>> Submission<'_, I> {
+    /// Queues the item. Returns true if this call made the item pending. Returns false if the item was pending already:
+    /// then its pending run or its timer stays as it is. See [`WorkQueue::enqueue`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Work, WorkQueue};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let queue = WorkQueue::new("reminders");
+    /// let armed_at = Instant::now();
+    /// let reminder = Work::new(move || assert!(armed_at.elapsed() >= Duration::from_millis(5)));
+    /// assert!(queue.item(&reminder).after(Duration::from_millis(5)).enqueue()?);
+    /// assert!(!queue.item(&reminder).after(Duration::from_secs(60)).enqueue()?, "it is armed already");
+    /// assert!(reminder.is_pending());
+    /// # reminder.cancel();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`WorkQueue::enqueue`], and those of [`on_cpu`](Self::on_cpu) and
+    /// [`on_node`](Self::on_node). Arming an item fails with [`QueueError::Full`] only if the full queue still holds a
+    /// cancelled submission of the same item. This can happen only in an ordered queue, in a bh queue, or in a queue
+    /// that is being flushed.
+    pub fn enqueue(self) -> Result<bool, QueueError> {
+        let Self { queue, item, options } = self;
+        let place = options.place(queue)?;
+        let (work, after) = (&item.borrow().item, options.delay());
+        if after.is_zero() {
+            return queue.handle().queue().queue(place, work);
+        }
+        let arm = Queue::arm(queue.handle(), place, after, work, false)?;
+        Ok(matches!(arm, Arm::Armed { .. }))
+    }
+
+    /// Queues the item. If the item is pending on any queue, replaces the pending run. Returns whether a pending run
+    /// was replaced.
+    ///
+    /// This suits debouncing. If the call is made at each change, the item runs once, the [delay](Self::after) after
+    /// the last change. Without a delay, the item is queued immediately, behind the items that are queued already.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Work, WorkQueue};
+    /// use std::time::Duration;
+    ///
+    /// let queue = WorkQueue::new("saves");
+    /// let save = Work::new(|| println!("saved"));
+    /// assert!(!queue.item(&save).after(Duration::from_secs(1)).reschedule()?);
+    /// assert!(queue.item(&save).after(Duration::from_secs(1)).reschedule()?, "later");
+    /// assert!(queue.item(&save).reschedule()?, "now");
+    /// save.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`enqueue`](Self::enqueue). Also returns [`QueueError::Full`] if there is no delay,
+    /// the item needs a new place, and the queue has no room. After an error, a pending run stays as it was.
+    #[doc(alias = "mod_delayed_work")]
+    pub fn reschedule(self) -> Result<bool, QueueError> {
+        let Self { queue, item, options } = self;
+        let place = options.place(queue)?;
+        let arm = Queue::arm(queue.handle(), place, options.delay(), &item.borrow().item, true)?;
+        Ok(matches!(arm, Arm::Armed { was_pending: true }))
+    }
+}
+
+impl<I> fmt::Debug for Submission<'_, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Submission").field("queue", self.queue).field("options", &self.options).finish()
+    }
+}

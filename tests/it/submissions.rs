@@ -1,0 +1,338 @@
+//! Submissions with options: every combination of them, for closures and for reusable items, one at a time and many.
+
+use std::cell::Cell;
+use std::error::Error;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use cmwq::{Batch, EnqueueBatchError, Executor, QueueError, Submission, Work, WorkQueue};
+
+use crate::support::{all_kinds, builder, current_pool, eventually, one_cpu, time_limit};
+
+/// 16 CPUs: those below 8 belong to node 0.
+const TWO_NODES: &str = "numa:2 l3:2 core:2 pu:2";
+const DELAY: Duration = Duration::from_micros(200);
+const NAME: &str = "a name of an item";
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Target {
+    Here,
+    Cpu(usize),
+    Node(usize),
+    /// The CPU, after a node was named.
+    CpuAfterNode(usize),
+}
+
+/// The options of one submission. `delay_first` says in which order they are set.
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    target: Target,
+    delay: Option<Duration>,
+    named: bool,
+    delay_first: bool,
+}
+
+/// Sets the options that a submission of one item and of many have alike.
+macro_rules! with_options {
+    ($submission:expr, $options:expr) => {{
+        let (mut submission, options): (_, Options) = ($submission, $options);
+        if let Some(delay) = options.delay.filter(|_| options.delay_first) {
+            submission = submission.after(delay);
+        }
+        submission = match options.target {
+            Target::Here => submission,
+            Target::Cpu(cpu) => submission.on_cpu(cpu),
+            Target::Node(node) => submission.on_node(node),
+            Target::CpuAfterNode(cpu) => submission.on_node(77).on_cpu(cpu),
+        };
+        if let Some(delay) = options.delay.filter(|_| !options.delay_first) {
+            submission = submission.after(delay);
+        }
+        submission
+    }};
+}
+
+impl Options {
+    fn of<I>(self, submission: Submission<'_, I>) -> Submission<'_, I> {
+        with_options!(submission, self)
+    }
+
+    fn of_many<C>(self, batch: Batch<'_, C>) -> Batch<'_, C> {
+        with_options!(batch, self)
+    }
+
+    fn error(self) -> Option<QueueError> {
+        match self.target {
+            Target::Cpu(cpu) | Target::CpuAfterNode(cpu) if cpu >= 16 => Some(QueueError::UnknownCpu { cpu }),
+            Target::Node(node) if node >= 2 => Some(QueueError::UnknownNode { node }),
+            _ => None,
+        }
+    }
+
+    fn all() -> Vec<Self> {
+        let targets = [
+            Target::Here,
+            Target::Cpu(3),
+            Target::Cpu(16),
+            Target::Node(1),
+            Target::Node(2),
+            Target::CpuAfterNode(12),
+        ];
+        let mut all = Vec::new();
+        for target in targets {
+            for delay in [None, Some(Duration::ZERO), Some(DELAY)] {
+                for (named, delay_first) in [(false, false), (false, true), (true, false), (true, true)] {
+                    all.push(Self { target, delay, named, delay_first });
+                }
+            }
+        }
+        all
+    }
+}
+
+/// The ways to end a submission.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum End {
+    Spawn,
+    SpawnDetached,
+    SpawnEvery,
+    Enqueue,
+    Reschedule,
+    SpawnAll,
+    SpawnAllDetached,
+    EnqueueAll,
+}
+
+const ENDS: [End; 8] = [
+    End::Spawn,
+    End::SpawnDetached,
+    End::SpawnEvery,
+    End::Enqueue,
+    End::Reschedule,
+    End::SpawnAll,
+    End::SpawnAllDetached,
+    End::EnqueueAll,
+];
+
+/// What an item tells of its run.
+#[derive(Debug)]
+struct Seen {
+    at: Instant,
+    pool: String,
+    is_named: bool,
+}
+
+/// Returns the function of an item, which tells of its runs.
+fn tells(executor: &Executor, tell: &Sender<Seen>) -> impl Fn() + Send + use<> {
+    let (executor, tell) = (executor.clone(), tell.clone());
+    move || {
+        let is_named = executor.dump().to_string().contains(NAME);
+        let seen = Seen { at: Instant::now(), pool: current_pool(), is_named };
+        // The test may have ended before a periodic item.
+        let _gone = tell.send(seen);
+    }
+}
+
+/// Ends a submission in this way. Returns the number of runs that follow, or the error.
+fn submit(
+    queue: &WorkQueue,
+    options: Options,
+    end: End,
+    item: impl Fn() + Send + Clone + 'static,
+) -> Result<usize, QueueError> {
+    let work = || match options.named {
+        true => Work::named(NAME, item.clone()),
+        false => Work::new(item.clone()),
+    };
+    let one = || options.of(queue.item(item.clone()));
+    let one = || if options.named { one().named(NAME) } else { one() };
+    let many = || options.of_many(queue.items([item.clone(), item.clone()]));
+    let many = || if options.named { many().named(NAME) } else { many() };
+    match end {
+        End::Spawn => one().spawn().map(|_handle| 1).map_err(|refused| refused.error),
+        End::SpawnDetached => one().spawn_detached().map(|()| 1).map_err(QueueError::from),
+        End::SpawnEvery => {
+            let every = one().spawn_every(HOUR)?;
+            // Without a delay, the first call would come after an hour.
+            let first = options.delay.is_some();
+            if first {
+                eventually("the first call", || every.runs() == 1);
+            }
+            every.cancel_and_wait().unwrap();
+            assert_eq!((every.runs(), every.missed()), (u64::from(first), 0));
+            Ok(usize::from(first))
+        }
+        End::Enqueue => options.of(queue.item(&work())).enqueue().map(usize::from),
+        End::Reschedule => {
+            options.of(queue.item(work())).reschedule().map(|was_pending| 1 - usize::from(was_pending))
+        }
+        End::SpawnAll => many().spawn().map(|handles| handles.len()).map_err(|refused| {
+            let error = refused.error;
+            let (accepted, closures) = refused.into_parts();
+            assert_eq!((accepted.len(), closures.len()), (0, 2));
+            error
+        }),
+        End::SpawnAllDetached => many().spawn_detached().map(|()| 2).map_err(QueueError::from),
+        End::EnqueueAll => {
+            let queued = options.of_many(queue.items([work(), work()])).enqueue();
+            queued.map_err(|EnqueueBatchError { error, index, .. }| {
+                assert_eq!(index, 0);
+                error
+            })
+        }
+    }
+}
+
+/// spec: W1.8, W2.5, W5.6, W6.1, W6.2, W6.3, W8.7: every combination of options and of the ways to end a submission, on
+/// queues of all kinds. An accepted item runs once, no earlier than asked, where it was asked to, and under its name. A
+/// wrong CPU or node is an error, and changes nothing.
+#[test]
+fn all_options_combine() {
+    let _limit = time_limit();
+    let executor = builder(TWO_NODES).0.build().unwrap();
+    for queue in all_kinds(&executor) {
+        for (end, options) in
+            ENDS.iter().flat_map(|end| Options::all().into_iter().map(|options| (*end, options)))
+        {
+            // The previous item may still be in flight, with its name, although its closure is gone.
+            queue.wait_idle().unwrap();
+            let (tell, told) = mpsc::channel();
+            let before = Instant::now();
+            let item = Shared::of(tells(&executor, &tell));
+            // The items own the other senders, so the channel ends with the last run.
+            drop(tell);
+            let submitted = submit(&queue, options, end, item);
+            let what = format!("{} {end:?} {options:?}", queue.name());
+            match options.error() {
+                Some(error) => {
+                    assert_eq!(submitted, Err(error), "{what}");
+                    assert_eq!((told.iter().count(), queue.len()), (0, 0), "{what}: nothing was queued");
+                }
+                None => check(&told, before, options, submitted.expect("it was accepted"), &what),
+            }
+        }
+    }
+}
+
+fn check(told: &Receiver<Seen>, before: Instant, options: Options, items: usize, what: &str) {
+    let seen: Vec<Seen> = told.iter().collect();
+    assert_eq!(seen.len(), items, "{what}");
+    for Seen { at, pool, is_named } in seen {
+        assert!(at >= before + options.delay.unwrap_or_default(), "{what}: too early");
+        assert_eq!(is_named, options.named, "{what}");
+        // The pools of a per-CPU queue are named after their CPUs.
+        let Ok(cpu) = pool.parse::<usize>() else { continue };
+        match options.target {
+            Target::Here => {}
+            Target::Cpu(named) | Target::CpuAfterNode(named) => assert_eq!(cpu, named, "{what}"),
+            Target::Node(node) => assert_eq!(cpu / 8, node, "{what}"),
+        }
+    }
+}
+
+/// A function that can be cloned although it owns a sender.
+struct Shared;
+
+impl Shared {
+    fn of(function: impl Fn() + Send + 'static) -> impl Fn() + Send + Clone + 'static {
+        let shared = std::sync::Arc::new(std::sync::Mutex::new(function));
+        move || shared.lock().unwrap()()
+    }
+}
+
+/// spec: W1.6, W6.3, W5.5: a wrong option is found at the end of the submission, which hands the closure back.
+#[test]
+fn closures_with_wrong_options_come_back() {
+    let executor = one_cpu();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    let nowhere = QueueError::UnknownCpu { cpu: 9 };
+    let refused = queue.item(|| 7).on_cpu(9).named(NAME).spawn().unwrap_err();
+    assert_eq!((refused.error, (refused.into_closure())()), (nowhere, 7));
+    let refused = queue.item(|| 8).after(HOUR).on_cpu(9).spawn_detached().unwrap_err();
+    assert_eq!((refused.error, (refused.into_closure())()), (nowhere, 8));
+    let mut calls = Vec::new();
+    let refused = queue.item(move || calls.push(())).on_cpu(9).spawn_every(HOUR).unwrap_err();
+    assert_eq!(refused.error, nowhere);
+    let refused = queue.item(refused.into_closure()).named(NAME).spawn_every(Duration::ZERO).unwrap_err();
+    assert_eq!(refused.error, QueueError::ZeroPeriod);
+    queue.destroy().unwrap();
+    let refused = queue.item(refused.into_closure()).named(NAME).spawn_every(HOUR).unwrap_err();
+    assert_eq!(refused.error, QueueError::Destroyed);
+    let mut again = refused.into_closure();
+    again();
+    for delay in [Duration::ZERO, HOUR] {
+        let refused = queue.item(|| 9).named(NAME).after(delay).spawn().unwrap_err();
+        assert_eq!((refused.error, (refused.into_closure())()), (QueueError::Destroyed, 9));
+        let refused = queue.items([|| 1, || 2]).named(NAME).after(delay).spawn().unwrap_err();
+        assert_eq!(refused.error, QueueError::Destroyed);
+        assert_eq!(refused.into_parts().1.into_iter().map(|f| f()).sum::<i32>(), 3);
+        let refused = queue.items([|| 1, || 2]).after(delay).spawn_detached().unwrap_err();
+        assert_eq!(refused.into_parts().1.len(), 2);
+        let works = [Work::new(|| ()), Work::new(|| ())];
+        let error = queue.items(&works).after(delay).enqueue().unwrap_err();
+        assert_eq!((error.error, error.index), (QueueError::Destroyed, 0));
+        assert!(!works[0].is_pending());
+    }
+}
+
+/// spec: W1.9: `?` turns a refusal into the usual error types, even if the closure is not `Sync`, or borrows.
+#[test]
+fn refusals_become_errors_of_any_type() {
+    fn boxed(queue: &WorkQueue) -> Result<u32, Box<dyn Error + Send + Sync>> {
+        let not_sync = Cell::new(7);
+        Ok(queue.spawn(move || not_sync.get())?.join()?)
+    }
+    fn anyhow(queue: &WorkQueue) -> anyhow::Result<u32> {
+        let not_sync = Cell::new(7);
+        queue.spawn_detached(move || not_sync.get())?;
+        let not_sync = Cell::new(7);
+        Ok(queue.item(move || not_sync.get()).named(NAME).spawn()?.join()?)
+    }
+    fn batch(queue: &WorkQueue) -> anyhow::Result<()> {
+        let closures = [1, 2].map(|n| (Cell::new(n), Cell::new(n)));
+        queue.items(closures.map(|(one, two)| move || one.get() + two.get())).spawn()?;
+        Ok(())
+    }
+    fn scoped(queue: &WorkQueue) -> anyhow::Result<usize> {
+        let (text, not_sync) = (String::from("borrowed"), Cell::new(1));
+        queue.scope(|s| {
+            let length = s.spawn(|| text.len())?;
+            s.spawn(move || not_sync.get())?;
+            s.chunks(text.as_bytes(), 3, |_, _| ())?;
+            Ok(length.join()?)
+        })
+    }
+    let executor = one_cpu();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    assert_eq!((boxed(&queue).unwrap(), anyhow(&queue).unwrap(), scoped(&queue).unwrap()), (7, 7, 8));
+    batch(&queue).unwrap();
+    queue.destroy().unwrap();
+    for message in [
+        boxed(&queue).unwrap_err().to_string(),
+        anyhow(&queue).unwrap_err().to_string(),
+        scoped(&queue).unwrap_err().to_string(),
+    ] {
+        assert_eq!(message, "the queue was destroyed");
+    }
+    assert_eq!(batch(&queue).unwrap_err().to_string(), "0 of 2 items were accepted: the queue was destroyed");
+}
+
+/// spec: W1.8: a delayed closure without a handle may return a value that must not leave its thread.
+#[test]
+fn a_delayed_item_without_a_handle_drops_its_result_where_it_ran() {
+    let executor = one_cpu();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    let (tell, told) = mpsc::channel();
+    let item = move || {
+        tell.send(()).unwrap();
+        std::rc::Rc::new(1)
+    };
+    queue.item(item).after(Duration::from_micros(100)).spawn_detached().unwrap();
+    told.recv().unwrap();
+    // An item whose timer never fires is dropped with its queue.
+    let (tell, told) = mpsc::channel::<()>();
+    queue.item(move || drop(tell)).after(HOUR).spawn_detached().unwrap();
+    assert_eq!(queue.destroy(), Ok(1));
+    assert!(told.recv().is_err(), "the closure was dropped");
+}
