@@ -117,7 +117,7 @@ pub fn set_description(description: impl fmt::Display) {
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let queue = cmwq::WorkQueue::builder("flusher").rescuer().build()?;
+/// let queue = cmwq::WorkQueue::builder("flusher").rescuer(true).build()?;
 /// let batch = queue.spawn(|| if cmwq::is_rescuer() { 1 } else { 64 })?.join()?;
 /// # assert_eq!(batch, 64);
 /// assert!(!cmwq::is_rescuer());

@@ -229,11 +229,12 @@ impl std::error::Error for BuildQueueError {}
 /// time.
 ///
 /// This is the error of [`WorkQueue::map`](crate::WorkQueue::map), [`WorkQueue::for_each`](crate::WorkQueue::for_each)
-/// and [`Executor::run_on_cpu`](crate::Executor::run_on_cpu).
+/// and [`ExecutorExt::run_on_cpu`](crate::kernel::ExecutorExt::run_on_cpu).
 ///
 /// # Examples
 ///
 /// ```
+/// use cmwq::kernel::ExecutorExt;
 /// use cmwq::{Executor, JoinError, QueueError, RunError};
 ///
 /// let executor = Executor::global();

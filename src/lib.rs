@@ -34,21 +34,19 @@
 //!
 //! Begin with the kind that [`WorkQueue::builder`] makes. Such a queue runs as many items at a time as there are CPUs
 //! near the issuer, and blocked items do not count. [`WorkQueue::per_cpu`], [`WorkQueue::unbound`],
-//! [`WorkQueue::ordered`] and [`WorkQueue::bh`] are the kernel's own kinds. All of them share the pools of an
+//! [`WorkQueue::ordered`] and [`kernel::bh`] are the kernel's own kinds. All of them share the pools of an
 //! [`Executor`], by default the process-wide one.
 //!
 //! The builder of a queue sets its flags ([`high_priority`](WorkQueueBuilder::high_priority),
-//! [`cpu_intensive`](WorkQueueBuilder::cpu_intensive), [`power_efficient`](WorkQueueBuilder::power_efficient),
-//! [`freezable`](WorkQueueBuilder::freezable)), the place where its items run ([`attrs`](WorkQueueBuilder::attrs)), and
-//! its limits. [`max_active`](WorkQueueBuilder::max_active) and
+//! [`cpu_intensive`](WorkQueueBuilder::cpu_intensive)), the place where its items run
+//! ([`attrs`](WorkQueueBuilder::attrs)), and its limits. [`max_active`](WorkQueueBuilder::max_active) and
 //! [`max_active_total`](WorkQueueBuilder::max_active_total) limit the items that run or block, and
 //! [`max_pending`](WorkQueueBuilder::max_pending) limits the items that wait. A queue with a
 //! [`rescuer`](WorkQueueBuilder::rescuer) has a thread of its own, which runs the queue's items when no other thread
 //! can be made.
 //!
-//! Each executor has some system queues, for items that need no queue of their own: see [`system`]. A
-//! [bh](WorkQueue::bh) queue is for short items that must not block. Each CPU runs these items one after the other, in
-//! order.
+//! The module [`kernel`] has what only ports of kernel code need: the system queues, [bh](kernel::bh) queues, freezing
+//! and power-efficient queues.
 //!
 //! # Classes
 //!
@@ -66,7 +64,7 @@
 //! * Plain [`unbound`](WorkQueue::unbound) and [`ordered`](WorkQueue::ordered) queues have no such limit. Each active
 //!   item has a thread, regardless of the other items that run. Only the `max_active` of each queue limits the active
 //!   items.
-//! * [bh](WorkQueue::bh) queues run one item per CPU and priority. Such an item should not block. If it blocks, no
+//! * [bh](kernel::bh) queues run one item per CPU and priority. Such an item should not block. If it blocks, no
 //!   other item takes its place.
 //!
 //! Classes are independent of each other. A program that keeps three classes busy has three runnable threads per CPU,
@@ -157,7 +155,7 @@
 //! | all items that were queued before the call | [`WorkQueue::flush`] |
 //! | a queue without items, while others may go on submitting | [`WorkQueue::wait_idle`] |
 //! | an empty queue, which refuses submissions from outside until the wait ends (`drain`) or for ever (`destroy`) | [`WorkQueue::drain`], [`WorkQueue::destroy`] |
-//! | a time when no item of a freezable queue runs, while all pending items are kept | [`Executor::freeze_begin`], [`freeze_busy`](Executor::freeze_busy) and [`thaw`](Executor::thaw) |
+//! | a time when no item of a freezable queue runs, while all pending items are kept | [`freeze_begin`](kernel::ExecutorExt::freeze_begin), [`freeze_busy`](kernel::ExecutorExt::freeze_busy) and [`thaw`](kernel::ExecutorExt::thaw) |
 //! | the end of an executor within a given time, with a report of the items that did not end | [`Executor::shutdown`], [`GlobalExecutor::shutdown`] |
 //!
 //! Each wait has a form with a timeout. Only the wait of a scope has none, because the scope's items hold borrows.
@@ -350,6 +348,8 @@ mod error;
 mod executor;
 #[cfg(not(cmwq_loom))]
 mod join;
+#[cfg(not(cmwq_loom))]
+pub mod kernel;
 #[cfg(all(feature = "metrics", not(cmwq_loom)))]
 #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
 pub mod metrics;
@@ -361,8 +361,6 @@ mod periodic;
 mod queue;
 #[cfg(all(test, not(cmwq_loom)))]
 mod runs;
-#[cfg(not(cmwq_loom))]
-pub mod system;
 #[cfg(all(feature = "tracing", not(cmwq_loom)))]
 #[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
 pub mod trace;

@@ -90,7 +90,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! tracing::subscriber::set_global_default(tracing_subscriber::registry().with(Rescues))?;
-//! let queue = cmwq::WorkQueue::builder("mail").rescuer().build()?;
+//! let queue = cmwq::WorkQueue::builder("mail").rescuer(true).build()?;
 //! queue.spawn(|| ())?.join()?;
 //! assert_eq!(RESCUES.load(Ordering::Relaxed), 0, "it was not needed");
 //! # Ok(())

@@ -222,11 +222,12 @@ impl Work {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::kernel::{ExecutorExt, WorkQueueBuilderExt};
     /// use cmwq::{WaitError, Work, WorkQueue};
     /// use std::time::Duration;
     ///
     /// let executor = cmwq::Executor::builder().build()?;
-    /// let queue = WorkQueue::builder("reports").freezable().build_on(&executor)?;
+    /// let queue = WorkQueue::builder("reports").freezable(true).build_on(&executor)?;
     /// let report = Work::new(|| ());
     /// executor.freeze_begin();
     /// queue.enqueue(&report)?;

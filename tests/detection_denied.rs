@@ -17,6 +17,7 @@ use std::sync::{Mutex, Once, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use cmwq::kernel;
 use cmwq::{Detection, Executor, ExecutorBuilder, TopologySource, WorkQueue};
 use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -298,12 +299,12 @@ fn a_logger_that_panics_ends_no_thread() {
     };
     let executor = thread::spawn(build).join().unwrap();
     // The creation of this worker fails twice, and then the high nice level is denied.
-    runs(&WorkQueue::per_cpu("urgent").high_priority().build_on(&executor).unwrap());
+    runs(&WorkQueue::per_cpu("urgent").high_priority(true).build_on(&executor).unwrap());
     assert!(told("/manager", "a worker cannot be made"));
     assert!(!sees(&executor) || told(":0H", "cannot have nice level"));
 
     // This stall has no hook, so it is logged.
-    let queue = WorkQueue::bh("slow").build_on(&executor).unwrap();
+    let queue = kernel::bh("slow").build_on(&executor).unwrap();
     let sleeps = queue.item(|| thread::sleep(Duration::from_millis(300))).on_cpu(0).spawn().unwrap();
     runs(&queue);
     sleeps.join().unwrap();

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use cmwq::kernel;
 use cmwq::{AffinityScope, Attrs, CpuSet, Detection, Executor, TopologySource, WorkQueue};
 use rustix::process::{Pid, getpid};
 use testkit::cgroup::{Group, enter};
@@ -105,7 +106,7 @@ impl Load {
         let system = Attrs::new().scope(AffinityScope::System);
         let queues = [
             WorkQueue::per_cpu("per_cpu"),
-            WorkQueue::bh("bh"),
+            kernel::bh("bh"),
             WorkQueue::builder("system").attrs(system),
             WorkQueue::builder("strict").attrs(strict),
             WorkQueue::unbound("unbound"),
@@ -262,7 +263,7 @@ fn rescuers_follow_the_affinity_of_the_process() {
     };
     let builder = Executor::builder().thread_name_prefix(PREFIX).before_spawn(no_worker);
     let executor = builder.build().unwrap();
-    let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("q").rescuer(true).build_on(&executor).unwrap();
     let (last, first) = (all.iter().last().unwrap(), all.first().unwrap());
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let item = queue.item(move || ended.recv()).on_cpu(last).spawn().unwrap();

@@ -18,6 +18,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use cmwq::kernel::{self, ExecutorExt};
 use cmwq::{
     AffinityScope, Attrs, BuildQueueError, Executor, JoinError, QueueError, RunError, SetDefaultScopeError,
     SetUnboundCpusError, ShutdownError, TopologySource, WaitError, Work, WorkQueue, WorkQueueBuilder,
@@ -26,7 +27,7 @@ use testkit::{SOON, holds_within};
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
     [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, |name| {
-        WorkQueue::builder(name).rescuer()
+        WorkQueue::builder(name).rescuer(true)
     }];
 
 fn my_turn() -> MutexGuard<'static, ()> {
@@ -188,7 +189,7 @@ fn in_a_child_the_parents_queues_and_handles_answer_at_once() {
 fn in_a_child_every_way_to_queue_answers_at_once() {
     let _turn = my_turn();
     let executor = executor();
-    let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
+    let queue = kernel::bh("q").build_on(&executor).unwrap();
     let work = Work::new(|| ());
     assert_eq!(executor.events().spawn(|| 1).unwrap().join().unwrap(), 1);
     wait_until_quiet(&executor);
@@ -208,7 +209,7 @@ fn in_a_child_every_way_to_queue_answers_at_once() {
         let on_each = executor.run_on_each_cpu(|_| ());
         assert!(matches!(on_each, Err(RunError::Refused(QueueError::Forked))), "{on_each:?}");
         assert!(cmwq::current_work().is_none());
-        assert_eq!(cmwq::system::events().spawn(|| 2).unwrap().join().unwrap(), 2, "the child's own");
+        assert_eq!(cmwq::kernel::events().spawn(|| 2).unwrap().join().unwrap(), 2, "the child's own");
     });
     assert_eq!(executor.events_unbound().spawn(|| 3).unwrap().join().unwrap(), 3);
 }

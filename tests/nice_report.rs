@@ -28,7 +28,7 @@ fn a_nice_level_that_is_denied_is_logged_once() {
     give_the_privilege_up();
     let topology = TopologySource::Synthetic("l3:1 core:8 pu:1".into());
     let executor = Executor::builder().topology(topology).detection(Detection::Off).build().unwrap();
-    let queue = WorkQueue::per_cpu("urgent").high_priority().rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("urgent").high_priority(true).rescuer(true).build_on(&executor).unwrap();
     for cpu in executor.cpus().iter() {
         queue.item(|| ()).on_cpu(cpu).spawn().unwrap().join().unwrap();
     }

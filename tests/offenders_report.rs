@@ -9,6 +9,7 @@
 
 use std::time::{Duration, Instant};
 
+use cmwq::kernel;
 use cmwq::{Executor, WorkQueue};
 use testkit::{LINES, spin};
 
@@ -53,7 +54,7 @@ fn offenders_and_stalls_are_logged() {
     assert_eq!(LINES.of(log::Level::Error), [""; 0]);
     let patient = Executor::builder().watchdog_threshold(Duration::from_millis(20));
     let patient = patient.detection(cmwq::Detection::Off).build().unwrap();
-    let queue = WorkQueue::bh("slow").build_on(&patient).unwrap();
+    let queue = kernel::bh("slow").build_on(&patient).unwrap();
     let cpu = patient.cpus().first().unwrap();
     let sleeps = queue.item(|| std::thread::sleep(Duration::from_millis(500))).on_cpu(cpu).spawn().unwrap();
     let waits = queue.item(|| ()).on_cpu(cpu).spawn().unwrap();

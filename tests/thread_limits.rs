@@ -79,7 +79,7 @@ fn in_a_cgroup_that_limits_threads() {
 fn work_goes_on(limit: impl Fn(Option<usize>)) {
     let executor = Executor::builder().progress_check(Duration::from_secs(1)).build().unwrap();
     let plain = WorkQueue::builder("plain").build_on(&executor).unwrap();
-    let rescued = WorkQueue::builder("rescued").rescuer().build_on(&executor).unwrap();
+    let rescued = WorkQueue::builder("rescued").rescuer(true).build_on(&executor).unwrap();
     limit(Some(0));
 
     // Rescuers run the items of their queues, and other items wait.
@@ -93,7 +93,7 @@ fn work_goes_on(limit: impl Fn(Option<usize>)) {
     assert_eq!(executor.dump().threads, 0);
 
     // A call that needs a thread at once returns an error.
-    let error = WorkQueue::builder("late").rescuer().build_on(&executor).unwrap_err();
+    let error = WorkQueue::builder("late").rescuer(true).build_on(&executor).unwrap_err();
     assert!(matches!(error, BuildQueueError::Rescuer { kind: ErrorKind::WouldBlock, .. }), "{error:?}");
     // Reading the machine makes a thread in hwloc, so this uses a description.
     let described = TopologySource::Synthetic("pu:1".into());
@@ -108,11 +108,11 @@ fn work_goes_on(limit: impl Fn(Option<usize>)) {
             Err(_) => panic!("item {n} never ran: {}", executor.dump()),
         }
     }
-    let behind = WorkQueue::builder("behind").rescuer().build_on(&executor);
+    let behind = WorkQueue::builder("behind").rescuer(true).build_on(&executor);
     assert!(behind.is_err(), "the limit permits one thread only");
     // The global executor works without its manager for now.
     let early = WorkQueue::per_cpu("early").build().unwrap().spawn(|| "early").unwrap();
-    let error = WorkQueue::builder("late").rescuer().build().unwrap_err();
+    let error = WorkQueue::builder("late").rescuer(true).build().unwrap_err();
     assert!(matches!(error, BuildQueueError::Rescuer { .. }), "{error:?}");
     let inner = rescued.clone();
     let waits = plain.spawn(move || blocking(|| inner.spawn(is_rescuer).unwrap().join().unwrap()));
@@ -120,7 +120,14 @@ fn work_goes_on(limit: impl Fn(Option<usize>)) {
 
     // Everything works again when the limit is gone.
     limit(None);
-    WorkQueue::builder("late").rescuer().build_on(&executor).unwrap().spawn(|| ()).unwrap().join().unwrap();
+    WorkQueue::builder("late")
+        .rescuer(true)
+        .build_on(&executor)
+        .unwrap()
+        .spawn(|| ())
+        .unwrap()
+        .join()
+        .unwrap();
     // Waiting for the item makes the global executor's manager.
     assert_eq!(early.join_timeout(SOON).unwrap().unwrap(), "early");
 }

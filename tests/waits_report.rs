@@ -37,8 +37,8 @@ fn waits_that_would_not_end_are_reported_with_their_names() {
         assert!(line.contains(name), "{name}: {line}");
     }
 
-    let writeback = WorkQueue::builder("writeback").rescuer().build().unwrap();
-    for others in [WorkQueue::builder("safe").rescuer(), WorkQueue::builder("risky")] {
+    let writeback = WorkQueue::builder("writeback").rescuer(true).build().unwrap();
+    for others in [WorkQueue::builder("safe").rescuer(true), WorkQueue::builder("risky")] {
         let other = others.build().unwrap();
         writeback.spawn(move || other.flush().unwrap()).unwrap().join().unwrap();
     }

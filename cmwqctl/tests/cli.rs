@@ -266,7 +266,7 @@ fn a_process_cannot_control_the_terminal() {
 
     let service = Service::new();
     let name = "red\x1b[31m\u{9b}1m";
-    let queue = WorkQueue::builder(name).control().build_on(&service.executor).unwrap();
+    let queue = WorkQueue::builder(name).control(true).build_on(&service.executor).unwrap();
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let item = queue.spawn(move || {
         cmwq::set_description("\x1b[2J");

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cmwq::kernel;
 use cmwq::observe::MonitorReport;
 use cmwq::{Executor, PeriodicHandle, WorkQueue, blocking, set_description};
 
@@ -143,8 +144,8 @@ impl Load {
         let mail = WorkQueue::per_cpu("mail").build_on(executor)?;
         let index = WorkQueue::builder("index").build_on(executor)?;
         let fetch = WorkQueue::unbound("fetch").max_active(4).build_on(executor)?;
-        let log = WorkQueue::ordered("log").rescuer().build_on(executor)?;
-        let acks = WorkQueue::bh("acks").build_on(executor)?;
+        let log = WorkQueue::ordered("log").rescuer(true).build_on(executor)?;
+        let acks = kernel::bh("acks").build_on(executor)?;
         let each = |millis| Duration::from_millis(millis);
         Ok(Self {
             _ticks: [

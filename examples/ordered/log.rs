@@ -40,7 +40,7 @@ impl Log {
             let shared = Arc::clone(&shared);
             Work::new(move || shared.commit())
         };
-        Ok(Self { queue: WorkQueue::ordered("log").rescuer().build()?, commit, shared })
+        Ok(Self { queue: WorkQueue::ordered("log").rescuer(true).build()?, commit, shared })
     }
 
     /// Appends a record. When this returns, the record is on the disk.

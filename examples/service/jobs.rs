@@ -38,7 +38,7 @@ impl Jobs {
         let queue = WorkQueue::builder("jobs")
             .max_active_total(args.active)
             .max_pending(args.pending)
-            .control()
+            .control(true)
             .build()?;
         Ok(Self { queue, answers: WorkQueue::new("answers"), account: Arc::default() })
     }

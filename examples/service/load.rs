@@ -86,7 +86,7 @@ pub(crate) struct Load {
 impl Load {
     /// `rate` is the number of items per second.
     pub(crate) fn start(rate: u64) -> Result<Self, Box<dyn std::error::Error>> {
-        let build = |kind: &Kind| (kind.queue)().control().histograms(true).max_pending(1000).build();
+        let build = |kind: &Kind| (kind.queue)().control(true).histograms(true).max_pending(1000).build();
         let queues = KINDS.iter().map(build).collect::<Result<Vec<WorkQueue>, BuildQueueError>>()?;
         let (begin, queued) = (Instant::now(), AtomicU64::new(0));
         let clock = WorkQueue::new("clock");

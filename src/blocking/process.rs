@@ -80,7 +80,7 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 /// use cmwq::blocking::process::{reset_scheduling, status};
 /// use std::process::Command;
 ///
-/// let queue = cmwq::WorkQueue::per_cpu("builds").high_priority().build()?;
+/// let queue = cmwq::WorkQueue::per_cpu("builds").high_priority(true).build()?;
 /// let build = queue.spawn(|| status(reset_scheduling(Command::new("true").arg("--jobs=8"))))?;
 /// assert!(build.join()??.success());
 /// # Ok(())

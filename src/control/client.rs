@@ -38,7 +38,7 @@ const MAX_ANSWER: usize = 1 << 24;
 /// # std::fs::create_dir_all(&folder)?;
 ///
 /// let executor = cmwq::Executor::builder().build()?;
-/// let queue = cmwq::WorkQueue::builder("mail").control().build_on(&executor)?;
+/// let queue = cmwq::WorkQueue::builder("mail").control(true).build_on(&executor)?;
 /// let server = Server::start_at(&executor, folder.join("socket"))?;
 ///
 /// let mut client = Client::connect(server.path())?; // usually in another process

@@ -13,7 +13,7 @@
 //! # let path = folder.join("control");
 //!
 //! let executor = Executor::builder().build()?;
-//! let mail = WorkQueue::builder("mail").control().build_on(&executor)?;
+//! let mail = WorkQueue::builder("mail").control(true).build_on(&executor)?;
 //! let server = Server::start_at(&executor, &path)?; // `start` chooses a path itself
 //!
 //! let mut client = Client::connect(&path)?;

@@ -53,7 +53,7 @@ const CHUNK: usize = 16 * 1024;
 /// use cmwq::control::Server;
 /// use cmwq::{Executor, WorkQueue};
 ///
-/// let mail = WorkQueue::builder("mail").control().build()?;
+/// let mail = WorkQueue::builder("mail").control(true).build()?;
 /// let server = Server::start(Executor::global())?;
 /// println!("try: cmwqctl set mail max_active 8, or look at {}", server.path().display());
 /// # drop((mail, server));

@@ -76,7 +76,7 @@ pub struct ExecutorBuilder {
     max_threads: Option<usize>,
     name_prefix: String,
     stack_size: Option<usize>,
-    power_efficient: bool,
+    pub(crate) power_efficient: bool,
     histograms: bool,
     progress_check: Option<Duration>,
     random_placement: Option<u64>,
@@ -130,14 +130,6 @@ impl ExecutorBuilder {
     #[doc(alias = "default_affinity_scope")]
     pub fn default_scope(mut self, scope: AffinityScope) -> Self {
         self.default_scope = scope;
-        self
-    }
-
-    /// Sets whether queues that are built as `power_efficient` are unbound, so that idle CPUs stay asleep. Default:
-    /// false.
-    #[doc(alias = "workqueue.power_efficient")]
-    pub fn power_efficient(mut self, yes: bool) -> Self {
-        self.power_efficient = yes;
         self
     }
 

@@ -5,7 +5,7 @@ pub(crate) mod builder;
 pub(crate) mod global;
 mod on_cpus;
 pub(crate) mod shutdown;
-mod system;
+pub(crate) mod system;
 
 use std::fmt;
 use std::sync::Arc;
@@ -122,68 +122,6 @@ impl Executor {
     #[must_use]
     pub fn cpus(&self) -> &CpuSet {
         &self.inner.cpus
-    }
-
-    /// Freezes the queues that were built as [`freezable`](crate::WorkQueueBuilder::freezable), so that no more of
-    /// their items start. Active items go on, and [`freeze_busy`](Self::freeze_busy) tells whether there are any.
-    /// Queues still accept items, which wait in order until the executor [thaws](Self::thaw). A flush waits for these
-    /// items, too. A freezable queue that is built while the executor is frozen is frozen from the start.
-    ///
-    /// Freeze the executor while nothing must change, for example during a snapshot of the process or a switch of its
-    /// storage. The call does nothing if the executor is frozen already. When the last clone of the executor is
-    /// dropped, the executor thaws by itself.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use cmwq::{Executor, WorkQueue};
-    ///
-    /// let executor = Executor::builder().build()?;
-    /// let writes = WorkQueue::ordered("writes").freezable().build_on(&executor)?;
-    /// executor.freeze_begin();
-    /// let write = writes.spawn(|| "written")?;
-    /// assert!(!executor.freeze_busy(), "it has not begun, and will not");
-    /// executor.thaw();
-    /// assert_eq!(write.join()?, "written");
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[doc(alias = "freeze_workqueues_begin")]
-    pub fn freeze_begin(&self) {
-        self.inner.freeze(true);
-    }
-
-    /// Returns whether an item of a freezable queue is still active. Once this method has returned false, it returns
-    /// false until the executor is thawed.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::time::Duration;
-    ///
-    /// let executor = cmwq::Executor::builder().build()?;
-    /// executor.freeze_begin();
-    /// while executor.freeze_busy() {
-    ///     std::thread::sleep(Duration::from_millis(1));
-    /// }
-    /// // No item of the freezable queues runs here.
-    /// executor.thaw();
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[doc(alias = "freeze_workqueues_busy")]
-    #[must_use]
-    pub fn freeze_busy(&self) -> bool {
-        self.inner.freeze_busy()
-    }
-
-    /// Thaws freezable queues. Their items start again, in order and within the limits, including limits that were set
-    /// while the queues were frozen. Does nothing if the executor is not frozen.
-    #[doc(alias = "thaw_workqueues")]
-    pub fn thaw(&self) {
-        self.inner.freeze(false);
     }
 
     /// Returns a snapshot of the executor: pods, pools, workers and queues (the kernel's `wq_dump`). The snapshot's

@@ -1,7 +1,6 @@
 //! Runs a closure on one CPU, or on each CPU, and waits until it has ended.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::engine::item::place::Place;
 use crate::engine::refusal::QueueError;
@@ -12,52 +11,7 @@ use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
 
 impl Executor {
-    /// Runs `f` on the given CPU, and waits for the end of `f` under a blocking guard. Returns the result of `f`.
-    ///
-    /// `f` runs as an item of the CPU's normal pool, after the items that wait there. `f` may block on anything,
-    /// including another such call on the same CPU. If the executor does not use the given CPU, another CPU runs `f`,
-    /// as with [`Submission::on_cpu`](crate::Submission::on_cpu).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let executor = cmwq::Executor::global();
-    /// let cpu = executor.cpus().first().unwrap();
-    /// let name = executor.run_on_cpu(cpu, || std::thread::current().name().map(str::to_owned))?;
-    /// assert!(name.unwrap().starts_with(&format!("cmwq/{cpu}:")));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns [`RunError::Refused`] if the topology has no such CPU, or if the executor is shut down. Then `f`
-    /// has not begun. Returns [`RunError::Failed`] if `f` panicked, or if a shutdown dropped it.
-    #[doc(alias = "work_on_cpu")]
-    pub fn run_on_cpu<F, T>(&self, cpu: usize, f: F) -> Result<T, RunError>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.on_cpu(cpu, Until::FOREVER, f)
-    }
-
-    /// Does the same as [`run_on_cpu`](Self::run_on_cpu), but waits for `timeout` at most.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`run_on_cpu`](Self::run_on_cpu). Returns [`RunError::TimedOut`] if `f` has not ended
-    /// in time. In that case, `f` still begins or goes on.
-    pub fn run_on_cpu_timeout<F, T>(&self, cpu: usize, timeout: Duration, f: F) -> Result<T, RunError>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.on_cpu(cpu, Until::after(timeout), f)
-    }
-
-    fn on_cpu<F, T>(&self, cpu: usize, until: Until, f: F) -> Result<T, RunError>
+    pub(crate) fn on_cpu<F, T>(&self, cpu: usize, until: Until, f: F) -> Result<T, RunError>
     where
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -67,56 +21,7 @@ impl Executor {
         Ok(item.join_until(until).map_err(|_detached| RunError::TimedOut)??)
     }
 
-    /// Runs `f` once on each of the executor's CPUs, with the CPU's number, and waits under a blocking guard until all
-    /// runs have ended. The runs overlap if the CPUs are free.
-    ///
-    /// `f` runs as items of the CPUs' normal pools, as in [`run_on_cpu`](Self::run_on_cpu).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use std::sync::{Arc, Mutex};
-    ///
-    /// let executor = cmwq::Executor::global();
-    /// let seen = Arc::new(Mutex::new(cmwq::CpuSet::new()));
-    /// let tell = Arc::clone(&seen);
-    /// executor.run_on_each_cpu(move |cpu| {
-    ///     tell.lock().unwrap().insert(cpu);
-    /// })?;
-    /// assert_eq!(*seen.lock().unwrap(), *executor.cpus());
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns [`RunError::Refused`] if the executor is shut down. Returns [`RunError::Failed`] if `f`
-    /// panicked on a CPU. If `f` panicked on several CPUs, the error carries the panic of the one with the lowest
-    /// number. When the call returns, the runs on all other CPUs have ended, too.
-    #[doc(alias = "schedule_on_each_cpu")]
-    pub fn run_on_each_cpu<F>(&self, f: F) -> Result<(), RunError>
-    where
-        F: Fn(usize) + Send + Sync + 'static,
-    {
-        self.on_each_cpu(Until::FOREVER, f)
-    }
-
-    /// Does the same as [`run_on_each_cpu`](Self::run_on_each_cpu), but waits for `timeout` at most, for all
-    /// CPUs together.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of [`run_on_each_cpu`](Self::run_on_each_cpu). Returns [`RunError::TimedOut`]
-    /// if not all runs have ended in time. In that case, the remaining runs still begin or go on.
-    pub fn run_on_each_cpu_timeout<F>(&self, timeout: Duration, f: F) -> Result<(), RunError>
-    where
-        F: Fn(usize) + Send + Sync + 'static,
-    {
-        self.on_each_cpu(Until::after(timeout), f)
-    }
-
-    fn on_each_cpu<F>(&self, until: Until, f: F) -> Result<(), RunError>
+    pub(crate) fn on_each_cpu<F>(&self, until: Until, f: F) -> Result<(), RunError>
     where
         F: Fn(usize) + Send + Sync + 'static,
     {

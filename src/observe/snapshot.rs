@@ -367,7 +367,7 @@ pub enum QueueKind {
     Unbound,
     /// A queue made by [`WorkQueue::ordered`](crate::WorkQueue::ordered).
     Ordered,
-    /// A queue made by [`WorkQueue::bh`](crate::WorkQueue::bh).
+    /// A queue made by [`kernel::bh`](crate::kernel::bh).
     #[doc(alias = "WQ_BH")]
     Bh,
 }

@@ -28,7 +28,7 @@ pub(super) enum Kind {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cmwq::WorkQueue;
 ///
-/// let urgent = WorkQueue::per_cpu("acks").high_priority().build()?;
+/// let urgent = WorkQueue::per_cpu("acks").high_priority(true).build()?;
 /// let log = WorkQueue::ordered("log").max_pending(1000).build()?;
 /// let error = WorkQueue::ordered("log").max_active(2).build().unwrap_err();
 /// assert_eq!(
@@ -46,8 +46,8 @@ pub struct WorkQueueBuilder {
     kind: Kind,
     high_priority: bool,
     cpu_intensive: bool,
-    power_efficient: bool,
-    freezable: bool,
+    pub(crate) power_efficient: bool,
+    pub(crate) freezable: bool,
     rescuer: bool,
     control: bool,
     histograms: Option<bool>,
@@ -76,43 +76,26 @@ impl WorkQueueBuilder {
         }
     }
 
-    /// Sends the queue's items to separate pools, whose workers have the high nice level. This cannot be combined with
-    /// `attrs` that specify a nice level.
+    /// Sets whether the queue's items go to separate pools, whose workers have the high nice level. Default: false.
+    /// This cannot be combined with `attrs` that specify a nice level.
     #[doc(alias = "WQ_HIGHPRI")]
-    pub fn high_priority(mut self) -> Self {
-        self.high_priority = true;
+    pub fn high_priority(mut self, yes: bool) -> Self {
+        self.high_priority = yes;
         self
     }
 
-    /// Declares the queue's items CPU intensive. This setting is for items that keep the CPU busy for a long time. Such
-    /// an item no longer counts as running once it has started, so the pool goes on to start other items. The system's
-    /// scheduler shares the CPU among all these items. CPU-intensive items start by the same rule as other items. Only
-    /// per-CPU queues can have this setting.
+    /// Sets whether the queue's items are CPU intensive. Default: false. This setting is for items that keep the CPU
+    /// busy for a long time. Such an item no longer counts as running once it has started, so the pool goes on to start
+    /// other items. The system's scheduler shares the CPU among all these items. CPU-intensive items start by the same
+    /// rule as other items. Only per-CPU queues can have this setting.
     #[doc(alias = "WQ_CPU_INTENSIVE")]
-    pub fn cpu_intensive(mut self) -> Self {
-        self.cpu_intensive = true;
+    pub fn cpu_intensive(mut self, yes: bool) -> Self {
+        self.cpu_intensive = yes;
         self
     }
 
-    /// Makes the queue unbound if the executor was built as
-    /// [`power_efficient`](crate::ExecutorBuilder::power_efficient). Otherwise, the queue stays per-CPU. Only per-CPU
-    /// queues can have this setting.
-    #[doc(alias = "WQ_POWER_EFFICIENT")]
-    pub fn power_efficient(mut self) -> Self {
-        self.power_efficient = true;
-        self
-    }
-
-    /// Makes the queue freezable. A freezable queue starts no item while the executor is
-    /// [frozen](Executor::freeze_begin). A bh queue cannot be freezable.
-    #[doc(alias = "WQ_FREEZABLE")]
-    #[doc(alias = "create_freezable_workqueue")]
-    pub fn freezable(mut self) -> Self {
-        self.freezable = true;
-        self
-    }
-
-    /// Gives the queue a thread of its own, the *rescuer*, which is made together with the queue. The rescuer runs the
+    /// Sets whether the queue has a thread of its own, the *rescuer*, which is made together with the queue. Default:
+    /// false. The rescuer runs the
     /// queue's items when no other thread can be made. A queue needs a rescuer if threads wait for its items while they
     /// hold a resource that the system lacks.
     ///
@@ -143,19 +126,20 @@ impl WorkQueueBuilder {
     ///     if permitted { Ok(()) } else { Err(io::Error::from(io::ErrorKind::WouldBlock)) }
     /// };
     /// let executor = cmwq::Executor::builder().before_spawn(refuse).build()?;
-    /// let queue = cmwq::WorkQueue::builder("writeback").rescuer().build_on(&executor)?;
+    /// let queue = cmwq::WorkQueue::builder("writeback").rescuer(true).build_on(&executor)?;
     /// assert_eq!(queue.spawn(cmwq::is_rescuer)?.join()?, true);
     /// assert_eq!((queue.counters().maydays, queue.counters().rescued), (1, 1));
     /// # Ok(())
     /// # }
     /// ```
     #[doc(alias = "WQ_MEM_RECLAIM")]
-    pub fn rescuer(mut self) -> Self {
-        self.rescuer = true;
+    pub fn rescuer(mut self, yes: bool) -> Self {
+        self.rescuer = yes;
         self
     }
 
-    /// Permits any process that can open the control socket to change the queue's attributes and limit. The module
+    /// Sets whether any process that can open the control socket may change the queue's attributes and limit. Default:
+    /// false. The module
     /// `cmwq::control`, with the feature `control`, provides this socket. Without this setting, the socket's clients
     /// can only read the attributes and the limit.
     ///
@@ -163,14 +147,14 @@ impl WorkQueueBuilder {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::builder("thumbnails").control().build()?;
+    /// let queue = cmwq::WorkQueue::builder("thumbnails").control(true).build()?;
     /// # drop(queue);
     /// # Ok(())
     /// # }
     /// ```
     #[doc(alias = "WQ_SYSFS")]
-    pub fn control(mut self) -> Self {
-        self.control = true;
+    pub fn control(mut self, yes: bool) -> Self {
+        self.control = yes;
         self
     }
 

@@ -38,7 +38,7 @@ use self::builder::{Kind, WorkQueueBuilder};
 /// | [`per_cpu`](Self::per_cpu) | on the issuer's CPU | one per CPU; blocked ones do not count |
 /// | [`unbound`](Self::unbound) | in the issuer's pod | all of them, up to `max_active` |
 /// | [`ordered`](Self::ordered) | in the issuer's pod | one in the whole process, in queueing order |
-/// | [`bh`](Self::bh) | on the issuer's CPU, and must not block | one per CPU, in queueing order |
+/// | [`kernel::bh`](crate::kernel::bh) | on the issuer's CPU, and must not block | one per CPU, in queueing order |
 ///
 /// # Examples
 ///
@@ -134,7 +134,7 @@ impl WorkQueue {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::per_cpu("acks").high_priority().build()?;
+    /// let queue = cmwq::WorkQueue::per_cpu("acks").high_priority(true).build()?;
     /// let name = queue.spawn(|| std::thread::current().name().map(str::to_owned))?.join()?;
     /// assert!(name.unwrap().ends_with('H'), "a worker of high priority");
     /// # Ok(())
@@ -190,41 +190,8 @@ impl WorkQueue {
         WorkQueueBuilder::new(name.into(), Kind::Ordered)
     }
 
-    /// Returns a builder for a queue of short items that must not block and that should run soon, like the kernel's
-    /// bottom halves. Each CPU has one thread for such items, and one for such items of high priority. CPU 0, for
-    /// example, has `cmwq/bh0` and `cmwq/bh0H`. All bh queues share these threads. Such a thread runs one item after
-    /// the other, in the order in which they were queued on that CPU, regardless of what else runs on the CPU.
-    ///
-    /// There is no concurrency management. While an item blocks, no other item takes its place, and all other items of
-    /// its thread wait. So a blocking guard has no effect here, and neither have the guards of joins and flushes. Debug
-    /// builds report the use of a guard through `log`, once for each type of items. Use another kind of queue for work
-    /// that has to block.
-    ///
-    /// The thread runs items in batches. The items that arrive during a batch form the next batch. After 2 ms, or after
-    /// the first batch and ten further batches, the thread yields its CPU to other threads once. Then it goes on.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use cmwq::{Executor, WorkQueue};
-    /// use std::sync::mpsc;
-    ///
-    /// let queue = WorkQueue::bh("completions").build()?;
-    /// let (send, receive) = mpsc::channel();
-    /// let cpu = Executor::global().cpus().first().unwrap();
-    /// for n in 0..3 {
-    ///     let send = send.clone();
-    ///     queue.item(move || send.send(n)).on_cpu(cpu).spawn_detached()?;
-    /// }
-    /// queue.flush()?;
-    /// assert_eq!(receive.try_iter().collect::<Vec<_>>(), [0, 1, 2]);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[doc(alias = "WQ_BH")]
-    pub fn bh(name: impl Into<String>) -> WorkQueueBuilder {
-        WorkQueueBuilder::new(name.into(), Kind::Bh)
+    pub(crate) fn bh_builder(name: String) -> WorkQueueBuilder {
+        WorkQueueBuilder::new(name, Kind::Bh)
     }
 
     pub(crate) fn from_handle(handle: Arc<QueueHandle>) -> Self {

@@ -91,7 +91,7 @@ impl Stream<'_> {
 
 fn per_cpu(high: bool) -> WorkQueueBuilder {
     let queue = WorkQueue::per_cpu("stream");
-    if high { queue.high_priority() } else { queue }
+    if high { queue.high_priority(true) } else { queue }
 }
 
 /// Runs streams that share one thread. Each stream has a high priority or not, and consists of `count` items of this

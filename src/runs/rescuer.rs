@@ -16,7 +16,7 @@ fn a_rescuer_is_called_after_10_ms_and_then_every_100_ms() {
         let config = Config { latency: micros(50), switches: 100, ..Config::new(2) };
         run(config.seed(seed), || {
             let executor = executor("l3:1 core:2 pu:1", |builder| builder);
-            let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+            let queue = WorkQueue::per_cpu("q").rescuer(true).build_on(&executor).unwrap();
             // From now on, no worker of the first CPU can be made.
             machine::refuse_threads_named("/0:");
             let begins = Arc::new(Mutex::new(Vec::new()));

@@ -171,7 +171,10 @@ fn cpu_intensive_items_start_together_when_the_running_one_sleeps() {
         (25, "w2", Wakes),
         (25, "w2", Finishes),
     ];
-    assert_timeline(&[WorkQueue::per_cpu("q"), WorkQueue::per_cpu("intensive").cpu_intensive()], &expected);
+    assert_timeline(
+        &[WorkQueue::per_cpu("q"), WorkQueue::per_cpu("intensive").cpu_intensive(true)],
+        &expected,
+    );
 }
 
 /// spec: S1.8, C6 (b)

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use cmwq::control::{Attribute, ErrorKind, PROTOCOL};
+use cmwq::kernel;
 use cmwq::{Executor, TopologySource, WorkQueue};
 
 use super::{SOON, Served, eventually, refused_as};
@@ -22,7 +23,7 @@ fn hello_describes_the_process() {
 #[test]
 fn lines_are_as_documented() {
     let served = Served::new("core:2 pu:1");
-    let _queues = [WorkQueue::builder("mail").control(), WorkQueue::builder("events")]
+    let _queues = [WorkQueue::builder("mail").control(true), WorkQueue::builder("events")]
         .map(|q| q.build_on(&served.executor).unwrap());
     let mut raw = served.raw();
     for (request, answer) in [
@@ -61,9 +62,9 @@ fn lines_are_as_documented() {
 fn a_dump_is_that_of_the_executor() {
     let served = Served::new("numa:2 core:2 pu:1");
     let queues = [
-        WorkQueue::builder("a").control(),
+        WorkQueue::builder("a").control(true),
         WorkQueue::per_cpu("b"),
-        WorkQueue::bh("c"),
+        kernel::bh("c"),
         WorkQueue::ordered("d"),
     ]
     .map(|queue| queue.build_on(&served.executor).unwrap());
@@ -124,7 +125,7 @@ fn queues_are_found_by_name_and_number() {
     let served = Served::new("core:2 pu:1");
     let names = ["twin", "twin", "odd#2", "", "twin"];
     let build = |name: &str| WorkQueue::builder(if name.is_empty() { "x".repeat(5000) } else { name.into() });
-    let queues = names.map(|name| build(name).control().build_on(&served.executor).unwrap());
+    let queues = names.map(|name| build(name).control(true).build_on(&served.executor).unwrap());
     queues.iter().zip(1..).for_each(|(queue, n)| queue.set_max_active(n).unwrap());
     let mut client = served.client();
     let mut limit = |name: &str| client.get(name, Attribute::MaxActive);
@@ -152,7 +153,7 @@ fn queues_are_found_by_name_and_number() {
 #[test]
 fn a_queue_without_handles_is_listed_until_its_work_is_done() {
     let served = Served::new("core:1 pu:1");
-    let queue = WorkQueue::unbound("last").max_active(1).control().build_on(&served.executor).unwrap();
+    let queue = WorkQueue::unbound("last").max_active(1).control(true).build_on(&served.executor).unwrap();
     let (open, door) = mpsc::channel::<()>();
     let first = queue.spawn(move || cmwq::blocking(|| door.recv_timeout(SOON))).unwrap();
     let second = queue.spawn(|| ()).unwrap();
@@ -171,7 +172,7 @@ fn a_queue_without_handles_is_listed_until_its_work_is_done() {
 #[test]
 fn an_executor_is_readable_after_a_shutdown_and_reported_gone_after_its_end() {
     let Served { server, executor, folder } = Served::new("core:2 pu:1");
-    let queue = WorkQueue::builder("mail").control().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("mail").control(true).build_on(&executor).unwrap();
     executor.shutdown(SOON).unwrap();
     let mut client = cmwq::control::Client::connect(server.path()).unwrap();
     assert_eq!(client.get("mail", Attribute::AffinityScope).unwrap(), "default (cache)");

@@ -1,6 +1,7 @@
 //! Attributes that can be changed from outside, and attributes that cannot.
 
 use cmwq::control::{Attribute, Client, ErrorKind};
+use cmwq::kernel;
 use cmwq::{AffinityScope, Attrs, CpuSet, WorkQueue};
 
 use super::{Served, refused, refused_as};
@@ -14,7 +15,7 @@ fn text(cpus: &CpuSet) -> String {
 fn each_attribute_is_changed_independently() {
     let served = Served::new("numa:2 l3:2 core:2 pu:1");
     let attrs = Attrs::new().nice(3).cpus("0-6".parse().unwrap());
-    let queue = WorkQueue::builder("mail").attrs(attrs).control().build_on(&served.executor).unwrap();
+    let queue = WorkQueue::builder("mail").attrs(attrs).control(true).build_on(&served.executor).unwrap();
     let mut client = served.client();
     let mut state = queue.attrs().unwrap();
     assert_eq!((state.nice, text(&state.cpus).as_str()), (3, "0-6"));
@@ -56,7 +57,7 @@ fn each_attribute_is_changed_independently() {
 #[test]
 fn defaults_follow_the_executor_and_can_be_restored() {
     let served = Served::new("numa:2 l3:2 core:2 pu:1");
-    let queue = WorkQueue::builder("mail").control().build_on(&served.executor).unwrap();
+    let queue = WorkQueue::builder("mail").control(true).build_on(&served.executor).unwrap();
     let mut client = served.client();
     let before = queue.attrs().unwrap();
     assert_eq!(client.get("mail", Attribute::AffinityScope).unwrap(), "default (cache)");
@@ -81,7 +82,7 @@ fn defaults_follow_the_executor_and_can_be_restored() {
 #[test]
 fn bad_values_change_nothing_and_are_reported() {
     let served = Served::new("core:4 pu:1");
-    let queue = WorkQueue::builder("mail").control().build_on(&served.executor).unwrap();
+    let queue = WorkQueue::builder("mail").control(true).build_on(&served.executor).unwrap();
     let before = (queue.attrs(), queue.max_active());
     let mut client = served.client();
     for (attribute, value, words) in [
@@ -147,9 +148,9 @@ fn each_kind_has_the_attributes_that_mean_something_there() {
         WorkQueue::unbound("unbound"),
         WorkQueue::ordered("ordered"),
         WorkQueue::per_cpu("per-cpu"),
-        WorkQueue::bh("bh"),
+        kernel::bh("bh"),
     ]
-    .map(|builder| builder.control().build_on(&served.executor).unwrap());
+    .map(|builder| builder.control(true).build_on(&served.executor).unwrap());
     let mut client = served.client();
     for queue in ["managed", "unbound", "ordered"] {
         assert!(names(&mut client, queue).starts_with(&of_pods), "{queue}");

@@ -40,7 +40,7 @@ fn nothing_is_lost_while_attributes_change_through_the_socket() {
     let served = Served::new("numa:2 l3:2 core:2 pu:1");
     let builders = [WorkQueue::builder("n"), WorkQueue::unbound("u").max_active(2), WorkQueue::ordered("o")];
     let queues =
-        builders.map(|builder| builder.control().max_pending(500).build_on(&served.executor).unwrap());
+        builders.map(|builder| builder.control(true).max_pending(500).build_on(&served.executor).unwrap());
     let (books, over) = (Arc::new(Books::default()), AtomicBool::new(false));
     let (last, out_of_order) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let runs = Arc::new(AtomicUsize::new(0));

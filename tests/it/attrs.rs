@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cmwq::kernel::{self, ExecutorBuilderExt, ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{
     AffinityScope, ApplyAttrsError, Attrs, BuildExecutorError, CpuSet, Executor, JoinHandle,
     SetDefaultScopeError, SetUnboundCpusError, Work, WorkQueue,
@@ -61,14 +62,13 @@ fn invalid_attributes_change_nothing() {
         assert_eq!(queue.apply_attrs(attrs), Err(error.clone()), "{error}");
         assert_eq!(queue.attrs().unwrap(), before, "{error}");
     }
-    for (queue, error) in [
-        (on(WorkQueue::per_cpu("p")), ApplyAttrsError::PerCpu),
-        (on(WorkQueue::bh("b")), ApplyAttrsError::Bh),
-    ] {
+    for (queue, error) in
+        [(on(WorkQueue::per_cpu("p")), ApplyAttrsError::PerCpu), (on(kernel::bh("b")), ApplyAttrsError::Bh)]
+    {
         assert_eq!(queue.apply_attrs(good()), Err(error));
         assert_eq!(queue.attrs(), None);
     }
-    let became_unbound = on(WorkQueue::per_cpu("e").power_efficient());
+    let became_unbound = on(WorkQueue::per_cpu("e").power_efficient(true));
     became_unbound.apply_attrs(good()).unwrap();
     assert!(became_unbound.attrs().unwrap().strict);
 
@@ -273,7 +273,7 @@ fn nothing_is_lost_while_attributes_change_under_load() {
             WorkQueue::ordered("o"),
             WorkQueue::builder("f"),
         ];
-        let queues = builders.map(|builder| builder.freezable().build_on(executor).unwrap());
+        let queues = builders.map(|builder| builder.freezable(true).build_on(executor).unwrap());
         let (books, over) = (Arc::new(Books::default()), AtomicBool::new(false));
         let runs = Arc::new(AtomicUsize::new(0));
         let work = counting(&runs);
@@ -479,7 +479,7 @@ fn an_item_changes_the_attributes_of_its_own_queue() {
 fn high_priority_is_kept_where_attributes_name_no_level() {
     let (builder, _) = builder("core:1 pu:1");
     let executor = builder.nice(0).high_priority_nice(-7).build().unwrap();
-    let queue = WorkQueue::builder("q").high_priority().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").high_priority(true).build_on(&executor).unwrap();
     let nice = || queue.attrs().unwrap().nice;
     assert_eq!(nice(), -7);
     queue.apply_attrs(Attrs::new().strict(true)).unwrap();
@@ -497,7 +497,7 @@ fn a_rescuer_runs_the_backlog_of_an_attribute_change() {
     let (builder, _) = builder("core:1 pu:1");
     let spawns = Spawns::failing(..);
     let executor = builder.before_spawn(spawns.hook()).build().unwrap();
-    let queue = WorkQueue::builder("q").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").rescuer(true).build_on(&executor).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut handles = Vec::new();
     for n in 0..30 {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use cmwq::kernel::WorkQueueBuilderExt;
 use cmwq::{
     Attrs, BuildExecutorError, BuildQueueError, CpuSet, Executor, ExecutorBuilder, TopologyError,
     TopologySource, WorkQueue, WorkQueueBuilder,
@@ -187,13 +188,17 @@ fn contradicting_flags_are_errors_that_say_why() {
         (WorkQueue::ordered("q").max_active_total(1), "max_active_total", "an ordered queue"),
         (WorkQueue::builder("q").max_active(1).max_active_total(1), "max_active", "max_active_total"),
         (WorkQueue::builder("q").max_active(1).max_active_total(0), "max_active", "max_active_total"),
-        (WorkQueue::builder("q").cpu_intensive(), "cpu_intensive", "an unbound queue"),
-        (WorkQueue::unbound("q").cpu_intensive(), "cpu_intensive", "an unbound queue"),
-        (WorkQueue::ordered("q").cpu_intensive(), "cpu_intensive", "an unbound queue"),
-        (WorkQueue::builder("q").power_efficient(), "power_efficient", "an unbound queue"),
-        (WorkQueue::ordered("q").power_efficient(), "power_efficient", "an unbound queue"),
+        (WorkQueue::builder("q").cpu_intensive(true), "cpu_intensive", "an unbound queue"),
+        (WorkQueue::unbound("q").cpu_intensive(true), "cpu_intensive", "an unbound queue"),
+        (WorkQueue::ordered("q").cpu_intensive(true), "cpu_intensive", "an unbound queue"),
+        (WorkQueue::builder("q").power_efficient(true), "power_efficient", "an unbound queue"),
+        (WorkQueue::ordered("q").power_efficient(true), "power_efficient", "an unbound queue"),
         (WorkQueue::per_cpu("q").attrs(Attrs::new()), "attrs", "a per-CPU queue"),
-        (WorkQueue::unbound("q").high_priority().attrs(nice()), "high_priority", "attrs with a nice level"),
+        (
+            WorkQueue::unbound("q").high_priority(true).attrs(nice()),
+            "high_priority",
+            "attrs with a nice level",
+        ),
     ] {
         let error = queue_error(queue);
         let BuildQueueError::Contradiction { this, with, because } = &error else { panic!("{error:?}") };
@@ -203,9 +208,9 @@ fn contradicting_flags_are_errors_that_say_why() {
     }
     let executor = cpus(2);
     for queue in [
-        WorkQueue::per_cpu("q").cpu_intensive().high_priority().power_efficient().max_active(2),
-        WorkQueue::builder("q").high_priority().attrs(Attrs::new().scope(cmwq::AffinityScope::Numa)),
-        WorkQueue::ordered("q").high_priority().max_pending(1),
+        WorkQueue::per_cpu("q").cpu_intensive(true).high_priority(true).power_efficient(true).max_active(2),
+        WorkQueue::builder("q").high_priority(true).attrs(Attrs::new().scope(cmwq::AffinityScope::Numa)),
+        WorkQueue::ordered("q").high_priority(true).max_pending(1),
     ] {
         drop(queue.build_on(&executor).unwrap());
     }

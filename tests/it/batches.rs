@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cmwq::kernel::{self, ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{AffinityScope, Attrs, EnqueueBatchError, QueueError, Work, WorkQueue};
 
 use crate::support::{
@@ -238,7 +239,7 @@ fn no_item_of_a_batch_is_left_behind() {
 fn a_batch_without_handles_runs() {
     on_each_executor(|executor| {
         let kinds =
-            [WorkQueue::ordered, WorkQueue::per_cpu, WorkQueue::builder, WorkQueue::unbound, WorkQueue::bh];
+            [WorkQueue::ordered, WorkQueue::per_cpu, WorkQueue::builder, WorkQueue::unbound, kernel::bh];
         for (index, kind) in kinds.into_iter().enumerate() {
             let queue = kind("q").build_on(executor).unwrap();
             for count in [0, 1, 255, 256, 257, 2000] {
@@ -420,7 +421,7 @@ fn batches_beside_single_items_keep_the_limit() {
 fn batches_go_on_while_their_queue_changes() {
     let _limit = time_limit();
     let executor = cpus(2);
-    let queue = WorkQueue::ordered("q").freezable().build_on(&executor).unwrap();
+    let queue = WorkQueue::ordered("q").freezable(true).build_on(&executor).unwrap();
     let (order, over) = (Arc::new(Mutex::new(Vec::new())), AtomicUsize::new(0));
     let batches = stress(60);
     std::thread::scope(|scope| {

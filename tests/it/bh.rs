@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
+use cmwq::kernel::{self, ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{Attrs, BuildQueueError, JoinError, QueueError, WaitError, Work, WorkQueue};
 
 use crate::support::{
@@ -18,8 +19,8 @@ fn each_cpu_and_priority_has_one_context() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:4 pu:1");
     let executor = builder.build().unwrap();
-    let queues = ["one", "two"].map(|name| WorkQueue::bh(name).build_on(&executor).unwrap());
-    let urgent = WorkQueue::bh("urgent").high_priority().build_on(&executor).unwrap();
+    let queues = ["one", "two"].map(|name| kernel::bh(name).build_on(&executor).unwrap());
+    let urgent = kernel::bh("urgent").high_priority(true).build_on(&executor).unwrap();
     let mut threads = BTreeMap::new();
     for round in 0..40 {
         let queue = if round % 4 == 3 { &urgent } else { &queues[round % 2] };
@@ -47,7 +48,7 @@ fn each_cpu_and_priority_has_one_context() {
 #[test]
 fn items_of_one_cpu_run_one_after_the_other_in_order() {
     on_each_executor(|executor| {
-        let queues = ["one", "two"].map(|name| WorkQueue::bh(name).build_on(executor).unwrap());
+        let queues = ["one", "two"].map(|name| kernel::bh(name).build_on(executor).unwrap());
         let cpus: Vec<usize> = executor.cpus().iter().collect();
         let crowds: Arc<Vec<Crowd>> = Arc::new(cpus.iter().map(|_| Crowd::default()).collect());
         let last: Arc<Vec<[AtomicUsize; 3]>> = Arc::new(cpus.iter().map(|_| Default::default()).collect());
@@ -82,7 +83,7 @@ fn items_of_one_cpu_run_one_after_the_other_in_order() {
 #[test]
 fn an_item_queued_by_another_one_comes_last() {
     on_each_executor(|executor| {
-        let queue = WorkQueue::bh("q").build_on(executor).unwrap();
+        let queue = kernel::bh("q").build_on(executor).unwrap();
         let cpu = executor.cpus().iter().last().unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let note = |what: &'static str| {
@@ -115,7 +116,7 @@ fn an_item_queued_by_another_one_comes_last() {
 fn a_long_backlog_keeps_its_order() {
     let _limit = time_limit();
     let executor = one_cpu();
-    let queues = ["one", "two"].map(|name| WorkQueue::bh(name).build_on(&executor).unwrap());
+    let queues = ["one", "two"].map(|name| kernel::bh(name).build_on(&executor).unwrap());
     assert_eq!(queues[0].max_active(), usize::MAX);
     let (door, last) = (Door::default(), Arc::new([const { AtomicUsize::new(0) }; 3]));
     let wait = door.clone();
@@ -151,7 +152,7 @@ fn a_long_backlog_keeps_its_order() {
 fn no_item_starts_on_the_context_of_one_that_blocks() {
     let _limit = time_limit();
     let executor = builder("core:2 pu:1").0.build().unwrap();
-    let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
+    let queue = kernel::bh("q").build_on(&executor).unwrap();
     for wait in [Door::wait, Door::wait_unguarded] {
         let (door, inside) = (Door::default(), Arc::new(AtomicUsize::new(0)));
         let (closed, tell) = (door.clone(), Arc::clone(&inside));
@@ -164,7 +165,7 @@ fn no_item_starts_on_the_context_of_one_that_blocks() {
             .spawn();
         eventually("the item waits", || inside.load(Ordering::SeqCst) == 1);
         let next = queue.item(current_pool).on_cpu(0).spawn().unwrap();
-        let urgent = WorkQueue::bh("urgent").high_priority().build_on(&executor).unwrap();
+        let urgent = kernel::bh("urgent").high_priority(true).build_on(&executor).unwrap();
         assert_eq!(urgent.item(current_pool).on_cpu(0).spawn().unwrap().join().unwrap(), "bh0H");
         assert_eq!(queue.item(current_pool).on_cpu(1).spawn().unwrap().join().unwrap(), "bh1");
         assert_eq!(executor.run_on_cpu(0, current_pool).unwrap(), "0");
@@ -180,20 +181,20 @@ fn no_item_starts_on_the_context_of_one_that_blocks() {
 #[test]
 fn settings_without_a_meaning_for_bh_are_errors() {
     let executor = one_cpu();
-    let bh = || WorkQueue::bh("q");
+    let bh = || kernel::bh("q");
     let one_by_one = "each CPU runs one of its items at a time, in their order";
     for (builder, setting, reason) in [
         (bh().max_active(1), "max_active", one_by_one),
         (bh().max_active_total(5), "max_active_total", one_by_one),
-        (bh().cpu_intensive(), "cpu_intensive", "it exempts items from the count of a per-CPU pool"),
-        (bh().power_efficient(), "power_efficient", "it turns a per-CPU queue into an unbound one"),
+        (bh().cpu_intensive(true), "cpu_intensive", "it exempts items from the count of a per-CPU pool"),
+        (bh().power_efficient(true), "power_efficient", "it turns a per-CPU queue into an unbound one"),
         (
-            bh().rescuer(),
+            bh().rescuer(true),
             "rescuer",
             "its items run on the one thread of their CPU, in order, and on no other",
         ),
         (
-            bh().freezable(),
+            bh().freezable(true),
             "freezable",
             "its items go to the thread of their CPU at once, and nothing holds them back",
         ),
@@ -207,7 +208,7 @@ fn settings_without_a_meaning_for_bh_are_errors() {
         }
     }
     assert!(
-        bh().max_active(0).max_active_total(0).high_priority().max_pending(3).build_on(&executor).is_ok()
+        bh().max_active(0).max_active_total(0).high_priority(true).max_pending(3).build_on(&executor).is_ok()
     );
 }
 
@@ -216,7 +217,7 @@ fn settings_without_a_meaning_for_bh_are_errors() {
 fn a_bh_queue_may_be_bounded() {
     let _limit = time_limit();
     let executor = one_cpu();
-    let queue = WorkQueue::bh("q").max_pending(2).build_on(&executor).unwrap();
+    let queue = kernel::bh("q").max_pending(2).build_on(&executor).unwrap();
     let (door, inside) = (Door::default(), Arc::new(AtomicUsize::new(0)));
     let (wait, tell) = (door.clone(), Arc::clone(&inside));
     let first = queue.spawn(move || {
@@ -237,9 +238,9 @@ fn a_bh_queue_may_be_bounded() {
 fn waiting_for_the_own_context_is_detected() {
     let _limit = time_limit();
     let executor = builder("core:2 pu:1").0.build().unwrap();
-    let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
+    let queue = kernel::bh("q").build_on(&executor).unwrap();
     let mine = queue.clone();
-    let other = WorkQueue::bh("other").build_on(&executor).unwrap();
+    let other = kernel::bh("other").build_on(&executor).unwrap();
     let item = queue
         .item(move || {
             let elsewhere = mine.item(|| 7).on_cpu(1).spawn().unwrap().join().unwrap();
@@ -276,7 +277,7 @@ fn bh_items_behave_as_all_items() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:2 pu:1");
     let executor = builder.build().unwrap();
-    let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
+    let queue = kernel::bh("q").build_on(&executor).unwrap();
     let panicked = queue.item(|| panic!("no luck")).on_cpu(0).spawn().unwrap().join();
     assert!(matches!(panicked, Err(JoinError::Panicked(_))));
 
@@ -320,7 +321,7 @@ fn a_context_that_cannot_be_made_is_made_later() {
         Ok(())
     });
     let executor = executor.build().unwrap();
-    let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
+    let queue = kernel::bh("q").build_on(&executor).unwrap();
     let handles = queue.items((0..100).map(|n| move || n)).spawn().unwrap();
     assert_eq!(handles.into_iter().map(|handle| handle.join().unwrap()).sum::<i32>(), 4950);
     for _ in 0..stress(200) {
@@ -337,7 +338,7 @@ fn a_context_that_cannot_be_made_is_made_later() {
 fn contexts_take_part_in_the_cap() {
     let _limit = time_limit();
     let executor = builder("core:2 pu:1").0.max_threads(1).build().unwrap();
-    let (bh, plain) = (WorkQueue::bh("bh"), WorkQueue::per_cpu("plain"));
+    let (bh, plain) = (kernel::bh("bh"), WorkQueue::per_cpu("plain"));
     let queues = [bh, plain].map(|queue| queue.build_on(&executor).unwrap());
     for round in 0..stress(30) {
         let name =
@@ -352,7 +353,7 @@ fn contexts_take_part_in_the_cap() {
 fn no_bh_item_is_left_behind() {
     let _limit = time_limit();
     let executor = cpus(3);
-    let queues = [WorkQueue::bh("one"), WorkQueue::bh("two").high_priority(), WorkQueue::per_cpu("three")]
+    let queues = [kernel::bh("one"), kernel::bh("two").high_priority(true), WorkQueue::per_cpu("three")]
         .map(|queue| queue.build_on(&executor).unwrap());
     let runs = Arc::new(AtomicUsize::new(0));
     let expected = AtomicUsize::new(0);
@@ -427,7 +428,7 @@ fn a_guard_in_a_bh_item_is_reported_once() {
         }
     }
     let executor = one_cpu();
-    let queue = WorkQueue::bh("careless").build_on(&executor).unwrap();
+    let queue = kernel::bh("careless").build_on(&executor).unwrap();
     let guarded = || move || Cautious.guard();
     for _ in 0..3 {
         assert_eq!(queue.spawn(guarded()).unwrap().join().unwrap(), 7);

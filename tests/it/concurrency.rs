@@ -186,7 +186,7 @@ fn returning_workers_overshoot_and_are_shed() {
 #[test]
 fn cpu_intensive_items_do_not_keep_others_from_running() {
     on_each_executor(|executor| {
-        let heavy = WorkQueue::per_cpu("heavy").cpu_intensive().build_on(executor).unwrap();
+        let heavy = WorkQueue::per_cpu("heavy").cpu_intensive(true).build_on(executor).unwrap();
         let light = WorkQueue::per_cpu("light").build_on(executor).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let inside = Arc::new(Crowd::default());
@@ -217,7 +217,7 @@ fn the_start_of_cpu_intensive_items_is_regulated() {
     let _limit = time_limit();
     let executor = one_cpu_unseen();
     let light = WorkQueue::per_cpu("light").build_on(&executor).unwrap();
-    let heavy = WorkQueue::per_cpu("heavy").cpu_intensive().build_on(&executor).unwrap();
+    let heavy = WorkQueue::per_cpu("heavy").cpu_intensive(true).build_on(&executor).unwrap();
     let (door, begun) = (Door::default(), Door::default());
     let (wait, tell) = (door.clone(), begun.clone());
     let runs = light.spawn(move || {

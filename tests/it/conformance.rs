@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cmwq::kernel::{self, ExecutorBuilderExt, WorkQueueBuilderExt};
 use cmwq::{BuildQueueError, Executor, WaitError, Work, WorkQueue, WorkQueueBuilder};
 use fastrand::Rng;
 
@@ -14,9 +15,9 @@ use crate::support::{
 };
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
-    [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, WorkQueue::bh];
+    [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, kernel::bh];
 
-type Setter = fn(WorkQueueBuilder) -> WorkQueueBuilder;
+type Setter = fn(WorkQueueBuilder, bool) -> WorkQueueBuilder;
 
 /// The flags of a queue, and how each is set.
 const FLAGS: [(&str, Setter); 5] = [
@@ -56,7 +57,8 @@ fn every_combination_of_kind_and_flags_works_or_is_an_error() {
                 let (per_cpu, bh) = (kind == 1, kind == 4);
                 let contradiction = (has("cpu_intensive") || has("power_efficient")) && !per_cpu
                     || (has("rescuer") || has("freezable")) && bh;
-                let queue = flags().fold(new("q"), |builder, (_, set)| set(builder)).build_on(&executor);
+                let queue =
+                    flags().fold(new("q"), |builder, (_, set)| set(builder, true)).build_on(&executor);
                 let names: Vec<_> = flags().map(|(name, _)| name).collect();
                 match queue {
                     Ok(queue) if !contradiction => assert_works(&queue),
@@ -124,7 +126,7 @@ fn a_high_priority_item_runs_ahead_of_a_backlog() {
     let _limit = time_limit();
     let executor = one_cpu_unseen();
     for kind in [WorkQueue::builder, WorkQueue::per_cpu] {
-        let (normal, high) = (kind("normal"), kind("urgent").high_priority());
+        let (normal, high) = (kind("normal"), kind("urgent").high_priority(true));
         let (normal, high) = (normal.build_on(&executor).unwrap(), high.build_on(&executor).unwrap());
         let (door, begun) = (Door::default(), Arc::new(AtomicUsize::new(0)));
         let item = || {

@@ -218,7 +218,8 @@ fn calls_for_help_are_credited_to_the_queue() {
     let _limit = time_limit();
     let spawns = Spawns::failing(..);
     let executor = builder("core:1 pu:1").0.before_spawn(spawns.hook()).build().unwrap();
-    let queues = ["one", "two"].map(|name| WorkQueue::per_cpu(name).rescuer().build_on(&executor).unwrap());
+    let queues =
+        ["one", "two"].map(|name| WorkQueue::per_cpu(name).rescuer(true).build_on(&executor).unwrap());
     for queue in &queues {
         queue.spawn(|| ()).unwrap().join().unwrap();
         let counters = queue.counters();

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use cmwq::kernel;
 use cmwq::{Executor, QueueError, WorkQueue, WorkQueueBuilder};
 
 use crate::support::{
@@ -15,7 +16,7 @@ use crate::support::{
 };
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
-    [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, WorkQueue::bh];
+    [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, kernel::bh];
 
 /// spec: W1.5 (dropping the handle detaches), F1: on every kind of queue, items run that each queue the next one.
 #[test]

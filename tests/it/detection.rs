@@ -81,8 +81,8 @@ fn kinds() -> [WorkQueueBuilder; 4] {
     [
         WorkQueue::per_cpu("per CPU"),
         WorkQueue::builder("managed"),
-        WorkQueue::per_cpu("urgent").high_priority(),
-        WorkQueue::builder("urgent, managed").high_priority(),
+        WorkQueue::per_cpu("urgent").high_priority(true),
+        WorkQueue::builder("urgent, managed").high_priority(true),
     ]
 }
 

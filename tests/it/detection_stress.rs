@@ -32,8 +32,8 @@ fn queues(executor: &Executor) -> Vec<WorkQueue> {
         WorkQueue::per_cpu("per CPU"),
         WorkQueue::per_cpu("few").max_active(3),
         WorkQueue::builder("managed"),
-        WorkQueue::builder("urgent").high_priority(),
-        WorkQueue::per_cpu("heavy").cpu_intensive().max_active(2),
+        WorkQueue::builder("urgent").high_priority(true),
+        WorkQueue::per_cpu("heavy").cpu_intensive(true).max_active(2),
         WorkQueue::unbound("unbound").max_active(3),
         WorkQueue::ordered("ordered"),
     ];

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use cmwq::kernel::{ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{Executor, JoinError, QueueError, WaitError, Work, WorkQueue, WorkQueueBuilder};
 
 use crate::support::{
@@ -344,7 +345,7 @@ fn drains_under_load_lose_nothing() {
 fn a_frozen_queue_is_drained_when_it_has_thawed() {
     let _limit = time_limit();
     let executor: Executor = one_cpu();
-    let queue = WorkQueue::builder("q").freezable().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").freezable(true).build_on(&executor).unwrap();
     executor.freeze_begin();
     let handle = queue.spawn(|| ()).unwrap();
     assert_eq!(queue.drain_timeout(MOMENT), Err(WaitError::TimedOut));
@@ -367,7 +368,7 @@ fn ten_thousand_queues_come_and_go_with_work_in_them() {
     let count = stress(10_000);
     let began = Instant::now();
     for n in 0..count {
-        let queue = KINDS[n % 4]("q").freezable().build_on(&executor).unwrap();
+        let queue = KINDS[n % 4]("q").freezable(true).build_on(&executor).unwrap();
         for _ in 0..2 {
             let runs = Arc::clone(&runs);
             drop(queue.spawn(move || bump(&runs)).unwrap());

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use cmwq::kernel::{self, ExecutorExt, WorkQueueBuilderExt};
 use cmwq::observe::{InFlight, QueueKind, QueueSnapshot, ShardSnapshot, Snapshot, WorkerState};
 use cmwq::{
     AffinityScope, Attrs, CpuSet, Executor, JoinHandle, WorkQueue, current_queue_name, set_description,
@@ -203,11 +204,11 @@ fn queues_are_shown_with_their_kind_and_pools() {
     let executor = large();
     let kinds = [
         (WorkQueue::builder("one"), QueueKind::Managed, Some(256)),
-        (WorkQueue::per_cpu("two").high_priority(), QueueKind::PerCpu, Some(256)),
+        (WorkQueue::per_cpu("two").high_priority(true), QueueKind::PerCpu, Some(256)),
         (WorkQueue::unbound("three").max_active_total(9), QueueKind::Unbound, Some(9)),
-        (WorkQueue::ordered("four").freezable(), QueueKind::Ordered, Some(1)),
-        (WorkQueue::bh("five"), QueueKind::Bh, None),
-        (WorkQueue::per_cpu("one").cpu_intensive().max_pending(7), QueueKind::PerCpu, Some(256)),
+        (WorkQueue::ordered("four").freezable(true), QueueKind::Ordered, Some(1)),
+        (kernel::bh("five"), QueueKind::Bh, None),
+        (WorkQueue::per_cpu("one").cpu_intensive(true).max_pending(7), QueueKind::PerCpu, Some(256)),
     ];
     let mut queues = Vec::new();
     for (builder, kind, max_active) in kinds {
@@ -248,7 +249,7 @@ fn queues_are_shown_with_their_kind_and_pools() {
 fn changes_are_shown() {
     let _limit = time_limit();
     let executor = large();
-    let queue = WorkQueue::builder("q").freezable().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").freezable(true).build_on(&executor).unwrap();
     queue.item(|| ()).on_cpu(2).spawn().unwrap().join().unwrap();
     let before = queue_of(&executor.dump(), "q");
     queue.apply_attrs(Attrs::new().scope(AffinityScope::Numa).strict(true).nice(3)).unwrap();
@@ -288,7 +289,7 @@ fn a_rescuer_is_shown_with_its_item() {
         if name.contains(':') { Err(std::io::Error::other("no thread today")) } else { Ok(()) }
     };
     let executor = unseen(builder).before_spawn(denied).build().unwrap();
-    let queue = WorkQueue::builder("saver").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("saver").rescuer(true).build_on(&executor).unwrap();
     let thread = format!("{prefix}/R-saver");
     eventually("the rescuer's thread has begun", || {
         let dump = executor.dump();
@@ -449,7 +450,7 @@ fn hooks_and_handlers_may_take_a_dump() {
     });
     let executor = builder.panic_handler(move |_| panics()).build().unwrap();
     assert!(seen.set(executor.clone()).is_ok());
-    let queue = WorkQueue::builder("q").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").rescuer(true).build_on(&executor).unwrap();
     assert!(queue.spawn(|| panic!("as it was told")).unwrap().join().is_err());
     assert!(holds_within(SOON, || looked.load(Ordering::SeqCst) >= 3), "{looked:?}");
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use cmwq::kernel::ExecutorBuilderExt;
 use cmwq::{Attrs, BuildExecutorError, CpuSet, Executor, TopologyError, TopologySource, WorkQueue};
 
 use crate::support::{
@@ -51,7 +52,7 @@ fn every_setting_is_taken() {
     let pools = executor.dump().pools;
     assert_eq!((pools.len(), pools[0].nice, pools[0].cpus.to_string().as_str()), (1, 3, "1-2"));
     drop(queue);
-    let urgent = WorkQueue::unbound("urgent").high_priority().build_on(&executor).unwrap();
+    let urgent = WorkQueue::unbound("urgent").high_priority(true).build_on(&executor).unwrap();
     urgent.spawn(|| ()).unwrap().join().unwrap();
     assert!(executor.dump().pools.iter().any(|pool| pool.nice == 2));
 }
@@ -127,7 +128,7 @@ fn a_hundred_queues_without_work_cost_no_threads() {
     let queues: Vec<WorkQueue> = (0..100)
         .map(|n| match n % 4 {
             0 => WorkQueue::builder("managed"),
-            1 => WorkQueue::per_cpu("per CPU").high_priority(),
+            1 => WorkQueue::per_cpu("per CPU").high_priority(true),
             2 => WorkQueue::unbound("unbound"),
             _ => WorkQueue::ordered("ordered"),
         })
@@ -145,10 +146,13 @@ fn a_hundred_queues_without_work_cost_no_threads() {
 fn per_cpu_queues_share_two_pools_per_cpu() {
     // Detection is off, so that no worker is woken because another one sleeps.
     let executor = unseen(builder("l3:1 core:2 pu:1").0).random_placement(2).build().unwrap();
-    let queues: Vec<WorkQueue> = (0..20)
-        .map(|n| if n % 2 == 0 { WorkQueue::per_cpu("q") } else { WorkQueue::per_cpu("q").high_priority() })
-        .map(|builder| builder.build_on(&executor).unwrap())
-        .collect();
+    let queues: Vec<WorkQueue> =
+        (0..20)
+            .map(|n| {
+                if n % 2 == 0 { WorkQueue::per_cpu("q") } else { WorkQueue::per_cpu("q").high_priority(true) }
+            })
+            .map(|builder| builder.build_on(&executor).unwrap())
+            .collect();
     for queue in queues.iter().cycle().take(200) {
         queue.spawn(|| ()).unwrap().join().unwrap();
     }

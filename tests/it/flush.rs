@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use cmwq::kernel::{ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{Executor, QueueError, WaitError, Work, WorkQueue};
 
 use crate::support::{
@@ -551,7 +552,7 @@ fn a_flush_that_runs_out_of_time_does_not_hold_others_up() {
 fn flushes_hold_while_limits_change_and_queues_freeze() {
     let _limit = time_limit();
     on_each_executor(|executor| {
-        let queue = WorkQueue::unbound("q").freezable().max_active(2).build_on(executor).unwrap();
+        let queue = WorkQueue::unbound("q").freezable(true).max_active(2).build_on(executor).unwrap();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let flushers: Vec<_> = (0..3)

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cmwq::kernel::{ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{Executor, QueueError, WaitError, Work, WorkQueue, WorkQueueBuilder};
 
 use crate::support::{
@@ -22,7 +23,7 @@ fn moment() {
 fn a_frozen_queue_starts_nothing_until_it_thaws() {
     on_each_executor(|executor| {
         for kind in KINDS {
-            let queue = kind("q").freezable().build_on(executor).unwrap();
+            let queue = kind("q").freezable(true).build_on(executor).unwrap();
             let runs = Arc::new(AtomicUsize::new(0));
             let item = || {
                 let runs = Arc::clone(&runs);
@@ -50,7 +51,7 @@ fn active_items_finish_while_their_queue_freezes() {
     let _limit = time_limit();
     let executor = cpus(2);
     assert!(!executor.freeze_busy());
-    let queue = WorkQueue::unbound("q").freezable().build_on(&executor).unwrap();
+    let queue = WorkQueue::unbound("q").freezable(true).build_on(&executor).unwrap();
     let other = WorkQueue::unbound("other").build_on(&executor).unwrap();
     let (door, long) = (Door::default(), Door::default());
     let (wait, wait_long) = (door.clone(), long.clone());
@@ -73,7 +74,7 @@ fn a_thaw_keeps_the_order() {
     let _limit = time_limit();
     for _ in 0..stress(20) {
         let executor = cpus(2);
-        let queue = WorkQueue::ordered("q").freezable().build_on(&executor).unwrap();
+        let queue = WorkQueue::ordered("q").freezable(true).build_on(&executor).unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let spawn = |n: usize| {
             let order = Arc::clone(&order);
@@ -96,7 +97,7 @@ fn a_thaw_keeps_the_order() {
 fn a_limit_that_is_set_while_frozen_applies_from_the_thaw_on() {
     let _limit = time_limit();
     let executor = one_cpu();
-    let queue = WorkQueue::unbound("q").max_active(5).freezable().build_on(&executor).unwrap();
+    let queue = WorkQueue::unbound("q").max_active(5).freezable(true).build_on(&executor).unwrap();
     executor.freeze_begin();
     let (crowd, door) = (Arc::new(Crowd::default()), Door::default());
     let handles: Vec<_> = (0..6)
@@ -127,7 +128,7 @@ fn freezing_and_thawing_twice_is_the_same_as_once() {
     let _limit = time_limit();
     let executor = one_cpu();
     executor.thaw();
-    let queue = WorkQueue::builder("q").freezable().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").freezable(true).build_on(&executor).unwrap();
     executor.freeze_begin();
     executor.clone().freeze_begin();
     let handle = queue.spawn(|| ()).unwrap();
@@ -143,9 +144,9 @@ fn queues_and_shards_made_while_frozen_are_frozen() {
     let _limit = time_limit();
     let (builder, _) = builder("l3:1 core:8 pu:1");
     let executor = builder.random_placement(5).build().unwrap();
-    let before = WorkQueue::per_cpu("before").freezable().build_on(&executor).unwrap();
+    let before = WorkQueue::per_cpu("before").freezable(true).build_on(&executor).unwrap();
     executor.freeze_begin();
-    let later = WorkQueue::ordered("later").freezable().build_on(&executor).unwrap();
+    let later = WorkQueue::ordered("later").freezable(true).build_on(&executor).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     for n in 0..40 {
         let runs = Arc::clone(&runs);
@@ -164,7 +165,7 @@ fn queues_and_shards_made_while_frozen_are_frozen() {
 fn pending_items_may_be_cancelled_while_frozen() {
     let _limit = time_limit();
     let executor = one_cpu();
-    let queue = WorkQueue::ordered("q").freezable().build_on(&executor).unwrap();
+    let queue = WorkQueue::ordered("q").freezable(true).build_on(&executor).unwrap();
     executor.freeze_begin();
     let never = queue.spawn(|| unreachable!("the item was cancelled")).unwrap();
     let work = Work::new(|| unreachable!("the item is disabled"));
@@ -182,7 +183,7 @@ fn pending_items_may_be_cancelled_while_frozen() {
 fn pending_disabled_and_delayed_items_stay_so_while_frozen() {
     let _limit = time_limit();
     let executor = one_cpu();
-    let queue = WorkQueue::ordered("q").freezable().build_on(&executor).unwrap();
+    let queue = WorkQueue::ordered("q").freezable(true).build_on(&executor).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let item = |name: &'static str| {
         let order = Arc::clone(&order);
@@ -229,7 +230,7 @@ fn items_of_a_frozen_queue_run_after_every_handle_is_gone() {
         let executor = builder.build().unwrap();
         let runs = Arc::new(AtomicUsize::new(0));
         for drop_executor in [false, true] {
-            let queue = kind("q").freezable().build_on(&executor).unwrap();
+            let queue = kind("q").freezable(true).build_on(&executor).unwrap();
             executor.freeze_begin();
             for _ in 0..10 {
                 let runs = Arc::clone(&runs);
@@ -258,7 +259,7 @@ fn freezing_under_load_loses_nothing() {
             let (executor, runs, accepted) = (executor.clone(), Arc::clone(&runs), Arc::clone(&accepted));
             std::thread::spawn(move || {
                 for round in 0..stress(60) {
-                    let queue = KINDS[(issuer + round) % 4]("q").freezable().build_on(&executor).unwrap();
+                    let queue = KINDS[(issuer + round) % 4]("q").freezable(true).build_on(&executor).unwrap();
                     for _ in 0..10 {
                         let runs = Arc::clone(&runs);
                         drop(queue.spawn(move || bump(&runs)).unwrap());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use cmwq::kernel::ExecutorExt;
 use cmwq::{Work, WorkQueue};
 
 use crate::support::{

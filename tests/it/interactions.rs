@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use cmwq::kernel::{ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{JoinError, QueueError, ShutdownError, WaitError, Work, WorkQueue};
 use fastrand::Rng;
 
@@ -189,7 +190,7 @@ fn the_room_of_a_bounded_queue_is_given_back_on_every_path() {
         let executor = cpus(2);
         let queue =
             [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered][round % 4]("q");
-        let queue = queue.max_pending(ROOM).freezable().build_on(&executor).unwrap();
+        let queue = queue.max_pending(ROOM).freezable(true).build_on(&executor).unwrap();
         let works: Vec<Work> = (0..6).map(|_| Work::new(std::thread::yield_now)).collect();
         std::thread::scope(|scope| {
             for thread in 0..3 {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use cmwq::kernel;
 use cmwq::{Executor, JoinHandle, QueueError, SetMaxActiveError, WorkQueue, WorkQueueBuilder};
 use fastrand::Rng;
 
@@ -105,7 +106,7 @@ fn lowering_the_limit_lets_running_items_finish() {
 fn a_limit_that_has_no_meaning_is_refused() {
     let executor = one_cpu();
     let ordered = WorkQueue::ordered("o").build_on(&executor).unwrap();
-    let bh = WorkQueue::bh("bh").build_on(&executor).unwrap();
+    let bh = kernel::bh("bh").build_on(&executor).unwrap();
     assert_eq!(bh.set_max_active(1), Err(SetMaxActiveError::Bh));
     for items in [0, 1, 2] {
         assert_eq!(ordered.set_max_active(items), Err(SetMaxActiveError::Ordered));

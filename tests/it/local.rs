@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cmwq::kernel::{ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{AffinityScope, Attrs, Executor, QueueReport, WorkQueue};
 use fastrand::Rng;
 
@@ -45,10 +46,10 @@ const LIMIT: usize = 3;
 impl Queues {
     fn new(executor: &Executor) -> Self {
         let [changing, limited, steady, ordered, per_cpu] = [
-            WorkQueue::builder("changing").freezable(),
+            WorkQueue::builder("changing").freezable(true),
             WorkQueue::builder("limited").max_active_total(LIMIT),
             WorkQueue::builder("steady"),
-            WorkQueue::ordered("ordered").freezable(),
+            WorkQueue::ordered("ordered").freezable(true),
             WorkQueue::per_cpu("per CPU"),
         ]
         .map(|queue| queue.build_on(executor).unwrap());

@@ -279,7 +279,7 @@ fn placed_items_wake_no_worker_of_another_pod() {
         let before = executor.dump().threads;
         let stay: Vec<_> = (0..8).map(|_| queue.item(|| ()).on_cpu(0).spawn().unwrap()).collect();
         // The manager handles requests in order. When it has made the rescuer, it has handled all earlier requests.
-        let _built = WorkQueue::builder("rescued").rescuer().build_on(&executor).unwrap();
+        let _built = WorkQueue::builder("rescued").rescuer(true).build_on(&executor).unwrap();
         assert_eq!(executor.dump().threads, before, "{}", executor.dump());
         door.open();
         first.join().unwrap();

@@ -53,7 +53,7 @@ fn a_worker_that_is_inside_for_long_is_replaced() {
     let _limit = time_limit();
     for executor in executors() {
         for kind in
-            [WorkQueue::per_cpu("p"), WorkQueue::builder("n"), WorkQueue::builder("h").high_priority()]
+            [WorkQueue::per_cpu("p"), WorkQueue::builder("n"), WorkQueue::builder("h").high_priority(true)]
         {
             let queue = kind.build_on(&executor).unwrap();
             for _ in 0..5 {

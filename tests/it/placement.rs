@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cmwq::kernel::ExecutorExt;
 use cmwq::{AffinityScope, Attrs, CpuSet, JoinError, QueueError, RunError, Work, WorkQueue};
 
 use crate::support::{

@@ -40,7 +40,7 @@ fn a_hog_lets_the_next_item_start() {
         if is_portable(&executor) {
             return;
         }
-        for queue in [WorkQueue::per_cpu("q"), WorkQueue::per_cpu("h").high_priority()] {
+        for queue in [WorkQueue::per_cpu("q"), WorkQueue::per_cpu("h").high_priority(true)] {
             let queue = queue.build_on(&executor).unwrap();
             for guarded in [false, true] {
                 let flag = Arc::new(AtomicBool::new(false));

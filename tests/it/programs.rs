@@ -66,7 +66,8 @@ fn programs_that_items_start_are_ended_by_sigterm() {
     let _limit = time_limit();
     let executor = cpus(2);
     let programs = stress(200);
-    let queues = [WorkQueue::builder("n"), WorkQueue::per_cpu("p"), WorkQueue::per_cpu("h").high_priority()];
+    let queues =
+        [WorkQueue::builder("n"), WorkQueue::per_cpu("p"), WorkQueue::per_cpu("h").high_priority(true)];
     let queues = queues.map(|queue| queue.build_on(&executor).unwrap());
     let mut started: Vec<_> = (0..programs)
         .map(|n| {
@@ -81,7 +82,7 @@ fn programs_that_items_start_are_ended_by_sigterm() {
     assert_eq!(survivors.count(), 0, "of {programs} programs");
 
     let executor = without_workers();
-    let queue = WorkQueue::per_cpu("r").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("r").rescuer(true).build_on(&executor).unwrap();
     let item = || (is_rescuer(), Program::start(&mut sleeper()));
     let (rescued, mut program) = queue.spawn(item).unwrap().join().unwrap();
     program.terminate();
@@ -129,7 +130,7 @@ fn programs_and_threads_of_items_have_the_signal_mask_of_the_main_thread() {
         assert_eq!(blocked & 1 << (libc::SIGTERM - 1) != 0, is_service, "{name}: {mask}");
     }
     let executor = without_workers();
-    let queue = WorkQueue::per_cpu("r").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("r").rescuer(true).build_on(&executor).unwrap();
     assert_eq!(queue.spawn(masks).unwrap().join().unwrap(), [usr1.as_str(); 3]);
 }
 
@@ -166,7 +167,7 @@ fn a_program_is_scheduled_like_its_worker_or_like_the_main_thread() {
     if is_portable(&executor) {
         return;
     }
-    let queue = WorkQueue::per_cpu("q").high_priority().build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("q").high_priority(true).build_on(&executor).unwrap();
     let item = || {
         let own = Scheduling::of(thread_id());
         let inherits = Program::start(&mut sleeper());

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use cmwq::kernel::{ExecutorBuilderExt, WorkQueueBuilderExt};
 use cmwq::{Executor, JoinError, QueueError, Work, WorkQueue, WorkQueueBuilder};
 
 use crate::support::{
@@ -74,7 +75,7 @@ fn each_kind_runs_in_the_pools_of_its_kind() {
 fn high_priority_items_have_pools_of_their_own() {
     let executor = cpus(2);
     for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
-        let queue = kind("q").high_priority().build_on(&executor).unwrap();
+        let queue = kind("q").high_priority(true).build_on(&executor).unwrap();
         let name = queue.spawn(current_pool).unwrap().join().unwrap();
         assert_eq!(crate::support::pool(&executor, &name).nice, -20);
     }
@@ -85,7 +86,7 @@ fn high_priority_items_have_pools_of_their_own() {
 fn power_efficient_queues_become_unbound_if_the_executor_says_so() {
     for efficient in [false, true] {
         let executor = builder("core:2 pu:1").0.power_efficient(efficient).build().unwrap();
-        let queue = WorkQueue::per_cpu("q").power_efficient().build_on(&executor).unwrap();
+        let queue = WorkQueue::per_cpu("q").power_efficient(true).build_on(&executor).unwrap();
         let pool = queue.spawn(current_pool).unwrap().join().unwrap();
         assert_eq!(pool.starts_with('u'), efficient, "{pool}");
         let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();

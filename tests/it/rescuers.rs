@@ -24,8 +24,8 @@ fn every_kind() -> [WorkQueueBuilder; 6] {
     [
         WorkQueue::builder("managed"),
         WorkQueue::per_cpu("per cpu"),
-        WorkQueue::per_cpu("intensive").cpu_intensive(),
-        WorkQueue::per_cpu("urgent").high_priority(),
+        WorkQueue::per_cpu("intensive").cpu_intensive(true),
+        WorkQueue::per_cpu("urgent").high_priority(true),
         WorkQueue::unbound("unbound"),
         WorkQueue::ordered("ordered"),
     ]
@@ -37,7 +37,7 @@ fn when_no_worker_can_be_made_the_rescuer_runs_every_item() {
     let _limit = time_limit();
     for kind in every_kind() {
         let (executor, _, _) = without_workers("l3:1 core:2 pu:1");
-        let queue = kind.rescuer().build_on(&executor).unwrap();
+        let queue = kind.rescuer(true).build_on(&executor).unwrap();
         let crowd = Arc::new(Crowd::default());
         let handles: Vec<_> = (0..50)
             .map(|n| {
@@ -73,7 +73,7 @@ fn items_that_wait_for_a_slot_are_rescued_without_another_call() {
         let spawns = Spawns::failing(..);
         let builder = builder("l3:2 core:1 pu:1").0.random_placement(2).before_spawn(spawns.hook());
         let executor = builder.build().unwrap();
-        let queue = kind.rescuer().build_on(&executor).unwrap();
+        let queue = kind.rescuer(true).build_on(&executor).unwrap();
         let begin = Instant::now();
         let order = Arc::new(Mutex::new(Vec::new()));
         for n in 0..200 {
@@ -92,7 +92,7 @@ fn items_that_wait_for_a_slot_are_rescued_without_another_call() {
 fn work_that_comes_later_is_rescued_too() {
     let _limit = time_limit();
     let (executor, _, _) = without_workers("core:1 pu:1");
-    let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("q").rescuer(true).build_on(&executor).unwrap();
     for n in 0..10 {
         assert_eq!(queue.spawn(move || n).unwrap().join().unwrap(), n);
         assert_eq!(queue.counters().rescued, n + 1);
@@ -109,7 +109,7 @@ fn a_rescuer_sleeps_while_workers_can_be_made() {
     let _limit = time_limit();
     let (builder, prefix) = builder("l3:1 core:2 pu:1");
     let executor = builder.build().unwrap();
-    let queue = WorkQueue::builder("q").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("q").rescuer(true).build_on(&executor).unwrap();
     for _ in 0..100 {
         assert!(!queue.spawn(is_rescuer).unwrap().join().unwrap());
     }
@@ -125,7 +125,7 @@ fn the_thread_is_made_with_the_queue_and_ends_with_it() {
     let (builder, prefix) = builder("core:1 pu:1");
     let executor = builder.build().unwrap();
     let plain = WorkQueue::builder("plain").build_on(&executor).unwrap();
-    let queue = WorkQueue::builder("a-rather-long-name").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::builder("a-rather-long-name").rescuer(true).build_on(&executor).unwrap();
     let name: String = format!("{prefix}/R-a-rather-long-name").chars().take(15).collect();
     eventually("the rescuer has its name", || threads_of(&prefix).contains(&name));
     assert_eq!(threads_of(&prefix).len(), 2, "the rescuer and the manager: {:?}", threads_of(&prefix));
@@ -135,7 +135,7 @@ fn the_thread_is_made_with_the_queue_and_ends_with_it() {
     assert!(threads_of(&prefix).contains(&name), "the queue still has a handle");
     drop(clone);
     eventually("the rescuer ended", || !threads_of(&prefix).contains(&name));
-    drop(WorkQueue::ordered("with \0 in it").rescuer().build_on(&executor).unwrap());
+    drop(WorkQueue::ordered("with \0 in it").rescuer(true).build_on(&executor).unwrap());
     drop((plain, executor));
     eventually("all threads ended", || no_thread_of(&prefix));
 }
@@ -147,7 +147,7 @@ fn the_thread_ends_when_its_queue_is_destroyed() {
     for kind in every_kind() {
         let (builder, prefix) = builder("core:1 pu:1");
         let executor = builder.build().unwrap();
-        let queue = kind.rescuer().build_on(&executor).unwrap();
+        let queue = kind.rescuer(true).build_on(&executor).unwrap();
         let is_rescuer_there =
             || threads_of(&prefix).iter().any(|name| name.starts_with(&format!("{prefix}/R-")));
         eventually("the rescuer has its name", is_rescuer_there);
@@ -166,7 +166,7 @@ fn a_queue_whose_rescuer_cannot_be_made_is_an_error() {
     };
     let (builder, prefix) = builder("core:1 pu:1");
     let executor = builder.before_spawn(refuse).build().unwrap();
-    let error = WorkQueue::builder("q").rescuer().build_on(&executor).unwrap_err();
+    let error = WorkQueue::builder("q").rescuer(true).build_on(&executor).unwrap_err();
     let BuildQueueError::Rescuer { kind: ErrorKind::OutOfMemory, .. } = &error else { panic!("{error:?}") };
     assert_eq!(error.to_string(), "the queue's rescuer cannot be made: out of memory");
     assert_eq!(error.clone(), error);
@@ -185,7 +185,7 @@ fn a_hook_on_the_managers_thread_cannot_have_a_rescuer_made() {
     let (own, slot) = (Arc::clone(&executor), Arc::clone(&answer));
     let hook = move |_: &str| {
         if let Some(executor) = own.get() {
-            let built = WorkQueue::builder("inner").rescuer().build_on(executor);
+            let built = WorkQueue::builder("inner").rescuer(true).build_on(executor);
             *slot.lock().unwrap() = Some(built.map(drop));
         }
         Ok(())
@@ -199,7 +199,7 @@ fn a_hook_on_the_managers_thread_cannot_have_a_rescuer_made() {
     assert!(matches!(answer, Err(BuildQueueError::Rescuer { kind: ErrorKind::Deadlock, .. })), "{answer:?}");
     // An item can make a rescuer, because the manager is free.
     let inner = executor.clone();
-    let build = move || WorkQueue::builder("q").rescuer().build_on(&inner).map(drop);
+    let build = move || WorkQueue::builder("q").rescuer(true).build_on(&inner).map(drop);
     queue.spawn(build).unwrap().join().unwrap().unwrap();
 }
 
@@ -209,8 +209,8 @@ fn items_of_other_queues_wait_until_a_worker_can_be_made() {
     let _limit = time_limit();
     let (executor, _, spawns) = without_workers("core:1 pu:1");
     let plain = WorkQueue::per_cpu("plain").build_on(&executor).unwrap();
-    let rescued = WorkQueue::per_cpu("rescued").rescuer().build_on(&executor).unwrap();
-    let other = WorkQueue::per_cpu("other").rescuer().build_on(&executor).unwrap();
+    let rescued = WorkQueue::per_cpu("rescued").rescuer(true).build_on(&executor).unwrap();
+    let other = WorkQueue::per_cpu("other").rescuer(true).build_on(&executor).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut handles = Vec::new();
     for n in 0..30 {
@@ -239,7 +239,7 @@ fn a_rescuer_takes_turns_among_pools_in_distress() {
     let spawns = Spawns::failing(..);
     let builder = builder("core:2 pu:1").0.random_placement(4).before_spawn(spawns.hook());
     let executor = builder.build().unwrap();
-    let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("q").rescuer(true).build_on(&executor).unwrap();
     let served = Arc::new(Mutex::new(Vec::new()));
     let all_queued = Arc::new(AtomicBool::new(false));
     for _ in 0..200 {
@@ -275,7 +275,7 @@ fn a_rescuer_takes_turns_among_pools_in_distress() {
 fn at_the_cap_on_threads_a_rescuer_helps() {
     let _limit = time_limit();
     let executor = builder("core:1 pu:1").0.max_threads(1).build().unwrap();
-    let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("q").rescuer(true).build_on(&executor).unwrap();
     let door = Door::default();
     let inside = door.clone();
     // The only worker waits for items that need another worker.
@@ -303,8 +303,9 @@ fn panics_guards_and_counts_are_as_on_a_worker() {
     let seen = Arc::clone(&panics);
     let builder = unseen(builder("core:1 pu:1").0).before_spawn(spawns.hook());
     let executor = builder.panic_handler(move |_| bump(&seen)).build().unwrap();
-    let intensive = WorkQueue::per_cpu("intensive").cpu_intensive().rescuer().build_on(&executor).unwrap();
-    let plain = WorkQueue::per_cpu("plain").rescuer().build_on(&executor).unwrap();
+    let intensive =
+        WorkQueue::per_cpu("intensive").cpu_intensive(true).rescuer(true).build_on(&executor).unwrap();
+    let plain = WorkQueue::per_cpu("plain").rescuer(true).build_on(&executor).unwrap();
     for queue in [&intensive, &plain] {
         let panicking = queue.spawn(|| cmwq::blocking(|| assert!(!is_rescuer(), "on purpose"))).unwrap();
         assert!(matches!(panicking.join(), Err(JoinError::Panicked(_))));
@@ -339,9 +340,9 @@ fn an_item_is_never_entered_twice_by_worker_and_rescuer() {
     let builder = builder("l3:2 core:2 pu:1").0.random_placement(8).before_spawn(spawns.hook());
     let executor = builder.build().unwrap();
     let queues = [
-        WorkQueue::per_cpu("a").rescuer().build_on(&executor).unwrap(),
-        WorkQueue::builder("b").rescuer().build_on(&executor).unwrap(),
-        WorkQueue::ordered("c").rescuer().build_on(&executor).unwrap(),
+        WorkQueue::per_cpu("a").rescuer(true).build_on(&executor).unwrap(),
+        WorkQueue::builder("b").rescuer(true).build_on(&executor).unwrap(),
+        WorkQueue::ordered("c").rescuer(true).build_on(&executor).unwrap(),
     ];
     let crowd = Arc::new(Crowd::default());
     let runs = Arc::new(AtomicUsize::new(0));
@@ -371,7 +372,7 @@ fn items_left_by_the_last_handle_are_rescued() {
         let (executor, prefix, _) = without_workers("l3:1 core:2 pu:1");
         let count = Arc::new(AtomicUsize::new(0));
         for kind in every_kind() {
-            let queue = kind.rescuer().build_on(&executor).unwrap();
+            let queue = kind.rescuer(true).build_on(&executor).unwrap();
             for _ in 0..20 {
                 let (count, own) = (Arc::clone(&count), queue.clone());
                 let item = move || {
@@ -392,7 +393,7 @@ fn items_left_by_the_last_handle_are_rescued() {
 fn after_the_rescue_all_threads_sleep() {
     let _limit = time_limit();
     let (executor, prefix, spawns) = without_workers("core:1 pu:1");
-    let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("q").rescuer(true).build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
     // The manager tries to make the requested worker once more, after a second. Then no worker is needed any more.
     eventually("the last attempt", || spawns.counts().0 == 2);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use cmwq::kernel::{ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{
     BuildQueueError, Executor, JoinError, QueueError, ScopeError, ShutdownError, Work, WorkQueue,
     WorkQueueBuilder,
@@ -277,7 +278,7 @@ fn a_shutdown_thaws_frozen_queues() {
     let _limit = time_limit();
     for kind in KINDS {
         let executor = cpus(2);
-        let queue = kind("q").freezable().build_on(&executor).unwrap();
+        let queue = kind("q").freezable(true).build_on(&executor).unwrap();
         executor.freeze_begin();
         let runs = Arc::new(AtomicUsize::new(0));
         for _ in 0..20 {

@@ -37,7 +37,7 @@ fn all_queues(executor: &Executor) -> Vec<WorkQueue> {
     [
         WorkQueue::builder("managed"),
         WorkQueue::per_cpu("per CPU").max_pending(40),
-        WorkQueue::per_cpu("heavy").cpu_intensive().max_active(2),
+        WorkQueue::per_cpu("heavy").cpu_intensive(true).max_active(2),
         WorkQueue::unbound("unbound").max_active(3),
         WorkQueue::builder("scoped")
             .attrs(Attrs::new().scope(AffinityScope::Cpu).nice(1))

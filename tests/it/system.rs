@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use cmwq::kernel::{self, ExecutorBuilderExt, ExecutorExt};
 use cmwq::{Executor, WorkQueue};
 
 use crate::support::{
@@ -112,21 +113,20 @@ fn an_item_of_a_system_queue_may_hold_the_last_executor() {
     });
 }
 
-/// spec: Q5.1: the functions of `cmwq::system` return the queues of the global executor.
+/// spec: Q5.1: the functions of `cmwq::kernel` return the queues of the global executor.
 #[test]
 fn the_global_system_queues_are_those_of_the_global_executor() {
     let _limit = time_limit();
-    use cmwq::system;
     let queues: [fn() -> &'static WorkQueue; 9] = [
-        system::events,
-        system::events_highpri,
-        system::events_long,
-        system::events_unbound,
-        system::events_freezable,
-        system::events_power_efficient,
-        system::events_freezable_power_efficient,
-        system::events_bh,
-        system::events_bh_highpri,
+        kernel::events,
+        kernel::events_highpri,
+        kernel::events_long,
+        kernel::events_unbound,
+        kernel::events_freezable,
+        kernel::events_power_efficient,
+        kernel::events_freezable_power_efficient,
+        kernel::events_bh,
+        kernel::events_bh_highpri,
     ];
     for (queue, (choose, name, _)) in queues.into_iter().zip(QUEUES) {
         assert!(std::ptr::eq(queue(), choose(Executor::global())), "{name}");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use cmwq::kernel;
 use cmwq::{Executor, WorkQueue, blocking};
 
 use crate::support::{Door, SOON, builder, bump, burn, eventually, time_limit, unseen};
@@ -64,11 +65,11 @@ fn a_stream_gives_the_only_thread_away_between_items() {
         let queue = WorkQueue::per_cpu("stream").build_on(&executor).unwrap();
         let streams = Streams(vec![Stream::begin(&queue, length)]);
         for other in [
-            WorkQueue::per_cpu("high").high_priority(),
+            WorkQueue::per_cpu("high").high_priority(true),
             WorkQueue::builder("managed"),
             WorkQueue::unbound("unbound"),
             WorkQueue::ordered("ordered"),
-            WorkQueue::bh("bh"),
+            kernel::bh("bh"),
         ] {
             let other = other.build_on(&executor).unwrap();
             let ran = other.spawn(|| ()).unwrap().join_timeout(SOON).is_ok();
@@ -89,10 +90,10 @@ fn streams_that_share_too_few_threads_take_turns() {
         let executor = executor(2, most);
         let kinds = [
             WorkQueue::per_cpu("a"),
-            WorkQueue::per_cpu("b").high_priority(),
+            WorkQueue::per_cpu("b").high_priority(true),
             WorkQueue::builder("c"),
             WorkQueue::unbound("d"),
-            WorkQueue::bh("e"),
+            kernel::bh("e"),
         ];
         let queues: Vec<_> = kinds.map(|kind| kind.build_on(&executor).unwrap()).into();
         let begin = |queue: &WorkQueue| Stream::begin(queue, Duration::from_micros(20));

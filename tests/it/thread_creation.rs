@@ -166,11 +166,11 @@ fn while_creations_fail_at_random_every_item_is_accounted_for() {
         let spawns = Spawns::failing_if(move |_| random.lock().unwrap().u64(..100) < percent);
         let (executor, prefix) = executor("l3:2 core:1 pu:1", &spawns);
         let queues = [
-            WorkQueue::builder("a").rescuer(),
-            WorkQueue::per_cpu("b").rescuer().max_active(2),
-            WorkQueue::ordered("c").rescuer(),
-            WorkQueue::unbound("d").rescuer(),
-            WorkQueue::per_cpu("e").cpu_intensive().rescuer(),
+            WorkQueue::builder("a").rescuer(true),
+            WorkQueue::per_cpu("b").rescuer(true).max_active(2),
+            WorkQueue::ordered("c").rescuer(true),
+            WorkQueue::unbound("d").rescuer(true),
+            WorkQueue::per_cpu("e").cpu_intensive(true).rescuer(true),
             WorkQueue::builder("f"),
         ]
         .map(|kind| kind.build_on(&executor).unwrap());

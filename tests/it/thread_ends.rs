@@ -101,7 +101,7 @@ fn a_shutdown_is_complete_when_the_last_destructor_has_run() {
         })
         .build()
         .unwrap();
-    let rescued = WorkQueue::per_cpu("rescued").rescuer().build_on(&executor).unwrap();
+    let rescued = WorkQueue::per_cpu("rescued").rescuer(true).build_on(&executor).unwrap();
     let queues = [WorkQueue::per_cpu("p"), WorkQueue::unbound("u"), WorkQueue::builder("n")];
     let queues = queues.map(|queue| queue.build_on(&executor).unwrap());
     queues.iter().for_each(|queue| queue.item(|| ()).on_cpu(0).spawn().unwrap().join().unwrap());

@@ -30,7 +30,7 @@ fn workers_have_names_like_those_of_the_kernel() {
     let executor = builder.cpus(cmwq::CpuSet::single(1)).build().unwrap();
     let per_cpu = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     assert_eq!(name_and_comm(&per_cpu).0, format!("{prefix}/1:0"));
-    let high = WorkQueue::per_cpu("q").high_priority().build_on(&executor).unwrap();
+    let high = WorkQueue::per_cpu("q").high_priority(true).build_on(&executor).unwrap();
     let (name, comm) = name_and_comm(&high);
     assert_eq!(name, format!("{prefix}/1:0H"));
     assert_eq!(comm, name);
@@ -80,7 +80,7 @@ fn workers_have_the_nice_level_of_their_pool() {
     let (builder, _) = builder("core:1 pu:1");
     let executor = builder.build().unwrap();
     let normal = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    let high = WorkQueue::per_cpu("q").high_priority().build_on(&executor).unwrap();
+    let high = WorkQueue::per_cpu("q").high_priority(true).build_on(&executor).unwrap();
     let levels = [&normal, &high].map(|queue| queue.spawn(own_nice).unwrap().join().unwrap());
     let process = own_nice();
     let snapshot = executor.dump();
@@ -103,7 +103,7 @@ fn without_the_privilege_high_priority_workers_run_at_the_normal_level() {
     let _limit = time_limit();
     if std::env::var_os(CHILD).is_some() || !is_root() {
         let executor = one_cpu();
-        let high = WorkQueue::per_cpu("q").high_priority().build_on(&executor).unwrap();
+        let high = WorkQueue::per_cpu("q").high_priority(true).build_on(&executor).unwrap();
         let level = high.spawn(own_nice).unwrap().join().unwrap();
         let snapshot = executor.dump();
         if level == -20 {

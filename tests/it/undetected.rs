@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use cmwq::kernel;
 use cmwq::{Detection, WorkQueue, blocking};
 
 use crate::detection::{MODES, WAYS, check_count, comes_to_rest, looking, sees};
@@ -123,7 +124,7 @@ fn sleepers_that_delay_no_item_are_not_looked_at() {
 fn a_sleeper_in_a_bh_context_is_not_replaced() {
     let _limit = time_limit();
     let Some(executor) = looking(Detection::Auto) else { return };
-    let queue = WorkQueue::bh("q").build_on(&executor).unwrap();
+    let queue = kernel::bh("q").build_on(&executor).unwrap();
     let (block, end) = WAYS[3].1();
     let first = queue.spawn(block).unwrap();
     let second = queue.spawn(|| ()).unwrap().join_timeout(MOMENT).unwrap_err();
@@ -140,8 +141,10 @@ fn sleepers_that_do_not_count_are_left_alone() {
     let _limit = time_limit();
     let Some(executor) = looking(Detection::Auto) else { return };
     let managed = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    let others =
-        [WorkQueue::unbound("u").max_active_total(2), WorkQueue::per_cpu("c").cpu_intensive().max_active(2)];
+    let others = [
+        WorkQueue::unbound("u").max_active_total(2),
+        WorkQueue::per_cpu("c").cpu_intensive(true).max_active(2),
+    ];
     for queue in others.map(|queue| queue.build_on(&executor).unwrap()) {
         for _ in 0..10 {
             let crowd = Arc::new(Crowd::default());
@@ -171,7 +174,7 @@ fn rescuers_may_sleep() {
     let _limit = time_limit();
     let spawns = Spawns::failing(..);
     let executor = builder("core:1 pu:1").0.before_spawn(spawns.hook()).build().unwrap();
-    let queue = WorkQueue::per_cpu("q").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("q").rescuer(true).build_on(&executor).unwrap();
     let crowd = Arc::new(Crowd::default());
     let nap = || {
         let crowd = Arc::clone(&crowd);

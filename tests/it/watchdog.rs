@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
+use cmwq::kernel;
 use cmwq::{Detection, Executor, ExecutorBuilder, JoinHandle, StallReport, WorkQueue};
 
 use crate::support::{Door, PATIENCE, SOON, builder, eventually, falls_quiet, time_limit};
@@ -179,7 +180,7 @@ fn pools_without_a_running_count_are_watched() {
     let _limit = time_limit();
     let (handler, told) = told();
     let executor = watched("core:1 pu:1").0.stall_handler(handler).build().unwrap();
-    let queue = WorkQueue::bh("interrupts").build_on(&executor).unwrap();
+    let queue = kernel::bh("interrupts").build_on(&executor).unwrap();
     let door = Door::default();
     let blocks = waits_at_a_door(&queue, &door, false);
     let waits = queue.spawn(|| ()).unwrap();
@@ -232,7 +233,7 @@ fn a_pool_that_rescuers_serve_has_not_stalled() {
     let executor = watched("core:1 pu:1").0.max_threads(1).watchdog_threshold(PATIENCE);
     let executor = executor.stall_handler(handler).build().unwrap();
     let blocking = WorkQueue::per_cpu("blocking").build_on(&executor).unwrap();
-    let rescued = WorkQueue::per_cpu("rescued").rescuer().build_on(&executor).unwrap();
+    let rescued = WorkQueue::per_cpu("rescued").rescuer(true).build_on(&executor).unwrap();
     let door = Door::default();
     let blocks = waits_at_a_door(&blocking, &door, true);
     let nap = || std::thread::sleep(PATIENCE / 30);

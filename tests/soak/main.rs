@@ -74,7 +74,7 @@ fn race() -> ExitCode {
     }
     // SAFETY: the pointer is to a static. The writes race on purpose, in builds that report it.
     let write = |value| unsafe { (&raw mut WORD).write_volatile(value) };
-    let item = cmwq::system::events().spawn(move || {
+    let item = cmwq::kernel::events().spawn(move || {
         write(1);
         WRITTEN.store(true, Ordering::Relaxed);
     });

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cmwq::kernel::{self, ExecutorBuilderExt, ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{
     AffinityScope, Attrs, BuildQueueError, Detection, Executor, SetMaxActiveError, TopologySource, Work,
     WorkQueue, WorkQueueBuilder,
@@ -225,7 +226,7 @@ impl World {
         let (builder, limit) = any_kind(random);
         let builder = if random.once_in(3) { builder.max_pending(1 + random.below(200)) } else { builder };
         let may_have_rescuer = limit != Err(SetMaxActiveError::Bh);
-        let builder = if may_have_rescuer && random.once_in(4) { builder.rescuer() } else { builder };
+        let builder = if may_have_rescuer && random.once_in(4) { builder.rescuer(true) } else { builder };
         let queue = match builder.build_on(&executor) {
             Ok(queue) => queue,
             Err(BuildQueueError::Rescuer { .. }) if self.creation_fails.load(SeqCst) > 0 => return,
@@ -250,7 +251,7 @@ fn any_kind(random: &mut Random) -> (WorkQueueBuilder, Result<(), SetMaxActiveEr
     let (builder, limit) = any_unfrozen(random);
     // A bh queue passes its items to their thread at once, so it cannot be frozen.
     let freezes = limit != Err(SetMaxActiveError::Bh) && random.once_in(3);
-    (if freezes { builder.freezable() } else { builder }, limit)
+    (if freezes { builder.freezable(true) } else { builder }, limit)
 }
 
 fn any_unfrozen(random: &mut Random) -> (WorkQueueBuilder, Result<(), SetMaxActiveError>) {
@@ -260,12 +261,12 @@ fn any_unfrozen(random: &mut Random) -> (WorkQueueBuilder, Result<(), SetMaxActi
         1 => WorkQueue::builder("scoped").attrs(Attrs::new().scope(scope)),
         2 => WorkQueue::builder("limited").max_active_total(1 + random.below(4)),
         3 => WorkQueue::per_cpu("per CPU").max_active(random.below(8)),
-        4 => WorkQueue::per_cpu("high").high_priority(),
-        5 => WorkQueue::per_cpu("heavy").cpu_intensive(),
-        6 => WorkQueue::per_cpu("frugal").power_efficient(),
+        4 => WorkQueue::per_cpu("high").high_priority(true),
+        5 => WorkQueue::per_cpu("heavy").cpu_intensive(true),
+        6 => WorkQueue::per_cpu("frugal").power_efficient(true),
         7 => WorkQueue::unbound("unbound").max_active(1 + random.below(16)),
-        8 => return (WorkQueue::bh("bh"), Err(SetMaxActiveError::Bh)),
-        9 => return (WorkQueue::bh("urgent bh").high_priority(), Err(SetMaxActiveError::Bh)),
+        8 => return (kernel::bh("bh"), Err(SetMaxActiveError::Bh)),
+        9 => return (kernel::bh("urgent bh").high_priority(true), Err(SetMaxActiveError::Bh)),
         _ => return (WorkQueue::ordered("ordered"), Err(SetMaxActiveError::Ordered)),
     };
     (builder, Ok(()))

@@ -42,7 +42,7 @@ fn fine() {
 fn an_item_sends_events_from_its_submission_to_its_end() {
     listen();
     let executor = one_cpu().build().unwrap();
-    let queue = WorkQueue::per_cpu("simple").high_priority().build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("simple").high_priority(true).build_on(&executor).unwrap();
     queue.spawn(fine).unwrap().join().unwrap();
     let told = until_told("simple", "execute_end", 1);
 
@@ -245,7 +245,7 @@ fn a_call_for_a_rescuer_and_a_rescue_send_events() {
         false => Err(io::Error::other("there are no workers here")),
     };
     let executor = one_cpu().before_spawn(refuse).build().unwrap();
-    let queue = WorkQueue::per_cpu("drowning").rescuer().build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("drowning").rescuer(true).build_on(&executor).unwrap();
     queue.spawn(fine).unwrap().join().unwrap();
     let told = until_told("drowning", "execute_end", 1);
     assert_eq!(

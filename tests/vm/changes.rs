@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use cmwq::kernel::ExecutorExt;
 use cmwq::{AffinityScope, CpuSet, Executor, QueueError, Work, WorkQueue};
 use rustix::thread::sched_getcpu;
 use testkit::spin;

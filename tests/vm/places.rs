@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cmwq::kernel::ExecutorExt;
 use cmwq::{AffinityScope, Attrs, CpuSet, Executor, Work, WorkQueue};
 use rustix::thread::sched_getcpu;
 use testkit::{pin, spin};

@@ -105,7 +105,7 @@ impl Service {
         Self {
             thumbnails: WorkQueue::builder("thumbnails")
                 .max_active(16)
-                .control()
+                .control(true)
                 .build_on(&executor)
                 .unwrap(),
             mail: WorkQueue::ordered("mail").build_on(&executor).unwrap(),

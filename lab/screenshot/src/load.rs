@@ -25,20 +25,20 @@ impl Load {
         let ms = Duration::from_millis;
         let on = |queue: cmwq::WorkQueueBuilder| queue.build_on(&executor).expect("a queue");
 
-        let thumbnails = on(WorkQueue::builder("thumbnails").control().max_active(32));
+        let thumbnails = on(WorkQueue::builder("thumbnails").control(true).max_active(32));
         load.every(ms(60), 140, thumbnails, || {
             cmwq::blocking(|| thread::sleep(Duration::from_micros(900)));
             spin(Duration::from_micros(300));
         });
-        let mail = on(WorkQueue::ordered("mail").control().max_pending(500));
+        let mail = on(WorkQueue::ordered("mail").control(true).max_pending(500));
         load.every(ms(30), 2, mail, || cmwq::blocking(|| thread::sleep(Duration::from_millis(6))));
-        let checksums = on(WorkQueue::builder("checksums").control());
+        let checksums = on(WorkQueue::builder("checksums").control(true));
         load.every(ms(100), 3, checksums, || spin(Duration::from_millis(4)));
         let index = on(WorkQueue::per_cpu("index"));
         load.every(ms(700), 1, index, rebuild_index);
         let uploads = on(WorkQueue::builder("uploads").max_active(8));
         load.every(ms(50), 6, uploads, forget_the_guard);
-        let audio = on(WorkQueue::builder("audio").high_priority());
+        let audio = on(WorkQueue::builder("audio").high_priority(true));
         load.every(ms(10), 2, audio, || spin(Duration::from_micros(40)));
         let events = on(WorkQueue::per_cpu("events"));
         load.every(ms(5), 4, events, || spin(Duration::from_micros(5)));

@@ -110,7 +110,7 @@ fn build_queue(
     cpu_intensive: bool,
 ) -> Result<WorkQueue, BuildQueueError> {
     let queue = WorkQueue::per_cpu(name).max_active(max_active.unwrap_or(0));
-    if cpu_intensive { queue.cpu_intensive() } else { queue }.build_on(executor)
+    if cpu_intensive { queue.cpu_intensive(true) } else { queue }.build_on(executor)
 }
 
 fn finished(handle: JoinHandle<Stamps>) -> Stamps {

@@ -343,7 +343,7 @@ fn a_manager_that_panics_goes_on_and_loses_nothing() {
                 assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
                 let item = queue.spawn(|| ()).unwrap();
                 // The manager makes the rescuer's thread.
-                drop(WorkQueue::per_cpu("r").rescuer().build_on(&executor).unwrap());
+                drop(WorkQueue::per_cpu("r").rescuer(true).build_on(&executor).unwrap());
                 assert!(has_run(item), "{point:?}: {}", executor.dump());
                 assert!(has_run(one_shot), "{point:?}: {}", executor.dump());
             });

@@ -106,7 +106,7 @@ impl Load {
     fn run(&self) -> Seen {
         run(self.config.clone(), || {
             let setup = Setup::new(self.caches, AffinityScope::Cache, &self.config);
-            let other = WorkQueue::builder("other").high_priority().build_on(&setup.executor).unwrap();
+            let other = WorkQueue::builder("other").high_priority(true).build_on(&setup.executor).unwrap();
             let mut issuers = Vec::new();
             for (at, act) in &self.acts {
                 setup.at(*at);

@@ -23,6 +23,7 @@ use fastrand::Rng;
 use self::checks::{Rules, is_quiet, watch};
 use self::world::{Issuer, World};
 use super::seeds::runs;
+use crate::kernel::{self, WorkQueueBuilderExt};
 use crate::policy::detection::Detection;
 use crate::sys::PORTABLE;
 use crate::sys::machine::{self, Config, pause, run};
@@ -148,24 +149,21 @@ impl Kind {
     }
 
     fn builder(self) -> WorkQueueBuilder {
-        let when = |yes: bool, builder: WorkQueueBuilder, set: fn(WorkQueueBuilder) -> WorkQueueBuilder| {
-            if yes { set(builder) } else { builder }
-        };
         let builder = match self.which {
             Which::Managed => WorkQueue::builder("managed"),
             Which::PerCpu => WorkQueue::per_cpu("per CPU"),
             Which::Unbound => WorkQueue::unbound("unbound"),
             Which::Ordered => WorkQueue::ordered("ordered"),
-            Which::Bh => WorkQueue::bh("bh"),
+            Which::Bh => kernel::bh("bh"),
         };
-        let builder = when(self.high_priority, builder, WorkQueueBuilder::high_priority);
+        let builder = builder.high_priority(self.high_priority);
         if self.which == Which::Bh {
             return builder;
         }
-        let builder = when(self.freezable, builder, WorkQueueBuilder::freezable);
-        let builder = when(self.rescuer, builder, WorkQueueBuilder::rescuer);
+        let builder = builder.freezable(self.freezable);
+        let builder = builder.rescuer(self.rescuer);
         let is_per_cpu = self.which == Which::PerCpu;
-        let builder = when(self.cpu_intensive && is_per_cpu, builder, WorkQueueBuilder::cpu_intensive);
+        let builder = builder.cpu_intensive(self.cpu_intensive && is_per_cpu);
         match self.max_active {
             Some(items) if self.which != Which::Ordered && self.total => builder.max_active_total(items),
             Some(items) if self.which != Which::Ordered => builder.max_active(items),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::checks::runs_alone;
 use super::{Counts, ISSUERS, Kind, Operation, Program, Step, WORKS, Which};
+use crate::kernel::ExecutorExt;
 use crate::observe::Counters;
 use crate::sys::machine::Mutex;
 use crate::sys::machine::{burn, pause};

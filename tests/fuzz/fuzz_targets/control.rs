@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 
+use cmwq::kernel;
 use cmwq::{Executor, TopologySource, WorkQueue};
 
 /// An executor of a few queues of all kinds, some of which can be changed.
@@ -14,12 +15,12 @@ fn executor() -> &'static (Executor, Vec<WorkQueue>) {
         let topology = TopologySource::Synthetic("numa:2 l3:2 core:2 pu:1".into());
         let executor = Executor::builder().topology(topology).build().expect("it can be made");
         let builders = [
-            WorkQueue::builder("n").control(),
-            WorkQueue::builder("twin").control(),
-            WorkQueue::unbound("twin").control(),
-            WorkQueue::ordered("o").control(),
-            WorkQueue::per_cpu("p").control(),
-            WorkQueue::bh("b").control(),
+            WorkQueue::builder("n").control(true),
+            WorkQueue::builder("twin").control(true),
+            WorkQueue::unbound("twin").control(true),
+            WorkQueue::ordered("o").control(true),
+            WorkQueue::per_cpu("p").control(true),
+            kernel::bh("b").control(true),
             WorkQueue::builder("kept"),
         ];
         let queues = builders.map(|builder| builder.build_on(&executor).expect("it can be made"));

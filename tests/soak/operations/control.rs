@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
+use cmwq::kernel::ExecutorExt;
 use cmwq::{ApplyAttrsError, Attrs, SetDefaultScopeError, SetUnboundCpusError, WaitError};
 
 use crate::books::Books;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+use cmwq::kernel::ExecutorExt;
 use cmwq::{RunError, Work};
 
 use crate::behaviour;

@@ -112,12 +112,12 @@ impl<K: Kind> Rival for Cmwq<K> {
 
     fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {
         // An ordered queue has no priority, and takes part in no workload that requires one.
-        let urgent = || build(K::queue("urgent").high_priority(), &self.executor);
+        let urgent = || build(K::queue("urgent").high_priority(true), &self.executor);
         self.urgent.get_or_init(urgent).spawn_detached(item).expect(UNLIMITED);
     }
 
     fn spawn_long<F: FnOnce() + Send + 'static>(&self, item: F) {
-        let long = || build(WorkQueue::per_cpu("long").cpu_intensive(), &self.executor);
+        let long = || build(WorkQueue::per_cpu("long").cpu_intensive(true), &self.executor);
         let tells = K::PART == Part::Cmwq;
         let queue = if tells { self.long.get_or_init(long) } else { &self.queue };
         queue.spawn_detached(item).expect(UNLIMITED);
