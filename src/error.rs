@@ -70,9 +70,9 @@ pub enum BuildExecutorError {
     },
     /// The patience of `progress_check` is below one millisecond.
     ProgressCheck(Duration),
-    /// `hog_threshold` is below one millisecond but not zero. Zero would turn the search for hogs off.
+    /// `hog_threshold` is below one millisecond. `None` would turn the search for hogs off.
     HogThreshold(Duration),
-    /// `watchdog_threshold` is below one millisecond but not zero. Zero would turn the watchdog off.
+    /// `watchdog_threshold` is below one millisecond. `None` would turn the watchdog off.
     WatchdogThreshold(Duration),
     /// The manager's thread cannot be made.
     Thread(io::Error),
@@ -109,12 +109,11 @@ impl fmt::Display for BuildExecutorError {
             }
             Self::HogThreshold(threshold) => write!(
                 f,
-                "hog_threshold is {threshold:?}; it must be at least 1ms, or zero to turn the search off"
+                "hog_threshold is {threshold:?}; it must be at least 1ms; `None` turns the search off"
             ),
-            Self::WatchdogThreshold(threshold) => write!(
-                f,
-                "watchdog_threshold is {threshold:?}; it must be at least 1ms, or zero to turn it off"
-            ),
+            Self::WatchdogThreshold(threshold) => {
+                write!(f, "watchdog_threshold is {threshold:?}; it must be at least 1ms; `None` turns it off")
+            }
             Self::Thread(_) => write!(f, "the manager's thread cannot be made"),
             Self::GlobalExists => {
                 write!(f, "the global executor exists already; configure it before anything uses it")
@@ -142,14 +141,14 @@ impl std::error::Error for BuildExecutorError {
 ///
 /// let error = WorkQueue::builder("q").max_active(513).build().unwrap_err();
 /// assert!(matches!(error, BuildQueueError::MaxActive { setter: "max_active", value: 513, limit: 512 }));
-/// assert_eq!(error.to_string(), "max_active is 513; it must be 1 to 512, or 0 for the default of 256");
+/// assert_eq!(error.to_string(), "max_active is 513; it must be 1 to 512");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BuildQueueError {
     /// The queue's name is empty.
     EmptyName,
-    /// `max_active` or `max_active_total` is above the limit.
+    /// `max_active` or `max_active_total` is 0, or above the limit.
     MaxActive {
         /// The setter: `max_active` or `max_active_total`.
         setter: &'static str,
@@ -200,7 +199,7 @@ impl fmt::Display for BuildQueueError {
         match self {
             Self::EmptyName => write!(f, "a queue needs a name, but the given name is empty"),
             Self::MaxActive { setter, value, limit } => {
-                write!(f, "{setter} is {value}; it must be 1 to {limit}, or 0 for the default of 256")
+                write!(f, "{setter} is {value}; it must be 1 to {limit}")
             }
             Self::MaxPending => write!(f, "max_pending is 0; a queue must hold at least one item"),
             Self::Contradiction { this, with, because } => {

@@ -1,6 +1,7 @@
 //! [`JoinHandle`]: the handle of an item that runs once.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 use crate::engine::item::one_shot::handle::RawHandle;
@@ -24,7 +25,6 @@ use crate::sys::wait::Until;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "dropping the handle detaches the item; write `drop(handle)` if that is meant"]
 pub struct JoinHandle<T> {
     raw: RawHandle<T>,
 }
@@ -136,6 +136,10 @@ impl<T> JoinHandle<T> {
         }
     }
 }
+
+/// A panic cannot leave a handle in a wrong state.
+impl<T> UnwindSafe for JoinHandle<T> {}
+impl<T> RefUnwindSafe for JoinHandle<T> {}
 
 impl<T> fmt::Debug for JoinHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

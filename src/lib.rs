@@ -347,6 +347,8 @@ mod error;
 #[cfg(not(cmwq_loom))]
 mod executor;
 #[cfg(not(cmwq_loom))]
+mod id;
+#[cfg(not(cmwq_loom))]
 mod join;
 #[cfg(not(cmwq_loom))]
 pub mod kernel;
@@ -394,6 +396,8 @@ pub use self::executor::global::GlobalExecutor;
 #[cfg(not(cmwq_loom))]
 pub use self::executor::shutdown::{QueueReport, ShutdownReport};
 #[cfg(not(cmwq_loom))]
+pub use self::id::{QueueId, WorkId};
+#[cfg(not(cmwq_loom))]
 pub use self::join::JoinHandle;
 #[cfg(not(cmwq_loom))]
 pub use self::periodic::PeriodicHandle;
@@ -421,7 +425,7 @@ pub use crate::engine::manager::offenders::Offender;
 pub use crate::engine::refusal::{QueueError, ShutdownError, WaitError};
 pub use policy::attrs::{Attrs, EffectiveAttrs};
 pub use policy::counters::Counters;
-pub use policy::cpu_set::{CpuSet, ParseCpuSetError};
+pub use policy::cpu_set::{CpuSet, CpuSetIter, ParseCpuSetError};
 pub use policy::detection::Detection;
 pub use policy::histogram::{Histogram, Latency};
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};

@@ -1,6 +1,7 @@
 //! [`PeriodicHandle`]: the handle of a function that is called once per period.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,6 +103,10 @@ impl Drop for PeriodicHandle {
         }
     }
 }
+
+/// A panic cannot leave a handle in a wrong state.
+impl UnwindSafe for PeriodicHandle {}
+impl RefUnwindSafe for PeriodicHandle {}
 
 impl fmt::Debug for PeriodicHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -119,8 +119,7 @@ fn counters_give_their_memory_back() {
 /// A queue on one CPU, where an item keeps the CPU until it ends or enters a guard.
 fn queue() -> WorkQueue {
     let topology = TopologySource::Synthetic("core:1 pu:1".into());
-    let builder =
-        Executor::builder().topology(topology).detection(Detection::Off).hog_threshold(Duration::ZERO);
+    let builder = Executor::builder().topology(topology).detection(Detection::Off).hog_threshold(None);
     let executor = builder.on_thread_start(|| COUNTS.set(true)).build().unwrap();
     WorkQueue::per_cpu("q").build_on(&executor).unwrap()
 }

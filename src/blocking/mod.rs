@@ -14,6 +14,14 @@
 //! | `thread::sleep`, `park`, `JoinHandle::join` | [`thread::sleep`], [`thread::park`], [`thread::JoinHandle`] | in each call |
 //! | `Child::wait`, `Command::output` | [`process::Child`], [`process::output`] | in each call |
 //!
+//! # Types of other crates
+//!
+//! The locks are those of `lock_api` 0.4 with raw locks of this crate, and [`channel`] re-exports types of
+//! `crossbeam_channel` 0.5, such as its errors. Both crates are part of this crate's interface in these versions. So a
+//! release of this crate that moves to an incompatible version of one of them is itself an incompatible release.
+//!
+//! # Other calls
+//!
 //! For all other calls, use the function that has the same name as this module: [`blocking(|| …)`](crate::blocking()).
 //! `use cmwq::blocking;` imports both the module and the function.
 //!

@@ -86,7 +86,7 @@ pub(super) fn set(queue: &Queue, attribute: Attribute, value: &str) -> Result<St
             change(queue, Attrs::new().nice(level), |attrs| attrs.nice(level))
         }
         Attribute::MaxActive => {
-            let items = value.parse().map_err(|_| bad(attribute, value, "a number from 0 to 512"))?;
+            let items = value.parse().map_err(|_| bad(attribute, value, "a number from 1 to 512"))?;
             set_max_active(queue, items).map_err(|error| of_limit(&error))
         }
         Attribute::Histograms => {

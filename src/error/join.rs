@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::sys::sync::Mutex;
 
@@ -104,6 +105,10 @@ impl PanicPayload {
         self.payload.into_inner()
     }
 }
+
+/// A payload is only handed over, so a panic cannot leave it in a wrong state.
+impl UnwindSafe for PanicPayload {}
+impl RefUnwindSafe for PanicPayload {}
 
 impl fmt::Debug for PanicPayload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

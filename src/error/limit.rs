@@ -23,7 +23,7 @@ pub enum SetMaxActiveError {
     Ordered,
     /// The queue is a bh queue, which runs one item at a time on each CPU.
     Bh,
-    /// The value is above the limit.
+    /// The value is 0, or above the limit.
     MaxActive {
         /// The value that was given.
         value: usize,
@@ -40,7 +40,7 @@ impl fmt::Display for SetMaxActiveError {
             }
             Self::Bh => write!(f, "a bh queue runs one item at a time on each CPU"),
             Self::MaxActive { value, limit } => {
-                write!(f, "max_active is {value}; it must be 1 to {limit}, or 0 for the default of 256")
+                write!(f, "max_active is {value}; it must be 1 to {limit}")
             }
         }
     }

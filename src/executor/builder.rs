@@ -317,8 +317,8 @@ impl ExecutorBuilder {
             hooks: self.hooks,
             detection: detection.mode,
             probe,
-            hog_threshold: self.self_management.hog_threshold(),
-            watchdog_threshold: self.self_management.watchdog_threshold(),
+            hog_threshold: self.self_management.hog_threshold,
+            watchdog_threshold: self.self_management.watchdog_threshold,
             patience: self.progress_check,
         };
         let environment = LiveEnvironment::new(&slots, Arc::new(Bell::new(detection.pause)));

@@ -8,6 +8,7 @@ pub(crate) mod shutdown;
 pub(crate) mod system;
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 use crate::engine::executor::inner::ExecutorInner;
@@ -211,6 +212,19 @@ impl Executor {
         if self.inner.origin.is_forked() { Vec::new() } else { list(&self.inner.upkeep.offenders) }
     }
 }
+
+/// Equal handles lead to the same executor.
+impl PartialEq for Executor {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl Eq for Executor {}
+
+/// A panic cannot leave an executor in a wrong state.
+impl UnwindSafe for Executor {}
+impl RefUnwindSafe for Executor {}
 
 impl fmt::Debug for Executor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

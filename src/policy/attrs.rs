@@ -23,8 +23,27 @@ use super::pods::AffinityScope;
 /// # Ok(())
 /// # }
 /// ```
+/// With the feature `serde`, attributes can be part of a configuration. Attributes that are missing are not set.
+///
+/// ```
+/// # #[cfg(feature = "serde")]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{AffinityScope, Attrs};
+///
+/// let attrs: Attrs = serde_json::from_str(r#"{ "scope": "numa", "nice": 10, "cpus": "0-3" }"#)?;
+/// assert_eq!(attrs, Attrs::new().scope(AffinityScope::Numa).nice(10).cpus("0-3".parse()?));
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "serde"))]
+/// # fn main() {}
+/// ```
 #[doc(alias = "workqueue_attrs")]
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default, deny_unknown_fields)
+)]
 #[must_use]
 pub struct Attrs {
     nice: Option<i32>,

@@ -4,7 +4,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::iter;
 use std::str::FromStr;
 
 const WORD_BITS: usize = u64::BITS as usize;
@@ -71,7 +70,7 @@ impl CpuSet {
     /// assert_eq!(cmwq::CpuSet::single(7).to_string(), "7");
     /// ```
     pub fn single(cpu: usize) -> Self {
-        iter::once(cpu).collect()
+        Self::from_iter([cpu])
     }
 
     /// Returns whether `cpu` is in the set.
@@ -170,16 +169,8 @@ impl CpuSet {
     /// let cpus = CpuSet::from_iter([9, 1, 4]);
     /// assert_eq!(cpus.iter().collect::<Vec<_>>(), [1, 4, 9]);
     /// ```
-    pub fn iter(&self) -> impl Iterator<Item = usize> + Clone + '_ {
-        self.words.iter().enumerate().flat_map(|(index, &word)| {
-            let mut rest = word;
-            iter::from_fn(move || {
-                let lowest = rest.trailing_zeros() as usize;
-                // Clears the lowest bit that is set. Zero stays zero.
-                rest &= rest.wrapping_sub(1);
-                (lowest < WORD_BITS).then_some(index * WORD_BITS + lowest)
-            })
-        })
+    pub fn iter(&self) -> CpuSetIter<'_> {
+        CpuSetIter::new(&self.words)
     }
 
     /// Returns the lowest CPU, if there is any.
@@ -383,8 +374,12 @@ impl fmt::Display for ParseCpuSetError {
 
 impl Error for ParseCpuSetError {}
 
+mod iter;
+mod operators;
 #[cfg(feature = "serde")]
 mod wire;
+
+pub use self::iter::CpuSetIter;
 
 #[cfg(test)]
 mod tests;

@@ -56,6 +56,9 @@ impl WorkQueue {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "spawn_batch")]
+    #[doc(alias = "spawn_batch_detached")]
+    #[doc(alias = "queue_batch")]
     pub fn items<C>(&self, items: C) -> Batch<'_, C> {
         Batch { queue: self, items, options: Options::default() }
     }

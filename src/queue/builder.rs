@@ -5,14 +5,17 @@ use std::sync::Arc;
 use crate::blocking;
 use crate::engine::pool::calls::OwnedRescuer;
 use crate::engine::queue::workqueue::{Limit, QueueHandle, QueueKind, QueueSpec, Unbound};
+use crate::engine::user_code::report;
 use crate::error::BuildQueueError;
 use crate::executor::Executor;
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT, NO_LIMIT};
 use crate::policy::attrs::Attrs;
 use crate::queue::WorkQueue;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 pub(super) enum Kind {
+    #[default]
     Managed,
     PerCpu,
     Unbound,
@@ -39,21 +42,49 @@ pub(super) enum Kind {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// With the feature `serde`, a configuration can describe queues. Only the name is required, and the kinds are
+/// `managed`, `per_cpu`, `unbound`, `ordered` and `bh`. [`build`](Self::build) checks the values.
+///
+/// ```
+/// # #[cfg(feature = "serde")]
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let text = r#"{ "name": "uploads", "kind": "unbound", "max_active": 16, "max_pending": 1000 }"#;
+/// let queue = serde_json::from_str::<cmwq::WorkQueueBuilder>(text)?.build()?;
+/// assert_eq!((queue.name(), queue.max_active()), ("uploads", 16));
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "serde"))]
+/// # fn main() {}
+/// ```
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 #[must_use = "a builder makes nothing until `build`"]
 pub struct WorkQueueBuilder {
     name: String,
+    #[cfg_attr(feature = "serde", serde(default))]
     kind: Kind,
+    #[cfg_attr(feature = "serde", serde(default))]
     high_priority: bool,
+    #[cfg_attr(feature = "serde", serde(default))]
     cpu_intensive: bool,
+    #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) power_efficient: bool,
+    #[cfg_attr(feature = "serde", serde(default))]
     pub(crate) freezable: bool,
+    #[cfg_attr(feature = "serde", serde(default))]
     rescuer: bool,
+    #[cfg_attr(feature = "serde", serde(default))]
     control: bool,
+    #[cfg_attr(feature = "serde", serde(default))]
     histograms: Option<bool>,
+    #[cfg_attr(feature = "serde", serde(default))]
     max_active: Option<usize>,
+    #[cfg_attr(feature = "serde", serde(default))]
     max_active_total: Option<usize>,
+    #[cfg_attr(feature = "serde", serde(default))]
     max_pending: Option<usize>,
+    #[cfg_attr(feature = "serde", serde(default))]
     attrs: Option<Attrs>,
 }
 
@@ -139,9 +170,9 @@ impl WorkQueueBuilder {
     }
 
     /// Sets whether any process that can open the control socket may change the queue's attributes and limit. Default:
-    /// false. The module
-    /// `cmwq::control`, with the feature `control`, provides this socket. Without this setting, the socket's clients
-    /// can only read the attributes and the limit.
+    /// false. The module `cmwq::control`, with the feature `control`, provides this socket. Without this setting, the
+    /// socket's clients can only read the attributes and the limit. Without the feature, the setting has no effect, and
+    /// each build of such a queue logs a warning.
     ///
     /// # Examples
     ///
@@ -159,19 +190,19 @@ impl WorkQueueBuilder {
     }
 
     /// Limits the number of active items (running, blocked, or on a worklist) for each CPU on which items were queued.
-    /// The limit is between 1 and 512, or 0 for the default of 256. The other items wait in order.
+    /// The limit is between 1 and 512, and the default is 256. The other items wait in order.
     /// [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active) can change the limit later.
     ///
-    /// Ordered and bh queues run one item at a time, so they accept only 0.
+    /// Ordered and bh queues run one item at a time, so they have no such setting.
     pub fn max_active(mut self, items: usize) -> Self {
         self.max_active = Some(items);
         self
     }
 
     /// Limits the number of active items of the whole queue, instead of the number for each CPU. The limit is between 1
-    /// and 512, or 0 for the default of 256. This limit cannot be combined with a `max_active` other than 0.
+    /// and 512, and the default is 256. This limit cannot be combined with `max_active`.
     ///
-    /// Ordered and bh queues run one item at a time, so they accept only 0.
+    /// Ordered and bh queues run one item at a time, so they have no such setting.
     pub fn max_active_total(mut self, items: usize) -> Self {
         self.max_active_total = Some(items);
         self
@@ -241,6 +272,14 @@ impl WorkQueueBuilder {
         if executor.inner.is_shut_down() {
             return Err(BuildQueueError::ShutDown);
         }
+        if self.control && !cfg!(feature = "control") {
+            report!(
+                warn,
+                "queue {:?} was built with `control`, but the crate without the feature `control`; the queue cannot be \
+                 changed from outside",
+                self.name
+            );
+        }
         match self.make_on(executor) {
             Ok((queue, true)) => Ok(queue),
             // The executor was shut down meanwhile. The executor's manager may have ended before it could make a
@@ -295,13 +334,11 @@ impl WorkQueueBuilder {
         };
         let not_per_cpu = if self.kind == Kind::Bh { kind } else { "an unbound queue" };
         let nice = self.attrs.as_ref().is_some_and(Attrs::names_nice);
-        // 0 stands for the default, so it does not contradict another limit.
-        let chosen = |limit: Option<usize>| limit.is_some_and(|items| items != 0);
         let rules = [
-            (ordered && chosen(self.max_active), "max_active", kind, one_at_a_time),
-            (ordered && chosen(self.max_active_total), "max_active_total", kind, one_at_a_time),
+            (ordered && self.max_active.is_some(), "max_active", kind, one_at_a_time),
+            (ordered && self.max_active_total.is_some(), "max_active_total", kind, one_at_a_time),
             (
-                chosen(self.max_active) && self.max_active_total.is_some(),
+                self.max_active.is_some() && self.max_active_total.is_some(),
                 "max_active",
                 "max_active_total",
                 "one limits each CPU's part of the queue, the other the queue as a whole",
@@ -361,9 +398,8 @@ impl WorkQueueBuilder {
     }
 
     fn limit(&self) -> Result<Limit, BuildQueueError> {
-        let checked = |setter, items: Option<usize>| match items.unwrap_or(0) {
-            0 => Ok(MAX_ACTIVE_DEFAULT),
-            value if value <= MAX_ACTIVE_LIMIT => Ok(value),
+        let checked = |setter, items: Option<usize>| match items.unwrap_or(MAX_ACTIVE_DEFAULT) {
+            value @ 1..=MAX_ACTIVE_LIMIT => Ok(value),
             value => Err(BuildQueueError::MaxActive { setter, value, limit: MAX_ACTIVE_LIMIT }),
         };
         match (self.kind, self.max_active_total) {

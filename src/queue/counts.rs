@@ -80,6 +80,50 @@ impl WorkQueue {
         self.handle.queue().len()
     }
 
+    /// Returns the number of items that have begun and not ended, including those that are blocked. The number is a
+    /// hint, like that of [`len`](Self::len). Costs O(CPUs · threads).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::ordered("mail").build()?;
+    /// let ((begin, begun), (go, door)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+    /// queue.spawn(move || {
+    ///     begin.send(()).unwrap();
+    ///     cmwq::blocking(|| door.recv())
+    /// })?;
+    /// queue.spawn(|| ())?;
+    /// begun.recv()?;
+    /// assert_eq!((queue.running(), queue.waiting()), (1, 1));
+    /// go.send(())?;
+    /// # queue.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "active_count")]
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.handle.queue().running()
+    }
+
+    /// Returns the number of items that were accepted and have not begun. The number is a hint, like that of
+    /// [`len`](Self::len). Costs O(CPUs · threads).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let queue = cmwq::WorkQueue::new("mail");
+    /// assert_eq!(queue.waiting(), 0);
+    /// ```
+    #[doc(alias = "queued_count")]
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        // The items that run are counted first, so that an item that ends meanwhile does not count as waiting.
+        let running = self.running();
+        self.len().saturating_sub(running)
+    }
+
     /// Returns whether no item waits or runs. The answer is a hint, like that of [`len`](Self::len).
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::engine::queue::workqueue::Queue;
 use crate::error::limit::SetMaxActiveError;
-use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT};
+use crate::policy::admission::MAX_ACTIVE_LIMIT;
 use crate::queue::WorkQueue;
 
 impl WorkQueue {
@@ -15,7 +15,7 @@ impl WorkQueue {
         self.handle.queue().max_active()
     }
 
-    /// Sets the limit of active items, from 1 to 512. The value 0 stands for the default of 256.
+    /// Sets the limit of active items, from 1 to 512.
     ///
     /// Raising the limit immediately starts waiting items, in order. Lowering the limit does not stop active items, so
     /// the new limit holds only once enough of these items have ended.
@@ -28,7 +28,7 @@ impl WorkQueue {
     /// queue.set_max_active(8)?;
     /// assert_eq!(queue.max_active(), 8);
     /// let error = queue.set_max_active(513).unwrap_err();
-    /// assert_eq!(error.to_string(), "max_active is 513; it must be 1 to 512, or 0 for the default of 256");
+    /// assert_eq!(error.to_string(), "max_active is 513; it must be 1 to 512");
     /// # Ok(())
     /// # }
     /// ```
@@ -51,9 +51,9 @@ pub(crate) fn set_max_active(queue: &Queue, items: usize) -> Result<(), SetMaxAc
     if queue.spec.ordered {
         return Err(SetMaxActiveError::Ordered);
     }
-    if items > MAX_ACTIVE_LIMIT {
+    if !(1..=MAX_ACTIVE_LIMIT).contains(&items) {
         return Err(SetMaxActiveError::MaxActive { value: items, limit: MAX_ACTIVE_LIMIT });
     }
-    queue.set_max_active(if items == 0 { MAX_ACTIVE_DEFAULT } else { items });
+    queue.set_max_active(items);
     Ok(())
 }

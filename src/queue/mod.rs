@@ -198,7 +198,7 @@ impl WorkQueue {
         Self { handle }
     }
 
-    fn handle(&self) -> &Arc<QueueHandle> {
+    pub(crate) fn handle(&self) -> &Arc<QueueHandle> {
         &self.handle
     }
 

@@ -78,6 +78,8 @@ macro_rules! options {
         /// # Ok(())
         /// # }
         /// ```
+        #[doc(alias = "queue_on")]
+        #[doc(alias = "spawn_on")]
         #[doc(alias = "queue_work_on")]
         #[doc(alias = "schedule_work_on")]
         #[doc(alias = "queue_delayed_work_on")]
@@ -109,6 +111,8 @@ macro_rules! options {
         /// # Ok(())
         /// # }
         /// ```
+        #[doc(alias = "queue_on_node")]
+        #[doc(alias = "spawn_on_node")]
         #[doc(alias = "queue_work_node")]
         pub fn on_node(mut self, node: usize) -> Self {
             self.options.node(node);
@@ -136,6 +140,8 @@ macro_rules! options {
         /// # Ok(())
         /// # }
         /// ```
+        #[doc(alias = "spawn_after")]
+        #[doc(alias = "queue_delayed")]
         #[doc(alias = "queue_delayed_work")]
         #[doc(alias = "schedule_delayed_work")]
         pub fn after(mut self, delay: Duration) -> Self {

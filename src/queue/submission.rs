@@ -303,6 +303,7 @@ impl<I: Borrow<Work>> Submission<'_, I> {
     ///
     /// Returns the same errors as [`enqueue`](Self::enqueue). Also returns [`QueueError::Full`] if there is no delay,
     /// the item needs a new place, and the queue has no room. After an error, a pending run stays as it was.
+    #[doc(alias = "mod_delayed")]
     #[doc(alias = "mod_delayed_work")]
     pub fn reschedule(self) -> Result<bool, QueueError> {
         let Self { queue, item, options } = self;

@@ -291,7 +291,7 @@ fn simulate(seed: u64, found: &Arc<Found>) {
     let hogs = [None, Some(ms(1)), Some(ms(4)), Some(ms(10))][random.usize(..4)];
     run(config.seed(seed), || {
         let executor = executor(&format!("l3:1 core:{cpus} pu:1"), |builder| {
-            builder.detection(detection).hog_threshold(hogs.unwrap_or(Duration::ZERO))
+            builder.detection(detection).hog_threshold(hogs)
         });
         let (last, before, overlooked) = (HashMap::new(), HashMap::new(), HashMap::new());
         watch(&executor, Detective { detection, hogs, last, before, overlooked, found: Arc::clone(found) });

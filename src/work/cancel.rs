@@ -56,6 +56,7 @@ impl Work {
     ///
     /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, and [`WaitError::Forked`] in a forked
     /// process. In both cases, nothing is cancelled.
+    #[doc(alias = "cancel_sync")]
     #[doc(alias = "cancel_work_sync")]
     #[doc(alias = "cancel_delayed_work_sync")]
     pub fn cancel_and_wait(&self) -> Result<bool, WaitError> {
@@ -151,6 +152,7 @@ impl Work {
     ///
     /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, and [`WaitError::Forked`] in a forked
     /// process. In both cases, nothing is changed.
+    #[doc(alias = "disable_sync")]
     #[doc(alias = "disable_work_sync")]
     #[doc(alias = "disable_delayed_work_sync")]
     pub fn disable_and_wait(&self) -> Result<bool, WaitError> {
@@ -206,6 +208,7 @@ impl Work {
     /// Returns [`EnableError::NotDisabled`] if the item is not disabled.
     #[doc(alias = "enable_work")]
     #[doc(alias = "enable_delayed_work")]
+    #[doc(alias = "enable_and_queue")]
     #[doc(alias = "enable_and_queue_work")]
     pub fn enable(&self) -> Result<bool, EnableError> {
         self.item.enable().map_err(|_not_disabled| EnableError::NotDisabled)

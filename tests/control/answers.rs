@@ -86,7 +86,7 @@ fn a_dump_is_that_of_the_executor() {
 #[test]
 fn the_watchdog_reports_stalls_while_they_last() {
     let builder = Executor::builder().topology(TopologySource::Synthetic("core:1 pu:1".into()));
-    let builder = builder.detection(cmwq::Detection::Off).hog_threshold(Duration::ZERO);
+    let builder = builder.detection(cmwq::Detection::Off).hog_threshold(None);
     let executor =
         builder.watchdog_threshold(Duration::from_millis(20)).stall_handler(|_| ()).build().unwrap();
     let served = Served::by(&executor);

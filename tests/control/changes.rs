@@ -43,7 +43,7 @@ fn each_attribute_is_changed_independently() {
     assert_eq!(queue.attrs().unwrap(), state);
     assert_eq!(client.set("mail", Attribute::MaxActive, "17").unwrap(), "17");
     assert_eq!((queue.max_active(), queue.attrs().unwrap()), (17, state));
-    assert_eq!(client.set("mail", Attribute::MaxActive, "0").unwrap(), "256");
+    assert_eq!(client.set("mail", Attribute::MaxActive, "256").unwrap(), "256");
 
     let all = client.attributes("mail").unwrap();
     let one_by_one: Vec<_> =
@@ -102,7 +102,8 @@ fn bad_values_change_nothing_and_are_reported() {
         (Attribute::Nice, "low", "write a number from -20 to 19, or default"),
         (Attribute::Nice, "99999999999999", "write a number from -20 to 19"),
         (Attribute::MaxActive, "513", "max_active is 513; it must be 1 to 512"),
-        (Attribute::MaxActive, "-1", "write a number from 0 to 512"),
+        (Attribute::MaxActive, "0", "max_active is 0; it must be 1 to 512"),
+        (Attribute::MaxActive, "-1", "write a number from 1 to 512"),
         (Attribute::MaxActive, "1e3", "write a number"),
     ] {
         let message = refused_as(ErrorKind::BadValue, client.set("mail", attribute, value));

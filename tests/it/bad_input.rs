@@ -10,7 +10,7 @@ use cmwq::{
     TopologySource, WorkQueue, WorkQueueBuilder,
 };
 
-use crate::support::{Door, builder, cpus, eventually, no_thread_of};
+use crate::support::{builder, cpus, eventually, no_thread_of};
 
 /// Builds an executor with this change, which must fail, and checks that no thread stays behind.
 fn refused(change: impl FnOnce(ExecutorBuilder) -> ExecutorBuilder) -> BuildExecutorError {
@@ -91,11 +91,11 @@ fn a_stack_size_out_of_range_is_an_error() {
     drop(builder("core:1 pu:1").0.stack_size(1 << 30).build().unwrap());
 }
 
-/// spec: S2.3, S4.4 (adjustable, 0 = off)
+/// spec: S2.3, S4.4 (adjustable, `None` = off)
 #[test]
-fn thresholds_are_zero_or_long_enough_to_be_seen() {
+fn thresholds_are_long_enough_to_be_seen() {
     let least = Duration::from_millis(1);
-    for short in [Duration::from_nanos(1), least - Duration::from_nanos(1)] {
+    for short in [Duration::ZERO, Duration::from_nanos(1), least - Duration::from_nanos(1)] {
         let error = refused(|b| b.hog_threshold(short));
         assert!(matches!(error, BuildExecutorError::HogThreshold(given) if given == short), "{error:?}");
         assert!(error.to_string().contains(&format!("{short:?}; it must be at least 1ms")), "{error}");
@@ -103,7 +103,7 @@ fn thresholds_are_zero_or_long_enough_to_be_seen() {
         assert!(matches!(error, BuildExecutorError::WatchdogThreshold(given) if given == short), "{error:?}");
         assert!(error.to_string().contains(&format!("{short:?}; it must be at least 1ms")), "{error}");
     }
-    for fine in [Duration::ZERO, least, Duration::MAX] {
+    for fine in [None, Some(least), Some(Duration::MAX)] {
         drop(builder("core:1 pu:1").0.hog_threshold(fine).watchdog_threshold(fine).build().unwrap());
     }
 }
@@ -187,7 +187,7 @@ fn contradicting_flags_are_errors_that_say_why() {
         (WorkQueue::ordered("q").max_active(1), "max_active", "an ordered queue"),
         (WorkQueue::ordered("q").max_active_total(1), "max_active_total", "an ordered queue"),
         (WorkQueue::builder("q").max_active(1).max_active_total(1), "max_active", "max_active_total"),
-        (WorkQueue::builder("q").max_active(1).max_active_total(0), "max_active", "max_active_total"),
+        (WorkQueue::ordered("q").max_active(0), "max_active", "an ordered queue"),
         (WorkQueue::builder("q").cpu_intensive(true), "cpu_intensive", "an unbound queue"),
         (WorkQueue::unbound("q").cpu_intensive(true), "cpu_intensive", "an unbound queue"),
         (WorkQueue::ordered("q").cpu_intensive(true), "cpu_intensive", "an unbound queue"),
@@ -216,35 +216,17 @@ fn contradicting_flags_are_errors_that_say_why() {
     }
 }
 
-/// spec: Q3.1 (default when 0), Q2: zero stands for the default, so it contradicts no kind and changes nothing.
+/// spec: Q3.1: zero is no limit, and the error says which limits there are.
 #[test]
-fn zero_stands_for_the_default_of_every_kind() {
-    let executor = cpus(2);
-    for (queue, at_once) in [
-        (WorkQueue::ordered("q").max_active(0), 1),
-        (WorkQueue::ordered("q").max_active_total(0), 1),
-        (WorkQueue::ordered("q").max_active(0).max_active_total(0), 1),
-        (WorkQueue::builder("q").max_active(0).max_active_total(0), 20),
-        (WorkQueue::unbound("q").max_active(0).max_active_total(2), 2),
+fn a_limit_of_zero_is_an_error() {
+    for (setter, queue) in [
+        ("max_active", WorkQueue::builder("q").max_active(0)),
+        ("max_active", WorkQueue::per_cpu("q").max_active(0)),
+        ("max_active_total", WorkQueue::unbound("q").max_active_total(0)),
     ] {
-        let queue = queue.build_on(&executor).unwrap();
-        let (active, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let door = Door::default();
-        let handles: Vec<_> = (0..20)
-            .map(|_| {
-                let (active, most, door) = (Arc::clone(&active), Arc::clone(&most), door.clone());
-                let item = move || {
-                    most.fetch_max(active.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    door.wait();
-                    active.fetch_sub(1, Ordering::SeqCst);
-                };
-                queue.spawn(item).unwrap()
-            })
-            .collect();
-        eventually("as many items as allowed are active", || most.load(Ordering::SeqCst) == at_once);
-        door.open();
-        handles.into_iter().for_each(|handle| handle.join().unwrap());
-        assert_eq!(most.load(Ordering::SeqCst), at_once);
+        let error = queue_error(queue);
+        assert_eq!(error, BuildQueueError::MaxActive { setter, value: 0, limit: 512 });
+        assert_eq!(error.to_string(), format!("{setter} is 0; it must be 1 to 512"));
     }
 }
 

@@ -207,9 +207,7 @@ fn settings_without_a_meaning_for_bh_are_errors() {
             other => panic!("{setting}: {other:?}"),
         }
     }
-    assert!(
-        bh().max_active(0).max_active_total(0).high_priority(true).max_pending(3).build_on(&executor).is_ok()
-    );
+    assert!(bh().high_priority(true).max_pending(3).build_on(&executor).is_ok());
 }
 
 /// spec: Q1.6 (bh), Q3 (max_pending)

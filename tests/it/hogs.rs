@@ -75,7 +75,7 @@ fn hogs_are_counted_by_type_and_let_others_start() {
 #[test]
 fn without_a_threshold_no_item_is_a_hog() {
     let _limit = time_limit();
-    let executor = builder("core:1 pu:1").0.hog_threshold(Duration::ZERO).build().unwrap();
+    let executor = builder("core:1 pu:1").0.hog_threshold(None).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let items = [queue.spawn(computes).unwrap(), queue.spawn(computes).unwrap()];
     items.into_iter().for_each(|item| item.join().unwrap());

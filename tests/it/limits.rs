@@ -49,8 +49,12 @@ fn raising_the_limit_starts_waiting_items() {
         queue.set_max_active(4).unwrap();
         eventually("three more run", || crowd.inside() == 4);
         assert_eq!((queue.max_active(), crowd.peak()), (4, 4));
-        queue.set_max_active(0).unwrap();
-        assert_eq!(queue.max_active(), 256, "0 stands for the default");
+        let error = queue.set_max_active(0).unwrap_err();
+        assert_eq!(
+            (error.to_string().as_str(), queue.max_active()),
+            ("max_active is 0; it must be 1 to 512", 4)
+        );
+        queue.set_max_active(256).unwrap();
         eventually("the last one runs", || crowd.inside() == 5);
         door.open();
         join_all(handles);

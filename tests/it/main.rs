@@ -28,6 +28,7 @@ mod executors;
 mod flush;
 mod freeze;
 mod guards;
+mod handles;
 mod histograms;
 mod hogs;
 mod interactions;

@@ -157,7 +157,7 @@ fn max_active_total_limits_the_queue_as_a_whole() {
 fn by_default_256_items_are_active() {
     let _limit = time_limit();
     let executor = builder("core:1 pu:1").0.stack_size(64 * 1024).build().unwrap();
-    for queue in [WorkQueue::per_cpu("q"), WorkQueue::unbound("q").max_active(0)] {
+    for queue in [WorkQueue::per_cpu("q"), WorkQueue::unbound("q")] {
         let queue = queue.build_on(&executor).unwrap();
         assert_eq!(peak_of(&queue, 270, 256).0, 256);
     }

@@ -54,7 +54,7 @@ pub(crate) fn cpus(cpus: usize) -> Executor {
 /// Switches the detection of undeclared blocking and of hogs off. For tests that hold a worker on purpose, that test a
 /// guard, or that count the workers on each CPU exactly.
 pub(crate) fn unseen(builder: ExecutorBuilder) -> ExecutorBuilder {
-    builder.detection(Detection::Off).hog_threshold(Duration::ZERO)
+    builder.detection(Detection::Off).hog_threshold(None)
 }
 
 /// An executor of one CPU, which an item keeps until it ends or enters a guard.

@@ -53,7 +53,7 @@ fn a_worker_that_waits_for_a_cpu_is_not_taken_for_asleep() {
         return;
     };
     for mode in MODES {
-        let builder = builder("core:1 pu:1").0.detection(mode).hog_threshold(Duration::ZERO);
+        let builder = builder("core:1 pu:1").0.detection(mode).hog_threshold(None);
         let executor = builder.build().unwrap();
         if !sees(&executor) {
             return;

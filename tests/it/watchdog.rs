@@ -15,7 +15,7 @@ const THRESHOLD: Duration = Duration::from_millis(150);
 /// A builder with detection off, so that only the watchdog notices blocked items.
 fn watched(shape: &str) -> (ExecutorBuilder, String) {
     let (builder, prefix) = builder(shape);
-    let builder = builder.detection(Detection::Off).hog_threshold(Duration::ZERO);
+    let builder = builder.detection(Detection::Off).hog_threshold(None);
     (builder.watchdog_threshold(THRESHOLD), prefix)
 }
 
@@ -109,7 +109,7 @@ fn a_stall_is_reported_once_with_its_details() {
 fn no_stall_is_reported_without_a_threshold_or_while_the_pool_progresses() {
     let _limit = time_limit();
     let (handler, told_of_blocked) = told();
-    let unwatched = watched("core:1 pu:1").0.watchdog_threshold(Duration::ZERO);
+    let unwatched = watched("core:1 pu:1").0.watchdog_threshold(None);
     let unwatched = unwatched.stall_handler(handler).build().unwrap();
     let (handler, told_of_busy) = told();
     let busy = watched("core:1 pu:1").0.watchdog_threshold(PATIENCE).stall_handler(handler).build().unwrap();

@@ -208,7 +208,7 @@ impl World {
             .power_efficient(random.once_in(2))
             .progress_check(PATIENCE)
             .detection(*random.pick(&DETECTION))
-            .hog_threshold(Duration::from_millis(*random.pick(&[0, 2, 10])))
+            .hog_threshold(random.pick(&[None, Some(2), Some(10)]).map(Duration::from_millis))
             .before_spawn(before_spawn);
         if random.once_in(2) {
             builder = builder.random_placement(random.next());

@@ -5,7 +5,6 @@
 
 use std::error::Error;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
 use cmwq::{AffinityScope, Detection, Executor, JoinHandle, WorkQueue};
 
@@ -70,7 +69,7 @@ impl Bed {
             .cpus(cpus.clone())
             .default_scope(AffinityScope::System)
             .detection(Detection::Off)
-            .watchdog_threshold(Duration::ZERO)
+            .watchdog_threshold(None)
             .build()?;
         let build = |name| match kind {
             Kind::PerCpu => WorkQueue::per_cpu(name).max_active(MAX_ACTIVE).build_on(&executor),

@@ -27,6 +27,8 @@ pub(crate) struct WorkItem {
     /// The process that made the item. Only threads of this process can queue the item, or wait for it.
     pub(crate) origin: Origin, // I
     pub(crate) item_type: &'static ItemType,     // I
+    /// The item's number in the process, which no other reusable item has.
+    pub(crate) id: u64, // I
     /// Only the worker that executes the item uses the function, and the thread that frees the item.
     pub(super) function: UnsafeCell<Box<Function>>,
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::protocol::item::{Ended, ItemCell, NotDisabled, Popped, TakenBack};
 use crate::protocol::signal::Signal;
 use crate::sys::fork::Origin;
+use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::Until;
 
 use crate::engine::queue::{admission, route};
@@ -22,6 +23,9 @@ use super::waits::register::{self, Target};
 use super::waits::{self};
 use super::work::{Function, WorkHandle, WorkItem, free};
 
+/// The number of the next item.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
 static OPERATIONS: ItemOperations = ItemOperations { execute, abandon, item_type };
 
 impl WorkHandle {
@@ -31,6 +35,7 @@ impl WorkHandle {
             cell: ItemCell::new(),
             origin: Origin::here(),
             item_type,
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             function: UnsafeCell::new(function),
         };
         Self(NonNull::from(Box::leak(Box::new(item))))

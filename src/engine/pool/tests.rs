@@ -1,6 +1,5 @@
 //! Tests of which threads take a pool's lock, and when.
 
-use std::time::Duration;
 
 use crate::sys::clock;
 use crate::sys::machine::locks_taken;
@@ -15,7 +14,7 @@ const ITEMS: usize = 200;
 /// An executor without detection: its pools know only what items declare.
 fn executor(machine: &str) -> Executor {
     let builder = Executor::builder().topology(TopologySource::Synthetic(machine.into()));
-    builder.detection(Detection::Off).hog_threshold(Duration::ZERO).build().unwrap()
+    builder.detection(Detection::Off).hog_threshold(None).build().unwrap()
 }
 
 /// spec: C2.6 (no wait for a lock of the executor while nothing is pending): an item enters and leaves guards of both

@@ -57,6 +57,20 @@ impl Queue {
         self.limiters().map(|limiter| limiter.cell.len() as usize).sum()
     }
 
+    /// Returns the number of items that have begun and not ended. The number is only a hint. The caller keeps the queue
+    /// alive.
+    pub(crate) fn running(&self) -> usize {
+        if self.executor.origin.is_forked() {
+            // No item runs in this process, and threads of the parent may have held the locks.
+            return 0;
+        }
+        let running = |shard: &Shard| {
+            let counts = shard.account.total(|_worker| ());
+            counts.started.saturating_sub(counts.completed)
+        };
+        self.shards_by_slot().map(|(_, shard)| running(shard) as usize).sum()
+    }
+
     /// Returns the counters of the queue's items. The caller keeps the queue alive.
     pub(crate) fn counters(&self) -> Counters {
         if self.executor.origin.is_forked() {

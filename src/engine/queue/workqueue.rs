@@ -20,7 +20,7 @@ use crate::protocol::drain::ChainedCount;
 use crate::protocol::flush::FlushCell;
 use crate::protocol::given_up::GivenUpCount;
 use crate::protocol::references::ReferenceCount;
-use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicUsize, Mutex, Ordering};
+use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering};
 
 use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::item::entry::Entry;
@@ -96,6 +96,8 @@ pub(crate) struct Queue {
     pub(crate) times_items: AtomicBool, // A, written under M
     /// The count of references: see the module. An item with a ticket has a reference while it leaves its limiter.
     references: ReferenceCount, // A
+    /// The queue's number in the process, which no other queue has.
+    pub(crate) id: u64, // I
     /// The queue's number in the executor's register, or 0 if the queue is not registered there.
     pub(crate) number: u64, // I
     /// The pointer that came from the queue's box. The queue is freed through this pointer.
@@ -152,6 +154,9 @@ impl Making {
     }
 }
 
+/// The number of the next queue.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
 /// The single reference that all handles of a queue share. Each handle is an `Arc` of this struct.
 #[derive(Debug)]
 pub(crate) struct QueueHandle(NonNull<Queue>);
@@ -191,6 +196,7 @@ impl QueueHandle {
             given_up: GivenUpCount::new(),
             times_items: AtomicBool::new(times_items),
             references: ReferenceCount::new(),
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             number: 0,
             this: NonNull::dangling(),
             handle: OnceLock::new(),

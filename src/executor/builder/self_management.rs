@@ -17,8 +17,9 @@ pub(super) struct SelfManagement {
     pub(super) detection: Detection,
     /// The functions that inspect threads, and the failures that tests inject into these functions.
     pub(super) probe: Probe,
-    hog_threshold: Duration,
-    watchdog_threshold: Duration,
+    /// `None` turns the search off. The same holds for the watchdog.
+    pub(super) hog_threshold: Option<Duration>,
+    pub(super) watchdog_threshold: Option<Duration>,
 }
 
 impl Default for SelfManagement {
@@ -26,32 +27,22 @@ impl Default for SelfManagement {
         Self {
             detection: Detection::Auto,
             probe: Probe::default(),
-            hog_threshold: Duration::from_millis(10),
-            watchdog_threshold: Duration::from_secs(30),
+            hog_threshold: Some(Duration::from_millis(10)),
+            watchdog_threshold: Some(Duration::from_secs(30)),
         }
     }
 }
 
 impl SelfManagement {
     pub(super) fn check(&self) -> Result<(), BuildExecutorError> {
-        let too_short = |threshold: &Duration| !threshold.is_zero() && *threshold < LEAST;
-        if too_short(&self.hog_threshold) {
-            return Err(BuildExecutorError::HogThreshold(self.hog_threshold));
+        let too_short = |threshold: Option<Duration>| threshold.filter(|threshold| *threshold < LEAST);
+        if let Some(threshold) = too_short(self.hog_threshold) {
+            return Err(BuildExecutorError::HogThreshold(threshold));
         }
-        if too_short(&self.watchdog_threshold) {
-            return Err(BuildExecutorError::WatchdogThreshold(self.watchdog_threshold));
+        if let Some(threshold) = too_short(self.watchdog_threshold) {
+            return Err(BuildExecutorError::WatchdogThreshold(threshold));
         }
         Ok(())
-    }
-
-    /// Returns the threshold for hogs, or `None` if the executor does not look for hogs.
-    pub(super) fn hog_threshold(&self) -> Option<Duration> {
-        Some(self.hog_threshold).filter(|threshold| !threshold.is_zero())
-    }
-
-    /// Returns the watchdog's threshold, or `None` if the watchdog is off.
-    pub(super) fn watchdog_threshold(&self) -> Option<Duration> {
-        Some(self.watchdog_threshold).filter(|threshold| !threshold.is_zero())
     }
 }
 
@@ -82,7 +73,8 @@ impl ExecutorBuilder {
 
     /// Sets how much CPU time an item may use without blocking before it counts as a hog. A hog no longer counts as
     /// running, as if its queue were [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive), so other items of its
-    /// pool start beside it. The default is 10 ms, and the minimum is 1 ms. Zero turns the search for hogs off.
+    /// pool start beside it. The default is 10 ms, and the minimum is 1 ms. `None` turns the search for hogs
+    /// off.
     ///
     /// The threshold is a lower bound. The manager looks for hogs only in pools of one CPU, and only while items wait
     /// for that CPU. A pool of several CPUs starts items on its other CPUs. With [`Detection::Off`], the manager does
@@ -101,14 +93,14 @@ impl ExecutorBuilder {
     /// # }
     /// ```
     #[doc(alias = "cpu_intensive_thresh_us")]
-    pub fn hog_threshold(mut self, cpu_time: Duration) -> Self {
-        self.self_management.hog_threshold = cpu_time;
+    pub fn hog_threshold(mut self, cpu_time: impl Into<Option<Duration>>) -> Self {
+        self.self_management.hog_threshold = cpu_time.into();
         self
     }
 
     /// Sets the time after which the watchdog reports a pool that has work and starts none of it. The report tells what
     /// the pool's workers are doing. If there is a [`stall_handler`](Self::stall_handler), the report goes to this
-    /// handler. Otherwise, it is logged as an error. The default is 30 s, and the minimum is 1 ms. Zero turns the
+    /// handler. Otherwise, it is logged as an error. The default is 30 s, and the minimum is 1 ms. `None` turns the
     /// watchdog off.
     ///
     /// The watchdog reports each stall once. A stall is over when the pool starts an item, or has no item left to
@@ -127,8 +119,8 @@ impl ExecutorBuilder {
     /// ```
     #[doc(alias = "watchdog_thresh")]
     #[doc(alias = "wq_watchdog_thresh")]
-    pub fn watchdog_threshold(mut self, patience: Duration) -> Self {
-        self.self_management.watchdog_threshold = patience;
+    pub fn watchdog_threshold(mut self, patience: impl Into<Option<Duration>>) -> Self {
+        self.self_management.watchdog_threshold = patience.into();
         self
     }
 

@@ -88,3 +88,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_set_is_iterated_and_combined_like_other_collections() {
+    let (one, other): (CpuSet, CpuSet) = ("0-2,64,130".parse().unwrap(), "2-3,130-131".parse().unwrap());
+    let mut seen = Vec::new();
+    for cpu in &one {
+        seen.push(cpu);
+    }
+    assert_eq!(seen, [0, 1, 2, 64, 130]);
+    assert_eq!((one.iter().len(), one.iter().skip(3).size_hint()), (5, (2, Some(2))));
+    assert_eq!(one.clone().into_iter().next_back(), Some(130));
+    assert_eq!((&one | &other).to_string(), "0-3,64,130-131");
+    assert_eq!((&one & &other).to_string(), "2,130");
+    let mut both = one.clone();
+    both |= &other;
+    assert_eq!(both, one.clone() | other.clone());
+    both &= &one;
+    assert_eq!((both, one.clone() & other), (one.clone(), "2,130".parse().unwrap()));
+    assert_eq!(CpuSet::new().iter().next(), None);
+}

@@ -1,0 +1,125 @@
+//! Numbers that identify queues and reusable items, and the comparison of their handles.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
+use crate::queue::WorkQueue;
+use crate::work::Work;
+
+/// The number of a queue. No other queue of the process ever has the same number.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::WorkQueue;
+///
+/// let (one, other) = (WorkQueue::new("mail"), WorkQueue::new("mail"));
+/// assert_eq!(one.id(), one.clone().id());
+/// assert_ne!(one.id(), other.id());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct QueueId(u64);
+
+/// The number of a reusable item. No other reusable item of the process ever has the same number.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::Work;
+///
+/// let (one, other) = (Work::new(|| ()), Work::new(|| ()));
+/// assert_eq!(one.id(), one.clone().id());
+/// assert_ne!(one.id(), other.id());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WorkId(u64);
+
+impl fmt::Display for QueueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for WorkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl WorkQueue {
+    /// Returns the number of the queue. Handles of the same queue have the same number, and are equal.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("mail");
+    /// let inside = queue.spawn(|| cmwq::current_queue().unwrap())?.join()?;
+    /// assert_eq!((inside.id(), &inside), (queue.id(), &queue));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn id(&self) -> QueueId {
+        QueueId(self.handle().queue().id)
+    }
+}
+
+impl Work {
+    /// Returns the number of the item. Handles of the same item have the same number, and are equal.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cmwq::Work;
+    /// use std::collections::HashSet;
+    ///
+    /// let work = Work::new(|| ());
+    /// let works = HashSet::from([work.clone(), work.clone(), Work::new(|| ())]);
+    /// assert!(works.len() == 2 && works.contains(&work));
+    /// println!("item {}", work.id());
+    /// ```
+    #[must_use]
+    pub fn id(&self) -> WorkId {
+        WorkId(self.item.id)
+    }
+}
+
+/// Equal handles lead to the same queue.
+impl PartialEq for WorkQueue {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for WorkQueue {}
+
+impl Hash for WorkQueue {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
+    }
+}
+
+/// Equal handles lead to the same item.
+impl PartialEq for Work {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for Work {}
+
+impl Hash for Work {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
+    }
+}
+
+/// A panic cannot leave a queue in a wrong state.
+impl UnwindSafe for WorkQueue {}
+impl RefUnwindSafe for WorkQueue {}
+
+/// A panic of its function does not change what an item does: the next run calls the function again.
+impl UnwindSafe for Work {}
+impl RefUnwindSafe for Work {}

@@ -1,0 +1,55 @@
+//! The operators of sets of CPUs.
+
+#![forbid(unsafe_code)]
+
+use std::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign};
+
+use super::CpuSet;
+
+/// The [union](CpuSet::union): `&one | &other`.
+impl BitOr for &CpuSet {
+    type Output = CpuSet;
+
+    fn bitor(self, other: Self) -> CpuSet {
+        self.union(other)
+    }
+}
+
+/// The [union](CpuSet::union): `one | other`.
+impl BitOr for CpuSet {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.union(&other)
+    }
+}
+
+impl BitOrAssign<&Self> for CpuSet {
+    fn bitor_assign(&mut self, other: &Self) {
+        *self = self.union(other);
+    }
+}
+
+/// The [intersection](CpuSet::intersection): `&one & &other`.
+impl BitAnd for &CpuSet {
+    type Output = CpuSet;
+
+    fn bitand(self, other: Self) -> CpuSet {
+        self.intersection(other)
+    }
+}
+
+/// The [intersection](CpuSet::intersection): `one & other`.
+impl BitAnd for CpuSet {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        self.intersection(&other)
+    }
+}
+
+impl BitAndAssign<&Self> for CpuSet {
+    fn bitand_assign(&mut self, other: &Self) {
+        *self = self.intersection(other);
+    }
+}

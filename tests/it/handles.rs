@@ -1,0 +1,153 @@
+//! Manners of handles and errors: equality, numbers, unwinding, causes, and counts of items.
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::io;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::time::Duration;
+
+use cmwq::{
+    BuildExecutorError, BuildQueueError, CpuSet, EnableError, Executor, JoinError, JoinHandle,
+    PeriodicHandle, QueueError, RunError, ScopeError, ShutdownError, TopologySource, WaitError, Work,
+    WorkQueue,
+};
+
+use crate::support::{
+    all_kinds, begun_on, eventually, held, on_each_executor, one_cpu, one_cpu_unseen, time_limit,
+};
+
+/// spec: Q1.7, W2.7: handles of the same queue or item are equal, and have a number that no other one has.
+#[test]
+fn equal_handles_lead_to_the_same_thing() {
+    let executor = one_cpu();
+    let queues = all_kinds(&executor);
+    let ids: HashSet<_> = queues.iter().map(WorkQueue::id).collect();
+    assert_eq!(ids.len(), queues.len());
+    let one_more = WorkQueue::builder("n").build_on(&executor).unwrap();
+    assert!(queues[0] == queues[0].clone() && queues[0] != one_more && !ids.contains(&one_more.id()));
+    let current = queues[1].spawn(|| cmwq::current_queue().unwrap()).unwrap().join().unwrap();
+    assert_eq!(current, queues[1]);
+    assert_eq!(HashSet::from([current, queues[1].clone(), queues[2].clone()]).len(), 2);
+
+    let (tell, told) = std::sync::mpsc::channel();
+    let work =
+        Work::with_handle(move |this| tell.send((this.clone(), cmwq::current_work().unwrap())).unwrap());
+    queues[0].enqueue(&work).unwrap();
+    let (this, current) = told.recv().unwrap();
+    assert!(this == work && current == work && this.id() == work.id());
+    assert_ne!(work, Work::new(|| ()));
+    assert!(executor == executor.clone() && executor != one_cpu());
+    // The handle that the item has told of is one of the item's own.
+    drop((this, current));
+}
+
+/// spec: W9.7: code that owns handles can be unwound through `catch_unwind`.
+#[test]
+fn handles_are_unwind_safe() {
+    fn is_safe<T: UnwindSafe + RefUnwindSafe>() {}
+    is_safe::<Executor>();
+    is_safe::<WorkQueue>();
+    is_safe::<Work>();
+    is_safe::<PeriodicHandle>();
+    is_safe::<JoinHandle<std::cell::Cell<u8>>>();
+    is_safe::<QueueError>();
+    is_safe::<JoinError>();
+    let queue = WorkQueue::builder("q").build_on(&one_cpu()).unwrap();
+    let unwound = std::panic::catch_unwind(|| {
+        let handle = queue.spawn(|| 7).unwrap();
+        assert_eq!(handle.join().unwrap(), 8, "on purpose");
+    });
+    assert!(unwound.is_err());
+    assert_eq!(queue.spawn(|| 7).unwrap().join().unwrap(), 7);
+}
+
+/// spec: W9.8: an error either prints its cause or returns it as its source, so that reports name it once.
+#[test]
+fn no_error_prints_its_source() {
+    let executor = one_cpu();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    let panicked = || queue.spawn(|| panic!("no luck")).unwrap().join().unwrap_err();
+    let no_topology = TopologySource::Synthetic("nonsense".into());
+    let refused = |_name: &str| Err::<(), _>(io::Error::other("a reason of the hook"));
+    let no_threads = Executor::builder().before_spawn(refused).build().unwrap_err();
+    let only_managers = |name: &str| match name.contains("/R-") {
+        true => Err(io::Error::other("a reason of the hook")),
+        false => Ok(()),
+    };
+    let picky = Executor::builder().before_spawn(only_managers).build().unwrap();
+    let no_rescuer = WorkQueue::builder("q").rescuer(true).build_on(&picky).unwrap_err();
+    let errors: Vec<Box<dyn Error>> = vec![
+        Box::new(Executor::builder().topology(no_topology).build().unwrap_err()),
+        Box::new(Executor::builder().cpus(CpuSet::new()).build().unwrap_err()),
+        Box::new(BuildExecutorError::Cpus(io::Error::other("a reason of the system"))),
+        Box::new(no_threads),
+        Box::new(no_rescuer),
+        Box::new(BuildQueueError::EmptyName),
+        Box::new(panicked()),
+        Box::new(RunError::Failed(panicked())),
+        Box::new(RunError::Refused(QueueError::Full)),
+        Box::new(ScopeError::Dropped { items: 2 }),
+        Box::new(ShutdownError::Global),
+        Box::new(WaitError::TimedOut),
+        Box::new(EnableError::NotDisabled),
+        Box::new("x".parse::<CpuSet>().unwrap_err()),
+    ];
+    let mut with_source = 0;
+    for error in &errors {
+        let (mut text, mut source) = (error.to_string(), error.source());
+        while let Some(cause) = source {
+            with_source += 1;
+            assert!(!text.contains(&cause.to_string()), "{text:?} contains its source {cause}");
+            (text, source) = (cause.to_string(), cause.source());
+        }
+    }
+    assert!(with_source >= 3, "{with_source}");
+}
+
+/// spec: F0.3: the numbers of items that run and that wait.
+#[test]
+fn running_and_waiting_items_are_counted() {
+    let _limit = time_limit();
+    for queue in all_kinds(&one_cpu()) {
+        assert_eq!((queue.running(), queue.waiting()), (0, 0));
+    }
+    let queue = WorkQueue::ordered("q").build_on(&one_cpu()).unwrap();
+    let (_work, door, _) = begun_on(&queue);
+    let behind = [(); 3].map(|()| queue.spawn(|| ()).unwrap());
+    let later = queue.item(|| ()).after(Duration::from_secs(3600)).spawn().unwrap();
+    assert_eq!((queue.running(), queue.waiting(), queue.len()), (1, 3, 4), "an armed timer is not queued");
+    door.open();
+    behind.into_iter().for_each(|item| item.join().unwrap());
+    eventually("nothing is left", || (queue.running(), queue.waiting()) == (0, 0));
+    assert!(later.cancel());
+}
+
+/// spec: F1.7: a wait for an idle queue includes the items that items submit, refuses no submission, and can time out.
+#[test]
+fn a_wait_for_an_idle_queue_includes_later_items() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            let again = queue.clone();
+            let (mut left, tail) = (5, queue.clone());
+            let chain = Work::with_handle(move |this| {
+                left -= 1;
+                if left > 0 {
+                    again.enqueue(this).unwrap();
+                }
+            });
+            queue.enqueue(&chain).unwrap();
+            queue.spawn(move || tail.spawn_detached(|| ()).unwrap()).unwrap();
+            queue.wait_idle().unwrap();
+            assert!(queue.is_empty() && !chain.is_pending());
+        }
+    });
+    let queue = WorkQueue::builder("q").build_on(&one_cpu_unseen()).unwrap();
+    let (item, door) = held(&queue);
+    assert_eq!(queue.wait_idle_timeout(Duration::from_millis(2)), Err(WaitError::TimedOut));
+    queue.spawn(|| ()).unwrap();
+    door.open();
+    item.join().unwrap();
+    queue.wait_idle().unwrap();
+    let own = queue.clone();
+    assert_eq!(queue.spawn(move || own.wait_idle()).unwrap().join().unwrap(), Err(WaitError::WouldDeadlock));
+}
