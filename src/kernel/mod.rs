@@ -1,5 +1,6 @@
 //! What only ports of kernel code need: the nine system queues, bh queues, freezing, power-efficient queues, and calls
-//! on chosen CPUs. Everything has the kernel's semantics, and mostly its names.
+//! on chosen CPUs. Everything has the kernel's semantics, and mostly its names. A page of the
+//! [guide](crate::guide::from_kernel) lists the kernel's names, and the departures from the kernel.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

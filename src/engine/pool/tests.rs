@@ -1,6 +1,5 @@
 //! Tests of which threads take a pool's lock, and when.
 
-
 use crate::sys::clock;
 use crate::sys::machine::locks_taken;
 use crate::{Detection, Executor, TopologySource, Work, WorkQueue, blocking, may_block};

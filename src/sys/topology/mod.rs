@@ -128,8 +128,8 @@ pub enum TopologyError {
 impl fmt::Display for TopologyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rejected { from, cause } => {
-                write!(f, "{from} cannot be read: {cause}; ")?;
+            Self::Rejected { from, .. } => {
+                write!(f, "{from} cannot be read; ")?;
                 f.write_str(match from {
                     TopologySource::Probe if cfg!(feature = "hwloc") => {
                         "give a synthetic description or XML instead"

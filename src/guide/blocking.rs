@@ -1,0 +1,86 @@
+//! Blocking.
+//!
+//! An item that sleeps uses no CPU, so another item should. A *guard* tells the pool about the sleep:
+//!
+//! | the call | guard |
+//! |---|---|
+//! | sleeps: a read of a device or socket, a lock that is held for long, a wait for another program | [`cmwq::blocking(\|\| …)`](crate::blocking()) |
+//! | is usually short: a file that is mostly in memory, a lock that is mostly free | [`cmwq::may_block(\|\| …)`](crate::may_block()): a replacement starts only after 1 ms |
+//! | spans several statements | [`BlockingGuard::enter()`](crate::BlockingGuard), [`MayBlockGuard::enter()`](crate::MayBlockGuard) |
+//! | is a lock, channel, file, thread or process | a wrapper of [`cmwq::blocking`](mod@crate::blocking), which has a guard inside |
+//! | is a wait of this crate, such as `join` or `flush` | none: it has one |
+//! | computes | none |
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::blocking;
+//! use std::sync::Arc;
+//!
+//! let queue = cmwq::WorkQueue::new("totals");
+//! let total = Arc::new(blocking::sync::Mutex::new(0)); // A guard only if the lock stays contended.
+//! let add = {
+//!     let total = Arc::clone(&total);
+//!     queue.spawn(move || {
+//!         let text = blocking(|| std::fs::read_to_string("Cargo.toml"))?; // A guard around one call.
+//!         *total.lock() += text.len();
+//!         Ok::<_, std::io::Error>(())
+//!     })?
+//! };
+//! add.join()??;
+//! assert!(*total.lock() > 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What a guard does
+//!
+//! While the guard exists, the worker does not count as running. If work is pending, another worker takes its place at
+//! once. When the call returns, the item continues immediately, even if another item has taken its place. Then the pool
+//! runs one item more than its limit, until one of its items ends.
+//!
+//! A guard never fails and never panics. Nested guards are free. On a thread that is no worker, a guard does nothing,
+//! so a library may use guards without knowing who calls it. Guards change nothing in plain unbound and ordered queues,
+//! whose items do not count, and in [bh](crate::kernel::bh()) queues, whose items must not block.
+//!
+//! # If a guard is missing
+//!
+//! A missing guard must not stall a pool. While items wait to start, the executor's manager examines the threads that
+//! run items. The pool replaces a worker that sleeps without a guard, and a worker that uses the CPU of a per-CPU queue
+//! for 10 ms. A preempted worker does not count as asleep. The manager ignores pools without waiting items, and no
+//! thread of an idle executor wakes up.
+//!
+//! * With [`Detection::Switches`](crate::Detection::Switches), the system's scheduler reports the threads that go to
+//!   sleep. With [`Detection::Sampling`](crate::Detection::Sampling), the manager reads the states of threads. By
+//!   default, the executor uses the better mode that the system permits. The [dump](crate::Executor::dump) says which
+//!   mode is in force, and why the executor does not use a better one.
+//! * The executor limits the pace at which it replaces workers that sleep without a guard. So many such sleeps at the
+//!   same time are replaced one after the other, and the number of threads stays bounded.
+//! * Plain unbound queues need no detection: each active item has a thread. This kind is for code in which no guard can
+//!   be placed.
+//!
+//! # Finding missing guards
+//!
+//! [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) lists the types of items that slept without
+//! a guard while other items waited, and [`Executor::hogs`](crate::Executor::hogs) those that kept the CPU. A test of a
+//! program can check that the lists are empty:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let executor = cmwq::Executor::builder().build()?;
+//! let queue = cmwq::WorkQueue::builder("jobs").build_on(&executor)?;
+//! queue.for_each(0..100, |n| println!("job {n}"))?;
+//! for offender in executor.undeclared_blockers() {
+//!     eprintln!("{} needs a guard; it blocked {} times", offender.item_type, offender.count);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The lists contain only items that delayed others. On a machine with many free CPUs, they may be empty although
+//! guards are missing. Run such a test on few CPUs, for example with `taskset -c 0`.
+//!
+//! # Blocking on other items
+//!
+//! An item may join, flush or lock another item's result: the wait is a guard. An item that waits for itself gets
+//! [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock), and so does an item that waits for an item that needs
+//! its own slot. Debug builds also refuse a wait that closes a cycle of items. Release builds do not find such cycles.

@@ -1,0 +1,60 @@
+//! Containers: CPU quota, seccomp, perf, and limits of tasks.
+//!
+//! The executor reads what its container permits, and adapts. The [dump](crate::Executor::dump) says what was denied:
+//!
+//! | what the container does | effect | in the [`Snapshot`](crate::observe::Snapshot) |
+//! |---|---|---|
+//! | cpuset (`docker run --cpuset-cpus 0-3`), `taskset` | the executor uses these CPUs; it notices a change within a second while it has work | `cpus`, `lost_cpus` |
+//! | CPU quota (`--cpus 2`), cgroup v1 or v2 | each pod of a managed queue runs fewer items: its share of the quota, rounded down, but at least one | `cpu_quota` |
+//! | seccomp or `kernel.perf_event_paranoid` above 2 denies `perf_event_open` | the executor finds missing guards by sampling, within milliseconds | `detection`, `detection_fallback` |
+//! | no privilege to raise priorities | workers of `high_priority` queues have the normal nice level | `nice_denied` |
+//! | denies the affinity of threads | workers run anywhere | `affinity_denied` |
+//! | limit of tasks (`--pids-limit`), `ulimit -u` | the default of `max_threads` is at most half of it, and at least 4 for each CPU | `max_threads`, `thread_limit_reached` |
+//! | hides `/proc` | a thread whose CPU time does not change for 3 ms counts as asleep | `detection_fallback` |
+//!
+//! A service logs these facts when it has run for a moment. Workers are made on demand, so a refusal shows only after
+//! the first work:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let executor = cmwq::Executor::builder().build()?;
+//! cmwq::WorkQueue::builder("first").high_priority(true).build_on(&executor)?.spawn(|| ())?.join()?;
+//!
+//! let snapshot = executor.dump();
+//! println!("CPUs {}, quota {:?}, at most {:?} threads", snapshot.cpus, snapshot.cpu_quota, snapshot.max_threads);
+//! if snapshot.nice_denied {
+//!     println!("high priority needs root, CAP_SYS_NICE or RLIMIT_NICE");
+//! }
+//! if let Some(why) = &snapshot.detection_fallback {
+//!     println!("missing guards are found by {}: {why}", snapshot.detection);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # CPU quota
+//!
+//! A pod of `p` CPUs, on an executor of `n` CPUs with a quota of `q` CPUs, runs max(1, ⌊q · p / n⌋) items, but no more
+//! than `p`, of managed queues. The executor reads the quotas of the process's cgroup and of all visible groups above
+//! it, and uses the smallest. While it has work, it notices a change within a second. Per-CPU and plain unbound queues
+//! ignore the quota. A container with a small quota on a machine with many CPUs should use managed queues, or a cpuset.
+//!
+//! # seccomp and perf
+//!
+//! The default profile of Docker denies `perf_event_open` to processes without `CAP_PERFMON` or `CAP_SYS_ADMIN`, and
+//! some distributions set `kernel.perf_event_paranoid` above 2. Both lead to sampling, which needs no privilege. To
+//! permit the scheduler's records, add the capability `PERFMON`, or permit the system call and lower the level to 2. A
+//! program with guards around its blocking calls needs neither.
+//!
+//! # Limits of tasks
+//!
+//! The executor reads the limit when it is built. The limit counts all threads of the container or of the user, not
+//! only those of the executor. If the system refuses a thread nevertheless, work waits, and the executor tries again,
+//! at most once a second. Items of queues with a [rescuer](crate::WorkQueueBuilder::rescuer) run meanwhile. With
+//! [`max_threads`](crate::ExecutorBuilder::max_threads), the program sets its own limit. A queue that must never wait
+//! for a thread needs a rescuer, which is made with the queue.
+//!
+//! # Fork
+//!
+//! A process that forks after it has used an executor finds no worker in the child: see [Fork](crate#fork). Servers
+//! that load a program first and fork workers later make the executor in the worker.

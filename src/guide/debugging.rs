@@ -1,0 +1,93 @@
+//! Debugging: which queue is too busy, what a worker is doing, and a stack of it.
+//!
+//! The workers of all queues look alike to the system: `cmwq/0:1` is a worker of CPU 0, and `cmwq/u8:2` a worker of the
+//! pool `u8`. If such threads use too much CPU or seem to hang, there are four questions.
+//!
+//! # Which queue is too busy, and which code fills it?
+//!
+//! Compare the counters of the queues over time. [`Executor::monitor`](crate::Executor::monitor) has a row for each
+//! queue: the runs that have begun, the runs that have not ended, and the CPU time. `cmwqctl monitor -i 1` prints the
+//! same for a running process with a [control server](crate::guide::observing), and `cmwqctl top` shows their rates.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let executor = cmwq::Executor::builder().build()?;
+//! let mail = cmwq::WorkQueue::builder("mail").build_on(&executor)?;
+//! mail.for_each(0..10, |_| ())?;
+//! mail.flush()?;
+//! let report = executor.monitor().sample();
+//! assert_eq!(report.queues[0].counters.started, 10);
+//! print!("{report}");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The counters name queues, not the code that queues items. To find this code, subscribe to the event `queue_work`
+//! with the feature `tracing`: the issuer's thread calls the subscriber, which sees the type of the item's function and
+//! the spans of the issuer. The kernel's way to do the same is its tracepoint `workqueue_queue_work`.
+//!
+//! # What is a worker doing?
+//!
+//! [`Snapshot::busy`](crate::observe::Snapshot::busy) lists the items that run, with their queue, type, age and
+//! description, and with the name and number of the worker's thread. `cmwqctl dump --busy` prints the same from
+//! outside. A description tells which of many items of one type it is: give the item a
+//! [name](crate::Submission::named), or call [`set_description`](crate::set_description) in the item.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::mpsc;
+//!
+//! let executor = cmwq::Executor::builder().build()?;
+//! let queue = cmwq::WorkQueue::builder("thumbnails").build_on(&executor)?;
+//! let ((begin, begun), (go, door)) = (mpsc::channel(), mpsc::channel::<()>());
+//! let slow = move || {
+//!     begin.send(()).unwrap();
+//!     cmwq::blocking(|| door.recv())
+//! };
+//! let slow = queue.item(slow).named("resizing cat.jpg").spawn()?;
+//! begun.recv()?;
+//!
+//! let snapshot = executor.dump();
+//! let report = snapshot.busy();
+//! for running in report.queues.iter().flat_map(|queue| &queue.in_flight) {
+//!     println!("{} {:?}: {}", running.worker.thread, running.worker.thread_id, running.item.item_type);
+//! }
+//! assert!(report.to_string().contains("resizing cat.jpg"));
+//! # go.send(())?;
+//! # slow.join()??;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The state of a worker says whether its item computes (`running`), waits under a guard (`blocked`), was found asleep
+//! without a guard (`asleep`), or was found to keep the CPU (`hog`): see [`WorkerState`](crate::observe::WorkerState).
+//!
+//! # A stack of it
+//!
+//! The report gives the process id ([`Snapshot::pid`](crate::observe::Snapshot::pid)) and the number of the thread
+//! ([`thread_id`](crate::observe::WorkerSnapshot::thread_id)). With these numbers, the tools of the system show where
+//! the thread is:
+//!
+//! ```text
+//! gdb -p PID -batch -ex 'thread apply all backtrace'   # all threads, by name; build with debug = "line-tables-only"
+//! eu-stack -p PID                                      # the same, shorter, from elfutils
+//! perf top -t TID                                      # where a thread that computes spends its time
+//! cat /proc/PID/task/TID/wchan                         # the function of the kernel in which a thread sleeps
+//! sudo cat /proc/PID/task/TID/stack                    # the kernel's stack of that thread; only for root
+//! ```
+//!
+//! # Why does nothing start?
+//!
+//! If a pool has work and starts none of it for 30 s, the [watchdog](crate::ExecutorBuilder::watchdog_threshold) logs a
+//! [report](crate::StallReport) or calls the [`stall_handler`](crate::ExecutorBuilder::stall_handler). For each worker,
+//! the report has the item, the queue, how long the item has run, the state of the thread, and the function of the
+//! kernel in which it waits. `cmwqctl watchdog` ends with status 1 while a pool is stalled. The usual causes:
+//!
+//! | the report or the dump says | cause | cure |
+//! |---|---|---|
+//! | many workers asleep without a guard | calls that sleep | [guards](crate::guide::blocking) |
+//! | the executor has as many threads as `max_threads` permits | items that block for long, or wait for each other | [limits](crate::guide::limits) |
+//! | the pool waits for a worker that does not exist yet | the system refuses threads | [limits of tasks](crate::guide::containers) |
+//! | the queue is frozen or draining | a `freeze_begin` without `thaw`; a `drain` that another item prolongs | find that call |
+//! | items of an ordered queue wait | its one item waits for something | what that worker is doing |
+//! | the CPU quota is used up | the container | [quotas](crate::guide::containers) |

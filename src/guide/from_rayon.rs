@@ -1,0 +1,83 @@
+//! Coming from rayon.
+//!
+//! Port the items that block, that wait for each other, that need an order or a limit, or that should not delay other
+//! parts of the program. Keep rayon where one computation is split into very many small parts: its deques are faster
+//! for items that queue other items. Both can be used in one program.
+//!
+//! In this program, six lines change:
+//!
+//! ```diff
+//! -use rayon::prelude::*;
+//! +use cmwq::WorkQueue;
+//!  use std::sync::mpsc::channel;
+//!
+//! -fn main() {
+//! +fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! +    let queue = WorkQueue::new("words");
+//!      let (send, lengths) = channel();
+//!      for word in ["a", "bb", "ccc"] {
+//!          let send = send.clone();
+//! -        rayon::spawn(move || send.send(word.len()).expect("main receives it"));
+//! +        queue.spawn_detached(move || send.send(word.len()).expect("main receives it"))?;
+//!      }
+//!      drop(send);
+//!      assert_eq!(lengths.iter().sum::<usize>(), 6);
+//!
+//!      let mut squares: Vec<u64> = (0..1000).collect();
+//! -    squares.par_chunks_mut(100).for_each(|chunk| chunk.iter_mut().for_each(|n| *n = n.pow(2)));
+//! +    queue.scope(|s| s.chunks_mut(&mut squares, 100, |_, chunk| chunk.iter_mut().for_each(|n| *n = n.pow(2))))?;
+//!      assert_eq!(squares[999], 998_001);
+//! +    Ok(())
+//!  }
+//! ```
+//!
+//! Afterwards:
+//!
+//! ```
+//! use cmwq::WorkQueue;
+//! use std::sync::mpsc::channel;
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let queue = WorkQueue::new("words");
+//!     let (send, lengths) = channel();
+//!     for word in ["a", "bb", "ccc"] {
+//!         let send = send.clone();
+//!         queue.spawn_detached(move || send.send(word.len()).expect("main receives it"))?;
+//!     }
+//!     drop(send);
+//!     assert_eq!(lengths.iter().sum::<usize>(), 6);
+//!
+//!     let mut squares: Vec<u64> = (0..1000).collect();
+//!     queue.scope(|s| s.chunks_mut(&mut squares, 100, |_, chunk| chunk.iter_mut().for_each(|n| *n = n.pow(2))))?;
+//!     assert_eq!(squares[999], 998_001);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Names
+//!
+//! | rayon | cmwq |
+//! |---|---|
+//! | `rayon::spawn`, `spawn_fifo` | [`spawn_detached`](crate::WorkQueue::spawn_detached) |
+//! | `ThreadPoolBuilder::new().num_threads(n)` | `WorkQueue::builder(name)` with [`max_active_total(n)`](crate::WorkQueueBuilder::max_active_total) |
+//! | `pool.install(f)` | [`spawn(f)`](crate::WorkQueue::spawn), and `join` |
+//! | `scope`, `in_place_scope` | [`scope`](crate::WorkQueue::scope), whose body runs on the caller's thread |
+//! | `s.spawn(\|s\| …)` in an item | the item captures `s`, and calls [`s.spawn`](crate::Scope::spawn) |
+//! | `par_iter().map(f).collect()` | [`map(inputs, f)`](crate::WorkQueue::map), an iterator of results in order |
+//! | `par_iter().for_each(f)` | [`for_each(inputs, f)`](crate::WorkQueue::for_each) |
+//! | `par_chunks`, `par_chunks_mut` | [`Scope::chunks`](crate::Scope::chunks), [`chunks_mut`](crate::Scope::chunks_mut) |
+//! | `rayon::join(a, b)` | two items of a scope; for fine splitting, keep rayon |
+//! | `panic_handler`, `start_handler`, `exit_handler` | [`panic_handler`](crate::ExecutorBuilder::panic_handler), [`on_thread_start`](crate::ExecutorBuilder::on_thread_start), [`on_thread_stop`](crate::ExecutorBuilder::on_thread_stop) |
+//!
+//! # What changes
+//!
+//! * **One input is one item.** rayon splits a range on its own. Here, the caller chooses the size of an item: give
+//!   `map` and `for_each` inputs that take many microseconds each, or divide a slice into chunks.
+//! * **A wait runs no other item.** A rayon thread that waits for a `join` may run any other job on the same stack, so
+//!   a job that holds a lock may come to wait for itself. In cmwq, the waiting thread sleeps, and another worker runs
+//!   other items.
+//! * **Items may block.** A read, a lock or a channel under a [guard](crate::guide::blocking) costs no CPU.
+//! * **Memory stays bounded.** `map` and `for_each` keep a [window](crate::Map::window) of items in flight, 64 by
+//!   default, or 4 for each CPU if that is more.
+//! * **A panic of a detached item** goes to the [`panic_handler`](crate::ExecutorBuilder::panic_handler). In rayon, it
+//!   ends the process unless there is a handler.

@@ -1,0 +1,89 @@
+//! Guidelines.
+//!
+//! # A queue of its own, or a shared one
+//!
+//! A queue costs no thread. A group of items needs its own queue if it needs its own limit, order, priority, attributes
+//! or rescuer, or if a thread flushes, drains or destroys the group. Counters also belong to a queue, so a queue for
+//! each kind of work shows which kind queues too much. If none of this applies, share one queue in the program:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::WorkQueue;
+//! use std::sync::LazyLock;
+//!
+//! static BACKGROUND: LazyLock<WorkQueue> = LazyLock::new(|| WorkQueue::new("background"));
+//!
+//! assert_eq!(BACKGROUND.spawn(|| 6 * 7)?.join()?, 42);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Ports of kernel code find the nine system queues in [`kernel`](crate::kernel). Draining, destroying or freezing a
+//! system queue affects every part of the program that uses it.
+//!
+//! A library takes a `&WorkQueue` or an [`Executor`](crate::Executor) from its caller, or makes a queue of the global
+//! executor. It makes no executor of its own, because executors do not take each other into account: each runs as many
+//! items as there are CPUs.
+//!
+//! # Strict order
+//!
+//! Use [`WorkQueue::ordered`](crate::WorkQueue::ordered) only if items must not overlap or overtake each other. For one
+//! job that must not overlap itself, a [`Work`](crate::Work) on any queue suffices, because only one worker at a time
+//! executes it.
+//!
+//! # One rescuer for each dependency
+//!
+//! A [rescuer](crate::WorkQueueBuilder::rescuer) runs a queue's items when no thread can be made. A queue needs a
+//! rescuer if threads wait for its items while they hold the very thing that is missing: memory, a slot in a table, or
+//! threads.
+//!
+//! A rescuer is one thread, and runs one item at a time. So an item that it runs must not wait for another item of the
+//! same queue. If items wait for other items, each stage gets a queue of its own, with a rescuer of its own. Debug
+//! builds log a warning if an item of a queue with a rescuer waits for a queue without one.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::WorkQueue;
+//!
+//! let pages = WorkQueue::builder("pages").rescuer(true).build()?;
+//! let blocks = WorkQueue::builder("blocks").rescuer(true).build()?; // Items of `pages` wait for these.
+//! let page = pages.spawn(move || blocks.spawn(|| "a block").unwrap().join().unwrap())?;
+//! assert_eq!(page.join()?, "a block");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Near the data
+//!
+//! * The default scope, [`Cache`](crate::AffinityScope::Cache), is the best choice for most work: items start near the
+//!   data that their issuer has just touched, and no CPU idles.
+//! * [`strict`](crate::Attrs::strict) keeps items in their pod even if other CPUs idle. Use it if an item elsewhere
+//!   would do harm, not to gain speed.
+//! * A strict [`Numa`](crate::AffinityScope::Numa) scope on a plain unbound queue is equal to the unbound queues of
+//!   Linux before 6.5, which had workers for each node.
+//! * A strict [`Cpu`](crate::AffinityScope::Cpu) scope on a plain unbound queue is much the same as a per-CPU queue
+//!   with [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive): items stay on their CPU, and the system shares the
+//!   CPU among them. The unbound queue can change its attributes at run time.
+//! * On a machine where one cache serves very many CPUs, [`CacheShard`](crate::AffinityScope::CacheShard) divides them.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::{AffinityScope, Attrs, WorkQueue};
+//!
+//! let attrs = Attrs::new().scope(AffinityScope::Numa).strict(true);
+//! let like_before_6_5 = WorkQueue::unbound("reindex").attrs(attrs).build()?;
+//! assert!(like_before_6_5.attrs().unwrap().strict);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Small rules
+//!
+//! * Do not start a thread in an item to wait for something: block in the item, under a guard.
+//! * Do not hold a lock across a call that waits for items, unless these items never take the lock.
+//! * Give an item at least a few microseconds of work, because queueing and running an item costs a fraction of a
+//!   microsecond. Use [`items`](crate::WorkQueue::items) for many short items at once, and
+//!   [`spawn_detached`](crate::WorkQueue::spawn_detached) if no handle is needed.
+//! * Do not spin in an item until another item has run. Wait for it.
+//! * Programs that an item starts inherit the CPUs, the nice level and the time slice of the worker.
+//!   [`reset_scheduling`](crate::blocking::process::reset_scheduling) gives them those of the main thread.

@@ -1,0 +1,60 @@
+//! Choosing limits.
+//!
+//! Most queues need one limit: [`max_pending`](crate::WorkQueueBuilder::max_pending), if a client or another program
+//! decides how many items come. The number of threads follows from the CPUs and from the items that block.
+//!
+//! # Which limit does what
+//!
+//! | to bound | limit | default |
+//! |---|---|---|
+//! | items that compute at the same time | the kind of the queue: [`new`](crate::WorkQueue::new) and [`per_cpu`](crate::WorkQueue::per_cpu) run as many as there are CPUs, for each [class](crate#classes) | on |
+//! | items that run or block, for each CPU on which they were queued | [`max_active`](crate::WorkQueueBuilder::max_active), 1 to 512 | 256 |
+//! | items that run or block, in the whole queue | [`max_active_total`](crate::WorkQueueBuilder::max_active_total), 1 to 512 | unset: `max_active` applies |
+//! | items that wait | [`max_pending`](crate::WorkQueueBuilder::max_pending) | a hundred million |
+//! | worker threads of the executor | [`max_threads`](crate::ExecutorBuilder::max_threads) | 512, or 8 for each CPU if that is more; fewer where the system permits fewer |
+//! | items of one `map` that are in flight | [`window`](crate::Map::window) | 64, or 4 for each CPU if that is more |
+//!
+//! A limit that is out of range is an error of the builder. The error names the value and the range.
+//!
+//! # What happens at the limit
+//!
+//! * At `max_active`, further items wait in order. They cost no thread.
+//! * At `max_pending`, the queue refuses items with [`QueueError::Full`](crate::QueueError::Full), and returns the
+//!   closure. The caller answers "busy", waits, or runs the closure itself. Armed timers do not count, and a timer that
+//!   fires is accepted even if the queue is full.
+//! * At `max_threads`, items wait, but not for ever: workers give way between items. Blocked items keep their threads.
+//!   So if the items that hold all threads wait for items that have not begun, they deadlock. Then raise the limit,
+//!   lower `max_active`, or give the queue of the later items a [rescuer](crate::WorkQueueBuilder::rescuer).
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::{QueueError, WorkQueue};
+//!
+//! let uploads = WorkQueue::builder("uploads").max_active_total(16).max_pending(1000).build()?;
+//! match uploads.spawn_detached(|| println!("uploaded")) {
+//!     Ok(()) => {}
+//!     Err(refused) if refused.error == QueueError::Full => (refused.into_closure())(), // Or answer 503.
+//!     Err(refused) => return Err(refused.into()),
+//! }
+//! # uploads.flush()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Why a queue accepts so many items by default
+//!
+//! A queue cannot know which refusal its user can handle. So without `max_pending`, it refuses items only when a
+//! hundred million of them wait. Each item that waits takes memory for its closure. A queue that is fed from outside
+//! the program needs `max_pending`.
+//!
+//! # Rules of thumb
+//!
+//! * Leave `max_active` alone. It does not regulate the CPU, and 1 does not make a queue ordered: use
+//!   [`WorkQueue::ordered`](crate::WorkQueue::ordered).
+//! * Set `max_active_total` to the number of requests that the other side serves at a time, such as the connections of
+//!   a database.
+//! * Set `max_pending` to the number of items that can run within the time that a client waits.
+//! * [`set_max_active`](crate::WorkQueue::set_max_active) changes the limit of a queue that is in use. Raising it
+//!   starts waiting items at once. Lowering it stops no item.
+//! * [`waiting`](crate::WorkQueue::waiting) and [`running`](crate::WorkQueue::running) show how near the limits are,
+//!   and so do the [metrics](crate::guide::observing).

@@ -1,0 +1,35 @@
+//! A guide in pages: how to port a program, and how to run one.
+//!
+//! | to port a program | page |
+//! |---|---|
+//! | with the crate `threadpool` | [`from_threadpool`] |
+//! | with `rayon::spawn`, scopes and parallel iterators | [`from_rayon`] |
+//! | with tokio's `spawn_blocking` | [`from_tokio`] |
+//! | that was written for the Linux kernel's workqueues | [`from_kernel`] |
+//!
+//! | to decide | page |
+//! |---|---|
+//! | how many items run, block and wait | [`limits`] |
+//! | which calls need a guard | [`blocking`] |
+//! | how a service ends without losing work | [`shutdown`] |
+//! | when a queue of its own is useful, and when a rescuer | [`guidelines`] |
+//!
+//! | to run a service | page |
+//! |---|---|
+//! | which queue is too busy, what a worker is doing, and a stack of it | [`debugging`] |
+//! | quotas, seccomp, perf and limits of tasks | [`containers`] |
+//! | metrics, latencies, events, and changes from outside | [`observing`] |
+//!
+//! The pages exist only in the documentation. [The first page](crate) has the tables *which queue* and *which call*.
+
+pub mod blocking;
+pub mod containers;
+pub mod debugging;
+pub mod from_kernel;
+pub mod from_rayon;
+pub mod from_threadpool;
+pub mod from_tokio;
+pub mod guidelines;
+pub mod limits;
+pub mod observing;
+pub mod shutdown;

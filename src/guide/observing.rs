@@ -1,0 +1,100 @@
+//! Observing in production.
+//!
+//! | to answer | use | cost |
+//! |---|---|---|
+//! | how much runs, waits and fails | [`counters`](crate::WorkQueue::counters), always on; the feature `metrics` passes them to Prometheus and others | a few plain stores for each item |
+//! | how long items wait and run | [`histograms`](crate::WorkQueueBuilder::histograms), off by default | short items are sampled |
+//! | what runs now | [`Executor::dump`](crate::Executor::dump) | a few microseconds for each queue, at each call; no thread stops |
+//! | what happened to one item | the feature `tracing`: events, and a span around each run | nothing without the feature; a comparison without a subscriber |
+//! | the same from outside, and to change a queue | the feature `control`, and `cmwqctl` | one thread, which sleeps |
+//!
+//! # Numbers for alerts
+//!
+//! Each of these gauges and counters of the module `metrics` has a meaning for the operator:
+//!
+//! | metric | an alert if | because |
+//! |---|---|---|
+//! | `cmwq_pool_stalled_seconds` | above 0 | the watchdog has found a pool that starts nothing |
+//! | `cmwq_thread_limit_reached` | 1 | work has waited for a thread because of `max_threads` |
+//! | `cmwq_queue_items` | grows without end | items come faster than they run; set `max_pending` |
+//! | `cmwq_item_wait_seconds` | its p99 exceeds what a client bears | the queue needs less load, or a higher priority |
+//! | `cmwq_items_panicked_total` | grows | an item has panicked |
+//! | `cmwq_undeclared_blocks_total` | grows fast | items block without a guard |
+//! | `cmwq_maydays_total` | grows | a pool can get no thread, and calls rescuers |
+//!
+//! ```
+//! # #[cfg(feature = "metrics")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::metrics::Collector;
+//! use cmwq::{Executor, WorkQueue};
+//! use metrics_exporter_prometheus::PrometheusBuilder;
+//!
+//! let exporter = PrometheusBuilder::new().install_recorder()?;
+//! let executor = Executor::builder().thread_name_prefix("app").histograms(true).build()?;
+//! let mut collector = Collector::new(&executor);
+//! let mail = WorkQueue::builder("mail").build_on(&executor)?;
+//! mail.spawn(|| ())?.join()?;
+//! mail.flush()?;
+//!
+//! // At each request for the metrics:
+//! collector.collect();
+//! let text = exporter.render();
+//! assert!(text.contains("cmwq_items_completed_total{executor=\"app\",queue=\"mail\"} 1"));
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "metrics"))]
+//! # fn main() {}
+//! ```
+//!
+//! # Latencies without metrics
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let queue = cmwq::WorkQueue::builder("thumbnails").histograms(true).build()?;
+//! queue.for_each(0..100, |n| println!("thumbnail {n}"))?;
+//! let latency = queue.latency().expect("histograms are on");
+//! println!("99 of 100 items began within {:?}", latency.queue_to_start.quantile(0.99));
+//! queue.set_histograms(false); // At any time, also while items run.
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Changes from outside
+//!
+//! With the feature `control`, one call opens a Unix socket for an executor. The socket serves the user of the process
+//! and root. A client can read everything, and change the queues that were built with
+//! [`control(true)`](crate::WorkQueueBuilder::control):
+//!
+//! ```
+//! # #[cfg(all(unix, feature = "control"))]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::control::Server;
+//! use cmwq::{Executor, WorkQueue};
+//! # let folder = std::env::temp_dir().join(format!("cmwq-doc-guide-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder)?;
+//! # let path = folder.join("control");
+//!
+//! let executor = Executor::builder().build()?;
+//! let mail = WorkQueue::builder("mail").control(true).build_on(&executor)?;
+//! let server = Server::start_at(&executor, &path)?; // `Server::start(&executor)` chooses the path.
+//! println!("try: cmwqctl -s {} top", server.path().display());
+//! # drop((mail, server));
+//! # std::fs::remove_dir(&folder)?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(unix, feature = "control")))]
+//! # fn main() {}
+//! ```
+//!
+//! ```text
+//! cmwqctl top                       # live: queues, pools, histograms
+//! cmwqctl set mail max_active 8     # until the program ends
+//! cmwqctl watchdog                  # status 1 if a pool is stalled: a health check
+//! ```
+//!
+//! # Logs
+//!
+//! The crate logs through `log`, seldom: a denied nice level or affinity, a refused thread, work that waits at
+//! `max_threads`, a change of the CPUs or of the quota, item types that keep the CPU, and stalls. Panics of items go to
+//! the [`panic_handler`](crate::ExecutorBuilder::panic_handler), which has the queue, the type of the item and the
+//! payload.

@@ -1,0 +1,76 @@
+//! Shutdown of a service.
+//!
+//! When the process ends, its pending and running items end, too. A service that must finish the accepted work shuts
+//! its executor down first. Queues are made on the process-wide executor by default. Only the value that
+//! [`build_global`](crate::ExecutorBuilder::build_global) returns can shut that executor down, so `main` makes the
+//! executor and keeps this value:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::{Executor, QueueError, WorkQueue};
+//! use std::time::Duration;
+//!
+//! let executor = Executor::builder().build_global()?; // Before any queue is made.
+//! let mail = WorkQueue::builder("mail").max_pending(1000).build()?;
+//! let housekeeping = WorkQueue::new("housekeeping");
+//! let clean = housekeeping.item(|| println!("cleaned")).spawn_every(Duration::from_secs(60))?;
+//! mail.spawn_detached(|| println!("sent"))?;
+//!
+//! // On SIGTERM: stop accepting requests, stop what repeats, and let the accepted items run.
+//! drop(clean);
+//! let report = executor.shutdown(Duration::from_secs(20))?;
+//! println!("{report}");
+//! assert!(report.is_complete());
+//! assert_eq!(mail.spawn(|| ()).unwrap_err().error, QueueError::ShutDown);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `examples/service` is such a program, with HTTP and signals.
+//!
+//! # What a shutdown does
+//!
+//! 1. From the call on, only items of this executor may submit to its queues. Other submissions return
+//!    [`QueueError::ShutDown`](crate::QueueError::ShutDown), with the closure.
+//! 2. Armed timers are cancelled. Frozen queues thaw.
+//! 3. Accepted items run. The caller waits under a guard, until all threads have ended or the time runs out.
+//! 4. If the time runs out, items that have not begun are dropped, and their joins return
+//!    [`JoinError::Cancelled`](crate::JoinError::Cancelled). Items that have begun go on until they or the process end.
+//!    Nothing interrupts them.
+//! 5. The [report](crate::ShutdownReport) names each queue with dropped or running items or cancelled timers.
+//!
+//! Give the shutdown less time than the supervisor gives the process: systemd waits for 90 s by default, and Kubernetes
+//! for 30 s.
+//!
+//! # The end of a part of a program
+//!
+//! | the part | call |
+//! |---|---|
+//! | needs its queue no more, and waits for nothing | drop the handles: accepted items still run |
+//! | frees something that its items use | [`destroy`](crate::WorkQueue::destroy): waits, cancels timers, and refuses all submissions afterwards |
+//! | pauses until all of its items have run | [`drain`](crate::WorkQueue::drain): refuses submissions from outside meanwhile |
+//! | frees something that one reusable item uses | [`disable_and_wait`](crate::Work::disable_and_wait) |
+//! | stops a periodic item | drop its handle, or [`cancel_and_wait`](crate::PeriodicHandle::cancel_and_wait) |
+//!
+//! Each wait has a form with a timeout. An item cannot drain or destroy its own queue: the call returns
+//! [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock).
+//!
+//! # A long item that should stop early
+//!
+//! An item that has begun runs to its end. Let it look at a flag:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicBool, Ordering};
+//!
+//! let (queue, stop) = (cmwq::WorkQueue::new("search"), Arc::new(AtomicBool::new(false)));
+//! let search = {
+//!     let stop = Arc::clone(&stop);
+//!     queue.spawn(move || (0u64..).find(|_| stop.load(Ordering::Relaxed)))?
+//! };
+//! stop.store(true, Ordering::Relaxed);
+//! assert!(search.join()?.is_some());
+//! # Ok(())
+//! # }
+//! ```
