@@ -260,7 +260,10 @@ fn any_unfrozen(random: &mut Random) -> (WorkQueueBuilder, Result<(), SetMaxActi
         0 => WorkQueue::builder("managed"),
         1 => WorkQueue::builder("scoped").attrs(Attrs::new().scope(scope)),
         2 => WorkQueue::builder("limited").max_active_total(1 + random.below(4)),
-        3 => WorkQueue::per_cpu("per CPU").max_active(random.below(8)),
+        3 => match random.below(8) {
+            0 => WorkQueue::per_cpu("per CPU"),
+            limit => WorkQueue::per_cpu("per CPU").max_active(limit),
+        },
         4 => WorkQueue::per_cpu("high").high_priority(true),
         5 => WorkQueue::per_cpu("heavy").cpu_intensive(true),
         6 => WorkQueue::per_cpu("frugal").power_efficient(true),

@@ -109,8 +109,12 @@ fn build_queue(
     max_active: Option<usize>,
     cpu_intensive: bool,
 ) -> Result<WorkQueue, BuildQueueError> {
-    let queue = WorkQueue::per_cpu(name).max_active(max_active.unwrap_or(0));
-    if cpu_intensive { queue.cpu_intensive(true) } else { queue }.build_on(executor)
+    let queue = WorkQueue::per_cpu(name).cpu_intensive(cpu_intensive);
+    let queue = match max_active {
+        Some(items) => queue.max_active(items),
+        None => queue,
+    };
+    queue.build_on(executor)
 }
 
 fn finished(handle: JoinHandle<Stamps>) -> Stamps {

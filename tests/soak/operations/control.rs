@@ -27,7 +27,7 @@ pub(crate) const TABLE: &[Operation] = &[
 
 fn set_max_active(driver: &mut Driver) {
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
-    let answer = queue.queue.set_max_active(driver.random.below(24));
+    let answer = queue.queue.set_max_active(1 + driver.random.below(24));
     if answer != queue.limit {
         Books::add(&driver.world.books.wrong);
     }
