@@ -69,6 +69,8 @@ pub enum BuildExecutorError {
         limit: usize,
     },
     /// The patience of `progress_check` is below one millisecond.
+    #[cfg(any(test, feature = "__testing"))]
+    #[doc(hidden)]
     ProgressCheck(Duration),
     /// `hog_threshold` is below one millisecond. `None` would turn the search for hogs off.
     HogThreshold(Duration),
@@ -104,6 +106,7 @@ impl fmt::Display for BuildExecutorError {
             Self::StackSize { bytes, limit } => {
                 write!(f, "stack_size is {bytes}; it must be 16384 to {limit} bytes")
             }
+            #[cfg(any(test, feature = "__testing"))]
             Self::ProgressCheck(patience) => {
                 write!(f, "progress_check after {patience:?} is too soon; it must be at least 1ms")
             }

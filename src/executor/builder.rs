@@ -42,6 +42,7 @@ const STACK_LEAST: usize = 16 << 10;
 /// so the system could never make a thread with it.
 const STACK_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else { 64 << 20 };
 /// The shortest patience of the progress check. The manager checks a pool several times within that time.
+#[cfg(any(test, feature = "__testing"))]
 const PATIENCE_LEAST: Duration = Duration::from_millis(1);
 
 /// Describes and builds an executor. Every setting has a default.
@@ -221,9 +222,10 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Makes the executor queue each item on a random CPU instead of the issuer's own CPU. The random numbers start
-    /// from this seed. This setting is for tests, because it breaks every assumption about locality.
-    #[doc(alias = "debug_force_rr_cpu")]
+    /// For tests of this crate: queues each item on a random CPU instead of the issuer's own CPU (the kernel's
+    /// `debug_force_rr_cpu`). The random numbers start from this seed.
+    #[cfg(any(test, feature = "__testing"))]
+    #[doc(hidden)]
     pub fn random_placement(mut self, seed: u64) -> Self {
         self.random_placement = Some(seed);
         self
@@ -358,6 +360,7 @@ impl ExecutorBuilder {
         if let Some(bytes) = self.stack_size.filter(|bytes| !(STACK_LEAST..=STACK_LIMIT).contains(bytes)) {
             return Err(BuildExecutorError::StackSize { bytes, limit: STACK_LIMIT });
         }
+        #[cfg(any(test, feature = "__testing"))]
         if let Some(patience) = self.progress_check.filter(|patience| *patience < PATIENCE_LEAST) {
             return Err(BuildExecutorError::ProgressCheck(patience));
         }

@@ -106,6 +106,27 @@ fn every_feature_is_built_by_itself() {
     }
 }
 
+/// spec: X4.3: what serves only the tests of the crate needs a feature that no user enables, and is not in the
+/// documentation.
+#[test]
+fn settings_for_tests_are_no_part_of_the_interface() {
+    const CONDITION: &str = "#[cfg(any(test, feature = \"__testing\"))] #[doc(hidden)] pub fn ";
+    let sources = sources_of("src");
+    let mut settings = 0;
+    for text in sources.iter().map(|source| &source.text) {
+        for (at, _) in text.match_indices("/// For tests of this crate") {
+            let code = text[at..].lines().map(str::trim).skip_while(|line| line.starts_with("///"));
+            let code = code.take(3).collect::<Vec<_>>().join(" ");
+            assert!(code.starts_with(CONDITION), "{code}");
+            settings += 1;
+        }
+    }
+    assert_eq!(settings, 2);
+    let manifest = read("Cargo.toml");
+    let enabled = |line: &&str| line.starts_with("default = ") || line.starts_with("features = ");
+    assert!(!manifest.lines().filter(enabled).any(|line| line.contains("__testing")));
+}
+
 /// Returns the commands of a target of the `Makefile`.
 fn recipe_of<'a>(makefile: &'a str, target: &str) -> Vec<&'a str> {
     let head = format!("{target}:");

@@ -154,13 +154,12 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Makes the executor abort the process, with a dump on standard error, if a pool has work for longer than
-    /// `patience` without a worker for it. `patience` must be at least one millisecond. By default, there is no such
-    /// check.
-    ///
-    /// The cause is always a lost wake-up in this crate, never a fault of the program. So this setting is for tests.
-    /// Every test of the crate runs with it. While pools are saturated, the manager checks each of them a few times per
-    /// `patience`.
+    /// For tests of this crate: aborts the process, with a dump on standard error, if a pool has work for longer than
+    /// `patience` without a worker for it. The cause is always a lost wake-up in this crate, never a fault of the
+    /// program. `patience` must be at least one millisecond. While pools are saturated, the manager checks each of them
+    /// a few times per `patience`.
+    #[cfg(any(test, feature = "__testing"))]
+    #[doc(hidden)]
     pub fn progress_check(mut self, patience: Duration) -> Self {
         self.progress_check = Some(patience);
         self
