@@ -54,7 +54,7 @@
 //! | `threadpool` | cmwq |
 //! |---|---|
 //! | `ThreadPool::new(n)` | [`WorkQueue::new(name)`](crate::WorkQueue::new); to keep the bound, `WorkQueue::builder(name)` with [`max_active_total(n)`](crate::WorkQueueBuilder::max_active_total) |
-//! | `ThreadPool::with_name`, `Builder::thread_name` | the name of the queue; threads have the [prefix](crate::ExecutorBuilder::thread_name_prefix) of their executor |
+//! | `ThreadPool::with_name`, `Builder::thread_name` | the name of the queue; threads have the [prefix](crate::ExecutorBuilder::thread_name_prefix) of their executor, or the queue's name if it [asks](crate::WorkQueueBuilder::name_threads) for that |
 //! | `Builder::thread_stack_size` | [`ExecutorBuilder::stack_size`](crate::ExecutorBuilder::stack_size) |
 //! | `execute` | [`spawn_detached`](crate::WorkQueue::spawn_detached) |
 //! | `join` | [`wait_idle`](crate::WorkQueue::wait_idle); or [`flush`](crate::WorkQueue::flush), which does not wait for items that are queued later |

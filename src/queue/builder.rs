@@ -75,6 +75,8 @@ pub struct WorkQueueBuilder {
     #[cfg_attr(feature = "serde", serde(default))]
     rescuer: bool,
     #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) name_threads: bool,
+    #[cfg_attr(feature = "serde", serde(default))]
     control: bool,
     #[cfg_attr(feature = "serde", serde(default))]
     histograms: Option<bool>,
@@ -98,6 +100,7 @@ impl WorkQueueBuilder {
             power_efficient: false,
             freezable: false,
             rescuer: false,
+            name_threads: false,
             control: false,
             histograms: None,
             max_active: None,
@@ -126,9 +129,8 @@ impl WorkQueueBuilder {
     }
 
     /// Sets whether the queue has a thread of its own, the *rescuer*, which is made together with the queue. Default:
-    /// false. The rescuer runs the
-    /// queue's items when no other thread can be made. A queue needs a rescuer if threads wait for its items while they
-    /// hold a resource that the system lacks.
+    /// false. The rescuer runs the queue's items when no other thread can be made. A queue needs a rescuer if threads
+    /// wait for its items while they hold a resource that the system lacks.
     ///
     /// The name of the rescuer's thread is `cmwq/R-` followed by the queue's name. The rescuer sleeps until a worker
     /// pool with items of this queue has needed a worker for 10 ms and could not have one, because the system refused a
@@ -316,6 +318,7 @@ impl WorkQueueBuilder {
             cpu_intensive: self.cpu_intensive,
             ordered: matches!(self.kind, Kind::Ordered | Kind::Bh),
             freezable: self.freezable,
+            names_threads: self.name_threads,
             control: self.control,
         };
         let histograms = self.histograms.unwrap_or(executor.inner.times_items);

@@ -13,6 +13,7 @@ mod options;
 pub(crate) mod scope;
 mod spawn;
 pub(crate) mod submission;
+mod threads;
 
 use std::fmt;
 use std::sync::Arc;

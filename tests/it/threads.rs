@@ -74,6 +74,41 @@ fn only_the_system_shortens_a_long_prefix() {
     assert_eq!(comm, &name[..15]);
 }
 
+/// spec: E4.5
+#[test]
+fn threads_have_the_name_of_a_queue_that_asks_for_it_while_they_run_its_items() {
+    let (builder, prefix) = builder("core:1 pu:1");
+    let executor = builder.build().unwrap();
+    if is_portable(&executor) {
+        return;
+    }
+    let queue = |name: &str, yes| WorkQueue::per_cpu(name).name_threads(yes).build_on(&executor).unwrap();
+    let long = queue(&format!("{prefix}/a queue with a long name"), true);
+    let (plain, short, nul) = (queue("plain", false), queue("short", true), queue("n\0l", true));
+    // The items wait behind this one, so that their workers run several of them without a pause.
+    let door = Door::default();
+    let opens = door.clone();
+    plain.spawn_detached(move || opens.wait_unguarded()).unwrap();
+    let queues = [&long, &long, &plain, &short, &nul, &plain, &long, &short];
+    let items = queues.map(|queue| queue.spawn(|| (own_name(), own_status("Name"))).unwrap());
+    door.open();
+    for (item, queue) in items.into_iter().zip(queues) {
+        let (own, shown) = item.join().unwrap();
+        assert!(is_worker_of(&format!("{prefix}/0:"), "", &own), "{own}");
+        match queue.name().split('\0').next().unwrap() {
+            "plain" => assert_eq!(shown, own),
+            name => assert_eq!(shown, name[..name.len().min(15)]),
+        }
+    }
+    eventually("sleeping threads have their own names", || {
+        let is_own = |name: &String| {
+            *name == format!("{prefix}/manager") || is_worker_of(&format!("{prefix}/0:"), "", name)
+        };
+        threads_of(&prefix).iter().all(is_own)
+            && threads_of(&prefix).len() == 1 + pool(&executor, "0").workers
+    });
+}
+
 /// spec: E4.2 (high-priority workers get the high nice level), E2.4 (nice levels)
 #[test]
 fn workers_have_the_nice_level_of_their_pool() {

@@ -227,7 +227,7 @@ impl World {
         let builder = if random.once_in(3) { builder.max_pending(1 + random.below(200)) } else { builder };
         let may_have_rescuer = limit != Err(SetMaxActiveError::Bh);
         let builder = if may_have_rescuer && random.once_in(4) { builder.rescuer(true) } else { builder };
-        let queue = match builder.build_on(&executor) {
+        let queue = match builder.name_threads(random.once_in(4)).build_on(&executor) {
             Ok(queue) => queue,
             Err(BuildQueueError::Rescuer { .. }) if self.creation_fails.load(SeqCst) > 0 => return,
             // Another driver shuts the executor down at this moment.

@@ -44,6 +44,8 @@ pub(crate) struct QueueSpec {
     /// Whether the items run in the order in which they were queued.
     pub(crate) ordered: bool,
     pub(crate) freezable: bool,
+    /// Whether the threads have the queue's name while they run its items.
+    pub(crate) names_threads: bool,
     /// Whether the queue may be changed over the control socket.
     pub(crate) control: bool,
     /// The queue's rescuer, which ends with the queue.

@@ -81,6 +81,7 @@ impl WorkerThread {
             rest = if self.pool.running.start(reserved) {
                 self.shared.cell.set_phase(Phase::Between);
                 let end = self.work(errand);
+                self.take_name_for(None);
                 self.meter.rests();
                 match end {
                     End::Rests { counted } => self.pool.rest(&self.shared, counted),

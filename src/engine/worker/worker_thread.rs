@@ -62,6 +62,8 @@ pub(crate) struct WorkerThread {
     /// The number of local items that the worker has run in a row.
     pub(super) row: Cell<Row>,
     pub(super) meter: Meter,
+    /// The id of the queue whose name the thread has, or 0 if the thread has its own name.
+    named_after: Cell<u64>,
     /// Whether the worker was brought home to its pod since the last item.
     pub(super) repatriated: Cell<bool>,
     /// The rescuer, if this thread is one. A rescuer does not belong to the pool's idle set.
@@ -115,6 +117,7 @@ pub(crate) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&
     let worker = WorkerThread::new(pool, shared, local, Some(Arc::clone(rescuer)));
     CURRENT.set(&raw const worker);
     serve(&worker);
+    worker.take_name_for(None);
     CURRENT.set(std::ptr::null());
     worker.pool.binding.leave(&worker.shared);
     worker.shared.leaves();
@@ -142,6 +145,7 @@ impl WorkerThread {
             local,
             row: Cell::new(Row::default()),
             meter,
+            named_after: Cell::new(0),
             repatriated: Cell::new(false),
             rescuer,
             uncounted,
@@ -253,6 +257,9 @@ impl WorkerThread {
         // The system is asked only once.
         let cpu = if self.pool.has_home_or_several_cpus() { affinity::current_cpu() } else { None };
         self.meter.begins(|| self.start_of(shard, cpu));
+        if shard.queue().spec.names_threads || self.named_after.get() != 0 {
+            self.take_name_for(Some(shard.queue()));
+        }
         if self.repatriated.take() {
             shard.events.repatriated.raise();
         }
@@ -266,6 +273,20 @@ impl WorkerThread {
             self.pool.look();
         } else if self.pool.has_several_cpus() {
             self.shared.seen_on(cpu.unwrap_or(0));
+        }
+    }
+
+    /// Gives the thread the name of the queue, if there is a queue that asks for it, and otherwise its own name again.
+    #[cold]
+    pub(super) fn take_name_for(&self, queue: Option<&Queue>) {
+        let queue = queue.filter(|queue| queue.spec.names_threads);
+        let id = queue.map_or(0, |queue| queue.id);
+        if self.named_after.replace(id) == id {
+            return;
+        }
+        match queue {
+            Some(queue) => sys::thread::set_name(queue.name()),
+            None => sys::thread::take_own_name(),
         }
     }
 

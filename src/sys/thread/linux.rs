@@ -51,6 +51,9 @@ pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandl
     Ok(())
 }
 
+/// The length of the longest name of a thread, in bytes.
+const NAME_LENGTH: usize = 15;
+
 /// Nanoseconds in a second.
 const NANOS: u64 = 1_000_000_000;
 
@@ -61,6 +64,18 @@ pub(crate) fn set_nice(nice: i32) -> io::Result<()> {
     // SAFETY: the call takes plain numbers and touches no memory of the program.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, thread_id(), nice) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+pub(crate) fn set_name(name: &str) {
+    if machine::current().is_some() {
+        return;
+    }
+    let mut bytes = [0_u8; NAME_LENGTH + 1];
+    for (byte, of_name) in bytes.iter_mut().zip(name.bytes().take(NAME_LENGTH)) {
+        *byte = of_name;
+    }
+    // SAFETY: the pointer points to 16 bytes that end with a zero, which the call only reads.
+    unsafe { libc::prctl(libc::PR_SET_NAME, bytes.as_ptr()) };
 }
 
 pub(crate) fn set_slice(slice: Duration) -> io::Result<()> {

@@ -2,6 +2,8 @@
 //!
 //! * `set_nice(nice) -> io::Result<()>` and `current_nice() -> io::Result<i32>`: the nice level of the calling thread,
 //!   −20 to 19. Lowering it needs a privilege.
+//! * `set_name(name)`: changes the name under which the system shows the calling thread. The system shows only the first
+//!   15 bytes, up to a NUL. The standard library keeps the former name.
 //! * `process_nice() -> io::Result<i32>`: the nice level of the process's main thread.
 //! * `set_slice(slice) -> io::Result<()>`: sets the time slice of the calling thread, and of the threads that it makes
 //!   from then on. A thread runs for its slice without a break, even if another thread waits for its CPU. Linux before
@@ -39,7 +41,9 @@ pub(crate) use end::spawn_to_the_end;
 pub(crate) use linux::slice;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 pub(super) use linux::thread_id;
-pub(crate) use system::{SignalMask, current_nice, process_nice, reset_scheduling, set_nice, set_slice};
+pub(crate) use system::{
+    SignalMask, current_nice, process_nice, reset_scheduling, set_name, set_nice, set_slice,
+};
 
 /// Starts a thread whose signals are blocked from its first instruction on, because a signal handler is code of the
 /// application. A thread that runs items takes on another [mask](SignalMask) later. The system shows only the first 15
@@ -119,6 +123,13 @@ pub(crate) fn park_timeout(timeout: Duration) -> bool {
         std::thread::park_timeout(timeout);
         start.elapsed() < timeout
     })
+}
+
+/// Makes the system show the calling thread by the name with which it was made.
+pub(crate) fn take_own_name() {
+    if let Some(name) = std::thread::current().name() {
+        set_name(name);
+    }
 }
 
 thread_local! {

@@ -18,6 +18,9 @@ pub(crate) fn join(thread: JoinHandle<()>, _until: Until) -> Result<(), JoinHand
     Ok(())
 }
 
+/// Does nothing, because only the standard library names threads on these systems.
+pub(crate) fn set_name(_name: &str) {}
+
 /// Does nothing, because the crate's threads have no scheduling of their own on these systems.
 pub(crate) fn reset_scheduling(_command: &mut Command) {}
 

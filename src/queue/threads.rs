@@ -1,0 +1,29 @@
+//! The names of threads while they run the items of a queue.
+
+use crate::queue::builder::WorkQueueBuilder;
+
+impl WorkQueueBuilder {
+    /// Sets whether threads have the queue's name while they run its items. Default: false.
+    ///
+    /// The system's tools then show which queue uses a CPU: `top -H`, `perf`, and the file
+    /// `/proc/<process>/task/<thread>/comm`. Linux shows the first 15 bytes of a name. The thread has its own name again
+    /// before it sleeps or runs an item of another queue. [`std::thread::Thread::name`] always returns the thread's own
+    /// name. On systems other than Linux, this setting does nothing.
+    ///
+    /// A change of the name costs a system call, so items of the same queue in a row cost one call altogether.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::builder("thumbnails").name_threads(true).build()?;
+    /// let name = queue.spawn(|| std::fs::read_to_string("/proc/thread-self/comm"))?.join()?;
+    /// println!("{name:?}"); // Ok("thumbnails\n")
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn name_threads(mut self, yes: bool) -> Self {
+        self.name_threads = yes;
+        self
+    }
+}
