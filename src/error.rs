@@ -59,6 +59,8 @@ pub enum BuildExecutorError {
     Nice(i32),
     /// `max_threads` must be at least 1.
     NoThreads,
+    /// `min_idle` must be at least 2.
+    MinIdle(usize),
     /// The thread name prefix is empty, or contains a NUL.
     ThreadName(String),
     /// `stack_size` is above the limit, or below 16 KiB, which is the smallest stack that a worker can run with.
@@ -100,6 +102,10 @@ impl fmt::Display for BuildExecutorError {
                 write!(f, "the scope `default` stands for the executor's default, which must be another one")
             }
             Self::NoThreads => write!(f, "max_threads is 0; an executor needs at least one thread"),
+            Self::MinIdle(threads) => write!(
+                f,
+                "min_idle is {threads}; it must be at least 2: a worker, and one that takes its place if it blocks"
+            ),
             Self::ThreadName(prefix) => {
                 write!(f, "{prefix:?} cannot be the prefix of thread names: it is empty or contains a NUL")
             }

@@ -56,7 +56,7 @@
 //! | items that wait | a hundred million in a queue, because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending) |
 //! | armed timers | no limit, because a timer is no thread, and each is removed when it fires or is cancelled | cancel them |
 //! | threads | 512 workers, or 8 for each CPU if that is more; fewer if the system permits fewer | [`max_threads`](ExecutorBuilder::max_threads) |
-//! | idle threads | surplus ones end after 300 s | [`idle_timeout`](ExecutorBuilder::idle_timeout) |
+//! | idle threads | surplus ones end after 300 s | [`idle_timeout`](ExecutorBuilder::idle_timeout), [`min_idle`](ExecutorBuilder::min_idle), [`prestart`](ExecutorBuilder::prestart) |
 //! | place | the issuer's last-level cache; another one if its CPUs are busy | [`attrs`](WorkQueueBuilder::attrs) |
 //! | missing guards | found by the best method that the system permits | [`detection`](ExecutorBuilder::detection) |
 //! | pools that start nothing for 30 s | reported to the log | [`watchdog_threshold`](ExecutorBuilder::watchdog_threshold) |

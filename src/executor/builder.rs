@@ -26,7 +26,7 @@ use crate::executor::global::GlobalExecutor;
 use crate::observe::Snapshot;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::environment::Slot;
-use crate::policy::idle_set::IdleLimits;
+use crate::policy::idle_set::{IdleLimits, MIN_IDLE};
 use crate::policy::pods::AffinityScope;
 use crate::policy::threads::default_cap;
 use crate::policy::topology::Topology;
@@ -72,8 +72,8 @@ pub struct ExecutorBuilder {
     default_scope: AffinityScope,
     nice_normal: Option<i32>,
     nice_high: i32,
-    idle_timeout: Duration,
-    idle_ratio: usize,
+    idle_limits: IdleLimits,
+    prestart: bool,
     max_threads: Option<usize>,
     name_prefix: String,
     stack_size: Option<usize>,
@@ -93,8 +93,12 @@ impl ExecutorBuilder {
             default_scope: AffinityScope::Cache,
             nice_normal: None,
             nice_high: -20,
-            idle_timeout: Duration::from_secs(300),
-            idle_ratio: 4,
+            idle_limits: IdleLimits {
+                idle_timeout: Duration::from_secs(300),
+                idle_ratio: 4,
+                min_idle: MIN_IDLE,
+            },
+            prestart: false,
             max_threads: None,
             name_prefix: "cmwq".into(),
             stack_size: None,
@@ -311,7 +315,7 @@ impl ExecutorBuilder {
         let probe = self.self_management.probe;
         let detection = detection::choose(self.self_management.detection, probe);
         let settings = Settings {
-            idle_limits: IdleLimits { idle_timeout: self.idle_timeout, idle_ratio: self.idle_ratio },
+            idle_limits: self.idle_limits,
             max_threads: self.max_threads.unwrap_or_else(|| default_cap(slots.len(), sys::tasks::limit())),
             nice: normal,
             name_prefix: self.name_prefix,
@@ -338,7 +342,7 @@ impl ExecutorBuilder {
             parts,
             self.default_scope,
             nice,
-            (self.power_efficient, self.histograms),
+            (self.power_efficient, self.histograms, self.prestart),
         );
         (Executor::from_inner(inner), manager)
     }
@@ -353,6 +357,9 @@ impl ExecutorBuilder {
         }
         if self.max_threads == Some(0) {
             return Err(BuildExecutorError::NoThreads);
+        }
+        if self.idle_limits.min_idle < MIN_IDLE {
+            return Err(BuildExecutorError::MinIdle(self.idle_limits.min_idle));
         }
         if self.name_prefix.is_empty() || self.name_prefix.contains('\0') {
             return Err(BuildExecutorError::ThreadName(self.name_prefix.clone()));

@@ -6,8 +6,9 @@
 
 #![forbid(unsafe_code)]
 
+mod limits;
+
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use super::concurrency::{PodId, Reserved, Running};
 use super::cpu_set::CpuSet;
@@ -15,18 +16,10 @@ use super::rescue::Distress;
 use super::room::Shortage;
 use super::time::Time;
 
+pub(crate) use self::limits::{IdleLimits, MIN_IDLE};
+
 /// The number of a worker in its pool. A new worker gets the lowest free number.
 pub(crate) type WorkerId = u32;
-
-/// When idle workers leave.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct IdleLimits {
-    /// How long a worker must be idle before it can leave.
-    pub(crate) idle_timeout: Duration,
-    /// The ratio of busy workers to idle workers. Two idle workers are never culled. If more than two workers are idle,
-    /// `n + 2` idle workers are kept only while more than `n * idle_ratio` workers are busy.
-    pub(crate) idle_ratio: usize,
-}
 
 /// The workers of a pool.
 #[derive(Debug)]
@@ -53,6 +46,8 @@ pub(crate) struct IdleSet {
     distress: Distress,
     /// Whether the pool keeps a spare: an idle worker that takes over when another worker blocks.
     keeps_spare: bool,
+    /// How many workers are made even if the pool does not need them, or 0 once that is done.
+    ahead: usize,
     limits: IdleLimits,
 }
 
@@ -124,6 +119,7 @@ impl IdleSet {
             closing: false,
             distress: Distress::default(),
             keeps_spare: true,
+            ahead: 0,
             limits,
         }
     }
@@ -242,6 +238,7 @@ impl IdleSet {
         self.making = false;
         self.creating = !self.owed.is_empty();
         if !self.creating {
+            self.ahead = 0;
             self.distress.served();
             return Shortage::None;
         }
@@ -366,10 +363,11 @@ impl IdleSet {
         self.creating || !self.waking.is_empty() || !self.owed.is_empty()
     }
 
-    /// Returns whether `n + 2` workers are idle, with `n > 0`, and at most `n * idle_ratio` workers are busy.
+    /// Returns whether `min_idle + n` workers are idle, with `n > 0`, and at most `n * idle_ratio` workers are busy.
     pub(crate) fn too_many_workers(&self) -> bool {
         let busy = self.alive - self.idle.len();
-        self.idle.len() > 2 && (self.idle.len() - 2).saturating_mul(self.limits.idle_ratio) >= busy
+        let surplus = self.idle.len().saturating_sub(self.limits.min_idle);
+        surplus > 0 && surplus.saturating_mul(self.limits.idle_ratio) >= busy
     }
 
     pub(crate) fn alive(&self) -> usize {

@@ -324,6 +324,9 @@ impl WorkQueueBuilder {
         let histograms = self.histograms.unwrap_or(executor.inner.times_items);
         let (handle, in_time) =
             QueueHandle::new(spec, (kind, attrs), histograms, Arc::clone(&executor.inner));
+        if in_time && executor.inner.prestarts {
+            handle.queue().prestart();
+        }
         Ok((WorkQueue::from_handle(handle), in_time))
     }
 

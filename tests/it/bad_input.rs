@@ -68,6 +68,11 @@ fn settings_out_of_range_are_errors() {
         );
     }
     assert!(matches!(refused(|b| b.max_threads(0)), BuildExecutorError::NoThreads));
+    for threads in [0, 1] {
+        let error = refused(|b| b.min_idle(threads));
+        assert!(matches!(error, BuildExecutorError::MinIdle(given) if given == threads), "{error:?}");
+        assert!(error.to_string().starts_with(&format!("min_idle is {threads}; it must be at least 2")));
+    }
     for prefix in ["", "a\0b"] {
         let error = refused(|b| b.thread_name_prefix(prefix));
         assert!(matches!(&error, BuildExecutorError::ThreadName(name) if name == prefix), "{error:?}");

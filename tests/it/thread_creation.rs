@@ -44,6 +44,50 @@ fn assert_work_is_done(executor: &Executor) {
     queues.iter().for_each(|queue| queue.flush_timeout(SOON).unwrap());
 }
 
+/// spec: C8.3
+#[test]
+fn workers_are_made_before_the_first_item_if_the_executor_prestarts_them() {
+    let _limit = time_limit();
+    let spawns = Spawns::failing(1..1);
+    let (builder, _) = builder("l3:2 core:1 pu:1");
+    let executor = builder.before_spawn(spawns.hook()).min_idle(3).prestart(true).build().unwrap();
+    let idle = |name: &str| {
+        let pools = executor.dump().pools;
+        pools.iter().find(|pool| pool.name == name).map(|pool| (pool.workers, pool.idle))
+    };
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    eventually("each CPU has its workers", || ["0", "1"].map(idle) == [Some((3, 3)); 2]);
+    let managed = WorkQueue::builder("q").build_on(&executor).unwrap();
+    eventually("each pod has its workers", || executor.dump().threads == 12);
+    let bh = cmwq::kernel::bh("q").build_on(&executor).unwrap();
+    eventually("each context has its worker", || executor.dump().threads == 14);
+    let made = spawns.counts().0;
+    for queue in [&queue, &managed, &bh] {
+        queue.item(|| ()).on_cpu(1).spawn().unwrap().join().unwrap();
+    }
+    assert_eq!(spawns.counts().0, made, "the items found their workers");
+    let again = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    again.spawn(|| ()).unwrap().join().unwrap();
+    assert_eq!(executor.dump().threads, 14);
+}
+
+/// spec: C8.3 (the cap, and refusals): what cannot be made ahead is made when it is needed.
+#[test]
+fn prestarted_workers_respect_the_cap_and_refusals() {
+    let _limit = time_limit();
+    let executor = builder("core:2 pu:1").0.max_threads(3).min_idle(4).prestart(true).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    eventually("the cap is reached", || executor.dump().threads == 3);
+    assert_work_is_done(&executor);
+    drop(queue);
+    for n in 0..4 {
+        let spawns = Spawns::failing(n..=n);
+        let builder = builder("l3:1 core:2 pu:1").0.before_spawn(spawns.hook());
+        let executor = builder.prestart(true).build().unwrap();
+        assert_work_is_done(&executor);
+    }
+}
+
 /// spec: P3.1 (a hook that fails the n-th), P1.1
 #[test]
 fn all_items_run_whichever_thread_creation_fails() {

@@ -210,6 +210,7 @@ impl World {
             .detection(*random.pick(&DETECTION))
             .hog_threshold(random.pick(&[None, Some(2), Some(10)]).map(Duration::from_millis))
             .before_spawn(before_spawn);
+        builder = builder.prestart(random.once_in(4)).min_idle(2 + random.below(3));
         if random.once_in(2) {
             builder = builder.random_placement(random.next());
         }

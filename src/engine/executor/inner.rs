@@ -39,6 +39,8 @@ pub(crate) struct ExecutorInner {
     pub(crate) power_efficient: bool, // I
     /// Whether the executor times the items of a queue if the queue's builder does not specify this.
     pub(crate) times_items: bool, // I
+    /// Whether a new queue makes the workers of its pools.
+    pub(crate) prestarts: bool, // I
     pub(crate) queues: Register,     // K
     pub(crate) topology: Topology,   // I
     /// The slots that serve each CPU and each node. These slots are computed when they are first used.
@@ -70,7 +72,7 @@ impl ExecutorInner {
         (placement, cpus, topology): (Placement, CpuSet, Topology),
         default_scope: AffinityScope,
         nice: NiceLevels,
-        (power_efficient, times_items): (bool, bool),
+        (power_efficient, times_items, prestarts): (bool, bool, bool),
     ) -> Self {
         let per_cpu = (0..placement.slots()).map(|_| CpuPools::default()).collect();
         Self {
@@ -83,6 +85,7 @@ impl ExecutorInner {
             nice,
             power_efficient,
             times_items,
+            prestarts,
             queues: Register::new(),
             topology,
             nearby: OnceLock::new(),

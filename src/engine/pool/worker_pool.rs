@@ -170,8 +170,20 @@ impl Pool {
         state.workers[worker.id as usize] = Slot::Worker(Arc::clone(worker));
         self.running.unshort();
         let rest = state.idle_set.arrived(worker.id, affinity::current_cpu(), now);
+        let next = state.idle_set.next_ahead();
         self.settle(state, worker, &rest);
+        if next == Prepare::CreateSpare {
+            self.ask_for_worker();
+        }
         rest
+    }
+
+    /// Makes workers before the pool has work for them.
+    pub(crate) fn prestart(&self) {
+        let first = self.state.lock().idle_set.prestart();
+        if first == Prepare::CreateSpare && !self.ask_for_worker() {
+            self.nobody_comes();
+        }
     }
 
     /// Called by a worker without an item. Returns what the worker does next. `counted`: whether the worker still

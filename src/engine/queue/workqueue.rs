@@ -311,6 +311,11 @@ impl Queue {
         shard
     }
 
+    /// Makes the shards of all CPUs, and workers in their pools.
+    pub(crate) fn prestart(&self) {
+        (0..self.table.len()).for_each(|slot| self.shard(slot).pool().prestart());
+    }
+
     /// Returns the shards that have been made.
     fn shards(&self) -> impl Iterator<Item = &Shard> + Clone {
         self.shards_by_slot().map(|(_, shard)| shard)

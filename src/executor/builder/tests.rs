@@ -19,14 +19,14 @@ fn the_defaults_are_those_that_are_documented() {
     let inner = &executor.inner;
     let settings = &inner.core.settings;
     assert_eq!(settings.idle_limits.idle_timeout, Duration::from_secs(300));
-    assert_eq!(settings.idle_limits.idle_ratio, 4);
+    assert_eq!((settings.idle_limits.idle_ratio, settings.idle_limits.min_idle), (4, 2));
     assert_eq!(settings.hog_threshold, Some(Duration::from_millis(10)));
     assert_eq!(settings.watchdog_threshold, Some(Duration::from_secs(30)));
     assert_eq!((settings.name_prefix.as_str(), settings.stack_size), ("cmwq", None));
     let process = sys::thread::process_nice().unwrap_or(0);
     assert_eq!((inner.nice.normal, inner.nice.high, settings.nice), (process, -20, process));
     assert_eq!(inner.defaults().unwrap().scope, AffinityScope::Cache);
-    assert!(!inner.power_efficient && !inner.times_items);
+    assert!(!inner.power_efficient && !inner.times_items && !inner.prestarts);
 }
 
 /// spec: E2.1: without a topology, the process's own mask still counts.

@@ -26,15 +26,59 @@ impl ExecutorBuilder {
     /// Sets how long a surplus worker stays idle before it ends. Default: 300 s.
     #[doc(alias = "IDLE_WORKER_TIMEOUT")]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
-        self.idle_timeout = timeout;
+        self.idle_limits.idle_timeout = timeout;
         self
     }
 
-    /// Sets the ratio of busy workers to idle workers. A pool keeps `n` idle workers in addition to the two that are
-    /// never surplus only while more than `n * ratio` of its workers are busy. Default: 4.
+    /// Sets the ratio of busy workers to idle workers. A pool keeps `n` idle workers in addition to the
+    /// [`min_idle`](Self::min_idle) that are never surplus only while more than `n * ratio` of its workers are busy.
+    /// Default: 4.
     #[doc(alias = "MAX_IDLE_WORKERS_RATIO")]
     pub fn idle_ratio(mut self, ratio: NonZeroUsize) -> Self {
-        self.idle_ratio = ratio.get();
+        self.idle_limits.idle_ratio = ratio.get();
+        self
+    }
+
+    /// Sets how many idle workers of each pool are never surplus, so that they stay for as long as the pool exists. It
+    /// must be at least 2, which is the default: one worker takes the next item, and the other one takes its place if
+    /// that item blocks. A pool has that many workers only after it has needed them, unless the executor
+    /// [prestarts](Self::prestart) them.
+    ///
+    /// If the executor has reached [`max_threads`](Self::max_threads), and another pool needs a thread, idle workers
+    /// end in spite of this setting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // Bursts of four blocking items, minutes apart, find their threads.
+    /// let executor = cmwq::Executor::builder().min_idle(5).prestart(true).build()?;
+    /// let queue = cmwq::WorkQueue::builder("bursts").build_on(&executor)?;
+    /// # drop(queue);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If `threads` is below 2, [`build`](Self::build) returns
+    /// [`BuildExecutorError::MinIdle`](crate::BuildExecutorError::MinIdle).
+    pub fn min_idle(mut self, threads: usize) -> Self {
+        self.idle_limits.min_idle = threads;
+        self
+    }
+
+    /// Sets whether the threads of a queue are made together with the queue. Default: false. By default, a pool makes
+    /// its first worker when it gets its first item, so this item waits for a new thread, about 0.1 ms.
+    ///
+    /// When a queue is built, each pool that serves the queue is given [`min_idle`](Self::min_idle) workers, one after
+    /// the other, and building the queue does not wait for them. A per-CPU queue has a pool for each CPU, so this makes
+    /// two threads for each CPU. An unbound queue has a pool for each pod. No thread is made beyond
+    /// [`max_threads`](Self::max_threads), nor if the system refuses one. A change of a queue's attributes makes no
+    /// threads.
+    #[doc(alias = "prestartAllCoreThreads")]
+    pub fn prestart(mut self, yes: bool) -> Self {
+        self.prestart = yes;
         self
     }
 

@@ -1,9 +1,11 @@
 //! Tables of which worker is woken, made or culled.
 
+use std::time::Duration;
+
 use super::super::concurrency::{Kick, Running};
 use super::*;
 
-const LIMITS: IdleLimits = IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
+const LIMITS: IdleLimits = IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4, min_idle: 2 };
 
 fn reserved() -> Reserved {
     match Running::managed(1).kick().1 {
@@ -188,6 +190,56 @@ fn idle_workers_leave_after_the_timeout_down_to_two() {
     assert_eq!(idle_set.cull(at(1000)), [1]);
     assert_eq!(idle_set.next_deadline(), None);
     assert_eq!((idle_set.alive(), idle_set.idle()), (2, 2));
+}
+
+/// spec: C8.1 (a floor)
+#[test]
+fn as_many_idle_workers_stay_as_the_floor_says() {
+    let mut idle_set = IdleSet::new(IdleLimits { min_idle: 4, ..LIMITS });
+    for id in 0..4 {
+        assert_eq!(idle_set.arrived(id, None, at(0)), Rest::Park);
+    }
+    assert_eq!(idle_set.next_deadline(), None);
+    assert_eq!(idle_set.arrived(4, None, at(1)), Rest::Park);
+    assert_eq!(idle_set.cull(at(300)), [0]);
+    assert_eq!((idle_set.next_deadline(), idle_set.idle()), (None, 4));
+}
+
+/// spec: C8.3: one request at a time leads to as many workers as the floor says.
+#[test]
+fn workers_are_made_ahead_one_after_the_other() {
+    let mut idle_set = IdleSet::new(IdleLimits { min_idle: 3, ..LIMITS });
+    assert_eq!(idle_set.prestart(), Prepare::CreateSpare);
+    assert_eq!(idle_set.prestart(), Prepare::Ready, "a worker was asked for");
+    for id in 0..3 {
+        assert!(idle_set.begin_making());
+        assert_eq!(idle_set.arrived(id, None, at(0)), Rest::Park);
+        let expected = if id < 2 { Prepare::CreateSpare } else { Prepare::Ready };
+        assert_eq!(idle_set.next_ahead(), expected);
+    }
+    assert_eq!(idle_set.prestart(), Prepare::Ready);
+    // Nothing is made in place of workers that leave.
+    let _ = idle_set.give_up_one();
+    assert_eq!(idle_set.next_ahead(), Prepare::Ready);
+}
+
+/// spec: C8.3: at the cap of threads, and after a refusal, no further worker is asked for.
+#[test]
+fn no_worker_is_made_ahead_that_cannot_be_made() {
+    let mut idle_set = IdleSet::new(LIMITS);
+    assert_eq!(idle_set.prestart(), Prepare::CreateSpare);
+    assert!(idle_set.begin_making());
+    assert_eq!(idle_set.no_room(true, false), Shortage::None);
+    assert!(!idle_set.is_creating());
+    assert_eq!(idle_set.next_ahead(), Prepare::Ready);
+    assert_eq!(idle_set.prestart(), Prepare::CreateSpare);
+    assert!(idle_set.begin_making());
+    assert!(!idle_set.still_wanted());
+    // A pool of one worker makes no other one.
+    let mut context = IdleSet::of_one(LIMITS);
+    assert_eq!(context.prestart(), Prepare::CreateSpare);
+    assert_eq!(context.arrived(0, None, at(0)), Rest::Park);
+    assert_eq!(context.next_ahead(), Prepare::Ready);
 }
 
 /// spec: C8.1

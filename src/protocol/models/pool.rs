@@ -19,7 +19,7 @@ use crate::protocol::running::RunningCell;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::Mutex;
 
-const LIMITS: IdleLimits = IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
+const LIMITS: IdleLimits = IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4, min_idle: 2 };
 
 pub(super) struct Pool {
     pub(super) list: List,

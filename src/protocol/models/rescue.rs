@@ -21,7 +21,7 @@ use crate::policy::time::Time;
 use crate::protocol::running::RunningCell;
 use crate::sys::sync::Mutex;
 
-const LIMITS: IdleLimits = IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4 };
+const LIMITS: IdleLimits = IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4, min_idle: 2 };
 
 /// The deadline of a call for help that begins when the model begins.
 const FIRST: Duration = MAYDAY_INITIAL;

@@ -87,6 +87,8 @@ struct Program {
     max_threads: Option<usize>,
     /// How many of a thousand threads cannot be made.
     refused: u32,
+    /// Whether workers are made when their queue is built.
+    prestarts: bool,
     queues: Vec<Kind>,
     items: Vec<Vec<Step>>,
     issuers: Vec<Vec<Operation>>,
@@ -244,6 +246,7 @@ impl Program {
             queues,
             items,
             issuers,
+            prestarts: random.usize(..4) == 0,
             ends_after: if random.bool() { LONG } else { time(random) },
         }
     }
@@ -251,7 +254,7 @@ impl Program {
     fn executor(&self) -> Executor {
         let builder = Executor::builder().topology(TopologySource::Synthetic(self.machine.clone()));
         let builder = builder.detection(self.detection).idle_timeout(Duration::from_millis(20));
-        let builder = builder.panic_handler(|_| ());
+        let builder = builder.panic_handler(|_| ()).prestart(self.prestarts);
         let builder = match self.max_threads {
             Some(threads) => builder.max_threads(threads),
             None => builder,

@@ -76,6 +76,7 @@ mod tests {
         assert_eq!(SignalMask::of_main_thread().unwrap(), SignalMask::of_this_thread());
         SignalMask.take_on();
         reset_scheduling(&mut Command::new("none"));
+        set_name("another name");
         let thread = crate::sys::thread::spawn("test".to_owned(), None, || ()).unwrap();
         assert!(join(thread, Until::after(Duration::from_secs(60))).is_ok());
         assert_eq!(set_slice(Duration::from_millis(1)).unwrap_err().kind(), io::ErrorKind::Unsupported);
