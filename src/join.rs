@@ -18,7 +18,10 @@ use crate::sys::wait::Until;
 /// use cmwq::JoinError;
 ///
 /// let queue = cmwq::WorkQueue::new("joins");
-/// assert_eq!(queue.spawn(|| 1 + 1)?.join()?, 2);
+/// let sum = queue.spawn(|| 1 + 1)?;
+/// queue.flush()?;
+/// assert!(sum.is_finished());
+/// assert_eq!(sum.join()?, 2);
 /// let error = queue.spawn(|| panic!("oh no"))?.join().unwrap_err();
 /// assert!(matches!(error, JoinError::Panicked(_)));
 /// assert_eq!(error.to_string(), "the item panicked: oh no");

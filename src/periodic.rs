@@ -25,9 +25,15 @@ use crate::work::Work;
 /// let (tick, ticks) = mpsc::channel();
 /// let report = queue.item(move || tick.send(()).unwrap_or(())).spawn_every(Duration::from_millis(1))?;
 /// ticks.recv()?;
-/// assert!(report.runs() >= 1);
+/// println!("{} runs, and {} ticks without a run", report.runs(), report.missed());
 /// report.cancel_and_wait()?;
 /// assert!(!report.is_running());
+///
+/// let endless = queue.item(|| println!("still there")).spawn_every(Duration::from_secs(60))?;
+/// endless.detach(); // until the queue or the process ends
+/// let once = queue.item(|| println!("never")).spawn_every(Duration::from_secs(60))?;
+/// once.cancel();
+/// once.cancel_and_wait_timeout(Duration::from_secs(1))?;
 /// # Ok(())
 /// # }
 /// ```

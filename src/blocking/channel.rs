@@ -100,6 +100,29 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 }
 
 /// The sending side of a channel. Clones send to the same channel, which ends when the last sender is dropped.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::blocking::channel::{TrySendError, bounded};
+/// use std::time::{Duration, Instant};
+///
+/// let (send, receive) = bounded(2);
+/// assert!(send.is_empty() && send.capacity() == Some(2));
+/// send.send(1)?;
+/// send.send_timeout(2, Duration::from_secs(1))?;
+/// assert!(send.is_full() && send.len() == 2);
+/// assert_eq!(send.try_send(3), Err(TrySendError::Full(3)));
+/// assert!(send.send_deadline(3, Instant::now()).is_err());
+/// assert_eq!(receive.recv()?, 1);
+/// assert!(send.same_channel(&send.clone()));
+/// // The parts of the crate crossbeam-channel.
+/// let len = send.as_inner().len();
+/// assert_eq!(send.into_inner().len(), len);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Sender<T>(crossbeam_channel::Sender<T>);
 
 impl<T> Sender<T> {
@@ -199,6 +222,32 @@ impl<T> Sender<T> {
 }
 
 /// The receiving side of a channel. Clones share the channel's messages, and each message goes to one receiver.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::blocking::channel::{TryRecvError, bounded};
+/// use std::time::{Duration, Instant};
+///
+/// let (send, receive) = bounded(4);
+/// (1..=4).try_for_each(|n| send.send(n))?;
+/// assert!(receive.is_full() && receive.capacity() == Some(4));
+/// assert_eq!(receive.recv()?, 1);
+/// assert_eq!(receive.recv_timeout(Duration::from_secs(1))?, 2);
+/// assert_eq!(receive.recv_deadline(Instant::now() + Duration::from_secs(1))?, 3);
+/// assert_eq!((receive.len(), receive.try_iter().sum::<u32>()), (1, 4));
+/// assert_eq!((receive.try_recv(), receive.is_empty()), (Err(TryRecvError::Empty), true));
+/// send.send(5)?;
+/// drop(send);
+/// assert_eq!(receive.iter().collect::<Vec<_>>(), [5]); // ends with the last sender
+/// assert!(receive.same_channel(&receive.clone()));
+/// // The parts of the crate crossbeam-channel.
+/// let len = receive.as_inner().len();
+/// assert_eq!(receive.into_inner().len(), len);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Receiver<T>(crossbeam_channel::Receiver<T>);
 
 impl<T> Receiver<T> {

@@ -66,6 +66,24 @@ impl<T> Blocking<T> {
     }
 
     /// Does the same as [`with`](Self::with), but passes a mutable reference to `f`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> std::io::Result<()> {
+    /// use cmwq::blocking::io::Blocking;
+    /// use std::io::{Cursor, Read, Seek, SeekFrom};
+    ///
+    /// let mut file = Blocking::new(Cursor::new(b"head body".to_vec()));
+    /// file.with_mut(|file| file.seek(SeekFrom::Start(5)))?;
+    /// let mut body = String::new();
+    /// file.read_to_string(&mut body)?;
+    /// assert_eq!(body, "body");
+    /// file.get_mut().set_position(0); // needs no guard, because it does not block
+    /// assert_eq!(file.into_inner().position(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn with_mut<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R {
         blocking(|| f(&mut self.0))

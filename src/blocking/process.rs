@@ -142,9 +142,13 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
 /// use std::process::Command;
 ///
 /// let mut child = Child::from(Command::new("sleep").arg("60").spawn()?);
-/// assert!(child.try_wait()?.is_none());
+/// assert!(child.id() > 0 && child.try_wait()?.is_none());
 /// child.kill()?;
 /// assert!(!child.wait()?.success());
+/// child.into_inner().wait()?; // the standard library's child, which gives the same status again
+///
+/// let printf = Command::new("printf").arg("hello").stdout(std::process::Stdio::piped()).spawn()?;
+/// assert_eq!(Child::from(printf).wait_with_output()?.stdout, b"hello");
 /// # Ok(())
 /// # }
 /// ```

@@ -105,6 +105,7 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
 /// let named = std::thread::Builder::new().name("named".to_owned()).spawn(|| 3)?;
 /// let handle = JoinHandle::from(named);
 /// assert_eq!(handle.thread().name(), Some("named"));
+/// println!("has it ended? {}", handle.is_finished());
 /// assert_eq!(handle.join().expect("it does not panic"), 3);
 /// # Ok(())
 /// # }

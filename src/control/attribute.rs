@@ -12,6 +12,7 @@ use std::str::FromStr;
 ///
 /// assert_eq!("max_active".parse(), Ok(Attribute::MaxActive));
 /// assert_eq!(Attribute::CpuMask.to_string(), "cpumask");
+/// assert_eq!(Attribute::CpuMask.name(), "cpumask");
 /// let error = "maxactive".parse::<Attribute>().unwrap_err();
 /// assert!(error.to_string().ends_with(
 ///     "write one of affinity_scope, affinity_strict, cpumask, nice, max_active, histograms"

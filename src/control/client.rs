@@ -45,6 +45,16 @@ const MAX_ANSWER: usize = 1 << 24;
 /// assert_eq!(client.get("mail", Attribute::AffinityScope)?, "default (cache)");
 /// assert_eq!(client.set("mail", Attribute::MaxActive, "8")?, "8");
 /// assert_eq!(queue.max_active(), 8);
+/// assert_eq!(client.attributes("mail")?.len(), Attribute::ALL.len());
+/// assert_eq!(client.monitor()?.queues.len(), 1);
+/// assert_eq!(client.dump()?.queues[0].name, "mail");
+/// assert!(client.watchdog()?.stalled.is_empty());
+///
+/// let mut client = Client::connect_timeout(server.path(), std::time::Duration::from_secs(1))?;
+/// assert_eq!(client.hello()?.pid, std::process::id());
+/// if let Ok(mut other) = Client::to_process(1) {
+///     println!("{}", other.dump()?);
+/// }
 /// # drop(server);
 /// # std::fs::remove_dir(&folder)?;
 /// # Ok(())

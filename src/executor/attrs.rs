@@ -43,6 +43,16 @@ impl Executor {
     }
 
     /// Returns the CPUs that unbound queues may use. In a forked child, these are all of the executor's CPUs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let executor = cmwq::Executor::builder().build()?;
+    /// assert_eq!(executor.unbound_cpus(), *executor.cpus());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn unbound_cpus(&self) -> CpuSet {
         self.inner.defaults().map_or_else(|| self.cpus().clone(), |defaults| defaults.cpus)

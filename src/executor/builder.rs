@@ -59,6 +59,12 @@ const PATIENCE_LEAST: Duration = Duration::from_millis(1);
 ///     .topology(TopologySource::Synthetic("l3:2 core:4 pu:1".into()))
 ///     .default_scope(AffinityScope::Cache)
 ///     .idle_timeout(Duration::from_secs(10))
+///     .idle_ratio(2.try_into()?)
+///     .max_threads(64)
+///     .stack_size(256 << 10)
+///     .nice(5)
+///     .high_priority_nice(0)
+///     .histograms(true)
 ///     .panic_handler(|report| eprintln!("{} panicked in {}", report.item_type, report.queue))
 ///     .build()?;
 /// assert_eq!(executor.cpus().len(), 8);
@@ -155,6 +161,19 @@ impl ExecutorBuilder {
     /// Sets a hook that each worker and each rescuer calls before it ends. A panic of the hook is contained. A worker
     /// counts towards [`max_threads`](Self::max_threads) until the hook returns. So the hook must not wait for work of
     /// the same executor. See [`on_thread_start`](Self::on_thread_start) for the values that a hook must not own.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let executor = cmwq::Executor::builder()
+    ///     .on_thread_start(|| println!("{:?} begins", std::thread::current().name()))
+    ///     .on_thread_stop(|| println!("{:?} ends", std::thread::current().name()))
+    ///     .build()?;
+    /// # drop(executor);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.on_thread_stop = Some(Box::new(hook));
         self

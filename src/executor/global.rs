@@ -27,6 +27,7 @@ use crate::executor::shutdown::ShutdownReport;
 /// use cmwq::{Executor, ShutdownError, WorkQueue};
 ///
 /// let global = Executor::builder().build_global()?;
+/// assert_eq!(global.executor(), Executor::global());
 /// let queue = WorkQueue::new("mail");
 /// queue.spawn(|| println!("sent"))?;
 ///

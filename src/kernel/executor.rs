@@ -27,6 +27,19 @@ use super::{Sealed, bh};
 /// let executor = cmwq::Executor::builder().build()?;
 /// let answer = executor.events().spawn(|| 6 * 7)?;
 /// assert_eq!(answer.join()?, 42);
+/// for queue in [
+///     executor.events_highpri(),
+///     executor.events_long(),
+///     executor.events_unbound(),
+///     executor.events_freezable(),
+///     executor.events_power_efficient(),
+///     executor.events_freezable_power_efficient(),
+///     executor.events_bh(),
+///     executor.events_bh_highpri(),
+/// ] {
+///     queue.spawn_detached(|| println!("{:?}", cmwq::current_queue_name()))?;
+///     queue.flush()?;
+/// }
 /// # Ok(())
 /// # }
 /// ```
@@ -172,6 +185,20 @@ pub trait ExecutorExt: Sealed {
 
     /// Does the same as [`run_on_cpu`](Self::run_on_cpu), but waits for `timeout` at most.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::kernel::ExecutorExt;
+    /// use std::time::Duration;
+    ///
+    /// let executor = cmwq::Executor::global();
+    /// let cpu = executor.cpus().iter().next().expect("an executor has a CPU");
+    /// assert_eq!(executor.run_on_cpu_timeout(cpu, Duration::from_secs(60), || 6 * 7)?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns the errors of [`run_on_cpu`](Self::run_on_cpu). Returns [`RunError::TimedOut`] if `f` has not ended
@@ -216,6 +243,18 @@ pub trait ExecutorExt: Sealed {
 
     /// Does the same as [`run_on_each_cpu`](Self::run_on_each_cpu), but waits for `timeout` at most, for all
     /// CPUs together.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::kernel::ExecutorExt;
+    /// use std::time::Duration;
+    ///
+    /// cmwq::Executor::global().run_on_each_cpu_timeout(Duration::from_secs(60), |cpu| println!("CPU {cpu}"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

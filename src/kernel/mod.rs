@@ -9,6 +9,20 @@
 //! let answer = kernel::events_unbound().spawn(|| 6 * 7)?;
 //! assert_eq!(answer.join()?, 42);
 //!
+//! for queue in [
+//!     kernel::events(),
+//!     kernel::events_highpri(),
+//!     kernel::events_long(),
+//!     kernel::events_freezable(),
+//!     kernel::events_power_efficient(),
+//!     kernel::events_freezable_power_efficient(),
+//!     kernel::events_bh(),
+//!     kernel::events_bh_highpri(),
+//! ] {
+//!     queue.spawn_detached(|| println!("{:?}", cmwq::current_queue_name()))?;
+//!     queue.flush()?;
+//! }
+//!
 //! let executor = cmwq::Executor::builder().build()?;
 //! let queue = kernel::bh("completions").build_on(&executor)?;
 //! executor.run_on_each_cpu(|cpu| println!("CPU {cpu}"))?;

@@ -82,6 +82,16 @@ pub struct InFlight<'a> {
 impl Snapshot {
     /// Returns a report of what the executor is doing: its busy queues and pools, and its running items with their age
     /// and description.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let executor = cmwq::Executor::builder().build()?;
+    /// println!("{}", executor.dump().busy());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn busy(&self) -> BusyReport<'_> {
         let crew = self.pools.iter().flat_map(|pool| pool.crew.iter().map(move |worker| (pool, worker)));

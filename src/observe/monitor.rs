@@ -104,6 +104,18 @@ impl Monitor {
 
     /// Restricts the monitor to queues for whose names `shows` returns true. The monitor holds no lock while it calls
     /// `shows`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let executor = cmwq::Executor::builder().build()?;
+    /// let queue = cmwq::WorkQueue::builder("mail/out").build_on(&executor)?;
+    /// let report = executor.monitor().filter(|name| name.starts_with("mail/")).sample();
+    /// assert_eq!(report.queues[0].name, queue.name());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn filter(self, shows: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self { shows: Box::new(shows), ..self }
     }

@@ -18,7 +18,8 @@ use super::pods::AffinityScope;
 /// use cmwq::{AffinityScope, Attrs, WorkQueue};
 ///
 /// let attrs = Attrs::new().scope(AffinityScope::Numa).nice(10);
-/// let queue = WorkQueue::builder("reindex").attrs(attrs).build()?;
+/// let queue = WorkQueue::builder("reindex").attrs(attrs.clone()).build()?;
+/// queue.apply_attrs(attrs.strict(true).cpus(cmwq::Executor::global().cpus().clone()))?;
 /// # drop(queue);
 /// # Ok(())
 /// # }

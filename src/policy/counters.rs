@@ -25,6 +25,7 @@ use std::time::Duration;
 /// # queues.iter().try_for_each(|queue| queue.flush())?;
 /// let total: cmwq::Counters = queues.iter().map(|queue| queue.counters()).sum();
 /// assert_eq!((total.started, total.in_flight()), (2, 0));
+/// assert_eq!(total.home() + total.stolen + total.away, 2);
 /// # Ok(())
 /// # }
 /// ```

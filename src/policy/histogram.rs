@@ -57,6 +57,10 @@ const fn range_of(bucket: usize) -> Range<u64> {
 /// assert_eq!(run.count(), 1);
 /// assert!(run.quantile(0.99) >= Duration::from_millis(2));
 /// assert!(run.quantile(0.5) <= run.max());
+/// assert!(!run.is_empty() && run.mean() == run.total());
+/// for (times, items) in run.buckets() {
+///     println!("{items} items took {times:?}");
+/// }
 /// # Ok(())
 /// # }
 /// ```

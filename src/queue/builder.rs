@@ -38,7 +38,10 @@ pub(super) enum Kind {
 ///     error.to_string(),
 ///     "max_active does not go with an ordered queue: it runs one item at a time, in queueing order"
 /// );
-/// # drop((urgent, log));
+/// let bulk = WorkQueue::per_cpu("bulk").cpu_intensive(true).histograms(true).build()?;
+/// let attrs = cmwq::Attrs::new().scope(cmwq::AffinityScope::Numa);
+/// let near = WorkQueue::builder("near its data").max_active_total(64).attrs(attrs).build()?;
+/// # drop((urgent, log, bulk, near));
 /// # Ok(())
 /// # }
 /// ```

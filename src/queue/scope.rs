@@ -278,6 +278,15 @@ impl fmt::Debug for Scope<'_, '_> {
 ///     Ok::<_, cmwq::QueueError>((longest.join(), count.join()))
 /// })?;
 /// assert_eq!((longest?, count?), ("not", 6));
+///
+/// queue.scope(|s| {
+///     let handle = s.spawn(|| text.len())?;
+///     if handle.is_finished() || !handle.cancel() {
+///         let length = handle.join_timeout(std::time::Duration::from_secs(60));
+///         assert_eq!(length.ok().expect("it has run")?, 18);
+///     }
+///     Ok::<_, Box<dyn std::error::Error>>(())
+/// })?;
 /// # Ok(())
 /// # }
 /// ```

@@ -54,6 +54,35 @@ impl WaitTimeoutResult {
 /// # Ok(())
 /// # }
 /// ```
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::blocking::sync::{Condvar, Mutex};
+/// use std::time::{Duration, Instant};
+///
+/// static JOBS: Mutex<u32> = Mutex::new(0);
+/// static ADDED: Condvar = Condvar::new();
+///
+/// let queue = cmwq::WorkQueue::new("jobs");
+/// let takes = queue.spawn(|| {
+///     let mut jobs = JOBS.lock();
+///     while *jobs == 0 {
+///         ADDED.wait(&mut jobs);
+///     }
+///     *jobs -= 1;
+/// })?;
+/// *JOBS.lock() += 1;
+/// ADDED.notify_one();
+/// takes.join()?;
+/// // Each wait may have a limit.
+/// let (mut jobs, soon) = (JOBS.lock(), Duration::from_millis(1));
+/// assert!(ADDED.wait_for(&mut jobs, soon).timed_out());
+/// assert!(ADDED.wait_until(&mut jobs, Instant::now() + soon).timed_out());
+/// assert!(ADDED.wait_while_for(&mut jobs, |jobs| *jobs == 0, soon).timed_out());
+/// assert!(ADDED.wait_while_until(&mut jobs, |jobs| *jobs == 0, Instant::now() + soon).timed_out());
+/// # Ok(())
+/// # }
+/// ```
 #[doc(alias = "wait_event")]
 #[derive(Debug, Default)]
 pub struct Condvar(parking_lot::Condvar);
