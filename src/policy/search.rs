@@ -9,8 +9,13 @@
 //!
 //! * At most one worker of a pool searches. This is the worker that became idle last, because the pool wakes this
 //!   worker first.
-//! * After each search in vain, the thread or the pool skips about twice as many opportunities as before, up to 63. So
-//!   if events are far apart, searches take less than 1/64 of a `LIMIT` for each event.
+//! * Searches spend a *credit*. A search that finds its event earns the time of a wake-up. Any other search spends the
+//!   time that it took. Without credit, the thread skips the search, which earns 1/64 of a `LIMIT`. So if events are far
+//!   apart, searches take about 1/64 of a `LIMIT` for each event.
+//!
+//! A search is most expensive if another thread wants the CPU. The system lets the other thread run for milliseconds,
+//! whereas a thread that sleeps gets its CPU soon after it is woken. Such a search spends all of that time, even if its
+//! event has happened by then. So threads hardly ever search on CPUs that others want.
 
 #![forbid(unsafe_code)]
 
@@ -21,39 +26,49 @@ use super::idle_set::WorkerId;
 /// The longest time for which a thread searches.
 pub(crate) const LIMIT: Duration = Duration::from_micros(20);
 
-/// How many searches in a row were in vain, up to this number, decides how many opportunities are skipped.
-const MOST_IN_VAIN: u8 = 6;
+/// The time in ns that a search which finds its event saves: a wake-up.
+const SAVES: i32 = LIMIT.as_nanos() as i32;
+
+/// The credit in ns that a skipped search earns.
+const SKIP_EARNS: i32 = SAVES / 64;
+
+/// The credit in ns before the first search.
+const FIRST_CREDIT: i32 = 5 * SAVES;
+
+/// The greatest credit in ns, and the greatest debt. The debt is earned back by 32 000 skipped searches.
+const MOST_CREDIT: i32 = 20 * SAVES;
+const MOST_DEBT: i32 = 500 * SAVES;
 
 /// Whether it is worth searching, according to the last searches. This is a plain value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Patience {
-    /// The number of the last searches that were in vain, at most [`MOST_IN_VAIN`].
-    in_vain: u8,
-    /// The number of opportunities to skip.
-    skips: u8,
+    /// The credit in ns, or the debt if it is negative.
+    credit: i32,
 }
 
 impl Patience {
     /// Before the first search.
-    pub(crate) const NEW: Self = Self { in_vain: 0, skips: 0 };
+    pub(crate) const NEW: Self = Self { credit: FIRST_CREDIT };
 
     /// Returns whether the thread searches at this opportunity.
     #[must_use]
     pub(crate) const fn begin(self) -> (Self, bool) {
-        match self.skips {
-            0 => (self, true),
-            skips => (Self { skips: skips - 1, ..self }, false),
-        }
+        if self.credit > 0 { (self, true) } else { (Self { credit: self.credit + SKIP_EARNS }, false) }
     }
 
-    /// Notes the result of a search.
+    /// Notes the result of a search that took this long, including the time in which other threads used the CPU.
     #[must_use]
-    pub(crate) const fn end(self, found: bool) -> Self {
-        if found {
-            return Self::NEW;
+    pub(crate) const fn end(self, found: bool, took: Duration) -> Self {
+        let has_lost_cpu = took.as_nanos() > 2 * LIMIT.as_nanos();
+        let spent = if took.as_nanos() < MOST_DEBT as u128 { took.as_nanos() as i32 } else { MOST_DEBT };
+        let credit = if found && !has_lost_cpu { self.credit + SAVES } else { self.credit - spent };
+        if credit > MOST_CREDIT {
+            Self { credit: MOST_CREDIT }
+        } else if credit < -MOST_DEBT {
+            Self { credit: -MOST_DEBT }
+        } else {
+            Self { credit }
         }
-        let in_vain = if self.in_vain < MOST_IN_VAIN { self.in_vain + 1 } else { MOST_IN_VAIN };
-        Self { in_vain, skips: (1 << in_vain) - 1 }
     }
 }
 
@@ -85,20 +100,20 @@ impl Searching {
     /// Notes that this worker ends its search. If another worker has taken the search over, that worker goes on. A
     /// search in vain that was taken over says nothing.
     #[must_use]
-    pub(crate) const fn end(self, worker: WorkerId, found: bool) -> Self {
+    pub(crate) const fn end(self, worker: WorkerId, found: bool, took: Duration) -> Self {
         match (self.searcher == worker, found) {
-            (true, _) => Self { searcher: WorkerId::MAX, patience: self.patience.end(found) },
-            (false, true) => Self { patience: self.patience.end(true), ..self },
+            (true, _) => Self { searcher: WorkerId::MAX, patience: self.patience.end(found, took) },
+            (false, true) => Self { patience: self.patience.end(true, took), ..self },
             (false, false) => self,
         }
     }
 
     pub(crate) const fn into_bits(self) -> u64 {
-        self.searcher as u64 | (self.patience.in_vain as u64) << 32 | (self.patience.skips as u64) << 40
+        self.searcher as u64 | (self.patience.credit as u32 as u64) << 32
     }
 
     pub(crate) const fn from_bits(bits: u64) -> Self {
-        let patience = Patience { in_vain: (bits >> 32) as u8, skips: (bits >> 40) as u8 };
+        let patience = Patience { credit: (bits >> 32) as i32 };
         Self { searcher: bits as WorkerId, patience }
     }
 }
@@ -107,39 +122,48 @@ impl Searching {
 mod tests {
     use super::*;
 
-    /// spec: C8.2
-    #[test]
-    fn searches_in_vain_become_rare_and_one_success_restores_them() {
-        let mut patience = Patience::NEW;
-        let mut searches = 0;
-        for _ in 0..10_000 {
-            let (next, search) = patience.begin();
-            patience = if search { next.end(false) } else { next };
-            searches += u32::from(search);
-        }
-        assert!((150..=170).contains(&searches), "{searches} of 10 000 opportunities were used");
-        while !patience.begin().1 {
-            patience = patience.begin().0;
-        }
-        patience = patience.end(true);
-        assert_eq!((patience, patience.begin().1), (Patience::NEW, true));
+    /// Offers this many opportunities to search, of which each takes `took`. Returns the number of searches.
+    fn searches(patience: &mut Patience, opportunities: u32, found: bool, took: Duration) -> u32 {
+        (0..opportunities)
+            .map(|_| {
+                let (next, search) = patience.begin();
+                *patience = if search { next.end(found, took) } else { next };
+                u32::from(search)
+            })
+            .sum()
     }
 
     /// spec: C8.2
     #[test]
-    fn the_skips_double_after_each_search_in_vain() {
+    fn searches_in_vain_become_rare_and_successes_restore_them() {
         let mut patience = Patience::NEW;
-        let mut skipped = Vec::new();
-        for _ in 0..8 {
-            let mut skips = 0;
-            while let (next, false) = patience.begin() {
-                patience = next;
-                skips += 1;
-            }
-            skipped.push(skips);
-            patience = patience.end(false);
+        let in_vain = searches(&mut patience, 10_000, false, LIMIT);
+        assert!((150..=170).contains(&in_vain), "{in_vain} of 10 000 opportunities were used");
+        assert!(searches(&mut patience, 100, true, LIMIT / 10) > 30, "a success makes the next search possible");
+        assert_eq!(searches(&mut patience, 100, true, LIMIT / 10), 100);
+        assert!((20..=30).contains(&searches(&mut patience, 100, false, LIMIT)), "the credit is bounded");
+    }
+
+    /// spec: C8.2 (a thread that loses its CPU)
+    #[test]
+    fn a_search_that_loses_the_cpu_is_a_success_in_no_case() {
+        for found in [false, true] {
+            let mut patience = Patience::NEW;
+            let lost = Duration::from_millis(3);
+            let tries = searches(&mut patience, 100_000, found, lost);
+            assert!((8..=12).contains(&tries), "{tries} of 100 000 opportunities were used");
+            searches(&mut patience, 1, found, Duration::from_secs(3600));
+            assert!(patience.end(found, Duration::MAX).credit >= -MOST_DEBT, "the debt is bounded");
         }
-        assert_eq!(skipped, [0, 1, 3, 7, 15, 31, 63, 63]);
+    }
+
+    /// spec: C8.2: a short interruption costs no more than it takes.
+    #[test]
+    fn a_short_interruption_among_successes_stops_no_search() {
+        let mut patience = Patience::NEW;
+        assert_eq!(searches(&mut patience, 1000, true, LIMIT / 10), 1000);
+        patience = patience.end(true, 10 * LIMIT);
+        assert_eq!(searches(&mut patience, 1000, true, LIMIT / 10), 1000);
     }
 
     /// spec: C8.2 (one worker of each pool)
@@ -148,12 +172,12 @@ mod tests {
         let (word, first) = Searching::NEW.begin(3);
         let (word, second) = word.begin(5);
         assert!(first && second && word.is_by(5) && !word.is_by(3));
-        assert_eq!(word.end(3, false), word, "a search that was taken over says nothing");
-        assert!(word.end(3, true).is_by(5), "the other worker goes on");
-        let word = word.end(5, false);
+        assert_eq!(word.end(3, false, LIMIT), word, "a search that was taken over says nothing");
+        assert!(word.end(3, true, LIMIT).is_by(5), "the other worker goes on");
+        let word = word.end(5, false, 10 * LIMIT);
         assert!(!word.is_by(5));
         let (word, searches) = word.begin(5);
-        assert!(!searches && !word.is_by(5), "one opportunity is skipped");
+        assert!(!searches && !word.is_by(5), "opportunities are skipped");
     }
 
     #[test]
@@ -163,7 +187,7 @@ mod tests {
             assert_eq!(Searching::from_bits(word.into_bits()), word);
             let worker = step % 3;
             let (next, searches) = word.begin(worker);
-            word = if searches { next.end(worker, step % 50 == 0) } else { next };
+            word = if searches { next.end(worker, step % 50 == 0, LIMIT) } else { next };
         }
     }
 }

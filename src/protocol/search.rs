@@ -4,6 +4,8 @@
 //! searches beside another worker until its own limit. No wake-up depends on the word: a searching worker is on the idle
 //! stack, and is woken like a worker that sleeps.
 
+use std::time::Duration;
+
 use crate::policy::idle_set::WorkerId;
 use crate::policy::search::Searching;
 use crate::sys::sync::{AtomicU64, Ordering};
@@ -28,9 +30,9 @@ impl SearchCell {
         Searching::from_bits(self.0.load(Ordering::Relaxed)).is_by(worker)
     }
 
-    /// Notes that the worker ends its search.
-    pub(crate) fn end(&self, worker: WorkerId, found: bool) {
-        self.update(|word| (word.end(worker, found), ()));
+    /// Notes that the worker ends its search, which took this long.
+    pub(crate) fn end(&self, worker: WorkerId, found: bool, took: Duration) {
+        self.update(|word| (word.end(worker, found, took), ()));
     }
 
     fn update<A>(&self, transition: impl FnMut(Searching) -> (Searching, A)) -> A {

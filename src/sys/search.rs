@@ -16,6 +16,8 @@ pub(crate) struct Search {
     pub(crate) found: bool,
     /// The time for which the search has kept the CPU, at most its limit.
     pub(crate) used: Duration,
+    /// The time that has passed, also while other threads used the CPU.
+    pub(crate) took: Duration,
 }
 
 /// Calls `found` again and again until it returns true, but for at most `limit`. In between, offers the CPU to other
@@ -24,16 +26,18 @@ pub(crate) struct Search {
 /// In a made-up machine, calls `found` only once, because time stands still there while a thread runs.
 pub(crate) fn search(limit: Duration, mut found: impl FnMut() -> bool) -> Search {
     if machine::current().is_some() {
-        return Search { found: found(), used: Duration::ZERO };
+        return Search { found: found(), used: Duration::ZERO, took: Duration::ZERO };
     }
     let used_up = |used: Duration| used.min(limit); // The thread may have lost its CPU unnoticed.
     let mut used = Duration::ZERO;
-    let mut begin = clock::now();
+    let start = clock::now();
+    let mut begin = start;
     while used < limit {
         for _ in 0..LOOKS {
             if found() {
-                used += clock::now().since(begin);
-                return Search { found: true, used: used_up(used) };
+                let end = clock::now();
+                used += end.since(begin);
+                return Search { found: true, used: used_up(used), took: end.since(start) };
             }
             std::hint::spin_loop();
         }
@@ -46,7 +50,7 @@ pub(crate) fn search(limit: Duration, mut found: impl FnMut() -> bool) -> Search
         }
         used += begin.since(offer);
     }
-    Search { found: found(), used: used_up(used) }
+    Search { found: found(), used: used_up(used), took: begin.since(start) }
 }
 
 #[cfg(test)]

@@ -62,8 +62,8 @@ pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
     let (patience, searches) = PATIENCE.get().begin();
     PATIENCE.set(patience);
     searches && {
-        let Search { found, .. } = search::search(LIMIT, is_over);
-        PATIENCE.set(patience.end(found));
+        let Search { found, took, .. } = search::search(LIMIT, is_over);
+        PATIENCE.set(patience.end(found, took));
         found
     }
 }
