@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::engine::item::one_shot::handle::RawHandle;
@@ -68,12 +70,9 @@ impl<T> JoinHandle<T> {
     /// * [`JoinError::Cancelled`] if the item was cancelled before it began.
     /// * [`JoinError::WouldDeadlock`] if the caller is the item, or holds the only slot in which the item can run.
     /// * [`JoinError::Forked`] in a forked process, if the item had not ended before the fork.
-    pub fn join(self) -> Result<T, JoinError> {
-        match self.raw.wait(Until::FOREVER) {
-            Ok(()) => self.result(),
-            Err(WaitError::Forked) => Err(JoinError::Forked),
-            Err(_) => Err(JoinError::WouldDeadlock),
-        }
+    pub fn join(mut self) -> Result<T, JoinError> {
+        self.raw.wait(Until::FOREVER).map_err(join_error)?;
+        self.result()
     }
 
     /// Waits as [`join`](Self::join) does, but for at most `timeout`.
@@ -102,12 +101,11 @@ impl<T> JoinHandle<T> {
         self.join_until(Until::after(timeout))
     }
 
-    pub(crate) fn join_until(self, until: Until) -> Result<Result<T, JoinError>, Self> {
+    pub(crate) fn join_until(mut self, until: Until) -> Result<Result<T, JoinError>, Self> {
         match self.raw.wait(until) {
             Ok(()) => Ok(self.result()),
             Err(WaitError::TimedOut) => Err(self),
-            Err(WaitError::Forked) => Ok(Err(JoinError::Forked)),
-            Err(_) => Ok(Err(JoinError::WouldDeadlock)),
+            Err(error) => Ok(Err(join_error(error))),
         }
     }
 
@@ -132,13 +130,54 @@ impl<T> JoinHandle<T> {
         self.raw.cancel()
     }
 
-    fn result(self) -> Result<T, JoinError> {
+    fn result(&mut self) -> Result<T, JoinError> {
         match self.raw.take_result() {
             Some(result) => result.map_err(|payload| JoinError::Panicked(PanicPayload::new(payload))),
             None => Err(JoinError::Cancelled),
         }
     }
 }
+
+fn join_error(error: WaitError) -> JoinError {
+    if error == WaitError::Forked { JoinError::Forked } else { JoinError::WouldDeadlock }
+}
+
+/// A handle can be awaited from any runtime. The output is what [`join`](JoinHandle::join) returns, but
+/// [`JoinError::WouldDeadlock`] is returned only under [`block_on`](crate::blocking::block_on): a task that waits holds
+/// no thread. Dropping the handle, or a future that awaits it, detaches the item, which still runs.
+///
+/// The thread that ends the item calls the task's waker. A panic of the waker is contained there.
+///
+/// # Panics
+///
+/// A poll panics if an earlier poll has returned the result of the item.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// async fn thumbnail(image: Vec<u8>) -> Result<usize, Box<dyn std::error::Error>> {
+///     let queue = cmwq::WorkQueue::new("thumbnails");
+///     Ok(queue.spawn(move || image.len() / 2)?.await?)
+/// }
+/// # assert_eq!(cmwq::blocking::block_on(thumbnail(vec![0; 64]))?, 32);
+/// # Ok(())
+/// # }
+/// ```
+impl<T> Future for JoinHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.raw.poll(context.waker()) {
+            Poll::Ready(Ok(())) => Poll::Ready(self.result()),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(join_error(error))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+/// The result is not stored in the handle.
+impl<T> Unpin for JoinHandle<T> {}
 
 /// A panic cannot leave a handle in a wrong state.
 impl<T> UnwindSafe for JoinHandle<T> {}

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::engine::item::context;
 use crate::engine::item::entry::ItemType;
 use crate::engine::item::work::WorkHandle;
+use crate::engine::item::work_item;
 use crate::engine::refusal::WaitError;
 use crate::sys::wait::Until;
 
@@ -214,6 +215,33 @@ impl Work {
     #[doc(alias = "flush_delayed_work")]
     pub fn flush(&self) -> Result<bool, WaitError> {
         self.item.flush(Until::FOREVER)
+    }
+
+    /// Begins a [`flush`](Self::flush) of this item. The returned future is ready when the last submission before this
+    /// call has run or was cancelled. It returns false if the item was neither pending nor running. Dropping the future
+    /// ends only the wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Work, WorkQueue};
+    ///
+    /// let save = Work::new(|| println!("saved"));
+    /// WorkQueue::new("saves").enqueue(&save)?;
+    /// let saved = async { save.flush_async().await };
+    /// # cmwq::blocking::block_on(saved)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The future returns [`WaitError::Forked`] in a forked process. Under
+    /// [`block_on`](crate::blocking::block_on), it returns [`WaitError::WouldDeadlock`] in the cases in which `flush`
+    /// does.
+    pub fn flush_async(&self) -> impl Future<Output = Result<bool, WaitError>> + Send + Sync + use<> {
+        work_item::flush(self.item.clone())
     }
 
     /// Does the same as [`flush`](Self::flush), but waits for `timeout` at most.

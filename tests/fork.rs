@@ -13,11 +13,14 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use cmwq::blocking::block_on;
 use cmwq::kernel::{self, ExecutorExt};
 use cmwq::{
     AffinityScope, Attrs, BuildQueueError, Executor, JoinError, QueueError, RunError, SetDefaultScopeError,
@@ -29,6 +32,9 @@ const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
     [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, |name| {
         WorkQueue::builder(name).rescuer(true)
     }];
+
+/// A wait of a task for a queue.
+type Wait = Pin<Box<dyn Future<Output = Result<(), WaitError>> + Send>>;
 
 fn my_turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
@@ -261,6 +267,39 @@ fn an_item_of_the_parent_cannot_be_queued_in_a_child() {
         assert_eq!(own.enqueue(&own_work), Ok(true));
         own.flush().unwrap();
     });
+}
+
+/// spec: I1.7 (awaiting in a forked process), X2.1, X2.2: the parent awaits a handle, a flush, a drain and a shutdown
+/// while it forks. In the child, all of them end with an error, and can be dropped.
+#[test]
+fn what_the_parent_awaits_ends_in_a_child() {
+    let _turn = my_turn();
+    let executor = executor();
+    let queue = WorkQueue::builder("awaited").build_on(&executor).unwrap();
+    let (send, mut handle) = held(&queue);
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waits =
+        [Box::pin(queue.flush_async()) as Wait, Box::pin(queue.wait_idle_async()), Box::pin(queue.drain_async())];
+    assert!(Pin::new(&mut handle).poll(&mut context).is_pending());
+    assert!(waits.iter_mut().all(|wait| wait.as_mut().poll(&mut context).is_pending()));
+    in_a_child(|| {
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(matches!(Pin::new(&mut handle).poll(&mut context), Poll::Ready(Err(JoinError::Forked))));
+        for wait in &mut waits {
+            assert_eq!(wait.as_mut().poll(&mut context), Poll::Ready(Err(WaitError::Forked)));
+        }
+        assert_eq!(block_on(queue.flush_async()), Err(WaitError::Forked));
+        assert_eq!(block_on(queue.drain_async()), Err(WaitError::Forked));
+        assert_eq!(block_on(queue.destroy_async()), Err(WaitError::Forked));
+        assert!(matches!(block_on(executor.shutdown_async(SOON)), Err(ShutdownError::Forked)));
+        let work = Work::new(|| ());
+        assert_eq!(block_on(work.flush_async()), Ok(false), "an item of the child itself");
+    });
+    send.send(7).unwrap();
+    assert_eq!(block_on(handle).unwrap(), 7);
+    for wait in waits {
+        block_on(wait).unwrap();
+    }
 }
 
 /// spec: X2.2 (instead of hanging): handles are dropped and waits return, whatever the parent's threads were doing.

@@ -13,6 +13,7 @@
 //! | reading and writing files, pipes, sockets | [`io::Blocking`] around the file, pipe or socket | in each call |
 //! | `thread::sleep`, `park`, `JoinHandle::join` | [`thread::sleep`], [`thread::park`], [`thread::JoinHandle`] | in each call |
 //! | `Child::wait`, `Command::output` | [`process::Child`], [`process::output`] | in each call |
+//! | `block_on` of a runtime | [`block_on`] | while the future is not ready |
 //!
 //! # Types of other crates
 //!
@@ -52,8 +53,11 @@
 //! ```
 
 pub mod channel;
+mod future;
 pub(crate) mod guard;
 pub mod io;
 pub mod process;
 pub mod sync;
 pub mod thread;
+
+pub use self::future::block_on;

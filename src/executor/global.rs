@@ -66,6 +66,18 @@ impl GlobalExecutor {
     pub fn shutdown(&self, timeout: Duration) -> Result<ShutdownReport, ShutdownError> {
         self.executor.end(timeout)
     }
+
+    /// Begins to shut the process-wide executor down, as [`Executor::shutdown_async`] does with other executors.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Executor::shutdown_async`], except for [`ShutdownError::Global`].
+    pub fn shutdown_async(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<ShutdownReport, ShutdownError>> + Send + Sync + use<> {
+        self.executor.end_async(timeout)
+    }
 }
 
 impl Deref for GlobalExecutor {

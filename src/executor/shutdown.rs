@@ -1,9 +1,11 @@
 //! The shutdown of an executor, and the report of what remains after it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::blocking;
+use crate::engine::executor::awaited;
 use crate::engine::executor::shutdown::Remains;
 use crate::engine::refusal::ShutdownError;
 use crate::executor::Executor;
@@ -152,6 +154,53 @@ impl Executor {
     /// If the call returns an error, it has changed nothing.
     pub fn shutdown(&self, timeout: Duration) -> Result<ShutdownReport, ShutdownError> {
         if self.is_global() { Err(ShutdownError::Global) } else { self.end(timeout) }
+    }
+
+    /// Begins a [`shutdown`](Self::shutdown). The returned future is ready when the shutdown is over. If the future is
+    /// dropped, the shutdown goes on.
+    ///
+    /// A thread that is made for this call performs the shutdown. If the system can make no thread, the call itself
+    /// performs it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::Executor;
+    /// use std::time::Duration;
+    ///
+    /// let executor = Executor::builder().build()?;
+    /// let end = async {
+    ///     let report = executor.shutdown_async(Duration::from_secs(10)).await?;
+    ///     assert!(report.is_complete(), "{report}");
+    ///     Ok::<_, cmwq::ShutdownError>(())
+    /// };
+    /// # cmwq::blocking::block_on(end)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The future returns [`ShutdownError::Global`] or [`ShutdownError::Forked`] as `shutdown` does, and nothing has
+    /// changed then. If an item awaits the shutdown of its own executor under
+    /// [`block_on`](crate::blocking::block_on), the future returns [`ShutdownError::WouldDeadlock`], and the shutdown
+    /// goes on.
+    pub fn shutdown_async(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<ShutdownReport, ShutdownError>> + Send + Sync + use<> {
+        let begun = if self.is_global() { Err(ShutdownError::Global) } else { Ok(self.end_async(timeout)) };
+        async { begun?.await }
+    }
+
+    /// Does the same as [`shutdown_async`](Self::shutdown_async), but also ends the global executor.
+    pub(super) fn end_async(
+        &self,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<ShutdownReport, ShutdownError>> + Send + Sync + use<> {
+        let ends = awaited::shutdown(Arc::clone(&self.inner), Until::after(timeout));
+        async { ends.await.map(ShutdownReport::new) }
     }
 
     /// Does the same as [`shutdown`](Self::shutdown), but also ends the global executor. The caller has the right to

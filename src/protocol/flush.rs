@@ -343,6 +343,12 @@ impl Flush {
         self.over.wait(until)
     }
 
+    /// Returns the signal that is set when the flush is over.
+    #[cfg(not(cmwq_loom))]
+    pub(crate) fn signal(&self) -> Arc<Signal> {
+        self.over.clone()
+    }
+
     #[cfg(not(cmwq_loom))]
     pub(crate) fn is_over(&self) -> bool {
         self.over.is_set()

@@ -1,4 +1,4 @@
-//! The cell of a one-shot's state, and the wait for its end.
+//! The cell of a one-shot's state, and the waits for its end.
 //!
 //! Every transition is a read-modify-write that acquires and releases:
 //!
@@ -11,10 +11,23 @@
 //!
 //! * handle: uses the cell, then `detach`;
 //! * worker: sees in `load` that the cell is detached; frees the cell, after the handle's last use.
+//!
+//! Likewise, a handle whose item has left is the only owner. The load in `leave` acquires, and pairs with the release
+//! of the worker's last step.
+//!
+//! **Tasks.** A task that awaits the handle leaves an [`Alarm`] under the cell's key, and sets the *awaited* bit while
+//! [`wakers`] holds its lock. The thread that ends the item clears the bit, and rings the alarm if the bit was set. A
+//! handle that is dropped first removes its alarm, and then detaches. In the other order, this could happen:
+//!
+//! * handle: detaches;
+//! * worker: frees the cell;
+//! * issuer of another item: gets a cell at the same address, and its task leaves an alarm;
+//! * handle: removes the alarm of that task, which is then never woken.
 
-use crate::policy::one_shot::{Finish, OneShotState, Take};
+use crate::policy::one_shot::{Finish, OneShotState, Take, Waiting};
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
+use crate::sys::wakers::{self, Alarm, Watcher};
 
 /// The word that says to which of the two owners the closure, the result and the cell itself belong.
 #[derive(Debug)]
@@ -54,24 +67,44 @@ impl OneShotCell {
         self.update(OneShotState::abandon)
     }
 
-    /// Returns the key on which the handle's thread sleeps. The key is the cell's address. [`wake`](Self::wake) may use
-    /// the key even after the cell has been freed.
+    /// Returns the key on which the handle's thread sleeps, and under which its task leaves an alarm. The key is the
+    /// cell's address. [`wake`](Self::wake) may use the key even after the cell has been freed.
     pub(crate) fn key(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
 
-    /// Wakes the thread that sleeps on this key.
-    pub(crate) fn wake(key: usize) {
-        wait::wake_all(key);
+    /// Wakes what waits on this key. The caller holds no lock.
+    pub(crate) fn wake(key: usize, waiting: Waiting) {
+        if waiting.has_thread() {
+            wait::wake_all(key);
+        }
+        if waiting.has_task() {
+            wakers::ring(key);
+        }
     }
 
-    pub(crate) fn cancel(&self) -> bool {
+    /// Cancels the item on behalf of the handle. If the closure had not begun, returns what waits for the item, which
+    /// the caller wakes.
+    pub(crate) fn cancel(&self) -> Option<Waiting> {
         self.update(OneShotState::cancel)
     }
 
+    /// Gives up the handle. Returns whether the handle was the last owner. The caller then frees the cell.
     #[inline]
-    pub(crate) fn detach(&self) -> bool {
+    pub(crate) fn leave(&self) -> bool {
+        let state = self.load();
+        if state.is_left_to_handle() {
+            return true;
+        }
+        if state.is_awaited() {
+            wakers::unwatch(self.key(), Watcher::ONLY);
+        }
         self.update(OneShotState::detach)
+    }
+
+    /// Keeps the alarm of the task that awaits the handle. Returns false if the item has ended.
+    pub(crate) fn watch(&self, alarm: Alarm) -> bool {
+        wakers::watch(self.key(), Watcher::ONLY, alarm, || self.update(OneShotState::watch))
     }
 
     /// Sleeps until the item has ended, or until the deadline `until`. Returns false if the deadline came first.

@@ -1,12 +1,20 @@
-//! An event that happens once, and for which any number of threads can wait.
+//! An event that happens once, and for which any number of threads and tasks can wait.
 //!
 //! `set` releases and `is_set` acquires:
 //!
 //! * setting thread: makes its writes, then sets the signal;
 //! * waiting thread: finds the signal set, then sees these writes.
+//!
+//! A task leaves an alarm in [`wakers`] under the signal's key, and sets a bit of the word under the lock of `wakers`.
+//! So the setting thread learns from the word whether there may be alarms.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
+use crate::sys::wakers::{self, Alarm, Watcher};
+
+const SET: u64 = 1 << 0;
+/// A task has left an alarm. The bit stays set if the task gives up.
+const AWAITED: u64 = 1 << 1;
 
 /// The signal, which the setting thread and the waiting threads share.
 #[derive(Debug)]
@@ -18,12 +26,25 @@ impl Signal {
     }
 
     pub(crate) fn set(&self) {
-        self.0.store(1, Ordering::Release);
+        let before = self.0.swap(SET, Ordering::Release);
         wait::wake_all(self.key());
+        if before & AWAITED != 0 {
+            wakers::ring(self.key());
+        }
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire) == 1
+        self.0.load(Ordering::Acquire) & SET != 0
+    }
+
+    /// Keeps the alarm of a task that waits for the signal. Returns false if the signal is set.
+    pub(crate) fn watch(&self, watcher: Watcher, alarm: Alarm) -> bool {
+        wakers::watch(self.key(), watcher, alarm, || self.0.fetch_or(AWAITED, Ordering::Acquire) & SET == 0)
+    }
+
+    /// Removes the alarm of a task that no longer waits.
+    pub(crate) fn unwatch(&self, watcher: Watcher) {
+        wakers::unwatch(self.key(), watcher);
     }
 
     /// Sleeps until the signal is set. Returns false if the time ran out first.

@@ -40,7 +40,7 @@ impl WorkQueue {
     /// cases, the call changes nothing.
     #[doc(alias = "drain_workqueue")]
     pub fn drain(&self) -> Result<(), WaitError> {
-        blocking(|| self.handle.queue().drain(Until::FOREVER))
+        blocking(|| self.handle.drain(Until::FOREVER))
     }
 
     /// Drains the queue as [`drain`](Self::drain) does, but waits for `timeout` at most.
@@ -70,7 +70,7 @@ impl WorkQueue {
     /// Returns the same errors as [`drain`](Self::drain). Returns [`WaitError::TimedOut`] if the queue is not empty in
     /// time. In that case, the queue accepts submissions again, as after any drain.
     pub fn drain_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        blocking(|| self.handle.queue().drain(Until::after(timeout)))
+        blocking(|| self.handle.drain(Until::after(timeout)))
     }
 
     /// Ends the queue, and waits under a blocking guard until it is empty. Accepted items run. From the call on, only

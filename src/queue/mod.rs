@@ -1,6 +1,7 @@
 //! [`WorkQueue`]: a named queue in front of the shared pools.
 
 pub(crate) mod attrs;
+mod awaited;
 pub(crate) mod batch;
 pub(crate) mod builder;
 mod chunks;

@@ -343,7 +343,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     }
 
     fn result(mut self) -> Result<T, JoinError> {
-        let result = self.raw.take().and_then(RawHandle::take_result).ok_or(JoinError::Cancelled)?;
+        let result = self.raw.take().and_then(|mut raw| raw.take_result()).ok_or(JoinError::Cancelled)?;
         result.map_err(|payload| {
             self.scope_state.panic_was_joined();
             JoinError::Panicked(PanicPayload::new(payload))

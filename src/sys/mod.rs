@@ -46,6 +46,7 @@ pub(crate) mod thread_state;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod topology;
 pub(crate) mod wait;
+pub(crate) mod wakers;
 /// Whether the crate uses only services that every system has. In that case, threads are not bound to CPUs and have no
 /// nice levels.
 #[cfg(not(cmwq_loom))]

@@ -9,6 +9,7 @@
 )]
 
 mod attrs;
+mod awaits;
 mod bad_input;
 mod batches;
 mod bh;

@@ -18,6 +18,7 @@
 //! Handles and queues keep `inner` in memory. Pools and threads keep `core` in memory. The manager keeps `upkeep` in
 //! memory while it is awake. No item is in flight when `inner` is dropped. The executor's threads then end.
 
+pub(crate) mod awaited;
 pub(crate) mod core;
 pub(crate) mod environment;
 pub(crate) mod inner;

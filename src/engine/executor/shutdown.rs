@@ -46,15 +46,7 @@ impl ExecutorInner {
         if self.origin.is_forked() {
             return Err(ShutdownError::Forked);
         }
-        // A shutdown waits until all threads of the executor have ended, so a caller on such a thread would wait for
-        // itself.
-        if self.core.threads.has_current_thread() {
-            return Err(ShutdownError::WouldDeadlock);
-        }
-        // The caller may also be an item that runs on another executor and is pending again on one of these queues.
-        if self.queues.any(|queue| waits::check_queue(queue).is_err()) {
-            return Err(ShutdownError::WouldDeadlock);
-        }
+        self.check_shutdown()?;
         if !self.queues.advance(Stage::Finishing) {
             return Ok(Remains { queues: Vec::new(), threads: 0 });
         }
@@ -84,6 +76,16 @@ impl ExecutorInner {
         let threads = self.core.threads.wait(until);
         let queues = queues.iter().map(|queue| queue.remains()).filter(QueueRemains::is_something);
         Ok(Remains { queues: queues.collect(), threads })
+    }
+
+    /// Refuses a shutdown for which the caller would wait for itself.
+    pub(super) fn check_shutdown(&self) -> Result<(), ShutdownError> {
+        // A shutdown waits until all threads of the executor have ended, so a caller on such a thread would wait for
+        // itself. The caller may also be an item that runs on another executor and is pending again on one of these
+        // queues.
+        let would_wait_for_itself = self.core.threads.has_current_thread()
+            || self.queues.any(|queue| waits::check_queue(queue).is_err());
+        if would_wait_for_itself { Err(ShutdownError::WouldDeadlock) } else { Ok(()) }
     }
 
     /// Returns whether the shutdown of the executor has begun.

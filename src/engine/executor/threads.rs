@@ -111,7 +111,7 @@ impl ExecutorThreads {
 
     /// Gives the calling thread the signal mask for threads that run user code. Programs and threads that the user code
     /// starts inherit this mask.
-    fn take_on_signals(&self) {
+    pub(super) fn take_on_signals(&self) {
         SignalMask::of_main_thread().unwrap_or(self.signals).take_on();
     }
 }

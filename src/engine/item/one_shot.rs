@@ -226,8 +226,8 @@ where
     let key = state.key();
     match if detached { Finish::Free } else { state.finish() } {
         Finish::Leave => owner.ran(ended),
-        Finish::Wake => {
-            OneShotCell::wake(key);
+        Finish::Wake(waiting) => {
+            OneShotCell::wake(key, waiting);
             owner.ran(ended);
         }
         Finish::Free => {
@@ -273,8 +273,8 @@ unsafe fn abandon<F, T, O>(item: NonNull<Header>, _entry: Option<&Entry>) -> boo
             contain(|| drop(closure));
             let key = state.key();
             match state.abandon() {
-                Finish::Wake => {
-                    OneShotCell::wake(key);
+                Finish::Wake(waiting) => {
+                    OneShotCell::wake(key, waiting);
                     return true;
                 }
                 finish => (finish, true),
@@ -301,7 +301,7 @@ fn operations<F, T, O>() -> &'static Operations {
             // SAFETY: the caller has seen that the item is done, and so owns the result.
             let contents = unsafe { &mut *cell.as_ref().contents.get() };
             let Contents::Result(result) = std::mem::replace(contents, Contents::Gone) else {
-                unreachable!("a one-shot that is done has its result")
+                panic!("the handle has given out the result of its item before")
             };
             // SAFETY: the caller passes memory for a result of this type.
             unsafe { to.cast::<RunResult<T>>().write(result) };

@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "handles and entries share the item, and the last of them frees it")]
 
 use std::cell::UnsafeCell;
+use std::future::poll_fn;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use crate::sys::fork::Origin;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::Until;
 
+use crate::engine::queue::shard::Limiter;
 use crate::engine::queue::{admission, route};
 use crate::engine::refusal::WaitError;
 use crate::engine::user_code::{contain, discard};
@@ -20,6 +22,7 @@ use crate::engine::worker::worker_thread::WorkerThread;
 use super::entry::{ByWorker, Entry, Header, ItemOperations, ItemType};
 use super::timers::TimerName;
 use super::waits::register::{self, Target};
+use super::waits::task::SignalWait;
 use super::waits::{self};
 use super::work::{Function, WorkHandle, WorkItem, free};
 
@@ -39,6 +42,18 @@ impl WorkHandle {
             function: UnsafeCell::new(function),
         };
         Self(NonNull::from(Box::leak(Box::new(item))))
+    }
+}
+
+/// Begins to wait for the item's last submission, as [`WorkItem::flush`] does. The returned future keeps the item.
+pub(crate) fn flush(
+    item: WorkHandle,
+) -> impl Future<Output = Result<bool, WaitError>> + Send + Sync + 'static + use<> {
+    let begun = waits::check_origin(item.origin).and_then(|()| item.begin_flush(|_| Ok(())));
+    async move {
+        let Some(signal) = begun? else { return Ok(false) };
+        let wait = SignalWait::new(signal, item.origin);
+        poll_fn(|context| wait.poll(|| waits::check_submission(&item), context)).await.map(|()| true)
     }
 }
 
@@ -100,15 +115,25 @@ impl WorkItem {
     pub(crate) fn flush(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
         waits::check_submission(self)?;
+        let last = self.begin_flush(waits::check_lane)?;
+        self.wait(last, until)
+    }
+
+    /// Returns the signal of the last submission or of the present run, if there is one. If a timer is armed, fires it
+    /// now, unless `check` refuses the timer's lane.
+    fn begin_flush(
+        &self,
+        check: impl FnOnce(*const Limiter) -> Result<(), WaitError>,
+    ) -> Result<Option<Arc<Signal>>, WaitError> {
         // The signal is taken before the timer is fired, because the item may run before `fire` returns.
         let last = self.cell.last_submission();
         if self.cell.load().is_armed() {
             if let Some(name) = self.cell.timer() {
-                name.lane().map_or(Ok(()), waits::check_lane)?;
+                name.lane().map_or(Ok(()), check)?;
                 name.take().into_iter().for_each(|timer| timer.fire(&name));
             }
         }
-        self.wait(last, until)
+        Ok(last)
     }
 
     /// Waits for the signal, if there is one. Returns whether there was a signal to wait for.

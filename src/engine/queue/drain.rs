@@ -17,7 +17,7 @@ use crate::engine::worker::worker_thread;
 use super::admission::Pass;
 use super::register::QueueRef;
 use super::shard::Limiter;
-use super::workqueue::Queue;
+use super::workqueue::{Queue, QueueHandle};
 
 impl Queue {
     #[cold]
@@ -116,18 +116,13 @@ impl Queue {
         }
     }
 
-    /// Waits until the queue is empty. Meanwhile only the queue's own items may submit to it. The caller holds a handle
-    /// to the queue.
-    pub(crate) fn drain(&self, until: Until) -> Result<(), WaitError> {
-        self.check_wait()?;
-        self.change(|requested| requested.drains += 1);
-        let emptied = wait_until_empty(&[self], until);
+    /// Opens the queue to outsiders again, unless another drain goes on. Fires the timers that were held.
+    fn end_drain(&self) {
         self.change(|requested| requested.drains -= 1);
         let mut making = self.making.lock();
         let held = if making.requested.drains == 0 { std::mem::take(&mut making.held) } else { Vec::new() };
         drop(making);
         held.into_iter().for_each(|(name, timer)| timer.fire(&name));
-        emptied
     }
 
     /// Ends the queue: refuses items from outsiders, and waits until all accepted items are done. Returns the number of
@@ -135,6 +130,15 @@ impl Queue {
     /// try again. The caller holds a handle to the queue.
     pub(crate) fn destroy(&self, until: Until) -> Result<usize, WaitError> {
         self.check_wait()?;
+        if !self.begin_destroy() {
+            return Ok(0);
+        }
+        wait_until_empty(&[self], until)?;
+        Ok(self.finish_destroy())
+    }
+
+    /// Shuts the queue to outsiders, and gives up its timers. Returns false if the queue was destroyed before.
+    pub(super) fn begin_destroy(&self) -> bool {
         let is_done = self.change(|requested| {
             let is_done = requested.end == End::Done;
             if !is_done {
@@ -142,17 +146,20 @@ impl Queue {
             }
             is_done
         });
-        if is_done {
-            return Ok(0);
+        if !is_done {
+            self.cancel_timers();
         }
-        self.cancel_timers();
-        wait_until_empty(&[self], until)?;
+        !is_done
+    }
+
+    /// Shuts the queue for good, because it is empty. Returns the number of armed timers that were given up.
+    pub(super) fn finish_destroy(&self) -> usize {
         self.change(|requested| requested.end = End::Done);
         self.stop_rescuer();
         // An item of the queue may have armed a timer meanwhile.
         self.cancel_timers();
         let mut making = self.making.lock();
-        Ok(std::mem::take(&mut making.cancelled_timers))
+        std::mem::take(&mut making.cancelled_timers)
     }
 
     /// Gives up and counts the timers of this queue, both the armed timers and the held timers that have fired.
@@ -191,12 +198,49 @@ impl Queue {
         waits::check_queue(self)
     }
 
+    /// Returns true only if there was a moment at which no item of the queue was in flight.
+    pub(super) fn was_empty(&self) -> bool {
+        Self::were_empty(&[self])
+    }
+
     fn were_empty(queues: &[impl AsRef<Self>]) -> bool {
         let chained = || queues.iter().map(|queue| queue.as_ref().chained.load()).fold(0, u64::wrapping_add);
         were_empty(
             chained,
             queues.iter().flat_map(|queue| queue.as_ref().limiters()).map(|limiter| &*limiter.cell),
         )
+    }
+}
+
+impl QueueHandle {
+    /// Waits until the queue is empty. Meanwhile only the queue's own items may submit to it.
+    pub(crate) fn drain(self: &Arc<Self>, until: Until) -> Result<(), WaitError> {
+        self.queue().check_wait()?;
+        let draining = Draining::begin(Arc::clone(self));
+        let emptied = wait_until_empty(&[self.queue()], until);
+        drop(draining);
+        emptied
+    }
+}
+
+/// A drain of a queue, which ends when this value is dropped.
+#[derive(Debug)]
+pub(super) struct Draining(Arc<QueueHandle>);
+
+impl Draining {
+    /// Shuts the queue to outsiders.
+    pub(super) fn begin(queue: Arc<QueueHandle>) -> Self {
+        queue.queue().change(|requested| requested.drains += 1);
+        Self(queue)
+    }
+}
+
+impl Drop for Draining {
+    fn drop(&mut self) {
+        // In a forked process, a thread of the parent may have held the locks at the fork.
+        if !self.0.queue().executor.origin.is_forked() {
+            self.0.queue().end_drain();
+        }
     }
 }
 

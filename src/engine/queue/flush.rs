@@ -25,6 +25,7 @@
 //! Nor can the run wait for the first thread, because that thread may never continue.
 #![allow(unsafe_code, reason = "an item that leaves its limiter may be the last user of its queue")]
 
+use crate::protocol::flush::Flush;
 use crate::sys::wait::Until;
 
 use crate::engine::item::waits;
@@ -40,15 +41,20 @@ impl Queue {
         waits::check_origin(self.executor.origin)?;
         waits::check_queue(self)?;
         waits::check_rescuers(self);
-        let (flush, rest) = self.flush.begin(self.limiter_cells(), || _ = self.count_reference());
-        // SAFETY: the caller keeps the queue in memory.
-        unsafe { settle(self.this(), rest) };
-        let Some(flush) = flush else { return Ok(()) };
+        let Some(flush) = self.begin_flush() else { return Ok(()) };
         let target = Target::Flush { queue: self, flush: &flush };
         let waited = waits::wait(target, until, || flush.is_over(), |until| flush.wait(until));
         if waited.is_err() {
             self.flush.abandon(flush);
         }
         waited
+    }
+
+    /// Begins a flush. Returns `None` if the flush is over immediately.
+    pub(super) fn begin_flush(&self) -> Option<Flush> {
+        let (flush, rest) = self.flush.begin(self.limiter_cells(), || _ = self.count_reference());
+        // SAFETY: the caller keeps the queue in memory.
+        unsafe { settle(self.this(), rest) };
+        flush
     }
 }

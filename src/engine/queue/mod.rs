@@ -23,6 +23,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod attrs;
+pub(crate) mod awaited;
 pub(crate) mod drain;
 pub(crate) mod flush;
 pub(crate) mod limits;

@@ -145,8 +145,12 @@ impl Event {
         self.bell.notify();
     }
 
+    fn has_happened(&self) -> bool {
+        self.happened.load(Ordering::Acquire)
+    }
+
     fn wait(&self) {
-        while !self.happened.load(Ordering::Acquire) {
+        while !self.has_happened() {
             self.bell.wait();
         }
     }

@@ -7,6 +7,8 @@
 //! Red under: `one-shot-without-acquire`, `detached-without-acquire`, `detached-though-cancelled`,
 //! `sleep-without-a-look`, `finish-forgets-the-waiter`, `finish-in-two-steps`.
 
+mod awaited;
+
 use std::sync::Arc;
 
 use loom::thread;
@@ -38,30 +40,38 @@ impl Cell {
     }
 }
 
-/// Does what a worker does with the entry.
-fn run(cell: &Shared) {
+/// Does what a worker does with the entry. Returns whether the worker has freed the cell.
+fn run(cell: &Shared) -> bool {
     let key = cell.state.key();
     if cell.state.load().is_detached() {
         cell.consume();
-        return cell.free();
+        cell.free();
+        return true;
     }
-    match cell.state.take() {
+    let frees = match cell.state.take() {
         Take::Run => {
             let result = cell.consume();
             cell.result.write(|slot| *slot = Some(result));
             match cell.state.finish() {
-                Finish::Leave => {}
-                Finish::Wake => OneShotCell::wake(key),
-                Finish::Free => cell.free(),
+                Finish::Leave => false,
+                Finish::Wake(waiting) => {
+                    OneShotCell::wake(key, waiting);
+                    false
+                }
+                Finish::Free => true,
             }
         }
-        Take::Leave => {}
-        Take::Free => cell.free(),
+        Take::Leave => false,
+        Take::Free => true,
+    };
+    if frees {
+        cell.free();
     }
+    frees
 }
 
 fn detach(cell: &Shared) {
-    if cell.state.detach() {
+    if cell.state.leave() {
         cell.free();
     }
 }
@@ -82,7 +92,9 @@ fn against_a_worker(handle: impl Fn(&Shared) + Send + Sync + 'static) {
         let cell = Cell::shared();
         let worker = {
             let cell = cell.clone();
-            thread::spawn(move || run(&cell))
+            thread::spawn(move || {
+                run(&cell);
+            })
         };
         handle(&cell);
         worker.join().unwrap();
@@ -107,7 +119,8 @@ fn a_handle_is_dropped() {
 #[test]
 fn a_handle_cancels_or_joins() {
     against_a_worker(|cell| {
-        if cell.state.cancel() {
+        if let Some(waiting) = cell.state.cancel() {
+            assert!(!waiting.has_thread() && !waiting.has_task(), "the handle itself cancels");
             cell.consume();
             assert!(cell.state.wait(Until::FOREVER), "a cancelled item has ended");
             detach(cell);

@@ -5,6 +5,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
+use std::task::{Poll, Waker};
 use std::thread::Result as RunResult;
 
 use crate::protocol::one_shot::OneShotCell;
@@ -77,7 +78,9 @@ impl<T> RawHandle<T> {
     /// If the item has not begun, cancels the item and drops its closure. Returns whether the item was cancelled.
     pub(crate) fn cancel(&self) -> bool {
         let cancelled = self.state().cancel();
-        if cancelled {
+        if let Some(waiting) = cancelled {
+            // The destructor of the closure may panic, so the task is woken first.
+            OneShotCell::wake(self.state().key(), waiting);
             // SAFETY: `cancel` gave the closure to this thread.
             unsafe { (self.operations.drop_closure)(self.head) };
             // The timer, if there is one, no longer has an item to queue. In a forked process, the timer stays in the
@@ -86,7 +89,7 @@ impl<T> RawHandle<T> {
                 drop(self.timer.as_ref().and_then(|timer| timer.take()));
             }
         }
-        cancelled
+        cancelled.is_some()
     }
 
     pub(crate) fn set_timer(&mut self, timer: TimerName) {
@@ -105,14 +108,29 @@ impl<T> RawHandle<T> {
         waits::wait(target, until, || self.is_finished(), |until| self.state().wait(until))
     }
 
+    /// Returns whether the item is over. If not, the task with this waker is woken when the item is over.
+    pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<(), WaitError>> {
+        if self.is_finished() {
+            return Poll::Ready(Ok(()));
+        }
+        let item = self.head.as_ptr().cast::<Header>().cast_const();
+        waits::poll(self.origin, || waits::check_one_shot(item, self.limiter), waker, |alarm| {
+            self.state().watch(alarm)
+        })
+    }
+
     /// Takes the result of an item that is over. Returns `None` if the item was cancelled or given up.
-    pub(crate) fn take_result(self) -> Option<RunResult<T>> {
+    ///
+    /// # Panics
+    ///
+    /// If the result was taken before.
+    pub(crate) fn take_result(&mut self) -> Option<RunResult<T>> {
         if self.state().load().is_cancelled() {
             return None;
         }
         let mut result = MaybeUninit::<RunResult<T>>::uninit();
-        // SAFETY: the caller waited, and the item was not cancelled, so the item is done. `self` is consumed, so the
-        // result is taken only once.
+        // SAFETY: the caller waited, and the item was not cancelled, so the item is done. If its result was taken
+        // before, `take_result` panics and writes nothing.
         unsafe { (self.operations.take_result)(self.head, NonNull::from(&mut result).cast()) };
         // SAFETY: `take_result` has just written the result.
         Some(unsafe { result.assume_init() })
@@ -125,15 +143,14 @@ impl<T> RawHandle<T> {
     pub(crate) fn let_go(self) -> Option<Box<dyn Any + Send>> {
         let mut handle = ManuallyDrop::new(self);
         drop(handle.timer.take());
-        if !handle.state().detach() {
+        if !handle.state().leave() {
             return None;
         }
         let state = handle.state().load();
         let mut result = MaybeUninit::<RunResult<T>>::uninit();
         let ran = state.is_finished() && !state.is_cancelled();
         if ran {
-            // SAFETY: the item is done. The item's result was not taken, because `take_result` would have consumed the
-            // handle.
+            // SAFETY: the item is done. If its result was taken before, `take_result` panics and writes nothing.
             unsafe { (handle.operations.take_result)(handle.head, NonNull::from(&mut result).cast()) };
         }
         // SAFETY: according to `detach`, the entry is gone.
@@ -146,7 +163,7 @@ impl<T> RawHandle<T> {
 impl<T> Drop for RawHandle<T> {
     #[inline]
     fn drop(&mut self) {
-        if self.state().detach() {
+        if self.state().leave() {
             // SAFETY: according to `detach`, the entry is gone.
             unsafe { (self.operations.free)(self.head) };
         }

@@ -6,20 +6,24 @@
 //! `register`. A thread that is not a worker has no item, so these checks refuse none of its waits.
 #![allow(unsafe_code, reason = "a worker knows the queue of its item by address")]
 
+pub(crate) mod block_on;
 pub(crate) mod register;
+pub(crate) mod task;
 
 use std::cell::Cell;
+use std::task::{Poll, Waker};
 
 use crate::policy::search::{LIMIT, Patience};
 use crate::sys::clock;
 use crate::sys::fork::Origin;
 use crate::sys::search::{self, Search};
 use crate::sys::wait::Until;
+use crate::sys::wakers::Alarm;
 
 use crate::engine::queue::shard::{Limiter, is_in_context};
 use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::WaitError;
-use crate::engine::user_code::report;
+use crate::engine::user_code::{self, report};
 use crate::engine::worker::current::Current;
 use crate::engine::worker::worker_thread;
 
@@ -66,6 +70,28 @@ pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
         PATIENCE.set(patience.end(found, took));
         found
     }
+}
+
+/// Waits for the target on behalf of a task. `watch` keeps the alarm, and returns false if the wait is over.
+///
+/// A task that is not ready holds no thread, so an item may poll it and end. So `check`, which refuses a wait of the
+/// calling item, is asked only if [`block_on`](block_on::block_on) polls the task and blocks the item until then.
+pub(crate) fn poll(
+    origin: Origin,
+    check: impl FnOnce() -> Result<(), WaitError>,
+    waker: &Waker,
+    watch: impl FnOnce(Alarm) -> bool,
+) -> Poll<Result<(), WaitError>> {
+    check_origin(origin)?;
+    if block_on::is_polling() {
+        check()?;
+    }
+    let alarm = Alarm { waker: waker.clone(), ring };
+    if watch(alarm) { Poll::Pending } else { Poll::Ready(Ok(())) }
+}
+
+fn ring(waker: Waker) {
+    user_code::call(|| waker.wake());
 }
 
 /// Refuses a wait in a forked process if the wait needs threads of the parent process.

@@ -1,0 +1,76 @@
+//! A shutdown for which a task waits. A thread of its own performs it, because a shutdown happens once, and waits for
+//! threads to end.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use crate::protocol::signal::Signal;
+use crate::sys::sync::{self, Mutex};
+use crate::sys::thread;
+use crate::sys::wait::Until;
+
+use crate::engine::item::waits::task::SignalWait;
+use crate::engine::refusal::{ShutdownError, WaitError};
+
+use super::inner::ExecutorInner;
+use super::shutdown::Remains;
+
+/// The result of the shutdown, which is there when the signal is set.
+#[derive(Debug)]
+struct Outcome {
+    remains: Mutex<Option<Result<Remains, ShutdownError>>>,
+    over: sync::Arc<Signal>,
+}
+
+/// Begins a shutdown, as [`ExecutorInner::shutdown`] does. The returned future is ready when the shutdown is over. If
+/// the future is dropped, the shutdown goes on.
+pub(crate) fn shutdown(
+    executor: Arc<ExecutorInner>,
+    until: Until,
+) -> impl Future<Output = Result<Remains, ShutdownError>> + Send + Sync + 'static + use<> {
+    let origin = executor.origin;
+    let begun = if origin.is_forked() { Err(ShutdownError::Forked) } else { Ok(begin(&executor, until)) };
+    async move {
+        let outcome = begun?;
+        let wait = SignalWait::new(outcome.over.clone(), origin);
+        let check = || executor.check_shutdown().map_err(|_refused| WaitError::WouldDeadlock);
+        let over = poll_fn(|context| match wait.poll(check, context) {
+            Poll::Ready(Err(WaitError::Forked)) => Poll::Ready(Err(ShutdownError::Forked)),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(ShutdownError::WouldDeadlock)),
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+        });
+        over.await?;
+        outcome.remains.lock().take().expect("the result is stored before the signal is set")
+    }
+}
+
+fn begin(executor: &Arc<ExecutorInner>, until: Until) -> Arc<Outcome> {
+    let outcome =
+        Arc::new(Outcome { remains: Mutex::new(None), over: sync::Arc::new(Signal::new()) });
+    let perform = {
+        let (executor, outcome) = (Arc::clone(executor), Arc::clone(&outcome));
+        move || {
+            let remains = executor.shutdown(until);
+            // The task may drop the last handle of the executor as soon as it is woken.
+            drop(executor);
+            *outcome.remains.lock() = Some(remains);
+            outcome.over.set();
+        }
+    };
+    let on_thread = {
+        let (executor, perform) = (Arc::clone(executor), perform.clone());
+        move || {
+            // Destructors of items that are given up are code of the user.
+            executor.core.threads.take_on_signals();
+            drop(executor);
+            perform();
+        }
+    };
+    if thread::spawn("cmwq/shutdown".to_owned(), None, on_thread).is_err() {
+        // Without another thread, the shutdown takes place here.
+        perform();
+    }
+    outcome
+}

@@ -1,0 +1,89 @@
+//! Blocks a thread until a task is done.
+
+use std::cell::Cell;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::sys::sync::{AtomicU64, Ordering};
+use crate::sys::wait::{self, Until};
+
+use super::guarded;
+
+thread_local! {
+    /// Whether `block_on` polls a task on this thread. If so, the item of the thread cannot end before the task does.
+    static POLLING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sleeps until a waker of the task is called. The flag is set while the task has been woken and not polled since.
+struct Parker(AtomicU64);
+
+impl Parker {
+    fn sleep(&self) {
+        while !self.take() {
+            // The limit is for ever, so the answer is always true.
+            wait::sleep(self.key(), || self.0.load(Ordering::Acquire) == 0, Until::FOREVER);
+        }
+    }
+
+    /// Returns whether the task has been woken. Acquires what the waking thread wrote before it woke the task.
+    fn take(&self) -> bool {
+        self.0.swap(0, Ordering::Acquire) != 0
+    }
+
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.0.swap(1, Ordering::Release) == 0 {
+            wait::wake_all(self.key());
+        }
+    }
+}
+
+/// Polls the future until it is ready. Between two polls, sleeps under a blocking guard until the task is woken.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let parker = Arc::new(Parker(AtomicU64::new(0)));
+    let waker = Waker::from(Arc::clone(&parker));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        let polling = Polling::begin();
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        drop(polling);
+        if !parker.take() {
+            guarded(|| parker.sleep());
+        }
+    }
+}
+
+/// Returns whether [`block_on`] polls a task on this thread.
+pub(super) fn is_polling() -> bool {
+    POLLING.get()
+}
+
+/// Marks the thread as polling for as long as this value lives.
+struct Polling {
+    before: bool,
+}
+
+impl Polling {
+    fn begin() -> Self {
+        Self { before: POLLING.replace(true) }
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        POLLING.set(self.before);
+    }
+}

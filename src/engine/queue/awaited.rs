@@ -1,0 +1,132 @@
+//! The waits for a queue, for tasks. Each future here does what the function of the same name does for a thread. A
+//! future keeps a handle of its queue. Dropping a future ends only the wait.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::protocol::flush::Flush;
+
+use crate::engine::item::waits;
+use crate::engine::item::waits::task::SignalWait;
+use crate::engine::refusal::WaitError;
+
+use super::drain::Draining;
+use super::workqueue::QueueHandle;
+
+/// A flush that has begun. It is over when all items that were in flight at its begin are done.
+#[derive(Debug)]
+struct Flushing {
+    queue: Arc<QueueHandle>,
+    /// The flush and the wait for it. `None` if the flush was over immediately.
+    flush: Option<(SignalWait, Flush)>,
+}
+
+/// Begins a flush. The returned future is ready when the flush is over.
+pub(crate) fn flush(
+    queue: Arc<QueueHandle>,
+) -> impl Future<Output = Result<(), WaitError>> + Send + Sync + 'static + use<> {
+    let begun = Flushing::begin(queue);
+    async { begun?.await }
+}
+
+/// Waits until the queue was empty at one moment. `is_empty` says whether it is empty now.
+pub(crate) async fn idle(
+    queue: Arc<QueueHandle>,
+    is_empty: impl Fn() -> bool,
+) -> Result<(), WaitError> {
+    loop {
+        Flushing::begin(Arc::clone(&queue))?.await?;
+        if is_empty() {
+            return Ok(());
+        }
+        // An item that has ended may count for a moment longer.
+        Yield(false).await;
+    }
+}
+
+/// Shuts the queue to outsiders. The returned future is ready when the queue is empty. When the future is dropped, the
+/// queue opens again.
+pub(crate) fn drain(
+    queue: Arc<QueueHandle>,
+) -> impl Future<Output = Result<(), WaitError>> + Send + Sync + 'static + use<> {
+    let begun = waits::check_origin(queue.queue().executor.origin)
+        .map(|()| (Draining::begin(Arc::clone(&queue)), queue));
+    async {
+        let (_draining, queue) = begun?;
+        emptied(&queue).await
+    }
+}
+
+/// Begins the end of the queue. The returned future is ready when the queue is empty, and returns the number of armed
+/// timers that were given up. If the future is dropped, the queue still refuses outsiders.
+pub(crate) fn destroy(
+    queue: Arc<QueueHandle>,
+) -> impl Future<Output = Result<usize, WaitError>> + Send + Sync + 'static + use<> {
+    let begun = waits::check_origin(queue.queue().executor.origin).map(|()| queue.queue().begin_destroy());
+    async move {
+        if !begun? {
+            return Ok(0);
+        }
+        emptied(&queue).await?;
+        Ok(queue.queue().finish_destroy())
+    }
+}
+
+/// Waits until no item of the queue is in flight. The queue's intake is already shut to outsiders.
+async fn emptied(queue: &Arc<QueueHandle>) -> Result<(), WaitError> {
+    while !queue.queue().was_empty() {
+        Flushing::begin(Arc::clone(queue))?.await?;
+    }
+    Ok(())
+}
+
+impl Flushing {
+    fn begin(queue: Arc<QueueHandle>) -> Result<Self, WaitError> {
+        let origin = queue.queue().executor.origin;
+        waits::check_origin(origin)?;
+        let flush = queue.queue().begin_flush();
+        let flush = flush.map(|flush| (SignalWait::new(flush.signal(), origin), flush));
+        Ok(Self { queue, flush })
+    }
+}
+
+impl Future for Flushing {
+    type Output = Result<(), WaitError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some((wait, _)) = &self.flush else { return Poll::Ready(Ok(())) };
+        let over = wait.poll(|| waits::check_queue(self.queue.queue()), context);
+        if over == Poll::Ready(Ok(())) {
+            self.flush = None;
+        }
+        over
+    }
+}
+
+impl Drop for Flushing {
+    fn drop(&mut self) {
+        let queue = self.queue.queue();
+        if let Some((wait, flush)) = self.flush.take().filter(|_| !queue.executor.origin.is_forked()) {
+            // The flush must not seem to be shared with this wait.
+            drop(wait);
+            queue.flush.abandon(flush);
+        }
+    }
+}
+
+/// A future that is ready when it is polled a second time, so that the runtime can poll other tasks in between.
+struct Yield(bool);
+
+impl Future for Yield {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.0 {
+            return Poll::Ready(());
+        }
+        self.0 = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}

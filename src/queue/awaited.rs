@@ -1,0 +1,105 @@
+//! The waits for a queue, for tasks.
+
+use std::sync::Arc;
+
+use crate::engine::queue::awaited;
+use crate::engine::refusal::WaitError;
+use crate::queue::WorkQueue;
+
+/// Waits for tasks of an async runtime. A future of this crate needs no runtime of a particular kind. The calls begin
+/// their work at once, and the returned future only waits for its end.
+impl WorkQueue {
+    /// Begins a [`flush`](Self::flush). The returned future is ready when every item that was queued before this call
+    /// has ended. Dropping the future ends only the wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("mails");
+    /// queue.spawn_detached(|| println!("sent"))?;
+    /// let flushed = async { queue.flush_async().await };
+    /// # cmwq::blocking::block_on(flushed)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The future returns [`WaitError::Forked`] in a forked process. Under
+    /// [`block_on`](crate::blocking::block_on), it returns [`WaitError::WouldDeadlock`] in the cases in which `flush`
+    /// does.
+    pub fn flush_async(&self) -> impl Future<Output = Result<(), WaitError>> + Send + Sync + use<> {
+        awaited::flush(Arc::clone(&self.handle))
+    }
+
+    /// Waits for a moment at which the queue has no items, as [`wait_idle`](Self::wait_idle) does. Other tasks and
+    /// threads may go on queueing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("mails");
+    /// queue.spawn_detached(|| println!("sent"))?;
+    /// let idle = async { queue.wait_idle_async().await };
+    /// # cmwq::blocking::block_on(idle)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`flush_async`](Self::flush_async).
+    pub fn wait_idle_async(&self) -> impl Future<Output = Result<(), WaitError>> + Send + Sync + use<> {
+        let queue = self.clone();
+        awaited::idle(Arc::clone(&self.handle), move || queue.is_empty())
+    }
+
+    /// Begins a [`drain`](Self::drain). From this call on, the queue accepts only submissions by its own items. The
+    /// returned future is ready when the queue is empty. When the future is dropped, the queue accepts submissions
+    /// again, unless another drain goes on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("walk");
+    /// let again = queue.clone();
+    /// queue.spawn_detached(move || again.spawn_detached(|| println!("a later step")).unwrap())?;
+    /// let drained = async { queue.drain_async().await };
+    /// # cmwq::blocking::block_on(drained)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`flush_async`](Self::flush_async).
+    pub fn drain_async(&self) -> impl Future<Output = Result<(), WaitError>> + Send + Sync + use<> {
+        awaited::drain(Arc::clone(&self.handle))
+    }
+
+    /// Begins to [`destroy`](Self::destroy) the queue. The returned future is ready when the queue is empty, and
+    /// returns the number of timers that were cancelled. If the future is dropped, the queue still refuses submissions
+    /// from outside, and a later `destroy` continues the wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("plugin");
+    /// queue.spawn_detached(|| println!("still runs"))?;
+    /// let destroyed = async { queue.destroy_async().await };
+    /// # assert_eq!(cmwq::blocking::block_on(destroyed)?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`flush_async`](Self::flush_async).
+    pub fn destroy_async(&self) -> impl Future<Output = Result<usize, WaitError>> + Send + Sync + use<> {
+        awaited::destroy(Arc::clone(&self.handle))
+    }
+}
