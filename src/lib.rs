@@ -397,6 +397,8 @@ pub use self::queue::builder::WorkQueueBuilder;
 #[cfg(not(cmwq_loom))]
 pub use self::queue::map::Map;
 #[cfg(not(cmwq_loom))]
+pub use self::queue::permits::Permit;
+#[cfg(not(cmwq_loom))]
 pub use self::queue::scope::ScopedJoinHandle;
 #[cfg(not(cmwq_loom))]
 pub use self::queue::submission::Submission;
@@ -408,6 +410,8 @@ pub use crate::engine::executor::reports::{PanicReport, StallReport, StalledWork
 pub use crate::engine::item::scope::Scope;
 #[cfg(not(cmwq_loom))]
 pub use crate::engine::manager::offenders::Offender;
+#[cfg(not(cmwq_loom))]
+pub use crate::engine::queue::workqueue::WhenFull;
 #[cfg(not(cmwq_loom))]
 pub use crate::engine::refusal::{QueueError, ShutdownError, WaitError};
 pub use policy::attrs::{Attrs, EffectiveAttrs};

@@ -278,8 +278,11 @@ fn what_the_parent_awaits_ends_in_a_child() {
     let queue = WorkQueue::builder("awaited").build_on(&executor).unwrap();
     let (send, mut handle) = held(&queue);
     let mut context = Context::from_waker(Waker::noop());
-    let mut waits =
-        [Box::pin(queue.flush_async()) as Wait, Box::pin(queue.wait_idle_async()), Box::pin(queue.drain_async())];
+    let mut waits = [
+        Box::pin(queue.flush_async()) as Wait,
+        Box::pin(queue.wait_idle_async()),
+        Box::pin(queue.drain_async()),
+    ];
     assert!(Pin::new(&mut handle).poll(&mut context).is_pending());
     assert!(waits.iter_mut().all(|wait| wait.as_mut().poll(&mut context).is_pending()));
     in_a_child(|| {
@@ -289,6 +292,8 @@ fn what_the_parent_awaits_ends_in_a_child() {
             assert_eq!(wait.as_mut().poll(&mut context), Poll::Ready(Err(WaitError::Forked)));
         }
         assert_eq!(block_on(queue.flush_async()), Err(WaitError::Forked));
+        assert_eq!(queue.reserve().unwrap_err(), QueueError::Forked);
+        assert_eq!(block_on(queue.reserve_async()).unwrap_err(), QueueError::Forked);
         assert_eq!(block_on(queue.drain_async()), Err(WaitError::Forked));
         assert_eq!(block_on(queue.destroy_async()), Err(WaitError::Forked));
         assert!(matches!(block_on(executor.shutdown_async(SOON)), Err(ShutdownError::Forked)));

@@ -29,6 +29,8 @@ pub enum QueueError {
     Forked,
     /// The calling item holds the only slot in which the new item could run, and would wait for the new item.
     WouldDeadlock,
+    /// The permit of the submission is for another queue.
+    ForeignPermit,
     /// The period of a periodic item is zero.
     ZeroPeriod,
     /// The topology has no such CPU.
@@ -65,6 +67,7 @@ impl fmt::Display for QueueError {
                     "the caller holds the only slot in which the item could run, and would wait for the item for ever"
                 )
             }
+            Self::ForeignPermit => write!(f, "the permit reserves a place in another queue; use it there"),
             Self::ZeroPeriod => write!(f, "the period is zero; a periodic item needs at least a nanosecond"),
             Self::UnknownCpu { cpu } => {
                 write!(f, "there is no CPU {cpu}; `Executor::cpus` returns the CPUs")

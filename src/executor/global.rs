@@ -69,6 +69,18 @@ impl GlobalExecutor {
 
     /// Begins to shut the process-wide executor down, as [`Executor::shutdown_async`] does with other executors.
     ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let global = cmwq::Executor::builder().build_global()?;
+    /// let end = async { global.shutdown_async(std::time::Duration::from_secs(10)).await };
+    /// # let report = cmwq::blocking::block_on(end)?;
+    /// # assert!(report.is_complete(), "{report}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Returns the errors of [`Executor::shutdown_async`], except for [`ShutdownError::Global`].

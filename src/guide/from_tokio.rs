@@ -39,26 +39,38 @@
 //!
 //! # In a program that stays async
 //!
-//! [`JoinHandle::join`](crate::JoinHandle::join) blocks its thread, so a task must not call it. Let the item send its
-//! result to the task. If the item panics, or a shutdown drops it, then the sender is dropped, and the task gets an
-//! error:
+//! A [`JoinHandle`](crate::JoinHandle) is a future, which any runtime can poll. So here only the spawning lines change:
 //!
-//! ```text
-//! let (tell, told) = tokio::sync::oneshot::channel();
-//! queue.spawn_detached(move || tell.send(shrink(&image)))?;
-//! let thumbnail = told.await?;
 //! ```
+//! async fn thumbnail(
+//!     queue: &cmwq::WorkQueue,
+//!     image: Vec<u8>,
+//! ) -> Result<usize, Box<dyn std::error::Error>> {
+//!     let permit = queue.reserve_async().await?; // Waits while `max_pending` items are pending.
+//!     Ok(permit.spawn(move || image.len() / 2)?.await?)
+//! }
+//! # let queue = cmwq::WorkQueue::new("thumbnails");
+//! # assert_eq!(cmwq::blocking::block_on(thumbnail(&queue, vec![0; 8])).unwrap(), 4);
+//! ```
+//!
+//! The other waits of this crate block their thread, so a task awaits their namesakes:
+//! [`flush_async`](crate::WorkQueue::flush_async), [`wait_idle_async`](crate::WorkQueue::wait_idle_async),
+//! [`drain_async`](crate::WorkQueue::drain_async), [`destroy_async`](crate::WorkQueue::destroy_async),
+//! [`reserve_async`](crate::WorkQueue::reserve_async), [`Work::flush_async`](crate::Work::flush_async) and
+//! [`Executor::shutdown_async`](crate::Executor::shutdown_async). Dropping such a future ends only the wait. An item
+//! that has to wait for a future calls [`blocking::block_on`](crate::blocking::block_on).
 //!
 //! # Names
 //!
 //! | tokio | cmwq |
 //! |---|---|
 //! | `spawn_blocking(f)` | [`spawn(f)`](crate::WorkQueue::spawn), or [`spawn_detached(f)`](crate::WorkQueue::spawn_detached) |
-//! | `handle.await` | [`join`](crate::JoinHandle::join) on a thread; a channel in a task |
+//! | `handle.await` | `handle.await` in a task, [`join`](crate::JoinHandle::join) on a thread |
 //! | `handle.abort()` | [`cancel`](crate::JoinHandle::cancel); neither stops a closure that has begun |
 //! | `JoinError::is_panic` | [`JoinError::Panicked`](crate::JoinError::Panicked) |
 //! | `block_in_place(f)` | [`cmwq::blocking(f)`](crate::blocking()) in an item |
-//! | a semaphore around `spawn_blocking` | [`max_active_total`](crate::WorkQueueBuilder::max_active_total) bounds active items, and [`max_pending`](crate::WorkQueueBuilder::max_pending) waiting ones |
+//! | a semaphore around `spawn_blocking` | [`max_active_total`](crate::WorkQueueBuilder::max_active_total) bounds active items, and [`max_pending`](crate::WorkQueueBuilder::max_pending) waiting ones, for which [`reserve_async`](crate::WorkQueue::reserve_async) waits |
+//! | `Handle::block_on(future)` in a closure | [`blocking::block_on(future)`](crate::blocking::block_on) in an item, or `cmwq::blocking(\|\| handle.block_on(future))` |
 //! | `max_blocking_threads(n)` | [`ExecutorBuilder::max_threads(n)`](crate::ExecutorBuilder::max_threads) |
 //! | `thread_keep_alive` | [`ExecutorBuilder::idle_timeout`](crate::ExecutorBuilder::idle_timeout) |
 //! | `shutdown_timeout` | [`Executor::shutdown`](crate::Executor::shutdown), [`GlobalExecutor::shutdown`](crate::GlobalExecutor::shutdown) |

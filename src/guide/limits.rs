@@ -20,8 +20,10 @@
 //!
 //! * At `max_active`, further items wait in order. They cost no thread.
 //! * At `max_pending`, the queue refuses items with [`QueueError::Full`](crate::QueueError::Full), and returns the
-//!   closure. The caller answers "busy", waits, or runs the closure itself. Armed timers do not count, and a timer that
-//!   fires is accepted even if the queue is full.
+//!   closure. The caller answers "busy", or runs the closure itself. To wait for room instead, the caller
+//!   [reserves](crate::WorkQueue::reserve) a place before it makes the item, or the queue is built with
+//!   [`WhenFull::Wait`](crate::WhenFull::Wait). Armed timers do not count, and a timer that fires is accepted even if
+//!   the queue is full.
 //! * At `max_threads`, items wait, but not for ever: workers give way between items. Blocked items keep their threads.
 //!   So if the items that hold all threads wait for items that have not begun, they deadlock. Then raise the limit,
 //!   lower `max_active`, or give the queue of the later items a [rescuer](crate::WorkQueueBuilder::rescuer).

@@ -139,7 +139,10 @@ mod tests {
         let mut patience = Patience::NEW;
         let in_vain = searches(&mut patience, 10_000, false, LIMIT);
         assert!((150..=170).contains(&in_vain), "{in_vain} of 10 000 opportunities were used");
-        assert!(searches(&mut patience, 100, true, LIMIT / 10) > 30, "a success makes the next search possible");
+        assert!(
+            searches(&mut patience, 100, true, LIMIT / 10) > 30,
+            "a success makes the next search possible"
+        );
         assert_eq!(searches(&mut patience, 100, true, LIMIT / 10), 100);
         assert!((20..=30).contains(&searches(&mut patience, 100, false, LIMIT)), "the credit is bounded");
     }

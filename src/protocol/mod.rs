@@ -19,6 +19,7 @@ pub(crate) mod global_cache;
 pub(crate) mod item;
 pub(crate) mod limiter;
 pub(crate) mod one_shot;
+pub(crate) mod places;
 pub(crate) mod pod_bits;
 pub(crate) mod references;
 pub(crate) mod route;

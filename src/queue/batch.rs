@@ -217,7 +217,7 @@ impl<C: AsRef<[Work]>> Batch<'_, C> {
         }
         let mut newly_pending = 0;
         for (index, work) in works.enumerate() {
-            match Queue::arm(handle, place, after, work, false) {
+            match Queue::arm(handle, place, None, after, work, false) {
                 Ok(arm) => newly_pending += usize::from(matches!(arm, Arm::Armed { .. })),
                 Err(error) => return Err(EnqueueBatchError::new(error, index, newly_pending)),
             }
@@ -247,7 +247,7 @@ impl To<'_> {
         let mut accepted = Vec::with_capacity(closures.len());
         let mut closures = closures.into_iter();
         while let Some(closure) = closures.next() {
-            match Queue::spawn_after(queue.handle(), place, after, closure) {
+            match Queue::spawn_after(queue.handle(), place, None, after, closure) {
                 Ok(handle) => accepted.push(handle),
                 Err((error, refused)) => {
                     return Err(Cut { error, accepted, rest: iter::once(refused).chain(closures).collect() });
@@ -268,7 +268,7 @@ impl To<'_> {
         }
         let mut accepted = 0;
         while let Some(closure) = closures.next() {
-            match Queue::spawn_detached_after::<F, T>(queue.handle(), place, after, closure) {
+            match Queue::spawn_detached_after::<F, T>(queue.handle(), place, None, after, closure) {
                 Ok(()) => accepted += 1,
                 Err((error, refused)) => {
                     let rest = iter::once(refused).chain(closures).collect();

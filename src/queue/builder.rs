@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::blocking;
 use crate::engine::pool::calls::OwnedRescuer;
-use crate::engine::queue::workqueue::{Limit, QueueHandle, QueueKind, QueueSpec, Unbound};
+use crate::engine::queue::workqueue::{Limit, QueueHandle, QueueKind, QueueSpec, Unbound, WhenFull};
 use crate::engine::user_code::report;
 use crate::error::BuildQueueError;
 use crate::executor::Executor;
@@ -29,10 +29,10 @@ pub(super) enum Kind {
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cmwq::WorkQueue;
+/// use cmwq::{WhenFull, WorkQueue};
 ///
 /// let urgent = WorkQueue::per_cpu("acks").high_priority(true).build()?;
-/// let log = WorkQueue::ordered("log").max_pending(1000).build()?;
+/// let log = WorkQueue::ordered("log").max_pending(1000).when_full(WhenFull::Wait).build()?;
 /// let error = WorkQueue::ordered("log").max_active(2).build().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
@@ -90,6 +90,8 @@ pub struct WorkQueueBuilder {
     #[cfg_attr(feature = "serde", serde(default))]
     max_pending: Option<usize>,
     #[cfg_attr(feature = "serde", serde(default))]
+    when_full: WhenFull,
+    #[cfg_attr(feature = "serde", serde(default))]
     attrs: Option<Attrs>,
 }
 
@@ -109,6 +111,7 @@ impl WorkQueueBuilder {
             max_active: None,
             max_active_total: None,
             max_pending: None,
+            when_full: WhenFull::default(),
             attrs: None,
         }
     }
@@ -227,6 +230,13 @@ impl WorkQueueBuilder {
         self
     }
 
+    /// Sets what the queue does with a submission at the limit of [`max_pending`](Self::max_pending). By default, the
+    /// queue refuses it.
+    pub fn when_full(mut self, reaction: WhenFull) -> Self {
+        self.when_full = reaction;
+        self
+    }
+
     /// Sets whether the queue measures how long its items wait and run, for
     /// [`WorkQueue::latency`](crate::WorkQueue::latency). If items run for less than a few microseconds, the queue
     /// measures only some of them. The default is the setting of the [executor](crate::ExecutorBuilder::histograms),
@@ -317,6 +327,7 @@ impl WorkQueueBuilder {
             is_bh: self.kind == Kind::Bh,
             name: self.name.into(),
             max_pending: self.max_pending,
+            when_full: self.when_full,
             high_priority: self.high_priority,
             cpu_intensive: self.cpu_intensive,
             ordered: matches!(self.kind, Kind::Ordered | Kind::Bh),

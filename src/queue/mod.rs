@@ -11,6 +11,7 @@ mod flush;
 pub(crate) mod limits;
 pub(crate) mod map;
 mod options;
+pub(crate) mod permits;
 pub(crate) mod scope;
 mod spawn;
 pub(crate) mod submission;

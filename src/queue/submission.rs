@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use crate::engine::item::closure::Named;
 use crate::engine::item::periodic::{self, Schedule};
+use crate::engine::item::place::Place;
+use crate::engine::queue::limits::Kept;
 use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::QueueError;
 use crate::error::refused::Refused;
@@ -14,6 +16,7 @@ use crate::periodic::PeriodicHandle;
 use crate::policy::item::Arm;
 use crate::queue::WorkQueue;
 use crate::queue::options::{Options, options};
+use crate::queue::permits::Permit;
 use crate::work::Work;
 
 /// One item on its way into a queue, with options: see [`WorkQueue::item`].
@@ -51,6 +54,7 @@ pub struct Submission<'queue, I> {
     queue: &'queue WorkQueue,
     item: I,
     options: Options,
+    permit: Option<Permit>,
 }
 
 impl WorkQueue {
@@ -77,13 +81,36 @@ impl WorkQueue {
     /// # }
     /// ```
     pub fn item<I>(&self, item: I) -> Submission<'_, I> {
-        Submission { queue: self, item, options: Options::default() }
+        Submission { queue: self, item, options: Options::default(), permit: None }
     }
 }
 
 /// Options of closures and of reusable items.
 impl<I> Submission<'_, I> {
     options!("the item", "item(|| println!(\"done\"))", "spawn_detached()");
+}
+
+impl<I> Submission<'_, I> {
+    /// Queues the item in a place that was [reserved](WorkQueue::reserve), so the queue does not refuse the item as full.
+    /// An item with a delay needs no place yet, and gives the place back. If the submission is refused for another
+    /// reason, it also gives the place back. If the permit is for another queue, the end of the submission returns
+    /// [`QueueError::ForeignPermit`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::builder("uploads").max_pending(100).build()?;
+    /// let permit = queue.reserve()?;
+    /// let upload = queue.item(|| println!("uploaded")).with(permit).named("cat.jpg").spawn()?;
+    /// # upload.join()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with(mut self, permit: Permit) -> Self {
+        self.permit = Some(permit);
+        self
+    }
 }
 
 /// Submissions of closures.
@@ -141,16 +168,18 @@ impl<I> Submission<'_, I> {
         I: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let Self { queue, item: closure, options } = self;
-        let place = match options.place(queue) {
-            Ok(place) => place,
+        let Self { queue, item: closure, options, permit } = self;
+        let (place, kept) = match places(queue, &options, permit) {
+            Ok(places) => places,
             Err(error) => return Err(Refused::new(error, closure)),
         };
         let (handle, after) = (queue.handle(), options.delay());
         let spawned = match options.name {
-            None => Queue::spawn_after::<I, T>(handle, place, after, closure),
-            Some(name) => Queue::spawn_after::<Named<I>, T>(handle, place, after, Named { name, closure })
-                .map_err(|(error, named)| (error, named.closure)),
+            None => Queue::spawn_after::<I, T>(handle, place, kept, after, closure),
+            Some(name) => {
+                Queue::spawn_after::<Named<I>, T>(handle, place, kept, after, Named { name, closure })
+                    .map_err(|(error, named)| (error, named.closure))
+            }
         };
         spawned.map(JoinHandle::new).map_err(|(error, closure)| Refused::new(error, closure))
     }
@@ -177,16 +206,18 @@ impl<I> Submission<'_, I> {
         I: FnOnce() -> T + Send + 'static,
         T: 'static,
     {
-        let Self { queue, item: closure, options } = self;
-        let place = match options.place(queue) {
-            Ok(place) => place,
+        let Self { queue, item: closure, options, permit } = self;
+        let (place, kept) = match places(queue, &options, permit) {
+            Ok(places) => places,
             Err(error) => return Err(Refused::new(error, closure)),
         };
         let (handle, after) = (queue.handle(), options.delay());
         let spawned = match options.name {
-            None => Queue::spawn_detached_after::<I, T>(handle, place, after, closure),
-            Some(name) => Queue::spawn_detached_after::<_, T>(handle, place, after, Named { name, closure })
-                .map_err(|(error, named)| (error, named.closure)),
+            None => Queue::spawn_detached_after::<I, T>(handle, place, kept, after, closure),
+            Some(name) => {
+                Queue::spawn_detached_after::<_, T>(handle, place, kept, after, Named { name, closure })
+                    .map_err(|(error, named)| (error, named.closure))
+            }
         };
         spawned.map_err(|(error, closure)| Refused::new(error, closure))
     }
@@ -222,10 +253,13 @@ impl<I> Submission<'_, I> {
     where
         I: FnMut() + Send + 'static,
     {
-        let Self { queue, item: function, options } = self;
-        let place = if period.is_zero() { Err(QueueError::ZeroPeriod) } else { options.place(queue) };
-        let place = match place {
-            Ok(place) => place,
+        let Self { queue, item: function, options, permit } = self;
+        let places = match period {
+            Duration::ZERO => Err(QueueError::ZeroPeriod),
+            _ => places(queue, &options, permit),
+        };
+        let place = match places {
+            Ok((place, _kept)) => place,
             Err(error) => return Err(Refused::new(error, function)),
         };
         let schedule = Schedule { place, first: options.after.unwrap_or(period), period };
@@ -266,13 +300,13 @@ impl<I: Borrow<Work>> Submission<'_, I> {
     /// cancelled submission of the same item. This can happen only in an ordered queue, in a bh queue, or in a queue
     /// that is being flushed.
     pub fn enqueue(self) -> Result<bool, QueueError> {
-        let Self { queue, item, options } = self;
-        let place = options.place(queue)?;
+        let Self { queue, item, options, permit } = self;
+        let (place, kept) = places(queue, &options, permit)?;
         let (work, after) = (&item.borrow().item, options.delay());
         if after.is_zero() {
-            return queue.handle().queue().queue(place, work);
+            return queue.handle().queue().queue_in(place, kept, work);
         }
-        let arm = Queue::arm(queue.handle(), place, after, work, false)?;
+        let arm = Queue::arm(queue.handle(), place, kept, after, work, false)?;
         Ok(matches!(arm, Arm::Armed { .. }))
     }
 
@@ -306,10 +340,26 @@ impl<I: Borrow<Work>> Submission<'_, I> {
     #[doc(alias = "mod_delayed")]
     #[doc(alias = "mod_delayed_work")]
     pub fn reschedule(self) -> Result<bool, QueueError> {
-        let Self { queue, item, options } = self;
-        let place = options.place(queue)?;
-        let arm = Queue::arm(queue.handle(), place, options.delay(), &item.borrow().item, true)?;
+        let Self { queue, item, options, permit } = self;
+        let (place, kept) = places(queue, &options, permit)?;
+        let arm = Queue::arm(queue.handle(), place, kept, options.delay(), &item.borrow().item, true)?;
         Ok(matches!(arm, Arm::Armed { was_pending: true }))
+    }
+}
+
+/// Checks the options. Returns the place for the item, and its reserved place among the pending items.
+fn places<'queue>(
+    queue: &'queue WorkQueue,
+    options: &Options,
+    permit: Option<Permit>,
+) -> Result<(Place, Option<Kept<'queue>>), QueueError> {
+    let place = options.place(queue)?;
+    match permit {
+        None => Ok((place, None)),
+        Some(permit) if permit.queue() == *queue => {
+            Ok((place, Some(permit.reserved.hand_over(queue.handle().queue()))))
+        }
+        Some(_) => Err(QueueError::ForeignPermit),
     }
 }
 

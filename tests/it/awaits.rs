@@ -10,7 +10,9 @@ use std::time::Duration;
 use cmwq::blocking::block_on;
 use cmwq::{JoinError, QueueError, ShutdownError, WaitError, Work, WorkQueue};
 
-use crate::support::{Door, SOON, all_kinds, builder, cpus, held, holds_within, on_each_executor, one_cpu, stress};
+use crate::support::{
+    Door, SOON, all_kinds, builder, cpus, held, holds_within, on_each_executor, one_cpu, stress,
+};
 
 /// A runtime of one thread, which polls the tasks that are woken.
 #[derive(Default)]
@@ -111,7 +113,10 @@ fn only_the_latest_waker_is_called_and_a_polled_handle_is_joined() {
     let handle = handle.join_timeout(Duration::from_millis(1)).unwrap_err();
     door.open();
     handle.join().unwrap();
-    assert!(holds_within(SOON, || second.0.load(Ordering::Relaxed) == 1), "both the thread and the task are woken");
+    assert!(
+        holds_within(SOON, || second.0.load(Ordering::Relaxed) == 1),
+        "both the thread and the task are woken"
+    );
     assert_eq!(first.0.load(Ordering::Relaxed), 0);
 }
 

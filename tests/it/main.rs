@@ -41,6 +41,7 @@ mod maps;
 mod may_block;
 mod one_shots;
 mod periodic;
+mod permits;
 mod placement;
 mod pods;
 mod pool_growth;

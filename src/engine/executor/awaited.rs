@@ -47,8 +47,7 @@ pub(crate) fn shutdown(
 }
 
 fn begin(executor: &Arc<ExecutorInner>, until: Until) -> Arc<Outcome> {
-    let outcome =
-        Arc::new(Outcome { remains: Mutex::new(None), over: sync::Arc::new(Signal::new()) });
+    let outcome = Arc::new(Outcome { remains: Mutex::new(None), over: sync::Arc::new(Signal::new()) });
     let perform = {
         let (executor, outcome) = (Arc::clone(executor), Arc::clone(&outcome));
         move || {

@@ -28,10 +28,12 @@ use super::work::WorkHandle;
 
 impl Queue {
     /// Queues a closure after a delay. If the submission is refused, returns the closure with the error. This holds
-    /// even if the queue ends during this call.
+    /// even if the queue ends during this call. `kept` is the item's place among the pending items, if the caller has
+    /// taken it. An item with a delay is not pending yet, so it gives the place back.
     pub(crate) fn spawn_after<F, T>(
         handle: &Arc<QueueHandle>,
         place: Place,
+        kept: Option<Kept<'_>>,
         after: Duration,
         function: F,
     ) -> Result<RawHandle<T>, (QueueError, F)>
@@ -41,7 +43,7 @@ impl Queue {
     {
         let queue = handle.queue();
         if after.is_zero() {
-            return queue.spawn(place, function);
+            return queue.spawn_in(place, kept, function);
         }
         let origin = queue.executor.origin;
         let make = |function, lane| one_shot::make(function, lane, origin);
@@ -57,6 +59,7 @@ impl Queue {
     pub(crate) fn spawn_detached_after<F, T>(
         handle: &Arc<QueueHandle>,
         place: Place,
+        kept: Option<Kept<'_>>,
         after: Duration,
         function: F,
     ) -> Result<(), (QueueError, F)>
@@ -65,7 +68,7 @@ impl Queue {
         T: 'static,
     {
         if after.is_zero() {
-            return handle.queue().spawn_detached::<F, T>(place, function);
+            return handle.queue().spawn_detached_in::<F, T>(place, kept, function);
         }
         let make = |function, _| (one_shot::make_detached::<F, T>(function), ());
         // SAFETY: `arm_one_shot` passes a cell that `make` has made, and the entry's side of it. There is no other
@@ -128,6 +131,7 @@ impl Queue {
     pub(crate) fn arm(
         handle: &Arc<QueueHandle>,
         place: Place,
+        kept: Option<Kept<'_>>,
         after: Duration,
         work: &WorkHandle,
         again: bool,
@@ -139,7 +143,7 @@ impl Queue {
         let slot = queue.executor.placement.slot_for(place);
         let shard = queue.shard(slot);
         queue.may_arm(shard.limiter(), after.is_zero())?;
-        let room = queue.room_to_arm(shard, work, after.is_zero(), again)?;
+        let room = queue.room_to_arm(shard, kept, work, (after.is_zero(), again))?;
         let timer = Timer {
             what: Later::Work(work.clone()),
             queue: Arc::clone(handle),
@@ -181,25 +185,22 @@ impl Queue {
 
     /// Checks that the queue has room for the item of a timer. Returns the item's place among the pending items, if the
     /// item takes a place now. `now` is set if the timer is due immediately. `again` is as in [`arm`](Self::arm).
-    fn room_to_arm(
-        &self,
+    fn room_to_arm<'queue>(
+        &'queue self,
         shard: &Shard,
+        kept: Option<Kept<'queue>>,
         work: &WorkHandle,
-        now: bool,
-        again: bool,
-    ) -> Result<Option<Kept<'_>>, QueueError> {
+        (now, again): (bool, bool),
+    ) -> Result<Option<Kept<'queue>>, QueueError> {
         let room = |target| work.cell.room_to_arm(target, now, again);
         let needed = shard.with_target(work.cell.load(), room);
         let is_there = match needed {
             Room::None => true,
             _ if shard.limiter().cell.is_full() => false,
             Room::Left => self.has_room(),
-            Room::Place => self.becomes_pending(),
+            Room::Place => return kept.map_or_else(|| self.place_for_submission(), Ok).map(Some),
         };
-        match is_there {
-            true => Ok((needed == Room::Place).then(|| Kept(self))),
-            false => Err(QueueError::Full),
-        }
+        if is_there { Ok(None) } else { Err(QueueError::Full) }
     }
 
     /// Queues the item of a timer that is due. The item was accepted when the timer was armed, so `max_pending` does
@@ -210,12 +211,11 @@ impl Queue {
         let Some(slot) = due.as_ref().map(|timer| timer.slot) else { return };
         let shard = self.shard(slot);
         let Some(pass) = self.admit_fired(shard.limiter(), due, name) else { return };
-        match kept {
-            // From here on, the place belongs to the item.
-            Some(kept) => std::mem::forget(kept),
-            None => self.comes_anyway(),
-        }
-        let entering = Entering { shard, pass: Some(pass) };
+        let kept = kept.unwrap_or_else(|| {
+            self.take_place_anyway();
+            Kept::take_over(self)
+        });
+        let entering = Entering { shard, admitted: Some((pass, kept)) };
         self.executor.core.manager.strike(Point::Admission);
         let queued = due.as_ref().and_then(|timer| match &timer.what {
             Later::Work(work) => {
@@ -249,18 +249,20 @@ impl Queue {
 #[must_use]
 struct Entering<'queue> {
     shard: &'queue Shard,
-    pass: Option<Pass>,
+    admitted: Option<(Pass, Kept<'queue>)>,
 }
 
 impl Entering<'_> {
     fn enters(mut self) -> Option<Pass> {
-        self.pass.take()
+        let (pass, kept) = self.admitted.take()?;
+        kept.leave();
+        Some(pass)
     }
 }
 
 impl Drop for Entering<'_> {
     fn drop(&mut self) {
-        if let Some(pass) = self.pass.take() {
+        if let Some((pass, _kept)) = self.admitted.take() {
             self.shard.queue().take_back(self.shard, pass);
         }
     }

@@ -70,7 +70,8 @@ impl Drop for ArmAgain<'_> {
         drop(ticks);
         // The call is refused if the item was cancelled or its queue has ended. In that case, this run was the item's
         // last.
-        let _armed: Result<Arm, QueueError> = Queue::arm(self.queue, self.place, after, self.work, false);
+        let _armed: Result<Arm, QueueError> =
+            Queue::arm(self.queue, self.place, None, after, self.work, false);
     }
 }
 
@@ -116,7 +117,7 @@ where
         };
         WorkHandle::new(ItemType::of::<F>(), Box::new(run))
     };
-    match Queue::arm(queue, place, first, &work, false) {
+    match Queue::arm(queue, place, None, first, &work, false) {
         Ok(_armed) => Ok((work, shared)),
         Err(error) => {
             drop(work);

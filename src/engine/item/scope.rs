@@ -177,7 +177,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             // contains the type of the result, so the handle does not outlive the result's borrows.
             Ok(unsafe { one_shot::make_owned(function, lane, queue.executor.origin, member) })
         };
-        queue.spawn_made(Place::Here, function, make)
+        queue.spawn_made(Place::Here, None, function, make)
     }
 
     pub(crate) fn scope_state(&'scope self) -> &'scope ScopeState {

@@ -7,6 +7,7 @@ use crate::policy::admission::Slot;
 use crate::protocol::item::Queued;
 
 use crate::engine::queue::admission::Pass;
+use crate::engine::queue::limits::Kept;
 use crate::engine::queue::route;
 use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::Queue;
@@ -28,8 +29,24 @@ impl Queue {
         F: Closure<T> + Send + 'static,
         T: Send + 'static,
     {
+        self.spawn_in(place, None, function)
+    }
+
+    /// Queues a closure like [`spawn`](Self::spawn). `kept` is the item's place among the pending items, if the caller
+    /// has taken it.
+    #[inline]
+    pub(crate) fn spawn_in<F, T>(
+        &self,
+        place: Place,
+        kept: Option<Kept<'_>>,
+        function: F,
+    ) -> Result<RawHandle<T>, (QueueError, F)>
+    where
+        F: Closure<T> + Send + 'static,
+        T: Send + 'static,
+    {
         let origin = self.executor.origin;
-        self.spawn_made(place, function, |function, lane| Ok(one_shot::make(function, lane, origin)))
+        self.spawn_made(place, kept, function, |function, lane| Ok(one_shot::make(function, lane, origin)))
     }
 
     /// Queues a closure that runs once, without a handle. If the queue refuses the closure, returns the closure with
@@ -40,37 +57,54 @@ impl Queue {
         F: Closure<T> + Send + 'static,
         T: 'static,
     {
-        self.spawn_made(place, function, |function, _| Ok((one_shot::make_detached::<F, T>(function), ())))
+        self.spawn_detached_in::<F, T>(place, None, function)
+    }
+
+    /// Queues a closure like [`spawn_detached`](Self::spawn_detached). `kept` is as in [`spawn_in`](Self::spawn_in).
+    #[inline]
+    pub(crate) fn spawn_detached_in<F, T>(
+        &self,
+        place: Place,
+        kept: Option<Kept<'_>>,
+        function: F,
+    ) -> Result<(), (QueueError, F)>
+    where
+        F: Closure<T> + Send + 'static,
+        T: 'static,
+    {
+        self.spawn_made(place, kept, function, |function, _| {
+            Ok((one_shot::make_detached::<F, T>(function), ()))
+        })
     }
 
     /// Queues a closure that runs once. `make` receives the lane of the item's shard, moves the closure into a cell,
-    /// and makes the handle. `make` can also refuse the closure.
+    /// and makes the handle. `make` can also refuse the closure. `kept` is the item's place among the pending items, if
+    /// the caller has taken it.
     #[inline]
     pub(crate) fn spawn_made<F, H>(
         &self,
         place: Place,
+        kept: Option<Kept<'_>>,
         function: F,
         make: impl FnOnce(F, *const Limiter) -> Result<(NonNull<Header>, H), (QueueError, F)>,
     ) -> Result<H, (QueueError, F)> {
         if self.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
         }
-        if !self.becomes_pending() {
-            return Err((QueueError::Full, function));
-        }
+        let kept = match kept.map_or_else(|| self.place_for_submission(), Ok) {
+            Ok(kept) => kept,
+            Err(error) => return Err((error, function)),
+        };
         let shard = self.shard(self.executor.placement.slot_for(place));
         if shard.limiter().cell.is_full() {
-            self.left_pending();
             return Err((QueueError::Full, function));
         }
         let pass = match self.admit(shard.limiter()) {
             Ok(pass) => pass,
-            Err(error) => {
-                self.left_pending();
-                return Err((error, function));
-            }
+            Err(error) => return Err((error, function)),
         };
         let (item, handle) = make(function, shard.lane()).inspect_err(|_| self.take_back(shard, pass))?;
+        kept.leave();
         let entry = Entry::new(item, shard, pass.ticket, place.is_bound());
         enqueue(shard, entry, place.named(), pass.has_slot, Shard::put);
         Ok(handle)
@@ -82,16 +116,28 @@ impl Queue {
     /// begins after that, the flush waits for the item.
     #[inline]
     pub(crate) fn queue(&self, place: Place, work: &WorkHandle) -> Result<bool, QueueError> {
-        self.queue_with(place, work, Shard::put)
+        self.queue_in(place, None, work)
+    }
+
+    /// Queues a reusable item like [`queue`](Self::queue). `kept` is as in [`spawn_in`](Self::spawn_in).
+    #[inline]
+    pub(crate) fn queue_in(
+        &self,
+        place: Place,
+        kept: Option<Kept<'_>>,
+        work: &WorkHandle,
+    ) -> Result<bool, QueueError> {
+        self.queue_with(place, kept, work, Shard::put)
     }
 
     /// Queues a reusable item like [`queue`](Self::queue). `put` receives the admitted entry, and a flag that tells
     /// whether the entry has a slot. `put` then puts the entry on a worklist or on the waiting list, and wakes a worker
-    /// if one is needed.
+    /// if one is needed. `kept` is the item's place among the pending items, if the caller has taken it.
     #[inline]
     pub(crate) fn queue_with<'q>(
         &'q self,
         place: Place,
+        kept: Option<Kept<'_>>,
         work: &WorkHandle,
         put: impl FnOnce(&'q Shard, Entry, bool),
     ) -> Result<bool, QueueError> {
@@ -107,22 +153,22 @@ impl Queue {
                 return answer;
             }
         }
-        if shard.limiter().cell.is_full() || !self.becomes_pending() {
+        let kept = if shard.limiter().cell.is_full() {
+            Err(QueueError::Full)
+        } else {
+            kept.map_or_else(|| self.place_for_submission(), Ok)
+        };
+        let (kept, pass) = match kept.and_then(|kept| Ok((kept, self.admit(shard.limiter())?))) {
+            Ok(admitted) => admitted,
             // If another thread has queued the item meanwhile, the item needs no room.
-            return self.queue_without_entry(shard, work).unwrap_or(Err(QueueError::Full));
-        }
-        let pass = match self.admit(shard.limiter()) {
-            Ok(pass) => pass,
-            Err(error) => {
-                self.left_pending();
-                return self.queue_without_entry(shard, work).unwrap_or(Err(error));
-            }
+            Err(error) => return self.queue_without_entry(shard, work).unwrap_or(Err(error)),
         };
         let queued = match is_idle {
             true => work.cell.queue(shard.new_place(), pass.ticket),
             false => queue_again(shard, work, pass),
         };
         if queued == Queued::Push {
+            kept.leave();
             enqueue(
                 shard,
                 Entry::new(work.item(), shard, pass.ticket, place.is_bound()),
@@ -162,7 +208,6 @@ impl Queue {
     /// first.
     #[cold]
     pub(super) fn take_back(&self, shard: &Shard, pass: Pass) {
-        self.left_pending();
         let limiter = shard.limiter();
         if self.give_back(limiter, pass) == Slot::Handed {
             route::submit(limiter.next_active());

@@ -90,9 +90,10 @@ impl Queue {
         // An intake that is not open admits at most one item at a time. So this call takes only one place, because
         // other issuers may need the other places.
         let items = if limiter.cell.load().intake() == Intake::Open { items } else { 1 };
-        let room = self.become_pending(items);
+        let mut room = self.take_places(items);
         if room == 0 {
-            return Err(QueueError::Full);
+            self.when_full(QueueError::Full)?.leave();
+            room = 1;
         }
         let admitted = match limiter.cell.is_full() {
             true => Err(QueueError::Full),

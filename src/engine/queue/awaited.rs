@@ -31,10 +31,7 @@ pub(crate) fn flush(
 }
 
 /// Waits until the queue was empty at one moment. `is_empty` says whether it is empty now.
-pub(crate) async fn idle(
-    queue: Arc<QueueHandle>,
-    is_empty: impl Fn() -> bool,
-) -> Result<(), WaitError> {
+pub(crate) async fn idle(queue: Arc<QueueHandle>, is_empty: impl Fn() -> bool) -> Result<(), WaitError> {
     loop {
         Flushing::begin(Arc::clone(&queue))?.await?;
         if is_empty() {

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::policy::admission::Intake;
 use crate::policy::counters::Counters;
 use crate::policy::effective_state::RequestedSettings;
 use crate::policy::histogram::Latency;
 use crate::policy::metering::as_nanos;
+use crate::protocol::places::Reserve;
 use crate::sys::sync::Ordering;
 
 use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::item::latency::Timing;
+use crate::engine::refusal::QueueError;
 
 use super::route;
 use super::shard::{Limiter, Shard};
@@ -47,6 +50,9 @@ impl Queue {
         // last call tells the limiters the latest state.
         self.limiters().for_each(|limiter| limiter.cell.set(effective_state.max(), effective_state.intake()));
         drop(making);
+        if effective_state.intake() == Intake::Shut {
+            self.places.refuse_line();
+        }
         self.limiters().for_each(Limiter::start_listed);
         result
     }
@@ -113,55 +119,77 @@ impl Queue {
 }
 
 impl Queue {
-    /// Counts an item as pending. Returns false, and counts nothing, if `max_pending` items are pending already.
+    /// Takes a place among the items that may be pending.
     #[inline]
-    pub(crate) fn becomes_pending(&self) -> bool {
-        let Some(max) = self.spec.max_pending else { return true };
-        let count = |pending: usize| (pending < max).then_some(pending + 1);
-        self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
-    }
-
-    /// Counts `items` items as pending, or fewer if `max_pending` does not permit that many. Returns the number of
-    /// items that it has counted.
-    pub(crate) fn become_pending(&self, items: usize) -> usize {
-        let Some(max) = self.spec.max_pending else { return items };
-        let count = |pending: usize| Some(pending + items.min(max.saturating_sub(pending)));
-        let before = self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count);
-        items.min(max.saturating_sub(before.unwrap_or_else(|pending| pending)))
-    }
-
-    /// Returns whether fewer items are pending than `max_pending`.
-    pub(crate) fn has_room(&self) -> bool {
-        self.spec.max_pending.is_none_or(|max| self.pending.load(Ordering::Relaxed) < max)
-    }
-
-    /// Counts an item as pending even if there is no room, because the item was accepted earlier.
-    pub(crate) fn comes_anyway(&self) {
-        if self.spec.max_pending.is_some() {
-            self.pending.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn take_place(&self) -> Result<Kept<'_>, QueueError> {
+        match self.max_places() {
+            Some(max) if !self.places.take(max) => Err(QueueError::Full),
+            _ => Ok(Kept(self)),
         }
     }
 
-    /// Subtracts one item from the pending items, because the item begins, is passed over, or was not queued after all.
+    /// Takes places for `items` items, or for as many of them as there is room for. Returns the number of places.
+    pub(crate) fn take_places(&self, items: usize) -> usize {
+        self.max_places().map_or(items, |max| self.places.take_many(max, items as u64) as usize)
+    }
+
+    /// Takes a place, or joins the line of issuers that wait for one.
+    pub(super) fn reserve_place(&self) -> Reserve {
+        self.max_places().map_or(Reserve::Place, |max| self.places.reserve(max))
+    }
+
+    /// Returns whether a submission would get a place.
+    pub(crate) fn has_room(&self) -> bool {
+        self.max_places().is_none_or(|max| self.places.has_room(max))
+    }
+
+    /// Takes a place for an item that was accepted earlier, even if there is no room.
+    pub(crate) fn take_place_anyway(&self) {
+        if self.max_places().is_some() {
+            self.places.take_anyway();
+        }
+    }
+
+    /// Gives the place of an item back, because the item begins or is passed over.
     #[inline]
     pub(crate) fn left_pending(&self) {
         self.left_pending_many(1);
     }
 
-    /// Subtracts this many items from the pending items.
+    /// Gives the places of this many items back.
     #[inline]
     pub(crate) fn left_pending_many(&self, items: usize) {
-        if self.spec.max_pending.is_some() {
-            self.pending.fetch_sub(items, Ordering::Relaxed);
+        if let Some(max) = self.max_places() {
+            self.places.give_back(max, items as u64);
         }
+    }
+
+    #[inline]
+    fn max_places(&self) -> Option<u64> {
+        self.spec.max_pending.map(|max| max as u64)
     }
 }
 
-/// A place among the `max_pending` items of a queue. Dropping this value gives the place back.
+/// A place among the items of a queue that may be pending. Dropping this value gives the place back.
 #[must_use]
-pub(crate) struct Kept<'queue>(pub(crate) &'queue Queue);
+#[derive(Debug)]
+pub(crate) struct Kept<'queue>(&'queue Queue);
+
+impl<'queue> Kept<'queue> {
+    /// Takes over a place that was taken for this queue.
+    pub(crate) fn take_over(queue: &'queue Queue) -> Self {
+        Self(queue)
+    }
+
+    /// Leaves the place to an item, which gives it back when it begins.
+    #[inline]
+    pub(crate) fn leave(self) {
+        std::mem::forget(self);
+    }
+}
 
 impl Drop for Kept<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.0.left_pending();
     }

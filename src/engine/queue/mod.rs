@@ -27,6 +27,7 @@ pub(crate) mod awaited;
 pub(crate) mod drain;
 pub(crate) mod flush;
 pub(crate) mod limits;
+pub(crate) mod permits;
 pub(crate) mod register;
 pub(crate) mod route;
 pub(crate) mod shard;

@@ -19,8 +19,9 @@ use crate::policy::locks::Rank;
 use crate::protocol::drain::ChainedCount;
 use crate::protocol::flush::FlushCell;
 use crate::protocol::given_up::GivenUpCount;
+use crate::protocol::places::PlacesCell;
 use crate::protocol::references::ReferenceCount;
-use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering};
+use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering};
 
 use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::item::entry::Entry;
@@ -39,6 +40,7 @@ pub(crate) struct QueueSpec {
     pub(crate) is_bh: bool,
     pub(crate) limit: Limit,
     pub(crate) max_pending: Option<usize>,
+    pub(crate) when_full: WhenFull,
     pub(crate) high_priority: bool,
     pub(crate) cpu_intensive: bool,
     /// Whether the items run in the order in which they were queued.
@@ -50,6 +52,35 @@ pub(crate) struct QueueSpec {
     pub(crate) control: bool,
     /// The queue's rescuer, which ends with the queue.
     pub(crate) rescuer: Option<OwnedRescuer>,
+}
+
+/// What a queue does with a submission for which it has no room.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{WhenFull, WorkQueue};
+///
+/// let log = WorkQueue::ordered("log").max_pending(2).when_full(WhenFull::Wait).build()?;
+/// for line in 1..=100 {
+///     log.spawn_detached(move || println!("line {line}"))?; // Waits for room, and is never refused as full.
+/// }
+/// # log.flush()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// The queue refuses the submission with [`QueueError::Full`](crate::QueueError::Full).
+    #[default]
+    Refuse,
+    /// The call that submits waits for room under a blocking guard, in line with the callers of
+    /// [`reserve`](crate::WorkQueue::reserve). A submission by an item of the queue itself is refused instead, because
+    /// the queue might wait for that item.
+    Wait,
 }
 
 /// The settings that complete an unbound queue's attributes.
@@ -90,8 +121,9 @@ pub(crate) struct Queue {
     table: Box<[AtomicPtr<Shard>]>, // A, set under M
     pub(crate) making: Mutex<Making>,        // M
     shared_limiter: Option<Limiter>,         // I
-    /// The number of items that were accepted and have not begun. The queue counts them only if `max_pending` is set.
-    pub(super) pending: AtomicUsize, // A
+    /// The places of the items that were accepted and have not begun. The queue counts them only if `max_pending` is
+    /// set.
+    pub(super) places: PlacesCell, // A, and the line under K
     /// The number of items that were given up because the executor was shut down.
     pub(crate) given_up: GivenUpCount, // A
     /// Whether the queue's items are timed. This setting changes only while `making` is locked.
@@ -194,7 +226,7 @@ impl QueueHandle {
             table: (0..slots).map(|_| AtomicPtr::default()).collect(),
             making: Mutex::ranked(Rank::Making, Making::new(requested, kind, attrs)),
             shared_limiter,
-            pending: AtomicUsize::new(0),
+            places: PlacesCell::new(),
             given_up: GivenUpCount::new(),
             times_items: AtomicBool::new(times_items),
             references: ReferenceCount::new(),

@@ -32,6 +32,7 @@ mod item;
 mod limit;
 mod limiter;
 mod one_shot;
+mod places;
 mod pool;
 mod references;
 mod rescue;

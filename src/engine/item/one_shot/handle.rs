@@ -114,9 +114,12 @@ impl<T> RawHandle<T> {
             return Poll::Ready(Ok(()));
         }
         let item = self.head.as_ptr().cast::<Header>().cast_const();
-        waits::poll(self.origin, || waits::check_one_shot(item, self.limiter), waker, |alarm| {
-            self.state().watch(alarm)
-        })
+        waits::poll(
+            self.origin,
+            || waits::check_one_shot(item, self.limiter),
+            waker,
+            |alarm| self.state().watch(alarm),
+        )
     }
 
     /// Takes the result of an item that is over. Returns `None` if the item was cancelled or given up.

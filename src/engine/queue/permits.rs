@@ -1,0 +1,192 @@
+//! Places among the pending items of a queue that are reserved before there is an item.
+//!
+//! A reserved place counts like a pending item, so the queue never holds more items and reserved places together than
+//! `max_pending`. In a queue without `max_pending`, there is always room.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use crate::protocol::places::{Reserve, Turn};
+use crate::sys::wait::Until;
+
+use crate::engine::item::place::Place;
+use crate::engine::item::waits;
+use crate::engine::item::waits::task::SignalWait;
+use crate::engine::refusal::{QueueError, WaitError};
+
+use super::limits::Kept;
+use super::shard::Shard;
+use super::workqueue::{Queue, QueueHandle, WhenFull};
+
+/// A place that is reserved for a submission. Dropping this value gives the place back.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    queue: Arc<QueueHandle>,
+    is_handed_over: bool,
+}
+
+/// An issuer in line for a place. `Q` keeps the queue in memory. Dropping this value ends the issuer's turn.
+struct InLine<Q: AsRef<Queue>> {
+    queue: Q,
+    /// `None` if the turn has ended.
+    turn: Option<Arc<Turn>>,
+}
+
+/// Reserves a place now, or not at all.
+pub(crate) fn try_reserve(queue: &Arc<QueueHandle>) -> Result<Reserved, QueueError> {
+    queue.queue().check_reserve()?;
+    queue.queue().take_place()?.leave();
+    Ok(Reserved::new(Arc::clone(queue)))
+}
+
+/// Reserves a place. Waits in line until there is one.
+pub(crate) fn reserve(queue: &Arc<QueueHandle>, until: Until) -> Result<Reserved, QueueError> {
+    queue.queue().wait_for_place(until)?.leave();
+    Ok(Reserved::new(Arc::clone(queue)))
+}
+
+/// Joins the line for a place. The returned future is ready when it has got one. If the future is dropped, the turn
+/// ends.
+pub(crate) fn reserve_async(
+    queue: &Arc<QueueHandle>,
+) -> impl Future<Output = Result<Reserved, QueueError>> + Send + Sync + 'static + use<> {
+    let handle = Arc::clone(queue);
+    let joined = InLine::join(Owned(Arc::clone(queue)));
+    async {
+        let Some(in_line) = joined? else { return Ok(Reserved::new(handle)) };
+        let wait = SignalWait::new(in_line.turn().signal(), handle.queue().executor.origin);
+        let check = || in_line.check().map_err(|_| WaitError::WouldDeadlock);
+        let over = poll_fn(|context| match wait.poll(check, context) {
+            Poll::Ready(Err(WaitError::Forked)) => Poll::Ready(Err(QueueError::Forked)),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(QueueError::WouldDeadlock)),
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+        });
+        over.await?;
+        in_line.end()?;
+        Ok(Reserved::new(handle))
+    }
+}
+
+/// A handle through which a future reaches its queue.
+struct Owned(Arc<QueueHandle>);
+
+impl AsRef<Queue> for Owned {
+    fn as_ref(&self) -> &Queue {
+        self.0.queue()
+    }
+}
+
+impl Queue {
+    /// Takes a place for a submission. If there is none, does what the queue was told to do.
+    #[inline]
+    pub(crate) fn place_for_submission(&self) -> Result<Kept<'_>, QueueError> {
+        self.take_place().or_else(|full| self.when_full(full))
+    }
+
+    #[cold]
+    pub(super) fn when_full(&self, full: QueueError) -> Result<Kept<'_>, QueueError> {
+        // An item of the queue itself may hold what the pending items need, so it does not wait for them.
+        let waits = self.spec.when_full == WhenFull::Wait && waits::check_queue(self).is_ok();
+        if waits { self.wait_for_place(Until::FOREVER) } else { Err(full) }
+    }
+
+    /// Takes a place. Waits in line until there is one.
+    fn wait_for_place(&self, until: Until) -> Result<Kept<'_>, QueueError> {
+        if let Some(in_line) = InLine::join(self)? {
+            in_line.check()?;
+            waits::guarded(|| in_line.turn().wait(until));
+            in_line.end()?;
+        }
+        Ok(Kept::take_over(self))
+    }
+
+    /// Refuses an issuer whose submission would be refused. The answer may be out of date when the caller submits.
+    fn check_reserve(&self) -> Result<(), QueueError> {
+        if self.executor.origin.is_forked() {
+            return Err(QueueError::Forked);
+        }
+        self.may_revive(self.shard_here().limiter())
+    }
+
+    /// Returns the shard to which the calling thread would queue now.
+    fn shard_here(&self) -> &Shard {
+        self.shard(self.executor.placement.slot_for(Place::Here))
+    }
+}
+
+impl Reserved {
+    fn new(queue: Arc<QueueHandle>) -> Self {
+        Self { queue, is_handed_over: false }
+    }
+
+    pub(crate) fn queue(&self) -> &Arc<QueueHandle> {
+        &self.queue
+    }
+
+    /// Hands the place over to a submission to the same queue.
+    pub(crate) fn hand_over(mut self, queue: &Queue) -> Kept<'_> {
+        debug_assert!(std::ptr::eq(self.queue.queue(), queue));
+        self.is_handed_over = true;
+        Kept::take_over(queue)
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        // In a forked process, a thread of the parent may have held the lock of the line at the fork.
+        if !self.is_handed_over && !self.queue.queue().executor.origin.is_forked() {
+            self.queue.queue().left_pending();
+        }
+    }
+}
+
+impl<Q: AsRef<Queue>> InLine<Q> {
+    /// Takes a place, which the caller then owns, or joins the line.
+    fn join(queue: Q) -> Result<Option<Self>, QueueError> {
+        queue.as_ref().check_reserve()?;
+        match queue.as_ref().reserve_place() {
+            Reserve::Place => Ok(None),
+            Reserve::Wait(turn) => {
+                let in_line = Self { queue, turn: Some(turn) };
+                // A thread that shuts the queue first shuts its intakes, and then refuses all issuers in line. If it
+                // has not found this issuer there, this check sees that the queue is shut.
+                in_line.queue.as_ref().check_reserve()?;
+                Ok(Some(in_line))
+            }
+        }
+    }
+
+    fn turn(&self) -> &Arc<Turn> {
+        self.turn.as_ref().expect("only `end` and the destructor end the turn")
+    }
+
+    /// Refuses a wait of an item that holds the only slot in which the pending items can run.
+    fn check(&self) -> Result<(), QueueError> {
+        waits::check_lane(self.queue.as_ref().shard_here().lane()).map_err(|_| QueueError::WouldDeadlock)
+    }
+
+    /// Ends the turn, because the wait is over. The caller then owns a place.
+    fn end(mut self) -> Result<(), QueueError> {
+        let has_place = self.end_turn();
+        let kept = has_place.then(|| Kept::take_over(self.queue.as_ref()));
+        self.queue.as_ref().check_reserve()?;
+        kept.ok_or(QueueError::Full).map(Kept::leave)
+    }
+
+    /// Ends the turn. Returns whether the issuer has got a place.
+    fn end_turn(&mut self) -> bool {
+        let turn = self.turn.take();
+        turn.is_some_and(|turn| self.queue.as_ref().places.end_turn(&turn))
+    }
+}
+
+impl<Q: AsRef<Queue>> Drop for InLine<Q> {
+    fn drop(&mut self) {
+        // As for `Reserved`.
+        if !self.queue.as_ref().executor.origin.is_forked() && self.end_turn() {
+            self.queue.as_ref().left_pending();
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The cell of a queue's [`Places`], and the line of issuers that wait for a place.
+//!
+//! An issuer that finds no place takes the lock of the line, and in one step either takes a place or sets the *line*
+//! bit. Then it joins the line. A thread that gives a place back learns in the same step whether the bit is set. If it
+//! is set, the thread takes the lock, and hands free places to the first issuers in line. With two steps, this could
+//! happen:
+//!
+//! * issuer: finds no place;
+//! * other thread: gives a place back; sees no line;
+//! * issuer: joins the line, although a place is free, and no thread hands it over.
+//!
+//! The places order nothing but themselves, so all accesses are relaxed. The lock orders the line, and the turn's
+//! [`Signal`] orders the end of a turn.
+//!
+//! An issuer that gives up may have got its place just before. It then owns the place, and gives it back.
+
+use std::collections::VecDeque;
+
+use crate::policy::places::Places;
+use crate::sys::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::sys::wait::Until;
+
+use super::signal::Signal;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct PlacesCell {
+    word: AtomicU64,                  // A
+    line: Mutex<VecDeque<Arc<Turn>>>, // K
+}
+
+/// An issuer's turn in the line.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    /// Whether the issuer has got a place. Written under the lock of the line, before the signal is set.
+    has_place: AtomicU64,
+    /// Set when the issuer has got a place, or is refused.
+    over: Arc<Signal>,
+}
+
+/// The answer to an issuer that is ready to wait.
+#[must_use]
+#[derive(Debug)]
+pub(crate) enum Reserve {
+    Place,
+    Wait(Arc<Turn>),
+}
+
+impl PlacesCell {
+    pub(crate) fn new() -> Self {
+        Self { word: AtomicU64::new(Places::new().into_bits()), line: Mutex::new(VecDeque::new()) }
+    }
+
+    /// Takes a place. Returns false if there is none, or if issuers wait in line.
+    #[inline]
+    pub(crate) fn take(&self, max: u64) -> bool {
+        let take = |word| Places::from_bits(word).take(max).map(Places::into_bits);
+        self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    /// Takes as many of these places as there are. Returns their number.
+    pub(crate) fn take_many(&self, max: u64, places: u64) -> u64 {
+        self.update(|word| word.take_many(max, places))
+    }
+
+    /// Takes a place, or joins the line.
+    #[cold]
+    pub(crate) fn reserve(&self, max: u64) -> Reserve {
+        let mut line = self.line.lock();
+        if self.update(|word| word.take_or_wait(max)) {
+            return Reserve::Place;
+        }
+        let turn = Arc::new(Turn { has_place: AtomicU64::new(0), over: Arc::new(Signal::new()) });
+        line.push_back(turn.clone());
+        Reserve::Wait(turn)
+    }
+
+    /// Ends an issuer's turn. Returns whether the issuer has got a place, which it then owns.
+    #[cold]
+    pub(crate) fn end_turn(&self, turn: &Arc<Turn>) -> bool {
+        let mut line = self.line.lock();
+        match line.iter().position(|other| std::ptr::eq(&**other, &**turn)) {
+            Some(place) => {
+                line.remove(place);
+                self.end_line(&line);
+                false
+            }
+            None => turn.has_place.load(Ordering::Relaxed) == 1,
+        }
+    }
+
+    /// Ends the turns of all issuers in line without a place, because the queue accepts nothing any more. An issuer
+    /// that joins the line after this call then sees that the queue accepts nothing, because the lock orders the two.
+    #[cold]
+    pub(crate) fn refuse_line(&self) {
+        let mut line = self.line.lock();
+        let refused = std::mem::take(&mut *line);
+        self.end_line(&line);
+        drop(line);
+        refused.iter().for_each(|turn| turn.over.set());
+    }
+
+    /// Takes a place for an item that was accepted earlier, even if there is none.
+    pub(crate) fn take_anyway(&self) {
+        self.word.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Gives places back. If issuers wait in line, hands them the places that are free.
+    #[inline]
+    pub(crate) fn give_back(&self, max: u64, places: u64) {
+        let before = Places::from_bits(self.word.fetch_sub(places, Ordering::Relaxed));
+        if before.has_line() {
+            self.hand(max);
+        }
+    }
+
+    #[cold]
+    fn hand(&self, max: u64) {
+        let mut handed = Vec::new();
+        let mut line = self.line.lock();
+        let hand = |word| Places::from_bits(word).hand(max).map(Places::into_bits);
+        while !line.is_empty() && self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, hand).is_ok() {
+            handed.extend(line.pop_front().inspect(|turn| turn.has_place.store(1, Ordering::Relaxed)));
+        }
+        self.end_line(&line);
+        drop(line);
+        handed.iter().for_each(|turn| turn.over.set());
+    }
+
+    /// Returns whether a submission would get a place. The answer is only a hint.
+    pub(crate) fn has_room(&self, max: u64) -> bool {
+        Places::from_bits(self.word.load(Ordering::Relaxed)).has_room(max)
+    }
+
+    fn end_line(&self, line: &VecDeque<Arc<Turn>>) {
+        if line.is_empty() {
+            self.update(|word| (word.line_is_empty(), ()));
+        }
+    }
+
+    fn update<A>(&self, transition: impl FnMut(Places) -> (Places, A)) -> A {
+        super::update(&self.word, Ordering::Relaxed, Places::from_bits, Places::into_bits, transition)
+    }
+}
+
+impl Turn {
+    /// Sleeps until the turn is over. Returns false if the time runs out first.
+    pub(crate) fn wait(&self, until: Until) -> bool {
+        self.over.wait(until)
+    }
+
+    /// Returns the signal that is set when the turn is over.
+    #[cfg(not(cmwq_loom))]
+    pub(crate) fn signal(&self) -> Arc<Signal> {
+        self.over.clone()
+    }
+}

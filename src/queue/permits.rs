@@ -1,0 +1,193 @@
+//! [`Permit`]: a place in a queue that is reserved before there is an item.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::engine::queue::permits::{self, Reserved};
+use crate::engine::refusal::QueueError;
+use crate::error::refused::Refused;
+use crate::join::JoinHandle;
+use crate::queue::WorkQueue;
+use crate::sys::wait::Until;
+
+/// A place in a queue for one submission, which the queue does not refuse as [full](QueueError::Full).
+///
+/// [`WorkQueue::reserve`] returns a permit when the queue has room. So a caller can wait for room before it makes the
+/// item, for example before it takes a job from a connection. Until the permit is used or dropped, it counts like a
+/// pending item towards [`max_pending`](crate::WorkQueueBuilder::max_pending).
+///
+/// Callers that wait get their permits in the order in which they began to wait. While callers wait, the queue refuses
+/// other submissions as full.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = cmwq::WorkQueue::builder("uploads").max_pending(2).build()?;
+/// for name in ["a.jpg", "b.jpg", "c.jpg", "d.jpg"] {
+///     let permit = queue.reserve()?;
+///     let image = format!("the content of {name}"); // Loaded only when there is room for it.
+///     permit.spawn_detached(move || println!("uploaded {image}"))?;
+/// }
+/// let permit = queue.reserve()?;
+/// println!("one more upload to {}", permit.queue().name());
+/// assert_eq!(permit.spawn(|| "e.jpg")?.join()?, "e.jpg");
+/// # queue.flush()?;
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a permit that is dropped gives its place back"]
+pub struct Permit {
+    pub(super) reserved: Reserved,
+}
+
+impl WorkQueue {
+    /// Waits under a blocking guard until the queue has room for one more item, and reserves that place. Returns
+    /// immediately if the queue has room, or has no [`max_pending`](crate::WorkQueueBuilder::max_pending).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::ordered("log").max_pending(1).build()?;
+    /// for line in 1..=3 {
+    ///     queue.reserve()?.spawn_detached(move || println!("line {line}"))?;
+    /// }
+    /// # queue.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// * [`QueueError::Draining`], [`QueueError::Destroyed`] or [`QueueError::ShutDown`] if the queue refuses
+    ///   submissions of the caller, or begins to refuse them while the caller waits.
+    /// * [`QueueError::WouldDeadlock`] if the calling item holds the only slot in which the pending items can run.
+    /// * [`QueueError::Forked`] in a forked process.
+    pub fn reserve(&self) -> Result<Permit, QueueError> {
+        permits::reserve(&self.handle, Until::FOREVER).map(Permit::new)
+    }
+
+    /// Reserves a place if the queue has room now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::QueueError;
+    ///
+    /// let queue = cmwq::WorkQueue::builder("uploads").max_pending(1).build()?;
+    /// let permit = queue.try_reserve()?;
+    /// assert_eq!(queue.try_reserve().unwrap_err(), QueueError::Full);
+    /// assert_eq!(permit.spawn(|| "uploaded")?.join()?, "uploaded");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QueueError::Full`] if the queue has no room, or other callers wait for room. Returns the other errors of
+    /// [`reserve`](Self::reserve), except for [`QueueError::WouldDeadlock`].
+    pub fn try_reserve(&self) -> Result<Permit, QueueError> {
+        permits::try_reserve(&self.handle).map(Permit::new)
+    }
+
+    /// Reserves a place as [`reserve`](Self::reserve) does, but waits for `timeout` at most.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::QueueError;
+    /// use std::time::Duration;
+    ///
+    /// let queue = cmwq::WorkQueue::builder("uploads").max_pending(1).build()?;
+    /// let permit = queue.reserve()?;
+    /// assert_eq!(queue.reserve_timeout(Duration::from_millis(1)).unwrap_err(), QueueError::Full);
+    /// drop(permit);
+    /// queue.reserve_timeout(Duration::from_secs(1))?.spawn_detached(|| ())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`reserve`](Self::reserve), and [`QueueError::Full`] if there is no room in time.
+    pub fn reserve_timeout(&self, timeout: Duration) -> Result<Permit, QueueError> {
+        permits::reserve(&self.handle, Until::after(timeout)).map(Permit::new)
+    }
+
+    /// Reserves a place as [`reserve`](Self::reserve) does, for a task of an async runtime. The caller is in line from
+    /// this call on. If the returned future is dropped, the caller leaves the line.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// async fn upload(queue: &cmwq::WorkQueue) -> Result<&'static str, Box<dyn std::error::Error>> {
+    ///     let permit = queue.reserve_async().await?;
+    ///     Ok(permit.spawn(|| "uploaded")?.await?)
+    /// }
+    /// let queue = cmwq::WorkQueue::builder("uploads").max_pending(1).build()?;
+    /// # assert_eq!(cmwq::blocking::block_on(upload(&queue))?, "uploaded");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The future returns the errors of [`reserve`](Self::reserve), but [`QueueError::WouldDeadlock`] only under
+    /// [`block_on`](crate::blocking::block_on).
+    pub fn reserve_async(&self) -> impl Future<Output = Result<Permit, QueueError>> + Send + Sync + use<> {
+        let reserved = permits::reserve_async(&self.handle);
+        async { reserved.await.map(Permit::new) }
+    }
+}
+
+impl Permit {
+    fn new(reserved: Reserved) -> Self {
+        Self { reserved }
+    }
+
+    /// Queues a closure in the reserved place: see [`WorkQueue::spawn`]. For a submission with options, or of a
+    /// [`Work`](crate::Work), give the permit to [`Submission::with`](crate::Submission::with).
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`WorkQueue::spawn`] with the closure, and gives the place back.
+    /// [`QueueError::Full`] is returned only if a hundred million items wait.
+    pub fn spawn<F, T>(self, closure: F) -> Result<JoinHandle<T>, Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let queue = self.queue();
+        queue.item(closure).with(self).spawn()
+    }
+
+    /// Queues a closure in the reserved place, without a handle: see [`WorkQueue::spawn_detached`].
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`spawn`](Self::spawn).
+    pub fn spawn_detached<F, T>(self, closure: F) -> Result<(), Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: 'static,
+    {
+        let queue = self.queue();
+        queue.item(closure).with(self).spawn_detached()
+    }
+
+    /// Returns the queue in which the place is reserved.
+    #[must_use]
+    pub fn queue(&self) -> WorkQueue {
+        WorkQueue { handle: self.reserved.queue().clone() }
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("queue", &self.queue()).finish()
+    }
+}

@@ -1,0 +1,298 @@
+//! Permits: places that are reserved before there is an item.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use cmwq::blocking::block_on;
+use cmwq::{Permit, QueueError, WhenFull, Work, WorkQueue};
+
+use crate::support::{
+    Crowd, SOON, builder, cpus, falls_asleep, held, holds_within, on_each_executor, one_cpu, stress,
+    thread_id,
+};
+
+/// Spawns a thread that reserves a place, and returns when that thread waits in line.
+fn reserves_elsewhere(
+    queue: &WorkQueue,
+    then: impl FnOnce(Result<Permit, QueueError>) + Send + 'static,
+) -> std::thread::JoinHandle<()> {
+    let (tell, told) = std::sync::mpsc::channel();
+    let queue = queue.clone();
+    let thread = std::thread::spawn(move || {
+        tell.send(thread_id()).unwrap();
+        then(queue.reserve());
+    });
+    falls_asleep("the issuer waits", told.recv().unwrap());
+    thread
+}
+
+/// spec: B1.1 (no closure is made before there is room), B1.2 (a permit is never refused as full)
+#[test]
+fn producers_that_reserve_never_exceed_the_bound() {
+    on_each_executor(|executor| {
+        for max in [1, 3] {
+            let queue = WorkQueue::builder("q").max_pending(max).build_on(executor).unwrap();
+            // Made closures that have not begun are inside.
+            let (made, ran) = (Arc::new(Crowd::default()), Arc::new(AtomicUsize::new(0)));
+            let (producers, count) = (3, stress(200));
+            std::thread::scope(|scope| {
+                for producer in 0..producers {
+                    let (queue, made, ran) = (&queue, &made, &ran);
+                    scope.spawn(move || {
+                        for n in 0..count {
+                            let permit = match (producer + n) % 3 {
+                                0 => queue.reserve(),
+                                1 => queue.reserve_timeout(SOON),
+                                _ => block_on(queue.reserve_async()),
+                            };
+                            let permit = permit.unwrap();
+                            made.enter();
+                            let (made, ran) = (Arc::clone(made), Arc::clone(ran));
+                            let item = move || {
+                                made.leave();
+                                ran.fetch_add(1, Ordering::Relaxed);
+                            };
+                            if n % 2 == 0 {
+                                permit.spawn_detached(item).unwrap();
+                            } else {
+                                drop(permit.spawn(item).unwrap());
+                            }
+                        }
+                    });
+                }
+            });
+            queue.flush().unwrap();
+            assert_eq!(ran.load(Ordering::Relaxed), producers * count);
+            // An item gives its place back when it begins, a moment before it leaves here.
+            let most = max + executor.cpus().len() + producers;
+            assert!(made.peak() <= most, "{} closures were made, with room for {max}", made.peak());
+            let all: Vec<_> = (0..max).map(|_| queue.try_reserve().unwrap()).collect();
+            assert_eq!(
+                queue.try_reserve().unwrap_err(),
+                QueueError::Full,
+                "no place is lost, and none is left over"
+            );
+            drop(all);
+        }
+    });
+}
+
+/// spec: B1.1: a permit counts like a pending item, and a permit that is dropped or whose closure panics counts no more.
+#[test]
+fn a_permit_holds_its_place() {
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").max_pending(1).build_on(&executor).unwrap();
+    let permit = queue.try_reserve().unwrap();
+    assert_eq!(queue.spawn(|| ()).unwrap_err().error, QueueError::Full);
+    assert_eq!(queue.enqueue(&Work::new(|| ())), Err(QueueError::Full));
+    assert_eq!(queue.reserve_timeout(Duration::from_millis(1)).unwrap_err(), QueueError::Full);
+    drop(permit);
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _permit = queue.try_reserve().unwrap();
+        panic!("before the closure is made, on purpose");
+    }));
+    assert!(panics.is_err());
+    let permit = queue.try_reserve().unwrap();
+    assert_eq!(permit.queue(), queue);
+    assert!(format!("{permit:?}").contains("Permit"));
+    assert!(permit.spawn(|| panic!("on purpose")).unwrap().join().is_err());
+    drop(queue.try_reserve().unwrap());
+}
+
+/// spec: B1.2: permits combine with all options and with reusable items, and where no place is needed, the place is given
+/// back.
+#[test]
+fn a_permit_is_used_with_options_and_reusable_items() {
+    let executor = cpus(2);
+    let queue = WorkQueue::builder("q").max_pending(1).build_on(&executor).unwrap();
+    let permit = || queue.reserve_timeout(SOON).unwrap();
+    let full = || queue.try_reserve().is_err();
+    let first = executor.cpus().first().unwrap();
+    queue.item(|| ()).with(permit()).on_cpu(first).named("n").spawn().unwrap().join().unwrap();
+    let late = queue.item(|| ()).with(permit()).after(Duration::from_secs(3600)).spawn().unwrap();
+    assert!(!full(), "a delayed item is not pending yet");
+    assert!(late.cancel());
+    let work = Work::new(|| ());
+    assert_eq!(queue.item(&work).with(permit()).enqueue(), Ok(true));
+    work.flush().unwrap();
+    assert_eq!(queue.item(&work).with(permit()).after(Duration::from_secs(3600)).enqueue(), Ok(true));
+    assert!(!full());
+    assert_eq!(queue.item(&work).with(permit()).reschedule(), Ok(true));
+    work.flush().unwrap();
+    let beat = queue.item(|| ()).with(permit()).spawn_every(Duration::from_secs(3600)).unwrap();
+    assert!(!full());
+    drop(beat);
+
+    let (busy, door) = held(&queue);
+    let (other, other_door) = held(&WorkQueue::ordered("o").build_on(&executor).unwrap());
+    queue.item(&work).with(permit()).enqueue().unwrap();
+    assert!(full() || !work.is_pending());
+    door.open();
+    other_door.open();
+    busy.join().unwrap();
+    other.join().unwrap();
+
+    let stranger = WorkQueue::builder("stranger").max_pending(1).build_on(&executor).unwrap();
+    let refused = stranger.item(|| 7).with(permit()).spawn().unwrap_err();
+    assert_eq!((refused.error, (refused.into_closure())()), (QueueError::ForeignPermit, 7));
+    assert_eq!(stranger.item(&work).with(permit()).enqueue(), Err(QueueError::ForeignPermit));
+    let refused = queue.item(|| 7).with(permit()).on_cpu(1 << 20).spawn().unwrap_err();
+    assert_eq!(refused.error, QueueError::UnknownCpu { cpu: 1 << 20 });
+    assert!(!full(), "a refusal gives the place back");
+}
+
+/// spec: B1.3 (permits are fair)
+#[test]
+fn issuers_get_their_places_in_the_order_in_which_they_began_to_wait() {
+    let executor = one_cpu();
+    let queue = WorkQueue::builder("q").max_pending(1).build_on(&executor).unwrap();
+    let permit = queue.reserve().unwrap();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let threads: Vec<_> = (0..5)
+        .map(|n| {
+            let order = Arc::clone(&order);
+            reserves_elsewhere(&queue, move |permit| {
+                order.lock().unwrap().push(n);
+                drop(permit.unwrap());
+            })
+        })
+        .collect();
+    assert_eq!(queue.try_reserve().unwrap_err(), QueueError::Full);
+    drop(permit);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
+    drop(queue.try_reserve().unwrap());
+}
+
+/// spec: B1.4 (an issuer may give up): its place in line is closed, and a place that it had got goes to the next one.
+#[test]
+fn issuers_that_give_up_lose_no_place() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::builder("q").max_pending(2).build_on(executor).unwrap();
+        let got = Arc::new(AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for n in 0..4_u64 {
+                let (queue, got) = (&queue, &got);
+                scope.spawn(move || {
+                    for round in 0..stress(100) as u64 {
+                        let permit = if n % 2 == 0 {
+                            queue.reserve_timeout(Duration::from_micros((n + round) % 50)).ok()
+                        } else {
+                            let mut future = Box::pin(queue.reserve_async());
+                            match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                                Poll::Ready(permit) => permit.ok(),
+                                Poll::Pending => None,
+                            }
+                        };
+                        if let Some(permit) = permit {
+                            got.fetch_add(1, Ordering::Relaxed);
+                            permit.spawn_detached(std::thread::yield_now).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        assert!(got.load(Ordering::Relaxed) > 0);
+        queue.flush().unwrap();
+        let all = [queue.try_reserve().unwrap(), queue.try_reserve().unwrap()];
+        assert_eq!(queue.try_reserve().unwrap_err(), QueueError::Full);
+        drop(all);
+    });
+}
+
+/// spec: B1.5 (issuers in line are told when the queue ends)
+#[test]
+fn issuers_in_line_learn_that_the_queue_ends() {
+    for ends in ["drain", "destroy", "shutdown"] {
+        let executor = builder("core:2 pu:1").0.build().unwrap();
+        let queue = WorkQueue::builder("q").max_pending(1).build_on(&executor).unwrap();
+        let permit = queue.reserve().unwrap();
+        let waits = reserves_elsewhere(&queue, move |permit| {
+            let expected = match ends {
+                "drain" => return drop(permit.unwrap()),
+                "destroy" => QueueError::Destroyed,
+                _ => QueueError::ShutDown,
+            };
+            assert_eq!(permit.unwrap_err(), expected);
+        });
+        let mut task = Box::pin(queue.reserve_async());
+        assert!(Pin::new(&mut task).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        match ends {
+            // The queue is empty, so the drain ends at once, and the line goes on.
+            "drain" => queue.drain().unwrap(),
+            "destroy" => assert_eq!(queue.destroy(), Ok(0)),
+            _ => assert!(executor.shutdown(SOON).unwrap().is_complete()),
+        }
+        if ends == "drain" {
+            drop(permit);
+            waits.join().unwrap();
+            drop(block_on(task).unwrap());
+            continue;
+        }
+        waits.join().unwrap();
+        assert!(block_on(task).is_err());
+        assert!(queue.reserve().is_err() && queue.try_reserve().is_err());
+        let refused = permit.spawn(|| 7).unwrap_err();
+        assert_eq!((refused.into_closure())(), 7);
+    }
+}
+
+/// spec: B1.6 (a wait that would never end is refused)
+#[test]
+fn an_item_that_holds_the_only_slot_is_not_left_in_line() {
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").max_pending(1).build_on(&executor).unwrap();
+    let inner = queue.clone();
+    let item = queue.spawn(move || {
+        let behind = inner.spawn(|| ()).unwrap();
+        let waits = (inner.reserve().unwrap_err(), block_on(inner.reserve_async()).unwrap_err());
+        drop(behind);
+        waits
+    });
+    assert_eq!(item.unwrap().join().unwrap(), (QueueError::WouldDeadlock, QueueError::WouldDeadlock));
+    assert!(holds_within(SOON, || queue.try_reserve().is_ok()));
+}
+
+/// spec: B1.1: without a bound there is always room.
+#[test]
+fn a_queue_without_a_bound_has_room() {
+    let executor = cpus(2);
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    let permits: Vec<_> = (0..100).map(|_| queue.reserve().unwrap()).collect();
+    let items: Vec<_> = permits.into_iter().map(|permit| permit.spawn(|| 1).unwrap()).collect();
+    assert_eq!(items.into_iter().map(|item| item.join().unwrap()).sum::<i32>(), 100);
+}
+
+/// spec: B2.1 (a full queue refuses or waits, as it was told)
+#[test]
+fn a_queue_that_waits_when_full_refuses_only_its_own_items() {
+    on_each_executor(|executor| {
+        let queue =
+            WorkQueue::builder("q").max_pending(2).when_full(WhenFull::Wait).build_on(executor).unwrap();
+        let (ran, count) = (Arc::new(AtomicUsize::new(0)), stress(200));
+        let item = || {
+            let ran = Arc::clone(&ran);
+            move || _ = ran.fetch_add(1, Ordering::Relaxed)
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..count).for_each(|_| queue.spawn_detached(item()).unwrap()));
+                scope.spawn(|| queue.items((0..count).map(|_| item())).spawn_detached().unwrap());
+            }
+        });
+        queue.flush().unwrap();
+        assert_eq!(ran.load(Ordering::Relaxed), 4 * count);
+
+        let (permits, inner) = ([queue.reserve().unwrap(), queue.reserve().unwrap()], queue.clone());
+        drop(permits);
+        let own = queue.spawn(move || {
+            let permits = [inner.reserve(), inner.reserve()];
+            (permits, inner.spawn(|| ()).map_err(|refused| refused.error).err())
+        });
+        assert_eq!(own.unwrap().join().unwrap().1, Some(QueueError::Full));
+    });
+}
