@@ -159,7 +159,7 @@ fn change(executor: &Executor, queues: &Queues, random: &mut Rng) {
     match random.u8(..6) {
         0 => queues.changing.apply_attrs(attrs(random)).unwrap(),
         1 => queues.limited.apply_attrs(attrs(random)).unwrap(),
-        2 => queues.changing.set_max_active([0, 1, 2, 512][random.usize(..4)]).unwrap(),
+        2 => queues.changing.set_max_active([1, 2, 3, 512][random.usize(..4)]).unwrap(),
         3 => {
             executor.freeze_begin();
             std::thread::sleep(Duration::from_micros(random.u64(..2000)));
