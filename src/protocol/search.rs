@@ -30,9 +30,9 @@ impl SearchCell {
         Searching::from_bits(self.0.load(Ordering::Relaxed)).is_by(worker)
     }
 
-    /// Notes that the worker ends its search, which took this long.
-    pub(crate) fn end(&self, worker: WorkerId, found: bool, took: Duration) {
-        self.update(|word| (word.end(worker, found, took), ()));
+    /// Notes that the worker ends its search, which has used this much CPU time.
+    pub(crate) fn end(&self, worker: WorkerId, found: bool, used: Duration) {
+        self.update(|word| (word.end(worker, found, used), ()));
     }
 
     fn update<A>(&self, transition: impl FnMut(Searching) -> (Searching, A)) -> A {

@@ -123,7 +123,7 @@ impl WorkerThread {
         let phase = || self.shared.cell.load().phase();
         let search = search(search::LIMIT, || phase() != Phase::Idle || !self.pool.search.is_by(id));
         self.meter.searched(search.used);
-        self.pool.search.end(id, phase() == Phase::Waking, search.took);
+        self.pool.search.end(id, phase() == Phase::Waking, search.used);
     }
 
     /// Executes items until none are left, or too many workers run, or another pool needs the thread more. `errand` is
