@@ -81,8 +81,9 @@ impl PlacesCell {
         let mut line = self.line.lock();
         match line.iter().position(|other| std::ptr::eq(&**other, &**turn)) {
             Some(place) => {
+                // The bit may stay set although the line is empty now. All places are taken as long as that is so,
+                // and the thread that gives the next one back clears the bit.
                 line.remove(place);
-                self.end_line(&line);
                 false
             }
             None => turn.has_place.load(Ordering::Relaxed) == 1,

@@ -4,7 +4,7 @@
 //! out twice, even if an issuer gives up at that moment. An issuer in line of a queue that shuts is told.
 //!
 //! Red under: `line-joined-in-two-steps`, `place-handed-to-no-line`, `turn-ended-keeps-the-place`,
-//! `last-turn-keeps-the-line`, `shut-line-is-looked-at-first`.
+//! `shut-line-is-looked-at-first`.
 
 use std::sync::Arc;
 
