@@ -66,15 +66,17 @@
 //! # What it costs
 //!
 //! On a virtual machine with two CPUs (AMD EPYC, Linux 6.18), as root, `cargo bench --bench queueing -- --quick`
-//! measured 41 to 62 ns for the submission of a closure to a busy pool, and 18 to 20 ns for a guard while no item
-//! waits. On the same machine, `make rivals` measured 50 µs from the submission of a closure to the default queue until
-//! its result was joined, where rayon takes 17 µs and `threadpool` 7.5 µs. rayon is also faster for items that queue
-//! many short items. The repository has all figures in `docs/costs.md` and `docs/benchmarks.md`.
+//! measured 50 to 74 ns for the submission of a closure to a busy pool, and 21 to 25 ns for a guard while no item
+//! waits. On the same machine, `make rivals` measured 0.8 µs from the submission of a closure to the default queue
+//! until its result was joined, where `threadpool` takes 17 µs and rayon 21 µs. rayon is faster for items that queue
+//! many short items: 16.1 million/s against 6.6. The repository has all figures in `docs/costs.md` and
+//! `docs/benchmarks.md`.
 //!
 //! # What it cannot do
 //!
 //! * It does not interrupt an item that has begun. A cancel removes only an item that has not begun.
-//! * It does not await. A thread that joins an item sleeps, and an item that waits holds its thread.
+//! * It polls no futures by itself. An item that waits holds its thread, also in
+//!   [`block_on`](blocking::block_on). Tasks of a runtime can await items.
 //! * It does not store items. Pending items end with the process.
 //! * It does not resolve cycles. If items that wait for each other hold all of the `max_threads` threads, or form a
 //!   cycle, they wait for ever. Only debug builds find cycles.

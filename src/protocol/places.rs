@@ -9,6 +9,10 @@
 //! * other thread: gives a place back; sees no line;
 //! * issuer: joins the line, although a place is free, and no thread hands it over.
 //!
+//! A thread that shuts the queue first shuts its intakes, and then refuses all issuers in line. So an issuer first joins
+//! the line, and then checks that the queue is open. The lock orders the two: either the thread finds the issuer in
+//! line, or the issuer sees that the queue is shut.
+//!
 //! The places order nothing but themselves, so all accesses are relaxed. The lock orders the line, and the turn's
 //! [`Signal`] orders the end of a turn.
 //!
@@ -63,16 +67,23 @@ impl PlacesCell {
         self.update(|word| word.take_many(max, places))
     }
 
-    /// Takes a place, or joins the line.
+    /// Takes a place, or joins the line. `check` refuses an issuer if the queue is shut.
     #[cold]
-    pub(crate) fn reserve(&self, max: u64) -> Reserve {
+    pub(crate) fn reserve<E>(&self, max: u64, check: impl FnOnce() -> Result<(), E>) -> Result<Reserve, E> {
         let mut line = self.line.lock();
         if self.update(|word| word.take_or_wait(max)) {
-            return Reserve::Place;
+            return Ok(Reserve::Place);
         }
         let turn = Arc::new(Turn { has_place: AtomicU64::new(0), over: Arc::new(Signal::new()) });
         line.push_back(turn.clone());
-        Reserve::Wait(turn)
+        drop(line);
+        if let Err(error) = check() {
+            if self.end_turn(&turn) {
+                self.give_back(max, 1);
+            }
+            return Err(error);
+        }
+        Ok(Reserve::Wait(turn))
     }
 
     /// Ends an issuer's turn. Returns whether the issuer has got a place, which it then owns.
@@ -90,8 +101,7 @@ impl PlacesCell {
         }
     }
 
-    /// Ends the turns of all issuers in line without a place, because the queue accepts nothing any more. An issuer
-    /// that joins the line after this call then sees that the queue accepts nothing, because the lock orders the two.
+    /// Ends the turns of all issuers in line without a place, because the queue is shut.
     #[cold]
     pub(crate) fn refuse_line(&self) {
         let mut line = self.line.lock();

@@ -2,13 +2,14 @@
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::item::closure::Named;
+use crate::engine::item::closure::{Name, Named};
 use crate::engine::item::periodic::{self, Schedule};
 use crate::engine::item::place::Place;
 use crate::engine::queue::limits::Kept;
-use crate::engine::queue::workqueue::Queue;
+use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::QueueError;
 use crate::error::refused::Refused;
 use crate::join::JoinHandle;
@@ -168,16 +169,11 @@ impl<I> Submission<'_, I> {
         I: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let Self { queue, item: closure, options, permit } = self;
-        let (place, kept) = match places(queue, &options, permit) {
-            Ok(places) => places,
-            Err(error) => return Err(Refused::new(error, closure)),
-        };
-        let (handle, after) = (queue.handle(), options.delay());
-        let spawned = match options.name {
-            None => Queue::spawn_after::<I, T>(handle, place, kept, after, closure),
+        let (closure, (place, kept), to) = self.into_parts()?;
+        let spawned = match to.name {
+            None => Queue::spawn_after::<I, T>(to.queue, place, kept, to.after, closure),
             Some(name) => {
-                Queue::spawn_after::<Named<I>, T>(handle, place, kept, after, Named { name, closure })
+                Queue::spawn_after::<Named<I>, T>(to.queue, place, kept, to.after, Named { name, closure })
                     .map_err(|(error, named)| (error, named.closure))
             }
         };
@@ -206,16 +202,11 @@ impl<I> Submission<'_, I> {
         I: FnOnce() -> T + Send + 'static,
         T: 'static,
     {
-        let Self { queue, item: closure, options, permit } = self;
-        let (place, kept) = match places(queue, &options, permit) {
-            Ok(places) => places,
-            Err(error) => return Err(Refused::new(error, closure)),
-        };
-        let (handle, after) = (queue.handle(), options.delay());
-        let spawned = match options.name {
-            None => Queue::spawn_detached_after::<I, T>(handle, place, kept, after, closure),
+        let (closure, (place, kept), to) = self.into_parts()?;
+        let spawned = match to.name {
+            None => Queue::spawn_detached_after::<I, T>(to.queue, place, kept, to.after, closure),
             Some(name) => {
-                Queue::spawn_detached_after::<_, T>(handle, place, kept, after, Named { name, closure })
+                Queue::spawn_detached_after::<_, T>(to.queue, place, kept, to.after, Named { name, closure })
                     .map_err(|(error, named)| (error, named.closure))
             }
         };
@@ -347,12 +338,36 @@ impl<I: Borrow<Work>> Submission<'_, I> {
     }
 }
 
+/// Where, when and under which name a closure is queued.
+struct To<'queue> {
+    queue: &'queue Arc<QueueHandle>,
+    after: Duration,
+    name: Option<Name>,
+}
+
+impl<'queue, F> Submission<'queue, F> {
+    /// Checks the options of a closure. Returns the closure, its places, and the other options.
+    fn into_parts(self) -> Result<(F, Places<'queue>, To<'queue>), Refused<F>> {
+        let Self { queue, item: closure, options, permit } = self;
+        match places(queue, &options, permit) {
+            Ok(places) => {
+                let (queue, after) = (queue.handle(), options.delay());
+                Ok((closure, places, To { queue, after, name: options.name }))
+            }
+            Err(error) => Err(Refused::new(error, closure)),
+        }
+    }
+}
+
+/// The place for an item, and its reserved place among the pending items.
+type Places<'queue> = (Place, Option<Kept<'queue>>);
+
 /// Checks the options. Returns the place for the item, and its reserved place among the pending items.
 fn places<'queue>(
     queue: &'queue WorkQueue,
     options: &Options,
     permit: Option<Permit>,
-) -> Result<(Place, Option<Kept<'queue>>), QueueError> {
+) -> Result<Places<'queue>, QueueError> {
     let place = options.place(queue)?;
     match permit {
         None => Ok((place, None)),

@@ -2,7 +2,7 @@
 //! and whether other CPUs get their share. The numbers are those that the documentation promises, and are not taken
 //! from policy.
 //!
-//! Red under: `crowd-wakes-nobody`, `local-entries-stay`, `row-never-ends`, `row-outlasts-checks`,
+//! Red under: `crowd-wakes-no-worker`, `local-entries-stay`, `row-never-ends`, `row-outlasts-checks`,
 //! `turn-forgets-local-entries`, `turn-strands-local-entries`.
 
 use std::sync::Arc;
@@ -83,6 +83,19 @@ fn note(moments: &Moments) -> impl FnOnce() + Send + 'static + use<> {
     move || moments.lock().push(now())
 }
 
+/// Queues an item of 50 ms that first queues an item which is noted. Returns the moment at which it does so.
+fn queue_long_item(queue: &WorkQueue, noted: &Moments) -> Arc<Mutex<Duration>> {
+    let (own, queued, noted) = (queue.clone(), Arc::new(Mutex::new(Duration::ZERO)), Arc::clone(noted));
+    let begins = Arc::clone(&queued);
+    let long = move || {
+        *begins.lock() = now();
+        assert!(own.spawn_detached(note(&noted)).is_ok());
+        burn(ms(50));
+    };
+    assert!(queue.spawn_detached(long).is_ok());
+    queued
+}
+
 /// spec: F8.6 (the time): the item at work turns out to be long.
 #[test]
 fn a_local_item_behind_a_long_item_starts_on_a_free_cpu_within_3_ms() {
@@ -91,14 +104,7 @@ fn a_local_item_behind_a_long_item_starts_on_a_free_cpu_within_3_ms() {
         let noted = Arc::clone(&moments);
         let queued = with_short_items(move |queue| {
             becomes_rarely_checked(queue, later);
-            let (own, queued) = (queue.clone(), Arc::new(Mutex::new(Duration::ZERO)));
-            let begins = Arc::clone(&queued);
-            let long = move || {
-                *begins.lock() = now();
-                assert!(own.spawn_detached(note(&noted)).is_ok());
-                burn(ms(50));
-            };
-            assert!(queue.spawn_detached(long).is_ok());
+            let queued = queue_long_item(queue, &noted);
             queue.flush().unwrap();
             *queued.lock()
         });
@@ -221,14 +227,7 @@ fn a_local_item_does_not_wait_longer_because_another_queue_leaves_the_pool() {
             let other = default_queue("other").build_on(executor).unwrap();
             other.spawn(|| ()).unwrap().join().unwrap();
             becomes_rarely_checked(queue, later);
-            let (own, queued) = (queue.clone(), Arc::new(Mutex::new(Duration::ZERO)));
-            let begins = Arc::clone(&queued);
-            let long = move || {
-                *begins.lock() = now();
-                assert!(own.spawn_detached(note(&noted)).is_ok());
-                burn(ms(50));
-            };
-            assert!(queue.spawn_detached(long).is_ok());
+            let queued = queue_long_item(queue, &noted);
             pause(micros(100));
             other.apply_attrs(Attrs::new().scope(AffinityScope::Cpu)).unwrap();
             queue.flush().unwrap();

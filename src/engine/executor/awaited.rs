@@ -1,9 +1,7 @@
 //! A shutdown for which a task waits. A thread of its own performs it, because a shutdown happens once, and waits for
 //! threads to end.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 use crate::protocol::signal::Signal;
 use crate::sys::sync::{self, Mutex};
@@ -35,13 +33,10 @@ pub(crate) fn shutdown(
         let outcome = begun?;
         let wait = SignalWait::new(outcome.over.clone(), origin);
         let check = || executor.check_shutdown().map_err(|_refused| WaitError::WouldDeadlock);
-        let over = poll_fn(|context| match wait.poll(check, context) {
-            Poll::Ready(Err(WaitError::Forked)) => Poll::Ready(Err(ShutdownError::Forked)),
-            Poll::Ready(Err(_)) => Poll::Ready(Err(ShutdownError::WouldDeadlock)),
-            Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
-            Poll::Pending => Poll::Pending,
-        });
-        over.await?;
+        wait.wait(check).await.map_err(|error| match error {
+            WaitError::Forked => ShutdownError::Forked,
+            _ => ShutdownError::WouldDeadlock,
+        })?;
         outcome.remains.lock().take().expect("the result is stored before the signal is set")
     }
 }

@@ -182,8 +182,7 @@ impl Queue {
     }
 
     /// Returns the one place of all items of a batch. If the issuer named no place, this is near its CPU. A batch calls
-    /// this only once, because the system may move the issuer to
-    /// another CPU before the batch ends.
+    /// this only once, because the system may move the issuer to another CPU before the batch ends.
     fn place_of_batch(&self, place: Place) -> Place {
         match place {
             Place::Here => Place::Near(self.executor.placement.slot_for(Place::Here)),

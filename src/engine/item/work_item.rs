@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "handles and entries share the item, and the last of them frees it")]
 
 use std::cell::UnsafeCell;
-use std::future::poll_fn;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -53,7 +52,7 @@ pub(crate) fn flush(
     async move {
         let Some(signal) = begun? else { return Ok(false) };
         let wait = SignalWait::new(signal, item.origin);
-        poll_fn(|context| wait.poll(|| waits::check_submission(&item), context)).await.map(|()| true)
+        wait.wait(|| waits::check_submission(&item)).await.map(|()| true)
     }
 }
 

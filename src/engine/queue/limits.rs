@@ -134,8 +134,9 @@ impl Queue {
     }
 
     /// Takes a place, or joins the line of issuers that wait for one.
-    pub(super) fn reserve_place(&self) -> Reserve {
-        self.max_places().map_or(Reserve::Place, |max| self.places.reserve(max))
+    pub(super) fn reserve_place(&self) -> Result<Reserve, QueueError> {
+        let Some(max) = self.max_places() else { return Ok(Reserve::Place) };
+        self.places.reserve(max, || self.check_reserve())
     }
 
     /// Returns whether a submission would get a place.

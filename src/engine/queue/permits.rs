@@ -3,9 +3,7 @@
 //! A reserved place counts like a pending item, so the queue never holds more items and reserved places together than
 //! `max_pending`. In a queue without `max_pending`, there is always room.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 use crate::protocol::places::{Reserve, Turn};
 use crate::sys::wait::Until;
@@ -57,13 +55,10 @@ pub(crate) fn reserve_async(
         let Some(in_line) = joined? else { return Ok(Reserved::new(handle)) };
         let wait = SignalWait::new(in_line.turn().signal(), handle.queue().executor.origin);
         let check = || in_line.check().map_err(|_| WaitError::WouldDeadlock);
-        let over = poll_fn(|context| match wait.poll(check, context) {
-            Poll::Ready(Err(WaitError::Forked)) => Poll::Ready(Err(QueueError::Forked)),
-            Poll::Ready(Err(_)) => Poll::Ready(Err(QueueError::WouldDeadlock)),
-            Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
-            Poll::Pending => Poll::Pending,
-        });
-        over.await?;
+        wait.wait(check).await.map_err(|error| match error {
+            WaitError::Forked => QueueError::Forked,
+            _ => QueueError::WouldDeadlock,
+        })?;
         in_line.end()?;
         Ok(Reserved::new(handle))
     }
@@ -103,7 +98,7 @@ impl Queue {
     }
 
     /// Refuses an issuer whose submission would be refused. The answer may be out of date when the caller submits.
-    fn check_reserve(&self) -> Result<(), QueueError> {
+    pub(super) fn check_reserve(&self) -> Result<(), QueueError> {
         if self.executor.origin.is_forked() {
             return Err(QueueError::Forked);
         }
@@ -146,15 +141,9 @@ impl<Q: AsRef<Queue>> InLine<Q> {
     /// Takes a place, which the caller then owns, or joins the line.
     fn join(queue: Q) -> Result<Option<Self>, QueueError> {
         queue.as_ref().check_reserve()?;
-        match queue.as_ref().reserve_place() {
+        match queue.as_ref().reserve_place()? {
             Reserve::Place => Ok(None),
-            Reserve::Wait(turn) => {
-                let in_line = Self { queue, turn: Some(turn) };
-                // A thread that shuts the queue first shuts its intakes, and then refuses all issuers in line. If it
-                // has not found this issuer there, this check sees that the queue is shut.
-                in_line.queue.as_ref().check_reserve()?;
-                Ok(Some(in_line))
-            }
+            Reserve::Wait(turn) => Ok(Some(Self { queue, turn: Some(turn) })),
         }
     }
 

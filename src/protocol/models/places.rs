@@ -4,7 +4,7 @@
 //! out twice, even if an issuer gives up at that moment. An issuer in line of a queue that shuts is told.
 //!
 //! Red under: `line-joined-in-two-steps`, `place-handed-to-no-line`, `turn-ended-keeps-the-place`,
-//! `shut-line-is-looked-at-first`.
+//! `shut-line-is-looked-at-first`, `line-joined-after-the-check`.
 
 use std::sync::Arc;
 
@@ -17,9 +17,14 @@ use crate::sys::wait::Until;
 
 const MAX: u64 = 1;
 
+/// The check of a queue that stays open.
+fn is_open() -> Result<(), ()> {
+    Ok(())
+}
+
 /// Waits for a place, which the caller then owns.
 fn reserve(cell: &PlacesCell) {
-    if let Reserve::Wait(turn) = cell.reserve(MAX) {
+    if let Ok(Reserve::Wait(turn)) = cell.reserve(MAX, is_open) {
         assert!(turn.wait(Until::FOREVER));
         assert!(cell.end_turn(&turn), "the turn is over, and the queue is open");
     }
@@ -27,7 +32,7 @@ fn reserve(cell: &PlacesCell) {
 
 /// Gives up at once, if there is no place. Returns whether the caller owns a place.
 fn reserve_now(cell: &PlacesCell) -> bool {
-    match cell.reserve(MAX) {
+    match cell.reserve(MAX, is_open).unwrap() {
         Reserve::Place => true,
         Reserve::Wait(turn) => {
             let _in_time = turn.wait(Until::Expired);
@@ -100,12 +105,14 @@ fn an_issuer_in_line_is_told_that_the_queue_shuts() {
                 shared.0.refuse_line();
             })
         };
-        if let Reserve::Wait(turn) = shared.0.reserve(MAX) {
-            // The issuer looks at the intake after it has joined the line.
-            if shared.1.load(Ordering::Relaxed) == 0 {
+        let check = || if shared.1.load(Ordering::Relaxed) == 0 { Ok(()) } else { Err("shut") };
+        match shared.0.reserve(MAX, check) {
+            Ok(Reserve::Place) => unreachable!("the only place is taken"),
+            Ok(Reserve::Wait(turn)) => {
                 assert!(turn.wait(Until::FOREVER));
+                assert!(!shared.0.end_turn(&turn));
             }
-            assert!(!shared.0.end_turn(&turn));
+            Err(error) => assert_eq!(error, "shut"),
         }
         shuts.join().unwrap();
         shared.0.give_back(MAX, 1);

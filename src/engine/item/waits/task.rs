@@ -1,5 +1,6 @@
 //! The wait of a task for a signal.
 
+use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use crate::protocol::signal::Signal;
@@ -20,6 +21,11 @@ pub(crate) struct SignalWait {
 impl SignalWait {
     pub(crate) fn new(signal: Arc<Signal>, origin: Origin) -> Self {
         Self { signal, watcher: Watcher::next(), origin }
+    }
+
+    /// Waits until the signal is set. `check` is as in [`poll`](super::poll).
+    pub(crate) async fn wait(&self, check: impl Fn() -> Result<(), WaitError>) -> Result<(), WaitError> {
+        poll_fn(|context| self.poll(&check, context)).await
     }
 
     /// Returns whether the signal is set. `check` is as in [`poll`](super::poll).
