@@ -6,7 +6,7 @@ LOOM = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/cfg/cmwq_loom
 PORTABLE = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/cfg/cmwq_portable
 
 # Features that are off by default. With all of them, one build serves all tests.
-FEATURES = serde tracing metrics control __testing
+FEATURES = serde tracing metrics control testing __testing
 APART = --exclude rivals --exclude instructions --exclude screenshot --exclude cmwq-models
 EVERYTHING = --workspace $(APART) --all-features
 

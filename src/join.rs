@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::engine::item::cancellation;
 use crate::engine::item::one_shot::handle::RawHandle;
 use crate::engine::refusal::WaitError;
 use crate::error::join::{JoinError, PanicPayload};
@@ -42,7 +43,7 @@ impl<T> JoinHandle<T> {
     /// Returns whether the item has ended or was cancelled.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.raw.is_finished()
+        self.raw.has_finished()
     }
 
     /// Waits under a blocking guard until the item ends, and returns its result. Everything that the run does happens
@@ -67,7 +68,8 @@ impl<T> JoinHandle<T> {
     /// # Errors
     ///
     /// * [`JoinError::Panicked`] with the payload, if the item panicked.
-    /// * [`JoinError::Cancelled`] if the item was cancelled before it began.
+    /// * [`JoinError::Cancelled`] if the item was cancelled before it began, and [`JoinError::DeadlinePassed`] if its
+    ///   deadline had passed by then.
     /// * [`JoinError::WouldDeadlock`] if the caller is the item, or holds the only slot in which the item can run.
     /// * [`JoinError::Forked`] in a forked process, if the item had not ended before the fork.
     pub fn join(mut self) -> Result<T, JoinError> {
@@ -130,9 +132,66 @@ impl<T> JoinHandle<T> {
         self.raw.cancel()
     }
 
+    /// Cancels the item if it has not begun, as [`cancel`](Self::cancel) does. If the item runs, asks it to stop:
+    /// [`is_cancelled`](crate::is_cancelled) becomes true in it, and its [token](crate::cancel_token) is cancelled.
+    /// Returns whether the item was cancelled before it began.
+    ///
+    /// A [join](Self::join) returns the result of an item that was asked to stop, like that of any other item.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::blocking::channel;
+    ///
+    /// let queue = cmwq::WorkQueue::new("readers");
+    /// let (_send, receive) = channel::unbounded::<u32>();
+    /// let reader = queue.spawn(move || receive.recv_cancellable())?; // no message ever comes
+    /// reader.stop();
+    /// println!("{:?}", reader.join());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "kthread_stop")]
+    #[doc(alias = "abort")]
+    pub fn stop(&self) -> bool {
+        self.raw.stop()
+    }
+
+    /// Waits as [`join`](Self::join) does, but only until the calling item is [cancelled](crate::is_cancelled).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{CancelToken, WorkQueue};
+    /// use std::time::Duration;
+    ///
+    /// let endless = WorkQueue::new("service").spawn(|| cmwq::cancel_token().wait())?;
+    /// let patience = CancelToken::new().child_within(Duration::from_millis(1));
+    /// let endless = patience.enter(|| endless.join_cancellable()).unwrap_err();
+    /// endless.stop();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the handle if the caller was cancelled before the item had ended. The errors of [`join`](Self::join) are
+    /// inside `Ok`.
+    pub fn join_cancellable(mut self) -> Result<Result<T, JoinError>, Self> {
+        let Some(token) = cancellation::current_token() else { return Ok(self.join()) };
+        match self.raw.wait_unless(&token) {
+            Ok(true) => Ok(self.result()),
+            Ok(false) => Err(self),
+            Err(error) => Ok(Err(join_error(error))),
+        }
+    }
+
     fn result(&mut self) -> Result<T, JoinError> {
         match self.raw.take_result() {
             Some(result) => result.map_err(|payload| JoinError::Panicked(PanicPayload::new(payload))),
+            None if self.raw.is_late() => Err(JoinError::DeadlinePassed),
             None => Err(JoinError::Cancelled),
         }
     }

@@ -22,15 +22,16 @@
 //! |---|---|
 //! | compute, block under a [guard](#guards), or both | [`WorkQueue::new(name)`](WorkQueue::new): as many run at a time as there are CPUs near the issuer; blocked items do not count |
 //! | are short, and many | [`WorkQueue::per_cpu(name)`](WorkQueue::per_cpu): they run on the issuer's CPU |
-//! | compute for a long time beside short items | `WorkQueue::per_cpu(name)` with [`cpu_intensive(true)`](WorkQueueBuilder::cpu_intensive): other items start beside them |
+//! | compute for a long time, while short items must not wait | `WorkQueue::per_cpu(name)` with [`cpu_intensive(true)`](WorkQueueBuilder::cpu_intensive), for the long items alone; the short items stay on a queue of their own |
 //! | block in code where no guard can be placed | [`WorkQueue::unbound(name)`](WorkQueue::unbound): each active item has a thread; [`max_active`](WorkQueueBuilder::max_active) bounds them |
-//! | run one at a time, in order | [`WorkQueue::ordered(name)`](WorkQueue::ordered) |
+//! | run one at a time, in the order of submission | [`WorkQueue::ordered(name)`](WorkQueue::ordered) |
 //! | must stay near their data | [`WorkQueue::builder(name)`](WorkQueue::builder) with [`attrs`](WorkQueueBuilder::attrs): an [`AffinityScope`], [`strict`](Attrs::strict) |
 //! | are urgent | one of these, with [`high_priority(true)`](WorkQueueBuilder::high_priority) |
 //! | must run even if no thread can be made | one of these, with [`rescuer(true)`](WorkQueueBuilder::rescuer): the queue has a thread of its own for that |
-//! | come from clients, without a bound | one of these, with [`max_pending`](WorkQueueBuilder::max_pending): a full queue returns the closure |
+//! | come from clients, without a bound | one of these, with [`max_pending`](WorkQueueBuilder::max_pending): a full queue refuses an item with [`QueueError::Full`] and returns its closure, or lets the issuer [wait](WorkQueueBuilder::when_full) |
 //!
-//! Only `new` makes a queue at once. The other functions return a builder, and `build()?` makes the queue. All queues
+//! Only `new` makes a queue at once. The other functions return a builder, and `build()?` makes the queue. Without
+//! settings, `WorkQueue::builder(name)` makes the same queue as `new`. All queues
 //! share the pools of an [`Executor`], by default the process-wide one. What only ports of kernel code need is in the
 //! module [`kernel`].
 //!
@@ -40,19 +41,20 @@
 //! |---|---|
 //! | a closure, whose result is wanted | [`spawn`](WorkQueue::spawn), which returns a [`JoinHandle`] |
 //! | a closure without a result | [`spawn_detached`](WorkQueue::spawn_detached) |
-//! | a function again and again, once for all requests that come before it runs | a [`Work`], and [`enqueue`](WorkQueue::enqueue) |
-//! | on a CPU or node, later, once per period, or with a name | [`item`](WorkQueue::item), which returns a [`Submission`] |
+//! | a function again and again, once for all requests that come before it runs, and never twice at a time | a [`Work`], which threads share by cloning it, and [`enqueue(&work)?`](WorkQueue::enqueue) |
+//! | the same, a while after the last request (debouncing) | `item(&work).after(delay)`, and [`reschedule()?`](Submission::reschedule) |
+//! | on a CPU or node, later, once per period, with a name, or until a deadline | [`item`](WorkQueue::item), which returns a [`Submission`] |
 //! | many closures or many [`Work`]s, with one notification of the pool | [`items`](WorkQueue::items) |
-//! | a function for many inputs, with the results in order | [`map`](WorkQueue::map) |
-//! | a function for many inputs that borrow | [`for_each`](WorkQueue::for_each) |
-//! | closures that borrow, and chunks of slices | [`scope`](WorkQueue::scope) |
+//! | a function for many inputs, with the results in order | [`map`](WorkQueue::map), a lazy iterator; at most 64 items are in flight, or 4 for each CPU if that is more |
+//! | a function for each of many inputs that borrow, one item for each | [`for_each`](WorkQueue::for_each), which waits for all |
+//! | closures that borrow, and the chunks of a slice | [`scope`](WorkQueue::scope), which waits for all, and in it [`s.spawn`](Scope::spawn) and [`s.chunks_mut`](Scope::chunks_mut) |
 //!
 //! # Safe defaults
 //!
 //! | what | default | to change it |
 //! |---|---|---|
 //! | items that compute at the same time | as many as there are CPUs, for each [class](#classes) | the kind of the queue |
-//! | items that run or block | 256 for each CPU on which they were queued | [`max_active`](WorkQueueBuilder::max_active), [`max_active_total`](WorkQueueBuilder::max_active_total) |
+//! | items that have begun, running or blocked | of each queue, 256 of the items that were queued on one CPU | [`max_active`](WorkQueueBuilder::max_active), [`max_active_total`](WorkQueueBuilder::max_active_total) |
 //! | items that wait | a hundred million in a queue, because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending) |
 //! | armed timers | no limit, because a timer is no thread, and each is removed when it fires or is cancelled | cancel them |
 //! | threads | 512 workers, or 8 for each CPU if that is more; fewer if the system permits fewer | [`max_threads`](ExecutorBuilder::max_threads) |
@@ -74,7 +76,7 @@
 //!
 //! # What it cannot do
 //!
-//! * It does not interrupt an item that has begun. A cancel removes only an item that has not begun.
+//! * It does not interrupt an item that has begun. Such an item stops early only if it asks ([`is_cancelled`]).
 //! * It polls no futures by itself. An item that waits holds its thread, also in
 //!   [`block_on`](blocking::block_on). Tasks of a runtime can await items.
 //! * It does not store items. Pending items end with the process.
@@ -107,12 +109,12 @@
 //! * Per-CPU queues of normal priority are one class, and per-CPU queues of [high
 //!   priority](WorkQueueBuilder::high_priority) are another. Each class runs one item per CPU.
 //!   [CPU-intensive](WorkQueueBuilder::cpu_intensive) items start under the same limit, but do not count once they have
-//!   started.
+//!   started. So as many of them run beside each other as `max_active` permits.
 //! * Managed queues ([`WorkQueue::builder`]) have a class for each nice level and each division of CPUs into pods. A
-//!   pod runs as many items as it has CPUs. Queues that divide the same CPUs in the same way share a class. But if
-//!   there are several pods, a strict queue shares a class only with other strict queues. Pods of different classes can
-//!   overlap, because their queues differ in the affinity scope or in other [`Attrs`]. Such pods do not take each other
-//!   into account.
+//!   pod is a group of CPUs that are near each other (see [Locality](#locality)), and runs as many items as it has
+//!   CPUs. Queues that divide the same CPUs in the same way share a class. But if there are several pods, strict queues
+//!   have classes of their own. Queues with different affinity scopes or other [`Attrs`] are in different classes,
+//!   whose pods can share CPUs. Such pods do not take each other into account.
 //! * Plain [`unbound`](WorkQueue::unbound) and [`ordered`](WorkQueue::ordered) queues have no such limit. Each active
 //!   item has a thread, regardless of the other items that run. Only the `max_active` of each queue limits the active
 //!   items.
@@ -137,10 +139,10 @@
 //! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. If all of
 //!   them are busy, the item starts immediately in the nearest pod that has a free CPU. Sometimes a CPU seems free, but
 //!   the worker that was woken for the item does not get that CPU, because the issuer keeps running on it or another
-//!   process uses it. In this case, too, the item starts in another pod. As long as a CPU of its queue is free, an item
-//!   waits for **at most 3.2 ms**, plus the time that the system takes to make and run threads. This bound is 200 µs
-//!   instead of 3.2 ms if the item's pod has woken no worker for 6.4 ms. If the item is offered to another pod and the
-//!   CPUs of that pod are taken as well, the other pod adds the same bound once.
+//!   process uses it. In this case, too, the item starts in another pod: after **at most 3.2 ms** in a busy pod, and
+//!   after 200 µs in a pod that has woken no worker for 6.4 ms. If the CPUs of the second pod turn out to be taken as
+//!   well, the item waits once more for at most that time. The time that the system takes to make and run threads comes
+//!   in addition.
 //! * An item of a [strict](Attrs::strict) queue starts in its pod, and waits if it must. The item stays in the pod as
 //!   long as the pod has a CPU, with one exception. When the process loses a CPU, the system may move workers out of
 //!   their pod. The executor notices this after **at most 400 ms** of running time. Until then, strict items can start
@@ -177,8 +179,8 @@
 //! # }
 //! ```
 //!
-//! Inside an item, [`current_work`] and [`current_queue`] return the item and its queue, and [`set_description`] sets
-//! the description that snapshots show for the item.
+//! Inside an item, [`current_work`] and [`current_queue`] return the item and its queue. [`set_description`] describes it
+//! in snapshots.
 //!
 //! # Timers
 //!
@@ -192,29 +194,38 @@
 //! | to wait for | |
 //! |---|---|
 //! | one closure | [`JoinHandle::join`] |
-//! | one reusable item: the end of its last submission, or the end of its present run | [`Work::flush`]; [`Work::cancel_and_wait`], [`Work::disable_and_wait`] |
+//! | a reusable item that is pending or runs | [`Work::flush`] |
+//! | the end of a reusable item's present run, after its pending run was cancelled | [`Work::cancel_and_wait`], [`Work::disable_and_wait`] |
 //! | all items that were queued before the call | [`WorkQueue::flush`] |
 //! | a queue without items, while others may go on submitting | [`WorkQueue::wait_idle`] |
 //! | an empty queue, which refuses submissions from outside until the wait ends (`drain`) or for ever (`destroy`) | [`WorkQueue::drain`], [`WorkQueue::destroy`] |
+//! | an empty queue, whose pending items do not run | [`WorkQueue::destroy_now`] |
 //! | a time when no item of a freezable queue runs, while all pending items are kept | [`freeze_begin`](kernel::ExecutorExt::freeze_begin), [`freeze_busy`](kernel::ExecutorExt::freeze_busy) and [`thaw`](kernel::ExecutorExt::thaw) |
 //! | the end of an executor within a given time, with a report of the items that did not end | [`Executor::shutdown`], [`GlobalExecutor::shutdown`] |
 //!
 //! Each wait has a form with a timeout, except those of `scope` and `for_each`, whose items hold borrows, and of `map`.
 //! Waiting is optional: accepted items run even if the last handle to their queue is dropped.
 //!
+//! An item that has begun can be [asked to stop](is_cancelled), through its handle, through a [`CancelToken`], or at a
+//! [deadline](Submission::deadline). The guide has a page about it.
+//!
 //! # Promises
 //!
-//! * Accepted work runs, or its owner learns that it does not. A queue that refuses a closure hands the closure back.
+//! * As long as the process lives, accepted work runs, or its owner learns that it does not. A queue that refuses a
+//!   closure hands the closure back.
 //! * Everything that happens before a submission is visible to the run. Everything that the run does is visible after
 //!   the join or flush that waited for it. If [`enqueue`](WorkQueue::enqueue) returns false, everything that happened
 //!   before the call is visible to the pending run.
-//! * A panic in an item ends only that item. The item's joiner and the panic handler learn of the panic.
+//! * A panic in an item ends only that run. The worker goes on, and a [`Work`] can be queued again. The joiner gets
+//!   [`JoinError::Panicked`]. The process's panic hook and the [`panic_handler`](ExecutorBuilder::panic_handler) learn
+//!   of the panic, also if the item has no handle.
 //! * Dropping a queue or an executor never blocks and loses nothing.
 //! * If the system refuses a thread, the work waits, and the executor tries again, at most once a second. Meanwhile,
 //!   the items of queues with a [rescuer](WorkQueueBuilder::rescuer) still run.
 //! * An idle executor does not wake up.
-//! * When the process ends, its pending and running items end, too. No shutdown is needed before the process ends. Exit
-//!   handlers and thread-local destructors may still use queues.
+//! * When the process ends (`main` returns), its pending and running items end, too. A program that needs their results
+//!   waits for them first, or shuts its executor down. Otherwise no shutdown is needed. Exit handlers and thread-local
+//!   destructors may still use queues.
 //! * An item that waits for itself gets an error instead of a hang. A forked process that waits for its parent's
 //!   threads gets an error, too. In debug builds, a wait that would close a cycle of items that wait for each other
 //!   fails, and the log names these items ([`WaitError::WouldDeadlock`]).
@@ -238,16 +249,14 @@
 //! * An item of a per-CPU queue that uses its CPU for 10 ms ([`ExecutorBuilder::hog_threshold`]) counts as [CPU
 //!   intensive](WorkQueueBuilder::cpu_intensive) from then on. [`Executor::hogs`] lists the types of such items, and
 //!   the log names them.
-//! * The number of threads stays bounded. A worker that is found sleeping without a guard or keeping its CPU is
-//!   replaced without delay if its pool has fewer such workers than CPUs. Otherwise, the worker is replaced after a
-//!   gap, which grows with the number of such workers. A worker that blocks under a guard is always replaced without
-//!   delay.
+//! * The number of threads stays bounded. Of the workers that were found asleep without a guard, or that keep their CPU,
+//!   the first are replaced without delay, as many as the pool has CPUs. The others are replaced after a gap, which
+//!   grows with their number. A worker that blocks under a guard is always replaced without delay.
 //! * If a pool has work and starts none of it for 30 s ([`ExecutorBuilder::watchdog_threshold`]), the watchdog reports
 //!   the pool once, and tells what its workers are doing. The report goes to the log or to a
 //!   [`stall_handler`](ExecutorBuilder::stall_handler).
 //!
-//! All of this works on Linux. Other systems do not show the states of threads, so only guards and the watchdog work
-//! there.
+//! All of this works on Linux. On other systems, only guards and the watchdog work.
 //!
 //! # Observation
 //!
@@ -294,7 +303,10 @@
 //! main thread. So the threads and programs that an item starts have that mask, too, and a signal handler can run on a
 //! worker.
 //!
-//! On other systems, workers are not bound to CPUs and have no nice levels; a snapshot says so in
+//! No privilege is needed. Without one, workers of [high-priority](WorkQueueBuilder::high_priority) queues have the
+//! normal nice level, which a snapshot shows. The system reports sleeps only if `kernel.perf_event_paranoid` is 2 or
+//! less, or with a privilege. In a container, threads and CPU time are limited by what its cgroups permit: see
+//! [the guide](guide::containers). On other systems, workers are not bound to CPUs and have no nice levels; a snapshot says so in
 //! [`portable`](observe::Snapshot::portable). There, per-CPU queues spread the submitting threads over the CPUs. On
 //! Linux, `RUSTFLAGS="--cfg cmwq_portable"` gives this behaviour. The minimum supported Rust version is 1.85.
 //!
@@ -309,6 +321,8 @@
 //! * `metrics`: passes the counters and gauges of queues and pools to the recorder of the crate `metrics`, for
 //!   Prometheus and others. The module `metrics` lists their names.
 //! * `serde`: snapshots and counters of an executor serialise and deserialise; [`observe`] describes the format.
+//! * `testing`: a kit for tests of code that uses this crate, in virtual time and with schedules that follow from a seed:
+//!   see the module `testing`. Enable it in `dev-dependencies` only.
 //! * `tracing`: subscribers of `tracing` receive the events of each item: the kernel's four events, and further events
 //!   that the crate adds. Each run has a span. The module `trace` lists names, levels and fields.
 
@@ -321,6 +335,10 @@ mod sys;
 
 #[cfg(not(cmwq_loom))]
 pub mod blocking;
+#[cfg(not(cmwq_loom))]
+mod cancel;
+#[cfg(not(cmwq_loom))]
+pub mod clock;
 #[cfg(all(unix, feature = "control", not(cmwq_loom)))]
 #[cfg_attr(docsrs, doc(cfg(all(unix, feature = "control"))))]
 pub mod control;
@@ -352,6 +370,9 @@ mod periodic;
 mod queue;
 #[cfg(all(test, not(cmwq_loom)))]
 mod runs;
+#[cfg(all(feature = "testing", not(any(cmwq_loom, cmwq_yields))))]
+#[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
+pub mod testing;
 #[cfg(all(feature = "tracing", not(cmwq_loom)))]
 #[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
 pub mod trace;
@@ -360,6 +381,8 @@ mod work;
 
 #[cfg(not(cmwq_loom))]
 pub use self::blocking::guard::{BlockingGuard, MayBlockGuard, blocking, may_block};
+#[cfg(not(cmwq_loom))]
+pub use self::cancel::{CancelToken, cancel_token, is_cancelled};
 #[cfg(not(cmwq_loom))]
 pub use self::current::{current_queue, current_queue_name, current_work, is_rescuer, set_description};
 #[cfg(not(cmwq_loom))]
@@ -415,7 +438,7 @@ pub use crate::engine::manager::offenders::Offender;
 #[cfg(not(cmwq_loom))]
 pub use crate::engine::queue::workqueue::WhenFull;
 #[cfg(not(cmwq_loom))]
-pub use crate::engine::refusal::{QueueError, ShutdownError, WaitError};
+pub use crate::engine::refusal::{Cancelled, QueueError, ShutdownError, WaitError};
 pub use policy::attrs::{Attrs, EffectiveAttrs};
 pub use policy::counters::Counters;
 pub use policy::cpu_set::{CpuSet, CpuSetIter, ParseCpuSetError};

@@ -35,6 +35,11 @@
 //! events of the item lie in that span, and tools that draw spans show each item as a slice on the thread that ran it.
 //! The events of a submission lie outside the span of its own run.
 //!
+//! The span's parent is the span that was current for the issuer at the submission. So the span of a request, those of
+//! the items that its handler submits, and those of the items that these items submit are one connected trace. Of
+//! several submissions of a reusable item that coalesce, the one that made the item pending counts. If a subscriber
+//! does not ask for TRACE, there is no span `execute`, and [`current_span`] makes the issuer's span current in the item.
+//!
 //! Each submission causes the first four events of the table, in this order. If a rescuer executes the item, `rescued`
 //! comes directly before `execute_start`. There are two exceptions. The first exception is an item that was cancelled
 //! and is queued again while its old entry still lies on a list. Its `queue_work` may come after the item has begun,
@@ -97,4 +102,4 @@
 //! # }
 //! ```
 
-pub use crate::engine::trace::TARGET;
+pub use crate::engine::trace::{TARGET, current_span};

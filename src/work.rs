@@ -11,6 +11,7 @@ use crate::engine::item::entry::ItemType;
 use crate::engine::item::work::WorkHandle;
 use crate::engine::item::work_item;
 use crate::engine::refusal::WaitError;
+use crate::sys::machine;
 use crate::sys::wait::Until;
 
 /// A reusable work item: a function that is queued again and again.
@@ -177,6 +178,7 @@ impl Work {
     #[doc(alias = "work_pending")]
     #[must_use]
     pub fn is_pending(&self) -> bool {
+        machine::step();
         !self.item.origin.is_forked() && self.item.cell.load().is_pending()
     }
 
@@ -185,6 +187,7 @@ impl Work {
     #[doc(alias = "work_busy")]
     #[must_use]
     pub fn is_running(&self) -> bool {
+        machine::step();
         !self.item.origin.is_forked() && self.item.cell.load().is_running()
     }
 

@@ -23,8 +23,9 @@ use std::time::{Duration, Instant};
 use cmwq::blocking::block_on;
 use cmwq::kernel::{self, ExecutorExt};
 use cmwq::{
-    AffinityScope, Attrs, BuildQueueError, Executor, JoinError, QueueError, RunError, SetDefaultScopeError,
-    SetUnboundCpusError, ShutdownError, TopologySource, WaitError, Work, WorkQueue, WorkQueueBuilder,
+    AffinityScope, Attrs, BuildQueueError, CancelToken, Cancelled, Executor, JoinError, QueueError, RunError,
+    SetDefaultScopeError, SetUnboundCpusError, ShutdownError, TopologySource, WaitError, Work, WorkQueue,
+    WorkQueueBuilder,
 };
 use testkit::{SOON, holds_within};
 
@@ -611,4 +612,47 @@ fn wait_until_blocked(executor: &Executor) {
     let is_busy =
         || executor.dump().pools.iter().any(|pool| pool.running > 0 || pool.waking > 0 || pool.creating);
     assert!(holds_within(SOON, || !is_busy()), "the executor never became quiet: {}", executor.dump());
+}
+
+/// spec: I3.8 (in a forked process), X2.1
+#[test]
+fn in_a_child_the_tokens_of_the_parent_answer_at_once() {
+    let _turn = my_turn();
+    let executor = executor();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    let (token, cancelled) = (CancelToken::new(), CancelToken::new());
+    let (child, late) = (token.child(), token.child_within(Duration::ZERO));
+    cancelled.cancel();
+    let (tell, told) = mpsc::channel();
+    let asks = queue.spawn(move || {
+        tell.send(cmwq::cancel_token()).unwrap();
+        cmwq::cancel_token().wait()
+    });
+    let (asks, own): (_, CancelToken) = (asks.unwrap(), told.recv().unwrap());
+    in_a_child(|| {
+        assert_eq!((token.check(), cancelled.check()), (Ok(()), Err(Cancelled::Requested)));
+        assert_eq!(late.check(), Err(Cancelled::DeadlinePassed));
+        assert_eq!((token.wait(), cancelled.wait()), (Err(WaitError::Forked), Ok(())));
+        assert_eq!(token.wait_timeout(SOON), Err(WaitError::Forked));
+        assert_eq!(block_on(token.cancelled_async()), Err(WaitError::Forked));
+        let (below, ended) = (token.child(), cancelled.child());
+        below.cancel();
+        assert!(below.is_cancelled() && ended.is_cancelled());
+        token.cancel();
+        assert!(!token.is_cancelled() && !child.is_cancelled());
+        token.enter(|| assert_eq!(cmwq::blocking::thread::sleep_cancellable(Duration::ZERO), Ok(())));
+        assert!(!asks.stop(), "the parent runs it");
+        assert_eq!(queue.destroy_now(), Err(WaitError::Forked));
+        drop((token.clone(), child.clone(), own.clone(), below));
+        let here = CancelToken::new();
+        let other = here.child();
+        let waits = std::thread::spawn(move || other.wait());
+        here.cancel();
+        assert_eq!(waits.join().unwrap(), Ok(()));
+    });
+    assert!(!token.is_cancelled() && !own.is_cancelled());
+    asks.stop();
+    asks.join().unwrap().unwrap();
+    token.cancel();
+    assert!(child.is_cancelled());
 }

@@ -124,6 +124,7 @@ fn scraped_numbers_are_those_of_the_items_that_ran() {
             ("completed", queue.counters.completed),
             ("panicked", queue.counters.panicked),
             ("cancelled", queue.counters.cancelled),
+            ("expired", queue.counters.expired),
             ("away", queue.counters.away),
             ("stolen", queue.counters.stolen),
             ("rescued", queue.counters.rescued),

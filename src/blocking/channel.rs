@@ -45,7 +45,6 @@
 //! [`Receiver::from`] turns crossbeam's timers (`after`, `at`, `tick`) into receivers of this module.
 
 use std::fmt;
-use std::iter::FusedIterator;
 use std::time::{Duration, Instant};
 
 pub use crossbeam_channel;
@@ -53,7 +52,15 @@ pub use crossbeam_channel::{
     RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
 };
 
+mod cancellable;
+mod iter;
+mod made_up;
+
+pub use self::cancellable::{RecvCancellableError, SendCancellableError};
+pub use self::iter::{IntoIter, Iter};
+use self::made_up::{End, moved};
 use super::guard::blocking;
+use crate::sys::{clock, machine};
 
 /// Makes a channel that holds at most `capacity` messages. A sender waits while the channel is full. With a capacity of
 /// zero, each message passes directly from a sender to a receiver.
@@ -74,7 +81,7 @@ use super::guard::blocking;
 #[must_use]
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = crossbeam_channel::bounded(capacity);
-    (Sender(sender), Receiver(receiver))
+    (sender.into(), receiver.into())
 }
 
 /// Makes a channel that holds any number of messages. Sending never waits.
@@ -96,7 +103,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 #[must_use]
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = crossbeam_channel::unbounded();
-    (Sender(sender), Receiver(receiver))
+    (sender.into(), receiver.into())
 }
 
 /// The sending side of a channel. Clones send to the same channel, which ends when the last sender is dropped.
@@ -123,7 +130,7 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 /// # Ok(())
 /// # }
 /// ```
-pub struct Sender<T>(crossbeam_channel::Sender<T>);
+pub struct Sender<T>(crossbeam_channel::Sender<T>, End);
 
 impl<T> Sender<T> {
     /// Sends a message. Waits under a guard while the channel is full.
@@ -132,8 +139,12 @@ impl<T> Sender<T> {
     ///
     /// Returns [`SendError`] with the message if all receivers are gone.
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
-        match self.0.try_send(message) {
+        match self.try_send(message) {
             Ok(()) => Ok(()),
+            Err(TrySendError::Full(message)) if machine::listens() => {
+                blocking(|| made_up::send(&self.0, message, None))
+                    .map_err(|error| SendError(error.into_inner()))
+            }
             Err(TrySendError::Full(message)) => blocking(|| self.0.send(message)),
             Err(TrySendError::Disconnected(message)) => Err(SendError(message)),
         }
@@ -145,7 +156,8 @@ impl<T> Sender<T> {
     ///
     /// Returns [`SendTimeoutError`] with the message if the channel stayed full or all receivers are gone.
     pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        self.send_or(message, |message| self.0.send_timeout(message, timeout))
+        let deadline = || clock::present().checked_add(timeout);
+        self.send_or(message, deadline, |message| self.0.send_timeout(message, timeout))
     }
 
     /// Does the same as [`send`](Self::send), but waits until `deadline` at most.
@@ -154,16 +166,20 @@ impl<T> Sender<T> {
     ///
     /// Returns [`SendTimeoutError`] with the message if the channel stayed full or all receivers are gone.
     pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        self.send_or(message, |message| self.0.send_deadline(message, deadline))
+        self.send_or(message, || Some(deadline), |message| self.0.send_deadline(message, deadline))
     }
 
     fn send_or(
         &self,
         message: T,
+        deadline: impl FnOnce() -> Option<Instant>,
         wait: impl FnOnce(T) -> Result<(), SendTimeoutError<T>>,
     ) -> Result<(), SendTimeoutError<T>> {
-        match self.0.try_send(message) {
+        match self.try_send(message) {
             Ok(()) => Ok(()),
+            Err(TrySendError::Full(message)) if machine::listens() => {
+                blocking(|| made_up::send(&self.0, message, deadline()))
+            }
             Err(TrySendError::Full(message)) => blocking(|| wait(message)),
             Err(TrySendError::Disconnected(message)) => Err(SendTimeoutError::Disconnected(message)),
         }
@@ -175,22 +191,23 @@ impl<T> Sender<T> {
     ///
     /// Returns [`TrySendError`] with the message if the channel is full or all receivers are gone.
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
-        self.0.try_send(message)
+        machine::step();
+        self.0.try_send(message).map(moved)
     }
 
-    /// Returns the number of messages in the channel. This is only a hint, because it can change at any time.
+    /// Returns the number of messages in the channel. The answer is only a hint.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns whether the channel is empty. This is only a hint, because it can change at any time.
+    /// Returns whether the channel is empty. The answer is only a hint.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether the channel is full. This is only a hint, because it can change at any time.
+    /// Returns whether the channel is full. The answer is only a hint.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.is_full()
@@ -248,7 +265,7 @@ impl<T> Sender<T> {
 /// # Ok(())
 /// # }
 /// ```
-pub struct Receiver<T>(crossbeam_channel::Receiver<T>);
+pub struct Receiver<T>(crossbeam_channel::Receiver<T>, End);
 
 impl<T> Receiver<T> {
     /// Receives a message. Waits under a guard while the channel is empty.
@@ -257,8 +274,11 @@ impl<T> Receiver<T> {
     ///
     /// Returns [`RecvError`] if the channel is empty and all senders are gone.
     pub fn recv(&self) -> Result<T, RecvError> {
-        match self.0.try_recv() {
+        match self.try_recv() {
             Ok(message) => Ok(message),
+            Err(TryRecvError::Empty) if machine::listens() => {
+                blocking(|| made_up::receive(&self.0, None)).map_err(|_disconnected| RecvError)
+            }
             Err(TryRecvError::Empty) => blocking(|| self.0.recv()),
             Err(TryRecvError::Disconnected) => Err(RecvError),
         }
@@ -270,7 +290,7 @@ impl<T> Receiver<T> {
     ///
     /// Returns [`RecvTimeoutError`] if the channel stayed empty, or if it is empty and all senders are gone.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.recv_or(|| self.0.recv_timeout(timeout))
+        self.recv_or(|| clock::present().checked_add(timeout), || self.0.recv_timeout(timeout))
     }
 
     /// Does the same as [`recv`](Self::recv), but waits until `deadline` at most.
@@ -279,12 +299,19 @@ impl<T> Receiver<T> {
     ///
     /// Returns [`RecvTimeoutError`] if the channel stayed empty, or if it is empty and all senders are gone.
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        self.recv_or(|| self.0.recv_deadline(deadline))
+        self.recv_or(|| Some(deadline), || self.0.recv_deadline(deadline))
     }
 
-    fn recv_or(&self, wait: impl FnOnce() -> Result<T, RecvTimeoutError>) -> Result<T, RecvTimeoutError> {
-        match self.0.try_recv() {
+    fn recv_or(
+        &self,
+        deadline: impl FnOnce() -> Option<Instant>,
+        wait: impl FnOnce() -> Result<T, RecvTimeoutError>,
+    ) -> Result<T, RecvTimeoutError> {
+        match self.try_recv() {
             Ok(message) => Ok(message),
+            Err(TryRecvError::Empty) if machine::listens() => {
+                blocking(|| made_up::receive(&self.0, deadline()))
+            }
             Err(TryRecvError::Empty) => blocking(wait),
             Err(TryRecvError::Disconnected) => Err(RecvTimeoutError::Disconnected),
         }
@@ -296,13 +323,14 @@ impl<T> Receiver<T> {
     ///
     /// Returns [`TryRecvError`] if the channel is empty. The error also tells whether all senders are gone.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        self.0.try_recv()
+        machine::step();
+        self.0.try_recv().map(moved)
     }
 
     /// Returns an iterator over the messages, which waits for each message as [`recv`](Self::recv) does. The iterator
     /// ends when all senders are gone.
     pub fn iter(&self) -> Iter<'_, T> {
-        Iter(self)
+        Iter::new(self)
     }
 
     /// Returns an iterator over the messages that are in the channel now. The iterator does not wait.
@@ -310,19 +338,19 @@ impl<T> Receiver<T> {
         self.0.try_iter()
     }
 
-    /// Returns the number of messages in the channel. This is only a hint, because it can change at any time.
+    /// Returns the number of messages in the channel. The answer is only a hint.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns whether the channel is empty. This is only a hint, because it can change at any time.
+    /// Returns whether the channel is empty. The answer is only a hint.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether the channel is full. This is only a hint, because it can change at any time.
+    /// Returns whether the channel is full. The answer is only a hint.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.is_full()
@@ -354,59 +382,15 @@ impl<T> Receiver<T> {
     }
 }
 
-/// An iterator over the messages of a [`Receiver`]. The iterator ends when all senders are gone. See
-/// [`Receiver::iter`].
-pub struct Iter<'a, T>(&'a Receiver<T>);
-
-impl<T> Iterator for Iter<'_, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.0.recv().ok()
-    }
-}
-
-/// An iterator that owns a [`Receiver`] and yields its messages. The iterator ends when all senders are gone.
-pub struct IntoIter<T>(Receiver<T>);
-
-impl<T> Iterator for IntoIter<T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.0.recv().ok()
-    }
-}
-
-impl<T> FusedIterator for Iter<'_, T> {}
-impl<T> FusedIterator for IntoIter<T> {}
-
-impl<'a, T> IntoIterator for &'a Receiver<T> {
-    type Item = T;
-    type IntoIter = Iter<'a, T>;
-
-    fn into_iter(self) -> Iter<'a, T> {
-        self.iter()
-    }
-}
-
-impl<T> IntoIterator for Receiver<T> {
-    type Item = T;
-    type IntoIter = IntoIter<T>;
-
-    fn into_iter(self) -> IntoIter<T> {
-        IntoIter(self)
-    }
-}
-
 impl<T> From<crossbeam_channel::Sender<T>> for Sender<T> {
     fn from(sender: crossbeam_channel::Sender<T>) -> Self {
-        Self(sender)
+        Self(sender, End)
     }
 }
 
 impl<T> From<crossbeam_channel::Receiver<T>> for Receiver<T> {
     fn from(receiver: crossbeam_channel::Receiver<T>) -> Self {
-        Self(receiver)
+        Self(receiver, End)
     }
 }
 
@@ -414,13 +398,13 @@ impl<T> From<crossbeam_channel::Receiver<T>> for Receiver<T> {
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self(self.0.clone(), End)
     }
 }
 
 impl<T> Clone for Receiver<T> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self(self.0.clone(), End)
     }
 }
 
@@ -433,17 +417,5 @@ impl<T> fmt::Debug for Sender<T> {
 impl<T> fmt::Debug for Receiver<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl<T> fmt::Debug for Iter<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("Iter { .. }")
-    }
-}
-
-impl<T> fmt::Debug for IntoIter<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad("IntoIter { .. }")
     }
 }

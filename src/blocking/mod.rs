@@ -15,6 +15,9 @@
 //! | `Child::wait`, `Command::output` | [`process::Child`], [`process::output`] | in each call |
 //! | `block_on` of a runtime | [`block_on`] | while the future is not ready |
 //!
+//! Sleeps, channels and condition variables also have waits that end early when the calling item is
+//! [asked to stop](crate::is_cancelled). Their names end in `_cancellable`.
+//!
 //! # Types of other crates
 //!
 //! The locks are those of `lock_api` 0.4 with raw locks of this crate, and [`channel`] re-exports types of

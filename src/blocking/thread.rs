@@ -18,10 +18,16 @@
 //! ```
 #![allow(clippy::disallowed_methods, reason = "for the user's own sleeps and threads, not the executor's")]
 
+use std::io;
 use std::thread::{self, Thread};
 use std::time::Duration;
 
+use crate::cancel::CancelToken;
+use crate::engine::item::cancellation;
+use crate::engine::refusal::Cancelled;
+
 use super::guard::blocking;
+use crate::sys::machine;
 
 /// Sleeps under a guard, like [`std::thread::sleep`].
 ///
@@ -35,7 +41,45 @@ use super::guard::blocking;
 #[doc(alias = "msleep")]
 #[doc(alias = "schedule_timeout")]
 pub fn sleep(duration: Duration) {
-    blocking(|| thread::sleep(duration));
+    blocking(|| {
+        if !machine::nap(duration) {
+            thread::sleep(duration);
+        }
+    });
+}
+
+/// Sleeps as [`sleep`] does, but only until the calling item is [cancelled](crate::is_cancelled).
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{Cancelled, JoinError, blocking::thread};
+/// use std::time::Duration;
+///
+/// let queue = cmwq::WorkQueue::new("naps");
+/// let nap = queue.spawn(|| thread::sleep_cancellable(Duration::from_secs(3600)))?;
+/// nap.stop();
+/// assert!(matches!(nap.join(), Ok(Err(Cancelled::Requested)) | Err(JoinError::Cancelled)));
+/// assert_eq!(thread::sleep_cancellable(Duration::from_millis(1)), Ok(()), "outside of items, it only sleeps");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// Returns why the item was cancelled, if that happens before the time is over.
+#[doc(alias = "msleep_interruptible")]
+pub fn sleep_cancellable(duration: Duration) -> Result<(), Cancelled> {
+    let Some(token) = cancellation::current_token() else {
+        sleep(duration);
+        return Ok(());
+    };
+    let token = CancelToken(token);
+    match token.wait_timeout(duration) {
+        Ok(()) => token.check(),
+        Err(_not_cancelled) => Ok(()),
+    }
 }
 
 /// Parks the thread under a guard, like [`std::thread::park`]. Returns when another thread calls [`Thread::unpark`], or
@@ -60,7 +104,11 @@ pub fn sleep(duration: Duration) {
 /// ```
 #[doc(alias = "schedule")]
 pub fn park() {
-    blocking(thread::park);
+    blocking(|| {
+        if !machine::park_a_while(None) {
+            thread::park();
+        }
+    });
 }
 
 /// Does the same as [`park`], but waits for `timeout` at most.
@@ -71,7 +119,11 @@ pub fn park() {
 /// cmwq::blocking::thread::park_timeout(std::time::Duration::from_millis(1));
 /// ```
 pub fn park_timeout(timeout: Duration) {
-    blocking(|| thread::park_timeout(timeout));
+    blocking(|| {
+        if !machine::park_a_while(Some(timeout)) {
+            thread::park_timeout(timeout);
+        }
+    });
 }
 
 /// Starts a thread, like [`std::thread::spawn`]. Returns a handle whose [`join`](JoinHandle::join) waits under a guard.
@@ -90,7 +142,20 @@ pub fn park_timeout(timeout: Duration) {
 #[doc(alias = "kthread_run")]
 #[track_caller]
 pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    if machine::listens() {
+        return spawn_on_machine(f).expect("the system can make a thread");
+    }
     thread::spawn(f).into()
+}
+
+/// Starts a thread of the calling thread's made-up machine.
+fn spawn_on_machine<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+    let name = "a spawned thread".to_owned();
+    let (body, place) = machine::adopt(&name, f)?;
+    let handle = thread::Builder::new().name(name).spawn(body)?;
+    machine::made(place, handle.thread().id());
+    machine::step();
+    Ok(handle.into())
 }
 
 /// The handle of a thread, whose [`join`](Self::join) waits under a guard. For the handle of an item, see
@@ -121,13 +186,17 @@ impl<T> JoinHandle<T> {
     /// Returns the payload of the panic if the thread panicked.
     #[doc(alias = "kthread_stop")]
     pub fn join(self) -> thread::Result<T> {
-        blocking(|| self.0.join())
+        blocking(|| {
+            machine::wait_for_end(self.0.thread().id(), None);
+            self.0.join()
+        })
     }
 
     /// Returns whether the thread's function has returned. If it has, a join does not take long.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.0.is_finished()
+        machine::step();
+        machine::has_ended(self.0.thread().id()).unwrap_or_else(|| self.0.is_finished())
     }
 
     /// Returns the thread.

@@ -142,6 +142,40 @@ impl fmt::Display for WaitError {
 
 impl std::error::Error for WaitError {}
 
+/// Why an item should stop, and why a wait ended early.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::{CancelToken, Cancelled};
+/// use std::time::Duration;
+///
+/// let token = CancelToken::new();
+/// assert_eq!(token.child_within(Duration::ZERO).check(), Err(Cancelled::DeadlinePassed));
+/// token.cancel();
+/// assert_eq!(token.check(), Err(Cancelled::Requested));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Cancelled {
+    /// The token or a token above it was cancelled, the item's handle has asked the item to stop, or the item's queue or
+    /// executor has ended.
+    Requested,
+    /// The deadline of the token has passed.
+    DeadlinePassed,
+}
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Requested => write!(f, "the item was asked to stop"),
+            Self::DeadlinePassed => write!(f, "the deadline has passed"),
+        }
+    }
+}
+
+impl std::error::Error for Cancelled {}
+
 /// Why an executor was not shut down. The failed call does not change the executor.
 ///
 /// # Examples

@@ -27,9 +27,11 @@ use crate::sys::sync::Mutex;
 pub enum JoinError {
     /// The item panicked.
     Panicked(PanicPayload),
-    /// The item was cancelled before it began. Its handle or a shutdown cancelled it, or its queue was destroyed while
-    /// its timer was armed.
+    /// The item was cancelled before it began. Its handle, its token or a shutdown cancelled it, or its queue was
+    /// destroyed while its timer was armed, or [at once](crate::WorkQueue::destroy_now).
     Cancelled,
+    /// The item did not run, because its [deadline](crate::Submission::deadline) had passed before it began.
+    DeadlinePassed,
     /// The wait would never end. The caller is the awaited item itself, or holds the only slot in which that item could
     /// run, or another case of [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) applies. The item was
     /// detached and goes on.
@@ -46,6 +48,7 @@ impl fmt::Display for JoinError {
                 None => write!(f, "the item panicked"),
             },
             Self::Cancelled => write!(f, "the item was cancelled before it began"),
+            Self::DeadlinePassed => write!(f, "the item's deadline had passed before it began"),
             Self::WouldDeadlock => {
                 write!(
                     f,

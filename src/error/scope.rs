@@ -33,10 +33,11 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ScopeError {
-    /// A shutdown of the executor ran out of time, and dropped items of the scope before they began. Items that were
-    /// cancelled through their handles do not count. The result of the body was dropped.
+    /// A shutdown of the executor ran out of time, or the queue was destroyed [at once](crate::WorkQueue::destroy_now),
+    /// and items of the scope were dropped before they began. Items that were cancelled through their handles or tokens
+    /// do not count. The result of the body was dropped.
     Dropped {
-        /// The number of items that the shutdown dropped.
+        /// The number of items that were dropped.
         items: usize,
     },
     /// The process was forked inside the scope's body, and this is the child. The items belong to the parent.
@@ -49,7 +50,8 @@ impl fmt::Display for ScopeError {
             Self::Dropped { items } => {
                 write!(
                     f,
-                    "{items} items of the scope never ran, because the executor's shutdown ran out of time"
+                    "{items} items of the scope never ran, because the queue was destroyed at once, or the executor's \
+                     shutdown ran out of time"
                 )
             }
             Self::Forked => write!(f, "the scope belongs to the process that this one was forked from"),

@@ -1,5 +1,6 @@
 //! Describes, checks and builds an executor.
 
+mod carry;
 mod cpus;
 mod self_management;
 mod threads;
@@ -31,10 +32,12 @@ use crate::policy::pods::AffinityScope;
 use crate::policy::threads::default_cap;
 use crate::policy::topology::Topology;
 use crate::sys;
+use crate::sys::machine;
 use crate::sys::topology::TopologySource;
 
 use self::self_management::SelfManagement;
 use super::GLOBAL;
+use super::of_run::OfRun;
 
 /// The smallest stack with which a worker can run.
 const STACK_LEAST: usize = 16 << 10;
@@ -295,6 +298,12 @@ impl ExecutorBuilder {
     /// Returns the errors of [`build`](Self::build). Also returns an error if the global executor exists already,
     /// because it was used or configured earlier.
     pub fn build_global(self) -> Result<GlobalExecutor, BuildExecutorError> {
+        if let Some(run) = OfRun::current() {
+            if run.has_global() || !run.set_global(self.build()?) {
+                return Err(BuildExecutorError::GlobalExists);
+            }
+            return Ok(GlobalExecutor::new(Executor::global()));
+        }
         if GLOBAL.get().is_some() {
             return Err(BuildExecutorError::GlobalExists);
         }
@@ -306,8 +315,12 @@ impl ExecutorBuilder {
     /// Makes an executor and starts its manager. Returns the executor and the result of starting the manager.
     fn assemble(mut self) -> Result<(Executor, io::Result<()>), BuildExecutorError> {
         self.check()?;
-        let topology = sys::topology::load(&self.topology).map_err(BuildExecutorError::Topology)?;
-        let real = sys::affinity::process_cpus();
+        let made_up = machine::cpus();
+        let topology = match &made_up {
+            Some(cpus) if self.topology == TopologySource::Probe => Topology::flat(cpus),
+            _ => sys::topology::load(&self.topology).map_err(BuildExecutorError::Topology)?,
+        };
+        let real = made_up.map_or_else(sys::affinity::process_cpus, Ok);
         let (cpus, slots) = self.choose_cpus(&topology, real)?;
         Ok(self.assemble_on(topology, cpus, slots))
     }
@@ -363,7 +376,11 @@ impl ExecutorBuilder {
             nice,
             (self.power_efficient, self.histograms, self.prestart),
         );
-        (Executor::from_inner(inner), manager)
+        let executor = Executor::from_inner(inner);
+        if let Some(run) = OfRun::current() {
+            run.add(&executor);
+        }
+        (executor, manager)
     }
 
     fn check(&self) -> Result<(), BuildExecutorError> {

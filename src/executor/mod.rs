@@ -3,6 +3,7 @@
 mod attrs;
 pub(crate) mod builder;
 pub(crate) mod global;
+pub(crate) mod of_run;
 mod on_cpus;
 pub(crate) mod shutdown;
 pub(crate) mod system;
@@ -19,6 +20,7 @@ use crate::policy::cpu_set::CpuSet;
 use crate::sys::fork::PerProcess;
 
 use self::builder::ExecutorBuilder;
+use self::of_run::OfRun;
 use self::system::SystemQueues;
 
 static GLOBAL: PerProcess<Executor> = PerProcess::new();
@@ -96,6 +98,9 @@ impl Executor {
     /// assert!(!cpus.is_empty());
     /// ```
     pub fn global() -> &'static Self {
+        if let Some(run) = OfRun::current() {
+            return run.global_for_ever();
+        }
         let mut complaints = (None, None);
         let executor = GLOBAL.get_or_init(|| {
             let (executor, manager, fallback) = ExecutorBuilder::new().assemble_default();
@@ -113,8 +118,16 @@ impl Executor {
         executor
     }
 
+    /// Returns the executor that [`global`](Self::global) returns.
+    pub(crate) fn default_for_queues() -> Self {
+        OfRun::current().map_or_else(|| Self::global().clone(), |run| run.global())
+    }
+
     /// Returns whether this is the process-wide executor, or a clone of it.
     fn is_global(&self) -> bool {
+        if let Some(run) = OfRun::current() {
+            return run.is_global(self);
+        }
         GLOBAL.get().is_some_and(|global| Arc::ptr_eq(&global.inner, &self.inner))
     }
 

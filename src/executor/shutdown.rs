@@ -111,8 +111,8 @@ impl Executor {
     /// any more. Frozen queues thaw. Armed timers are cancelled.
     ///
     /// If the time runs out, the calling thread drops the items that have not begun. Joins of dropped items then
-    /// return, and so do scopes that contain dropped items. Items that have begun go on, and their threads end
-    /// afterwards. The destructors of dropped closures should not wait for work of this executor.
+    /// return, and so do scopes that contain dropped items. Items that have begun are [asked to
+    /// stop](crate::is_cancelled) but go on, and their threads end afterwards. The destructors of dropped closures should not wait for work of this executor.
     ///
     /// A thread has ended when its thread-local destructors have run and it runs no more code. The shutdown also waits
     /// for threads that left the executor earlier and still run such destructors.

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use crate::executor::Executor;
 use crate::queue::WorkQueue;
 use crate::queue::builder::WorkQueueBuilder;
+use crate::sys::machine;
 
 /// The system queues that have been made. They are kept outside of the executor's shared state. Because a queue keeps
 /// that state alive, queues inside the state would keep themselves alive.
@@ -35,7 +36,8 @@ impl Executor {
             // When the process forked, a thread of the parent may have been making the queue. That thread does not
             // exist in the child. So the child makes a queue of its own instead of waiting for the parent's queue.
             None if self.inner.origin.is_forked() => Box::leak(Box::new(make())),
-            None => queue.get_or_init(make),
+            // On a made-up machine, no other thread goes on meanwhile, because it might wait for the cell.
+            None => queue.get_or_init(|| machine::quietly(make)),
         }
     }
 }

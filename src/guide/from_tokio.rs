@@ -66,7 +66,8 @@
 //! |---|---|
 //! | `spawn_blocking(f)` | [`spawn(f)`](crate::WorkQueue::spawn), or [`spawn_detached(f)`](crate::WorkQueue::spawn_detached) |
 //! | `handle.await` | `handle.await` in a task, [`join`](crate::JoinHandle::join) on a thread |
-//! | `handle.abort()` | [`cancel`](crate::JoinHandle::cancel); neither stops a closure that has begun |
+//! | `handle.abort()` | [`stop`](crate::JoinHandle::stop), which also asks a closure that has begun; it ends when it [asks](crate::is_cancelled) |
+//! | `CancellationToken` of `tokio_util` | [`CancelToken`](crate::CancelToken), which also cancels items that have not begun |
 //! | `JoinError::is_panic` | [`JoinError::Panicked`](crate::JoinError::Panicked) |
 //! | `block_in_place(f)` | [`cmwq::blocking(f)`](crate::blocking()) in an item |
 //! | a semaphore around `spawn_blocking` | [`max_active_total`](crate::WorkQueueBuilder::max_active_total) bounds active items, and [`max_pending`](crate::WorkQueueBuilder::max_pending) waiting ones, for which [`reserve_async`](crate::WorkQueue::reserve_async) waits |

@@ -12,7 +12,14 @@
 //! | how many items run, block and wait | [`limits`] |
 //! | which calls need a guard | [`blocking`] |
 //! | how a service ends without losing work | [`shutdown`] |
+//! | how items learn the request, tenant or span of their issuer | [`context`] |
+//! | how items stop early, and what happens to items that are too late | [`cancellation`] |
+//! | how a service on tokio uses queues, and work for more than one machine | [`services`] |
 //! | when a queue of its own is useful, and when a rescuer | [`guidelines`] |
+//!
+//! | to test | page |
+//! |---|---|
+//! | timers, retries and shutdowns in virtual time, and in many orders | [`testing`] |
 //!
 //! | to run a service | page |
 //! |---|---|
@@ -23,7 +30,9 @@
 //! The pages exist only in the documentation. [The first page](crate) has the tables *which queue* and *which call*.
 
 pub mod blocking;
+pub mod cancellation;
 pub mod containers;
+pub mod context;
 pub mod debugging;
 pub mod from_kernel;
 pub mod from_rayon;
@@ -32,4 +41,6 @@ pub mod from_tokio;
 pub mod guidelines;
 pub mod limits;
 pub mod observing;
+pub mod services;
 pub mod shutdown;
+pub mod testing;

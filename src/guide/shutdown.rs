@@ -26,7 +26,8 @@
 //! # }
 //! ```
 //!
-//! `examples/service` is such a program, with HTTP and signals.
+//! `examples/service` is such a program, with HTTP and signals. For a service on tokio, see
+//! [`guide::services`](crate::guide::services).
 //!
 //! # What a shutdown does
 //!
@@ -36,7 +37,7 @@
 //! 3. Accepted items run. The caller waits under a guard, until all threads have ended or the time runs out.
 //! 4. If the time runs out, items that have not begun are dropped, and their joins return
 //!    [`JoinError::Cancelled`](crate::JoinError::Cancelled). Items that have begun go on until they or the process end.
-//!    Nothing interrupts them.
+//!    Nothing interrupts them, but they are [asked to stop](#a-long-item-that-should-stop-early).
 //! 5. The [report](crate::ShutdownReport) names each queue with dropped or running items or cancelled timers.
 //!
 //! Give the shutdown less time than the supervisor gives the process: systemd waits for 90 s by default, and Kubernetes
@@ -48,6 +49,7 @@
 //! |---|---|
 //! | needs its queue no more, and waits for nothing | drop the handles: accepted items still run |
 //! | frees something that its items use | [`destroy`](crate::WorkQueue::destroy): waits, cancels timers, and refuses all submissions afterwards |
+//! | must end at once | [`destroy_now`](crate::WorkQueue::destroy_now): as `destroy`, but pending items do not run, and running items are asked to stop |
 //! | pauses until all of its items have run | [`drain`](crate::WorkQueue::drain): refuses submissions from outside meanwhile |
 //! | frees something that one reusable item uses | [`disable_and_wait`](crate::Work::disable_and_wait) |
 //! | stops a periodic item | drop its handle, or [`cancel_and_wait`](crate::PeriodicHandle::cancel_and_wait) |
@@ -57,20 +59,21 @@
 //!
 //! # A long item that should stop early
 //!
-//! An item that has begun runs to its end. Let it look at a flag:
+//! An item that has begun runs to its end, unless it asks from time to time whether it should stop. When the time of a
+//! shutdown runs out, [`is_cancelled`](crate::is_cancelled) becomes true in each running item. The page
+//! [cancellation](super::cancellation) has all ways to ask an item to stop.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use std::sync::Arc;
-//! use std::sync::atomic::{AtomicBool, Ordering};
+//! use cmwq::{Executor, WorkQueue};
+//! use std::time::Duration;
 //!
-//! let (queue, stop) = (cmwq::WorkQueue::new("search"), Arc::new(AtomicBool::new(false)));
-//! let search = {
-//!     let stop = Arc::clone(&stop);
-//!     queue.spawn(move || (0u64..).find(|_| stop.load(Ordering::Relaxed)))?
-//! };
-//! stop.store(true, Ordering::Relaxed);
-//! assert!(search.join()?.is_some());
+//! let executor = Executor::builder().build()?;
+//! let search = WorkQueue::builder("search").build_on(&executor)?;
+//! let endless = search.spawn(|| (0u64..).find(|_| cmwq::is_cancelled()))?;
+//! let report = executor.shutdown(Duration::from_millis(10))?;
+//! println!("{report}");
+//! println!("stopped: {:?}", endless.join());
 //! # Ok(())
 //! # }
 //! ```

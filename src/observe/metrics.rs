@@ -28,7 +28,7 @@ struct Metric<T, V> {
     read: fn(&T) -> V,
 }
 
-const COUNTERS: [Metric<Counters, u64>; 13] = [
+const COUNTERS: [Metric<Counters, u64>; 14] = [
     count("cmwq_items_started_total", "Runs that have begun", |counters| counters.started),
     count("cmwq_items_completed_total", "Runs that have ended, including those that panicked", |counters| {
         counters.completed
@@ -36,6 +36,9 @@ const COUNTERS: [Metric<Counters, u64>; 13] = [
     count("cmwq_items_panicked_total", "Runs that have panicked", |counters| counters.panicked),
     count("cmwq_items_cancelled_total", "Submissions that were cancelled before they began", |counters| {
         counters.cancelled
+    }),
+    count("cmwq_items_expired_total", "Of these, submissions whose deadline had passed", |counters| {
+        counters.expired
     }),
     count(
         "cmwq_items_away_total",

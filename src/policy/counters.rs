@@ -77,6 +77,9 @@ pub struct Counters {
     /// began. Such a submission is counted when the queue reaches its place, or when the item's next submission takes
     /// that place. An armed timer counts as a submission only when it fires.
     pub cancelled: u64,
+    /// Of the cancelled submissions, those whose [deadline](crate::Submission::deadline) had passed before they began.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub expired: u64,
     /// How many times the executor found that an item blocked without a [guard](crate#guards).
     pub undeclared_blocks: u64,
 }
@@ -110,6 +113,7 @@ impl AddAssign for Counters {
             rescued,
             panicked,
             cancelled,
+            expired,
             undeclared_blocks,
         } = other;
         self.started += started;
@@ -124,6 +128,7 @@ impl AddAssign for Counters {
         self.rescued += rescued;
         self.panicked += panicked;
         self.cancelled += cancelled;
+        self.expired += expired;
         self.undeclared_blocks += undeclared_blocks;
     }
 }
@@ -163,6 +168,7 @@ mod tests {
             rescued: 7,
             panicked: 8,
             cancelled: 9,
+            expired: 8,
             undeclared_blocks: 10,
         };
         assert_eq!((one.in_flight(), one.home()), (3, 3));
@@ -170,6 +176,6 @@ mod tests {
         assert_eq!((sum.started, sum.completed, sum.cpu_time), (20, 14, Duration::from_millis(6)));
         assert_eq!((sum.cpu_hogs, sum.concurrency_wakeups, sum.away, sum.stolen), (2, 4, 6, 8));
         assert_eq!((sum.repatriated, sum.maydays, sum.rescued, sum.panicked), (10, 12, 14, 16));
-        assert_eq!((sum.cancelled, sum.undeclared_blocks), (18, 20));
+        assert_eq!((sum.cancelled, sum.expired, sum.undeclared_blocks), (18, 16, 20));
     }
 }

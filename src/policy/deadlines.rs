@@ -83,6 +83,15 @@ impl<T> Deadlines<T> {
         self.queue.first_key_value().is_some_and(|(first, _)| *first == deadline)
     }
 
+    /// Returns the times of all entries that will be due, the soonest first.
+    #[cfg_attr(
+        any(cmwq_yields, not(feature = "testing")),
+        allow(dead_code, reason = "the test kit tells them")
+    )]
+    pub(crate) fn times(&self) -> impl Iterator<Item = Time> + '_ {
+        self.queue.keys().map(|deadline| deadline.at).filter(|at| *at != Time::NEVER)
+    }
+
     /// Returns the time at which the next entry is due, or `None` if no entry will ever be due.
     pub(crate) fn next(&self) -> Option<Time> {
         Some(self.queue.first_key_value()?.0.at).filter(|at| *at != Time::NEVER)

@@ -25,6 +25,9 @@ pub(crate) enum End {
     No,
     /// The destruction was requested. The request cannot be withdrawn.
     Begun,
+    /// The destruction was requested, and the items that have not begun are given up. Not even the queue's own items may
+    /// submit any more.
+    Now,
     /// The destruction was requested, and after that a thread found the queue empty.
     Done,
 }
@@ -99,7 +102,7 @@ impl EffectiveState {
     pub(crate) fn answer(self, caller: Caller) -> Answer {
         let RequestedSettings { drains, end, .. } = self.requested;
         let own = caller == Caller::OwnItem;
-        if end == End::Done || end == End::Begun && !own {
+        if matches!(end, End::Now | End::Done) || end == End::Begun && !own {
             Answer::Destroyed
         } else if self.stage == Stage::Shut || self.stage == Stage::Finishing && caller == Caller::Outsider {
             Answer::ShutDown
@@ -133,7 +136,7 @@ mod tests {
         assert_eq!(EffectiveState { frozen: false, ..changed }.max(), 7);
     }
 
-    /// spec: F4.1 (only chained queueing, others are refused), E5.2 (refuses new work, runs what was accepted)
+    /// spec: F4.1 (only chained queueing, others are refused), E5.2 (refuses new work, runs what was accepted), I3.4
     #[test]
     fn which_callers_may_queue() {
         use Answer::{Chained, Destroyed, Draining, Freely, ShutDown};
@@ -146,6 +149,7 @@ mod tests {
             (effective_state(1, End::No, Stage::Shut), [ShutDown, ShutDown, ShutDown], Intake::Shut),
             (effective_state(1, End::Begun, Stage::Open), [Destroyed, Chained, Destroyed], Intake::Draining),
             (effective_state(0, End::Begun, Stage::Shut), [Destroyed, ShutDown, Destroyed], Intake::Shut),
+            (effective_state(1, End::Now, Stage::Open), [Destroyed, Destroyed, Destroyed], Intake::Shut),
             (effective_state(0, End::Done, Stage::Open), [Destroyed, Destroyed, Destroyed], Intake::Shut),
         ];
         for (effective_state, answers, intake) in table {

@@ -9,7 +9,7 @@
 //! | stale | other cancelled entries lie on lists; the slow-path state names their shards |
 //! | armed | the item is pending by a timer, which the slow-path state names, and not by an entry |
 //! | disabled | the item cannot be queued; the slow-path state counts the calls of disable that no enable has undone |
-//! | waited | a thread waits for the pending submission or the run; the slow-path state holds the thread's signal |
+//! | attached | the slow-path state holds the signal of threads that wait for the pending submission or for the run, or what the pending submission carries |
 //! | home | the shard to which the item was queued last |
 //! | handles | the number of handles; an armed timer holds one |
 //!
@@ -39,10 +39,12 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod target;
 
 use std::fmt;
 
 pub(crate) use self::answers::{Arm, Begin, Cancel, End, Instance, Queue, Room};
+pub(crate) use self::target::{Known, ShardId, Target};
 
 const PENDING: u64 = 1 << 0;
 const RUNNING: u64 = 1 << 1;
@@ -51,54 +53,14 @@ const LISTED: u64 = 1 << 3;
 const STALE: u64 = 1 << 4;
 const ARMED: u64 = 1 << 5;
 const DISABLED: u64 = 1 << 6;
-const WAITED: u64 = 1 << 7;
+const ATTACHED: u64 = 1 << 7;
 const HOME: u32 = 8;
 const HOME_MASK: u64 = ShardId::MAX << HOME;
 const HANDLES: u32 = 34;
+const _: () =
+    assert!(ShardId::MAX == (1 << (HANDLES - HOME)) - 1, "a shard's id fills its place in the word");
 /// The bits that keep an item without handles alive.
 const ALIVE: u64 = PENDING | RUNNING | MET | LISTED | STALE | ARMED;
-
-/// The id of a shard, unique among the shards that exist. An item uses the id only while an entry of the item lies on
-/// the shard's lists, and this entry keeps the shard in memory.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct ShardId(u64);
-
-impl ShardId {
-    /// The highest id. The id has 26 bits, and 2^26 shards would take more than 100 GiB.
-    pub(crate) const MAX: u64 = (1 << (HANDLES - HOME)) - 1;
-
-    pub(crate) const fn new(id: u64) -> Self {
-        assert!(id <= Self::MAX, "too many shards for the 26 bits of an item's word");
-        Self(id)
-    }
-
-    pub(crate) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// The shard that an item is queued to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Target {
-    pub(crate) shard: ShardId,
-    /// Whether the entries of the shard's queue begin in the order in which they were pushed.
-    pub(crate) ordered: bool,
-    /// Whether a submission uses a cancelled entry on the shard's lists again. The value is false for an ordered queue,
-    /// and while a flush of the queue waits.
-    pub(crate) revives: bool,
-}
-
-/// The facts that the slow-path state knows about an item's entries on the lists of one shard.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct Known {
-    /// Whether the slow-path state names the shard. If so, a cancelled entry lies on the shard's lists, besides the
-    /// entry at home if there is one.
-    pub(crate) named: bool,
-    /// Whether the entry in question, which was popped or is to be pushed, has the same ticket as the entry at home.
-    /// This is false if the slow-path state does not know the ticket of the entry at home, if it does not name the
-    /// shard, or if the entries are in order.
-    pub(crate) alike: bool,
-}
 
 /// The state word of a reusable item.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -235,6 +197,20 @@ impl ItemState {
         }
     }
 
+    /// Queues the item as [`queue_slowly`](Self::queue_slowly) does. If the item becomes pending, the caller attaches
+    /// what the submission carries.
+    pub(crate) fn queue_carrying_slowly(self, target: Target, known: Known) -> (Self, Queue) {
+        match self.queue_slowly(target, known) {
+            (next, answer @ (Queue::Push | Queue::Revived)) => (next.attached(), answer),
+            answer => answer,
+        }
+    }
+
+    /// Notes that the caller attaches something to the pending submission.
+    pub(crate) const fn attached(self) -> Self {
+        Self(self.0 | ATTACHED)
+    }
+
     /// Returns whether a submission to this target leaves a cancelled entry behind at `home`.
     pub(crate) fn leaves(self, target: Target, known: Known) -> bool {
         !self.is_pending()
@@ -245,7 +221,7 @@ impl ItemState {
 
     /// Begins a run for an entry that a worker popped from a list of `shard`.
     pub(crate) fn begin(self, shard: ShardId) -> (Self, Begin) {
-        if self.0 & (STALE | WAITED) != 0 {
+        if self.0 & (STALE | ATTACHED) != 0 {
             (self, Begin::Slow)
         } else {
             match self.begin_at_home(shard) {
@@ -306,7 +282,7 @@ impl ItemState {
     /// Ends the run, because the function has returned or panicked.
     pub(crate) const fn end(self) -> (Self, End) {
         debug_assert!(self.is_running());
-        if self.0 & (MET | WAITED) != 0 { (self, End::Slow) } else { (Self(self.0 & !RUNNING), End::Idle) }
+        if self.0 & (MET | ATTACHED) != 0 { (self, End::Slow) } else { (Self(self.0 & !RUNNING), End::Idle) }
     }
 
     /// Like [`end`](Self::end), but the caller holds the slow-path state's lock. The caller then wakes the threads that
@@ -323,7 +299,7 @@ impl ItemState {
     pub(crate) const fn cancel(self) -> (Self, Cancel) {
         if !self.is_pending() {
             (self, Cancel::NotPending)
-        } else if self.0 & (MET | ARMED | WAITED) != 0 {
+        } else if self.0 & (MET | ARMED | ATTACHED) != 0 {
             (self, Cancel::Slow)
         } else {
             (Self(self.0 & !PENDING), Cancel::Done)
@@ -332,7 +308,7 @@ impl ItemState {
 
     /// Like [`cancel`](Self::cancel), but the caller holds the slow-path state's lock. Returns whether the item was
     /// pending. If so, the caller removes everything that belongs to that submission from the slow-path state: a kept
-    /// entry, a timer, and the signal for the threads that wait.
+    /// entry, a timer, the signal for the threads that wait, and what the submission carries.
     pub(crate) const fn cancel_slowly(self) -> (Self, bool) {
         (Self(self.0 & !(PENDING | MET | ARMED)), self.is_pending())
     }
@@ -393,18 +369,18 @@ impl ItemState {
 
     /// Notes that a thread waits for the pending submission or, if there is none, for the run that has begun.
     pub(crate) const fn wait_slowly(self) -> (Self, Instance) {
-        let waited = Self(self.0 | WAITED);
-        if self.is_pending() { (waited, Instance::Pending) } else { self.wait_for_run_slowly() }
+        let attached = self.attached();
+        if self.is_pending() { (attached, Instance::Pending) } else { self.wait_for_run_slowly() }
     }
 
     /// Notes that a thread waits for the run that has begun.
     pub(crate) const fn wait_for_run_slowly(self) -> (Self, Instance) {
-        if self.is_running() { (Self(self.0 | WAITED), Instance::Running) } else { (self, Instance::None) }
+        if self.is_running() { (self.attached(), Instance::Running) } else { (self, Instance::None) }
     }
 
-    /// Notes that no thread waits for the item any more, so the slow-path state holds no signal.
-    pub(crate) const fn nobody_waits(self) -> Self {
-        Self(self.0 & !WAITED)
+    /// Notes that the slow-path state holds no signal any more, and nothing that the pending submission carries.
+    pub(crate) const fn nothing_attached(self) -> Self {
+        Self(self.0 & !ATTACHED)
     }
 
     pub(crate) const fn into_bits(self) -> u64 {
@@ -426,7 +402,7 @@ impl fmt::Debug for ItemState {
             (STALE, "stale"),
             (ARMED, "armed"),
             (DISABLED, "disabled"),
-            (WAITED, "waited"),
+            (ATTACHED, "attached"),
         ];
         let set = bits.iter().filter(|bit| self.0 & bit.0 != 0).map(|bit| bit.1);
         let flags: Vec<_> = set.collect();

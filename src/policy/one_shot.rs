@@ -5,6 +5,9 @@
 //! while the party exists. The party that clears the last of the two bits frees the cell. The closure belongs to the
 //! thread that ends the queued state. This thread is the worker that begins the item, or the thread that cancels the
 //! item through the handle. The result belongs to the handle, or to the worker if the handle is gone.
+//!
+//! The handle can also ask a running item to stop. If the item *listens*, it has left an alarm, which the handle rings.
+//! The alarm is removed before the item ends or the handle goes, because another item may get the same cell later.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +22,12 @@ const CANCELLED: u64 = 1 << 4;
 const WAITER: u64 = 1 << 5;
 /// A task waits until the item has ended.
 const AWAITED: u64 = 1 << 6;
+/// The item was cancelled because its deadline had passed.
+const LATE: u64 = 1 << 7;
+/// The handle has asked the running item to stop.
+const STOPPED: u64 = 1 << 8;
+/// The running item has left an alarm, which rings when the handle asks the item to stop.
+const LISTENS: u64 = 1 << 9;
 
 /// The state word of a one-shot item.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,10 +39,35 @@ pub(crate) struct OneShotState(u64);
 pub(crate) enum Take {
     /// Run the closure.
     Run,
-    /// The item was cancelled, and the handle still uses the cell. Leave the cell alone.
-    Leave,
-    /// The item was cancelled, and the handle is gone. Free the cell.
-    Free,
+    /// The item was cancelled, and the handle still uses the cell. Leave the cell alone. `late` says whether the item's
+    /// deadline had passed.
+    Leave { late: bool },
+    /// The item was cancelled, and the handle is gone. Free the cell. `late` is as above.
+    Free { late: bool },
+}
+
+/// What a handle learns when it asks its item to stop.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The item had not begun, and was cancelled as by [`OneShotState::cancel`].
+    Cancelled(Waiting),
+    /// The item runs, and was asked to stop. If it listens, ring its alarm.
+    Asked { listens: bool },
+    /// The item has ended.
+    Ended,
+}
+
+/// What a running item learns when it wants to listen for its handle.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// The item listens from now on. Keep the alarm.
+    Listens,
+    /// The handle has already asked the item to stop.
+    Stopped,
+    /// The handle is gone, so no thread asks the item to stop.
+    Alone,
 }
 
 /// What a worker does after the closure has ended and its result is stored.
@@ -46,6 +80,8 @@ pub(crate) enum Finish {
     Wake(Waiting),
     /// The handle is gone. Drop the result, and free the cell.
     Free,
+    /// The item has not ended yet, because it listens. Remove its alarm, and finish it again.
+    Unlisten,
 }
 
 /// What waits for an item through its handle: a thread that sleeps, or a task that a runtime polls, or both if a handle
@@ -97,8 +133,13 @@ impl OneShotState {
         if !self.is_cancelled() {
             return (Self(self.0 | RUNNING), Take::Run);
         }
-        let left = Self(self.0 & !ENTRY);
-        (left, if left.0 & HANDLE != 0 { Take::Leave } else { Take::Free })
+        let (left, late) = (Self(self.0 & !ENTRY), self.is_late());
+        (left, if left.0 & HANDLE != 0 { Take::Leave { late } } else { Take::Free { late } })
+    }
+
+    /// Returns whether the item was cancelled because its deadline had passed.
+    pub(crate) const fn is_late(self) -> bool {
+        self.0 & LATE != 0
     }
 
     /// Finishes the item, because the closure has ended and its result is stored in the cell.
@@ -106,16 +147,20 @@ impl OneShotState {
         self.finish_as(DONE)
     }
 
-    /// Finishes the item as cancelled, because the closure was dropped instead of run.
-    pub(crate) const fn abandon(self) -> (Self, Finish) {
-        self.finish_as(CANCELLED)
+    /// Finishes the item as cancelled, because the closure was dropped instead of run. `late` says whether the item's
+    /// deadline had passed.
+    pub(crate) const fn abandon(self, late: bool) -> (Self, Finish) {
+        self.finish_as(cancelled(late))
     }
 
     const fn finish_as(self, end: u64) -> (Self, Finish) {
         let done = Self(self.0 & !(ENTRY | RUNNING | WAITER | AWAITED) | end);
         let finish = if self.0 & HANDLE == 0 {
             Finish::Free
-        } else if self.0 & (WAITER | AWAITED) != 0 {
+        } else if self.0 & (WAITER | AWAITED | LISTENS) != 0 {
+            if self.0 & LISTENS != 0 {
+                return (Self(self.0 & !LISTENS), Finish::Unlisten);
+            }
             Finish::Wake(self.waiting())
         } else {
             Finish::Leave
@@ -128,13 +173,48 @@ impl OneShotState {
     }
 
     /// Cancels the item on behalf of the handle. If the closure had not begun, returns what waits for the item. The
-    /// closure then belongs to the handle.
-    pub(crate) const fn cancel(self) -> (Self, Option<Waiting>) {
+    /// closure then belongs to the handle. `late` says whether the item's deadline has passed.
+    pub(crate) const fn cancel(self, late: bool) -> (Self, Option<Waiting>) {
         if self.0 & (RUNNING | DONE | CANCELLED) != 0 {
             (self, None)
         } else {
-            (Self(self.0 & !(WAITER | AWAITED) | CANCELLED), Some(self.waiting()))
+            (Self(self.0 & !(WAITER | AWAITED) | cancelled(late)), Some(self.waiting()))
         }
+    }
+
+    /// Cancels the item on behalf of the handle or, if the closure has begun, asks it to stop.
+    pub(crate) const fn stop(self) -> (Self, Stop) {
+        match self.cancel(false) {
+            (cancelled, Some(waiting)) => (cancelled, Stop::Cancelled(waiting)),
+            _ if self.is_finished() => (self, Stop::Ended),
+            _ => (Self(self.0 | STOPPED), Stop::Asked { listens: self.0 & LISTENS != 0 }),
+        }
+    }
+
+    /// Returns whether the handle has asked the running item to stop.
+    pub(crate) const fn is_stopped(self) -> bool {
+        self.0 & STOPPED != 0
+    }
+
+    /// Notes that the running item leaves an alarm, which rings when the handle asks the item to stop.
+    pub(crate) const fn listen(self) -> (Self, Listen) {
+        if self.is_stopped() {
+            (self, Listen::Stopped)
+        } else if self.0 & HANDLE == 0 {
+            (self, Listen::Alone)
+        } else {
+            (Self(self.0 | LISTENS), Listen::Listens)
+        }
+    }
+
+    /// Returns whether the running item has left an alarm.
+    pub(crate) const fn listens(self) -> bool {
+        self.0 & LISTENS != 0
+    }
+
+    /// Returns whether a task waits for the item, or the item listens.
+    pub(crate) const fn has_alarms(self) -> bool {
+        self.0 & (AWAITED | LISTENS) != 0
     }
 
     /// Notes that a thread is about to sleep until the handle's item has finished. Returns false if the item has
@@ -163,10 +243,10 @@ impl OneShotState {
         self.0 & ENTRY == 0
     }
 
-    /// Removes the handle, for which no task waits any more. Returns true if the handle was the last owner. The caller
+    /// Removes the handle. The caller has removed the alarms. Returns true if the handle was the last owner. The caller
     /// then frees the cell.
     pub(crate) const fn detach(self) -> (Self, bool) {
-        (Self(self.0 & !(HANDLE | AWAITED)), self.0 & ENTRY == 0)
+        (Self(self.0 & !(HANDLE | AWAITED | LISTENS)), self.0 & ENTRY == 0)
     }
 
     pub(crate) const fn into_bits(self) -> u64 {
@@ -176,6 +256,10 @@ impl OneShotState {
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
+}
+
+const fn cancelled(late: bool) -> u64 {
+    if late { CANCELLED | LATE } else { CANCELLED }
 }
 
 impl fmt::Debug for Waiting {
@@ -194,6 +278,9 @@ impl fmt::Debug for OneShotState {
             (CANCELLED, "cancelled"),
             (WAITER, "waiter"),
             (AWAITED, "awaited"),
+            (LATE, "late"),
+            (STOPPED, "stopped"),
+            (LISTENS, "listens"),
         ];
         f.debug_set().entries(bits.iter().filter(|bit| self.0 & bit.0 != 0).map(|bit| bit.1)).finish()
     }
@@ -219,14 +306,14 @@ mod tests {
         assert_eq!(detached, OneShotState::detached(), "like an item that never had a handle");
         assert_eq!(detached.take().0.finish().1, Finish::Free, "detached, then ended: the worker frees");
 
-        let (cancelled, waiting) = queued.cancel();
+        let (cancelled, waiting) = queued.cancel(false);
         assert!(waiting.is_some());
         let (left, take) = cancelled.take();
-        assert_eq!(take, Take::Leave);
+        assert_eq!(take, Take::Leave { late: false });
         assert!(left.detach().1, "cancelled, popped, then detached: the handle frees");
         assert_eq!(
             cancelled.detach().0.take().1,
-            Take::Free,
+            Take::Free { late: false },
             "cancelled, detached, then popped: the worker frees"
         );
         assert!(!cancelled.detach().1);
@@ -236,22 +323,22 @@ mod tests {
     #[test]
     fn an_abandoned_item_is_cancelled_and_wakes_its_waiter() {
         let (waiting, _) = OneShotState::new().wait();
-        let (abandoned, finish) = waiting.take().0.abandon();
+        let (abandoned, finish) = waiting.take().0.abandon(false);
         assert!(matches!(finish, Finish::Wake(waiting) if waiting.has_thread() && !waiting.has_task()));
         assert!(abandoned.is_cancelled() && abandoned.is_finished());
         assert!(abandoned.detach().1, "the handle is the last owner");
-        assert_eq!(OneShotState::new().detach().0.take().0.abandon().1, Finish::Free);
+        assert_eq!(OneShotState::new().detach().0.take().0.abandon(false).1, Finish::Free);
     }
 
     /// spec: W1.3 (cancel)
     #[test]
     fn only_an_item_that_has_not_begun_is_cancelled() {
         let running = OneShotState::new().take().0;
-        assert_eq!(running.cancel(), (running, None));
+        assert_eq!(running.cancel(false), (running, None));
         let done = running.finish().0;
-        assert_eq!(done.cancel(), (done, None));
-        let cancelled = OneShotState::new().cancel().0;
-        assert_eq!(cancelled.cancel(), (cancelled, None));
+        assert_eq!(done.cancel(false), (done, None));
+        let cancelled = OneShotState::new().cancel(false).0;
+        assert_eq!(cancelled.cancel(false), (cancelled, None));
         assert!(cancelled.is_finished());
     }
 
@@ -276,11 +363,42 @@ mod tests {
         assert!(matches!(finish, Finish::Wake(waiting) if waiting.has_task() && !waiting.has_thread()));
         assert!(!done.is_awaited() && done.is_left_to_handle());
         assert!(!done.watch().1, "a finished item is not awaited");
-        let (cancelled, waiting) = awaited.cancel();
+        let (cancelled, waiting) = awaited.cancel(false);
         assert!(waiting.is_some_and(Waiting::has_task));
         assert!(!cancelled.is_awaited() && !cancelled.watch().1);
         let both = awaited.wait().0.finish().1;
         assert!(matches!(both, Finish::Wake(waiting) if waiting.has_task() && waiting.has_thread()));
         assert_eq!(awaited.detach().0, OneShotState::detached(), "a handle that is gone waits for nothing");
+    }
+
+    /// spec: I3.3 (a handle asks its item to stop)
+    #[test]
+    fn a_stop_cancels_an_item_or_asks_it() {
+        assert!(
+            matches!(OneShotState::new().stop(), (cancelled, Stop::Cancelled(_)) if cancelled.is_cancelled())
+        );
+        let running = OneShotState::new().take().0;
+        let (stopped, stop) = running.stop();
+        assert_eq!((stop, stopped.is_stopped()), (Stop::Asked { listens: false }, true));
+        assert_eq!(stopped.listen(), (stopped, Listen::Stopped));
+        assert_eq!(stopped.finish().0.stop().1, Stop::Ended);
+        let (listens, listen) = running.listen();
+        assert_eq!((listen, listens.stop().1), (Listen::Listens, Stop::Asked { listens: true }));
+        let (again, finish) = listens.finish();
+        assert_eq!((finish, again), (Finish::Unlisten, running), "the alarm goes first");
+        assert!(listens.has_alarms() && !listens.detach().0.listens());
+        assert_eq!(running.detach().0.listen().1, Listen::Alone);
+        assert_eq!(listens.detach().0.finish().1, Finish::Free);
+    }
+
+    /// spec: I3.5 (an item that is too late)
+    #[test]
+    fn a_late_item_is_cancelled_and_known_as_late() {
+        let late = OneShotState::new().cancel(true).0;
+        assert!(late.is_cancelled() && late.is_late());
+        assert_eq!(late.take().1, Take::Leave { late: true });
+        assert_eq!(late.detach().0.take().1, Take::Free { late: true });
+        let late = OneShotState::new().take().0.abandon(true).0;
+        assert!(late.is_cancelled() && late.is_late());
     }
 }

@@ -20,62 +20,38 @@
 //!
 //! **Waiting.** A thread that waits for a submission leaves a [`Signal`] in the slow-path state. The signal moves from
 //! `pending` to `running` when the run begins, and is set when the run ends or the submission is cancelled. Meanwhile
-//! the word's *waited* bit is set, so these steps take the slow path. Common paths do not check for waiting threads.
+//! the word's *attached* bit is set, so these steps take the slow path. Common paths do not check for waiting threads.
+//!
+//! **Carrying.** A submission may carry a value into its run. The value is in the slow-path state while the submission
+//! is pending, and the *attached* bit is set. The same change of the word that makes the item pending sets the bit. So
+//! a worker that begins the run takes the slow path, and finds the value there, because the issuer holds the lock.
 
 mod answers;
+mod slow_state;
+mod timers;
 
 pub(crate) use self::answers::{Ended, HasTicket, NotDisabled, Popped, Queued, TakenBack};
 use crate::policy::flush::Ticket;
-use crate::policy::item::{
-    Arm, Begin, Cancel, End, Instance, ItemState, Known, Queue, Room, ShardId, Target,
-};
+use crate::policy::item::{Begin, Cancel, End, Instance, ItemState, Known, Queue, ShardId, Target};
 use crate::policy::locks::Rank;
 use crate::sys::sync::{Arc, AtomicU64, Mutex, Ordering};
 
+use self::slow_state::SlowState;
 use super::signal::Signal;
 
-/// The state of an item: a word, and a slow-path state with the details of rare cases. `E` is the type of entries, and
-/// `T` the type of timer names.
+/// The state of an item: a word, and a slow-path state with the details of rare cases. `E` is the type of entries, `T`
+/// the type of timer names, and `C` the type of what submissions carry.
 #[derive(Debug)]
-pub(crate) struct ItemCell<E, T> {
-    state: AtomicU64,                   // A
-    slow_state: Mutex<SlowState<E, T>>, // L
+pub(crate) struct ItemCell<E, T, C = ()> {
+    state: AtomicU64,                      // A
+    slow_state: Mutex<SlowState<E, T, C>>, // L
 }
 
-#[derive(Debug)]
-struct SlowState<E, T> {
-    /// The shards on whose lists cancelled entries of the item lie. Each such entry adds one mention of its shard,
-    /// except the entry that the word records.
-    stale: Vec<ShardId>,
-    /// The ticket, if any, of the entry that the word records. The outer `None` means that the ticket is not known, or
-    /// that the entries are in order. The ticket is known only if `stale` names a shard after the entry is pushed.
-    home: Option<Option<Ticket>>,
-    /// The entry for the item's next run, if a worker popped this entry while the item ran.
-    kept: Option<E>,
-    /// The timer that has armed the item.
-    timer: Option<T>,
-    /// The number of disable calls that no enable call has undone.
-    disabled: u32,
-    /// The signal that is set when the pending submission has run or was cancelled.
-    pending: Option<Arc<Signal>>,
-    /// The signal that is set when the present run ends.
-    running: Option<Arc<Signal>>,
-}
-
-impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
+impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
     pub(crate) fn new() -> Self {
-        let slow_state = SlowState {
-            stale: Vec::new(),
-            home: None,
-            kept: None,
-            timer: None,
-            disabled: 0,
-            pending: None,
-            running: None,
-        };
         Self {
             state: AtomicU64::new(ItemState::new().into_bits()),
-            slow_state: Mutex::ranked(Rank::SlowState, slow_state),
+            slow_state: Mutex::ranked(Rank::SlowState, SlowState::new()),
         }
     }
 
@@ -102,6 +78,26 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         self.queue_slowly(&mut slow_state, target, ticket, |state| state, ItemState::queue_slowly)
     }
 
+    /// Submits the item like [`queue`](Self::queue), with a value that the submission carries into its run. Returns the
+    /// value if this call does not make the item pending.
+    #[cold]
+    pub(crate) fn queue_carrying(
+        &self,
+        target: Target,
+        ticket: Option<Ticket>,
+        carried: C,
+    ) -> (Queued, Option<C>) {
+        let mut slow_state = self.slow_state.lock();
+        let transition = ItemState::queue_carrying_slowly;
+        let queued = self.queue_slowly(&mut slow_state, target, ticket, |state| state, transition);
+        if matches!(queued, Queued::Coalesced | Queued::Refused) {
+            return (queued, Some(carried));
+        }
+        debug_assert!(slow_state.carried.is_none(), "only a pending submission carries something");
+        slow_state.carried = Some(carried);
+        (queued, None)
+    }
+
     /// Submits the item if the submission needs no new entry, because the item is already pending or can use a
     /// cancelled entry again. Returns `None` if the submission needs a new entry.
     pub(crate) fn queue_without_entry(&self, target: Target) -> Option<Queued> {
@@ -118,7 +114,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
     #[cold]
     fn queue_slowly(
         &self,
-        slow_state: &mut SlowState<E, T>,
+        slow_state: &mut SlowState<E, T, C>,
         target: Target,
         ticket: Option<Ticket>,
         before: impl Fn(ItemState) -> ItemState,
@@ -150,49 +146,6 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Arms the item with a timer, which makes the item pending. Calls `set` only if the item becomes armed. `set` puts
-    /// the timer on the list of timers. If `again` is true, replaces a submission that is pending already. Also returns
-    /// the remains of the replaced submission, which the caller cleans up.
-    pub(crate) fn arm(&self, again: bool, set: impl FnOnce() -> T) -> (Arm, TakenBack<E, T>) {
-        let mut slow_state = self.slow_state.lock();
-        let arm = self.update(|state| state.arm_slowly(again));
-        match arm {
-            Arm::Armed { was_pending } => {
-                let (taken, waiting) = self.take_back(&mut slow_state, was_pending);
-                slow_state.timer = Some(set());
-                drop(slow_state);
-                tell(waiting);
-                (arm, taken)
-            }
-            Arm::Coalesced | Arm::Refused => (arm, TakenBack { was_pending: false, kept: None, timer: None }),
-        }
-    }
-
-    /// Returns how much room arming the item needs within the bound of the target's queue. The answer is only a hint,
-    /// because it may change at any moment.
-    pub(crate) fn room_to_arm(&self, target: Target, now: bool, again: bool) -> Room {
-        let state = self.load();
-        let named = state.is_stale() && self.slow_state.lock().stale.contains(&target.shard);
-        state.room_to_arm(target, named, now, again)
-    }
-
-    /// Submits the item, because the timer is due. `ticket` is as in [`queue`](Self::queue). Returns `None` if this
-    /// timer no longer arms the item.
-    pub(crate) fn fire(&self, timer: &T, target: Target, ticket: Option<Ticket>) -> Option<Queued> {
-        let mut slow_state = self.slow_state.lock();
-        slow_state.timer.take_if(|meant| meant == timer)?;
-        let (before, transition) = (ItemState::disarmed, ItemState::fire_slowly);
-        Some(self.queue_slowly(&mut slow_state, target, ticket, before, transition))
-    }
-
-    /// Returns the timer that has armed the item, if the item is armed.
-    pub(crate) fn timer(&self) -> Option<T>
-    where
-        T: Clone,
-    {
-        self.slow_state.lock().timer.clone()
-    }
-
     /// Begins a run for an entry that a worker popped from a list of `shard`, if the item is pending with this entry.
     #[inline]
     pub(crate) fn begin(&self, shard: ShardId, entry: E) -> Popped<E> {
@@ -219,7 +172,11 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
             match self.update(|state| state.begin_slowly(shard, known)) {
                 Begin::Run => {
                     slow_state.running = slow_state.pending.take();
-                    Popped::Run(entry)
+                    slow_state.entering = slow_state.carried.take();
+                    match slow_state.entering {
+                        None => Popped::Run(entry),
+                        Some(_) => Popped::RunCarrying(entry),
+                    }
                 }
                 Begin::Stale => Popped::Stale(entry),
                 Begin::Meet => {
@@ -239,25 +196,34 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
+    /// Takes what the submission of the present run carries. The worker calls this after
+    /// [`RunCarrying`](Popped::RunCarrying).
+    pub(crate) fn take_carried(&self) -> Option<C> {
+        self.slow_state.lock().entering.take()
+    }
+
     /// Drops an entry instead of running it. The entry has this ticket, and was popped from a list of `shard`. Returns
     /// whether the item was pending with this entry, and whether the item is over. If the item is over, the caller
     /// frees it. Otherwise the item may be freed at any moment.
     #[cold]
     pub(crate) fn abandon(&self, shard: ShardId, ticket: Option<Ticket>) -> (bool, bool) {
         self.add_handle();
-        let (would_have_run, waiting) = {
-            let mut slow_state = self.slow_state.lock();
-            let known = slow_state.known(shard, ticket);
-            match self.update(|state| state.abandon_slowly(shard, known)) {
-                Begin::Run => (true, self.take_back(&mut slow_state, true).1),
-                Begin::Stale => (false, None),
-                Begin::Meet | Begin::Strike | Begin::Slow => {
-                    self.strike_out(&mut slow_state, shard);
-                    (false, None)
-                }
+        let mut slow_state = self.slow_state.lock();
+        let known = slow_state.known(shard, ticket);
+        let would_have_run = match self.update(|state| state.abandon_slowly(shard, known)) {
+            Begin::Run => true,
+            Begin::Stale => false,
+            Begin::Meet | Begin::Strike | Begin::Slow => {
+                self.strike_out(&mut slow_state, shard);
+                false
             }
         };
+        let (taken, waiting) = self.take_back(&mut slow_state, would_have_run);
+        drop(slow_state);
         tell(waiting);
+        // An entry that was popped from a list is not kept, and an item that is pending by an entry has no timer. What
+        // the submission carried is dropped while this thread holds no lock.
+        drop(taken);
         (would_have_run, self.drop_handle())
     }
 
@@ -285,7 +251,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
                 End::PutBack => slow_state.kept.take(),
             };
             let waiting = slow_state.running.take();
-            self.forget_waiters(&slow_state);
+            self.detach(&slow_state);
             (kept, waiting)
         };
         tell(waiting);
@@ -319,8 +285,8 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
 
     /// Cancels the pending submission. The caller holds a handle. The same is true of the callers of `disarm`,
     /// `disable`, `enable` and `last_submission`.
-    pub(crate) fn cancel(&self) -> TakenBack<E, T> {
-        let done = |was_pending| TakenBack { was_pending, kept: None, timer: None };
+    pub(crate) fn cancel(&self) -> TakenBack<E, T, C> {
+        let done = |was_pending| TakenBack { was_pending, kept: None, timer: None, carried: None };
         match self.update(ItemState::cancel) {
             Cancel::NotPending => done(false),
             Cancel::Done => done(true),
@@ -335,23 +301,9 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
         }
     }
 
-    /// Cancels the pending submission, because its timer is given up instead of fired. Returns false if this timer no
-    /// longer arms the item.
-    pub(crate) fn disarm(&self, timer: &T) -> bool {
-        let mut slow_state = self.slow_state.lock();
-        if slow_state.timer.as_ref() != Some(timer) {
-            return false;
-        }
-        let was_pending = self.update(ItemState::cancel_slowly);
-        let (taken, waiting) = self.take_back(&mut slow_state, was_pending);
-        drop(slow_state);
-        tell(waiting);
-        taken.was_pending
-    }
-
     /// Cancels the pending submission, and refuses further submissions until [`enable`](Self::enable). If `wait` is
     /// true and a run has begun, also returns the signal of that run.
-    pub(crate) fn disable(&self, wait: bool) -> (TakenBack<E, T>, Option<Arc<Signal>>) {
+    pub(crate) fn disable(&self, wait: bool) -> (TakenBack<E, T, C>, Option<Arc<Signal>>) {
         let mut slow_state = self.slow_state.lock();
         slow_state.disabled =
             slow_state.disabled.checked_add(1).expect("an item was disabled four billion times");
@@ -386,7 +338,7 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
 
     fn wait_for(
         &self,
-        slow_state: &mut SlowState<E, T>,
+        slow_state: &mut SlowState<E, T, C>,
         ask: impl Fn(ItemState) -> (ItemState, Instance),
     ) -> Option<Arc<Signal>> {
         let signal = match self.update(ask) {
@@ -401,25 +353,31 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
     /// submission, and the signal of the threads that wait for it.
     fn take_back(
         &self,
-        slow_state: &mut SlowState<E, T>,
+        slow_state: &mut SlowState<E, T, C>,
         was_pending: bool,
-    ) -> (TakenBack<E, T>, Option<Arc<Signal>>) {
+    ) -> (TakenBack<E, T, C>, Option<Arc<Signal>>) {
         if !was_pending {
-            return (TakenBack { was_pending, kept: None, timer: None }, None);
+            return (TakenBack { was_pending, kept: None, timer: None, carried: None }, None);
         }
-        let taken = TakenBack { was_pending, kept: slow_state.kept.take(), timer: slow_state.timer.take() };
+        let taken = TakenBack {
+            was_pending,
+            kept: slow_state.kept.take(),
+            timer: slow_state.timer.take(),
+            carried: slow_state.carried.take(),
+        };
         let waiting = slow_state.pending.take();
-        self.forget_waiters(slow_state);
+        self.detach(slow_state);
         (taken, waiting)
     }
 
-    fn forget_waiters(&self, slow_state: &SlowState<E, T>) {
-        if slow_state.pending.is_none() && slow_state.running.is_none() {
-            self.update(|state| (state.nobody_waits(), ()));
+    /// Clears the *attached* bit if nothing is attached any more.
+    fn detach(&self, slow_state: &SlowState<E, T, C>) {
+        if slow_state.pending.is_none() && slow_state.running.is_none() && slow_state.carried.is_none() {
+            self.update(|state| (state.nothing_attached(), ()));
         }
     }
 
-    fn strike_out(&self, slow_state: &mut SlowState<E, T>, shard: ShardId) {
+    fn strike_out(&self, slow_state: &mut SlowState<E, T, C>, shard: ShardId) {
         if let Some(at) = slow_state.stale.iter().position(|id| *id == shard) {
             slow_state.stale.swap_remove(at);
             if slow_state.stale.is_empty() {
@@ -432,13 +390,6 @@ impl<E: HasTicket, T: PartialEq> ItemCell<E, T> {
     #[inline]
     fn update<A>(&self, transition: impl FnMut(ItemState) -> (ItemState, A)) -> A {
         super::update(&self.state, Ordering::AcqRel, ItemState::from_bits, ItemState::into_bits, transition)
-    }
-}
-
-impl<E, T> SlowState<E, T> {
-    /// Returns the facts that the slow-path state knows about this shard, and about an entry with this ticket.
-    fn known(&self, shard: ShardId, ticket: Option<Ticket>) -> Known {
-        Known { named: self.stale.contains(&shard), alike: self.home == Some(ticket) }
     }
 }
 

@@ -8,6 +8,7 @@
 pub(crate) mod alive;
 pub(crate) mod attention;
 pub(crate) mod bell;
+pub(crate) mod cancel;
 pub(crate) mod counters;
 pub(crate) mod crowded;
 pub(crate) mod current_item;

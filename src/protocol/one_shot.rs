@@ -23,8 +23,13 @@
 //! * worker: frees the cell;
 //! * issuer of another item: gets a cell at the same address, and its task leaves an alarm;
 //! * handle: removes the alarm of that task, which is then never woken.
+//!
+//! **Stops.** A running item that listens for its handle leaves an alarm under the cell's *stop key*, and sets the
+//! *listens* bit while [`wakers`] holds its lock. The handle that asks the item to stop sees this bit, and rings the
+//! alarm. If it sees no bit, the item finds itself asked when it sets the bit. The worker removes the alarm before it
+//! finishes the item, and a handle that goes removes the alarm before it detaches, for the same reason as above.
 
-use crate::policy::one_shot::{Finish, OneShotState, Take, Waiting};
+use crate::policy::one_shot::{Finish, Listen, OneShotState, Stop, Take, Waiting};
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 use crate::sys::wakers::{self, Alarm, Watcher};
@@ -58,19 +63,35 @@ impl OneShotCell {
     /// handle may free the cell at any moment.
     #[inline]
     pub(crate) fn finish(&self) -> Finish {
+        match self.update(OneShotState::finish) {
+            Finish::Unlisten => self.finish_as_listener(),
+            finish => finish,
+        }
+    }
+
+    /// Removes the alarm of an item that listens, and finishes the item.
+    #[cold]
+    fn finish_as_listener(&self) -> Finish {
+        wakers::unwatch(self.stop_key(), Watcher::ONLY);
         self.update(OneShotState::finish)
     }
 
     /// Finishes the item as cancelled. The caller has taken the closure, and has dropped it instead of running it.
-    /// Otherwise this is like [`finish`](Self::finish).
-    pub(crate) fn abandon(&self) -> Finish {
-        self.update(OneShotState::abandon)
+    /// Otherwise this is like [`finish`](Self::finish). `late` says whether the item's deadline has passed.
+    pub(crate) fn abandon(&self, late: bool) -> Finish {
+        self.update(|state| state.abandon(late))
     }
 
     /// Returns the key on which the handle's thread sleeps, and under which its task leaves an alarm. The key is the
     /// cell's address. [`wake`](Self::wake) may use the key even after the cell has been freed.
     pub(crate) fn key(&self) -> usize {
         std::ptr::from_ref(self) as usize
+    }
+
+    /// Returns the key under which a running item leaves its alarm. It lies inside the cell, and differs from the other
+    /// key.
+    pub(super) fn stop_key(&self) -> usize {
+        self.key() + 1
     }
 
     /// Wakes what waits on this key. The caller holds no lock.
@@ -84,22 +105,62 @@ impl OneShotCell {
     }
 
     /// Cancels the item on behalf of the handle. If the closure had not begun, returns what waits for the item, which
-    /// the caller wakes.
-    pub(crate) fn cancel(&self) -> Option<Waiting> {
-        self.update(OneShotState::cancel)
+    /// the caller wakes. `late` says whether the item's deadline has passed.
+    pub(crate) fn cancel(&self, late: bool) -> Option<Waiting> {
+        self.update(|state| state.cancel(late))
+    }
+
+    /// Cancels the item on behalf of the handle or, if the closure has begun, asks it to stop. If the closure had not
+    /// begun, returns what waits for the item, which the caller wakes.
+    pub(crate) fn stop(&self) -> Option<Waiting> {
+        match self.update(OneShotState::stop) {
+            Stop::Cancelled(waiting) => return Some(waiting),
+            Stop::Asked { listens: true } => wakers::ring(self.stop_key()),
+            Stop::Asked { listens: false } | Stop::Ended => {}
+        }
+        None
+    }
+
+    /// Keeps the alarm of the running item, which rings when the handle asks the item to stop. Returns false if the
+    /// handle has already done so. If the handle is gone, the alarm never rings, and is dropped.
+    pub(crate) fn listen(&self, alarm: Alarm) -> bool {
+        let mut listen = Listen::Alone;
+        wakers::watch(self.stop_key(), Watcher::ONLY, alarm, || {
+            listen = self.update(OneShotState::listen);
+            listen == Listen::Listens
+        });
+        listen != Listen::Stopped
     }
 
     /// Gives up the handle. Returns whether the handle was the last owner. The caller then frees the cell.
     #[inline]
     pub(crate) fn leave(&self) -> bool {
-        let state = self.load();
-        if state.is_left_to_handle() {
-            return true;
+        let mut state = self.load();
+        loop {
+            if state.is_left_to_handle() {
+                return true;
+            }
+            if state.has_alarms() {
+                self.remove_alarms(state);
+            }
+            let (next, last) = state.detach();
+            let (seen, next) = (state.into_bits(), next.into_bits());
+            match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return last,
+                // The item may have ended, or may listen by now.
+                Err(actual) => state = OneShotState::from_bits(actual),
+            }
         }
+    }
+
+    #[cold]
+    fn remove_alarms(&self, state: OneShotState) {
         if state.is_awaited() {
             wakers::unwatch(self.key(), Watcher::ONLY);
         }
-        self.update(OneShotState::detach)
+        if state.listens() {
+            wakers::unwatch(self.stop_key(), Watcher::ONLY);
+        }
     }
 
     /// Keeps the alarm of the task that awaits the handle. Returns false if the item has ended.
@@ -109,8 +170,15 @@ impl OneShotCell {
 
     /// Sleeps until the item has ended, or until the deadline `until`. Returns false if the deadline came first.
     pub(crate) fn wait(&self, until: Until) -> bool {
+        self.wait_unless(until, || false)
+    }
+
+    /// Sleeps as [`wait`](Self::wait) does, but also returns false if `gives_up` returns true. A thread that changes the
+    /// answer of `gives_up` wakes the threads that sleep on the cell's key.
+    pub(crate) fn wait_unless(&self, until: Until, gives_up: impl Fn() -> bool) -> bool {
         while self.update(OneShotState::wait) {
-            if !wait::sleep(self.key(), || !self.load().is_finished(), until) {
+            let in_time = wait::sleep(self.key(), || !self.load().is_finished() && !gives_up(), until);
+            if !in_time || gives_up() {
                 return !self.update(OneShotState::stop_waiting);
             }
         }

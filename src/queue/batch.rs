@@ -269,7 +269,7 @@ impl To<'_> {
         let mut accepted = 0;
         while let Some(closure) = closures.next() {
             match Queue::spawn_detached_after::<F, T>(queue.handle(), place, None, after, closure) {
-                Ok(()) => accepted += 1,
+                Ok(_timer) => accepted += 1,
                 Err((error, refused)) => {
                     let rest = iter::once(refused).chain(closures).collect();
                     return Err(CutDetached { error, accepted, rest });

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::blocking;
-use crate::engine::pool::calls::OwnedRescuer;
+use crate::engine::carrier::Carrier;
 use crate::engine::queue::workqueue::{Limit, QueueHandle, QueueKind, QueueSpec, Unbound, WhenFull};
 use crate::engine::user_code::report;
 use crate::error::BuildQueueError;
@@ -64,7 +63,7 @@ pub(super) enum Kind {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 #[must_use = "a builder makes nothing until `build`"]
 pub struct WorkQueueBuilder {
-    name: String,
+    pub(super) name: String,
     #[cfg_attr(feature = "serde", serde(default))]
     kind: Kind,
     #[cfg_attr(feature = "serde", serde(default))]
@@ -93,6 +92,8 @@ pub struct WorkQueueBuilder {
     when_full: WhenFull,
     #[cfg_attr(feature = "serde", serde(default))]
     attrs: Option<Attrs>,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(super) carriers: Vec<Carrier>,
 }
 
 impl WorkQueueBuilder {
@@ -113,6 +114,7 @@ impl WorkQueueBuilder {
             max_pending: None,
             when_full: WhenFull::default(),
             attrs: None,
+            carriers: Vec::new(),
         }
     }
 
@@ -265,7 +267,7 @@ impl WorkQueueBuilder {
     /// executor is shut down, and [`BuildQueueError::Forked`] in a forked process. In each of these cases, nothing was
     /// made.
     pub fn build(self) -> Result<WorkQueue, BuildQueueError> {
-        self.build_on(Executor::global())
+        self.build_on(&Executor::default_for_queues())
     }
 
     /// Makes the queue on this executor.
@@ -334,6 +336,7 @@ impl WorkQueueBuilder {
             freezable: self.freezable,
             names_threads: self.name_threads,
             control: self.control,
+            carriers: self.carriers,
         };
         let histograms = self.histograms.unwrap_or(executor.inner.times_items);
         let (handle, in_time) =
@@ -404,17 +407,6 @@ impl WorkQueueBuilder {
             Some((_, this, with, because)) => Err(BuildQueueError::Contradiction { this, with, because }),
             None => Ok(()),
         }
-    }
-
-    fn make_rescuer(&self, kind: &QueueKind, executor: &Executor) -> Result<OwnedRescuer, BuildQueueError> {
-        let executor = &executor.inner;
-        let nice = match kind {
-            QueueKind::PerCpu { high: true } | QueueKind::Bh { high: true } => executor.nice.high,
-            QueueKind::PerCpu { high: false } | QueueKind::Bh { high: false } => executor.nice.normal,
-            QueueKind::Unbound(attrs) => attrs.nice,
-        };
-        blocking(|| OwnedRescuer::make(&executor.core, &self.name, nice))
-            .map_err(|error| BuildQueueError::Rescuer { kind: error.kind(), message: error.to_string() })
     }
 
     fn limit(&self) -> Result<Limit, BuildQueueError> {

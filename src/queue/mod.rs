@@ -4,6 +4,8 @@ pub(crate) mod attrs;
 mod awaited;
 pub(crate) mod batch;
 pub(crate) mod builder;
+mod cancellable;
+mod carry;
 mod chunks;
 mod counts;
 mod end;
@@ -110,7 +112,7 @@ impl WorkQueue {
     pub fn new(name: impl Into<String>) -> Self {
         let name = name.into();
         assert!(!name.is_empty(), "{}", BuildQueueError::EmptyName);
-        let made = Self::builder(name).make_on(Executor::global());
+        let made = Self::builder(name).make_on(&Executor::default_for_queues());
         made.expect("a queue with a name and the default settings can be built").0
     }
 

@@ -82,13 +82,15 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::item::closure::Closure;
+use crate::cancel::CancelToken;
+use crate::engine::item::closure::{Closure, WithToken};
 use crate::engine::item::one_shot::handle::RawHandle;
 use crate::engine::item::scope::{Scope, ScopeState};
 use crate::engine::refusal::{QueueError, WaitError};
 use crate::error::join::{JoinError, PanicPayload};
 use crate::error::refused::Refused;
 use crate::error::scope::ScopeError;
+use crate::policy::time::Time;
 use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
 
@@ -125,8 +127,8 @@ impl WorkQueue {
     /// returned its panic, the payload of that panic is rethrown. If this applies to several items, one of their
     /// payloads is rethrown. If the payload was lost with a leaked handle, another payload takes its place.
     ///
-    /// Also panics if items of the scope never ran, because a shutdown of the executor ran out of time and dropped
-    /// them, and in a process that was forked inside `body`. [`try_scope`](Self::try_scope) returns an error instead.
+    /// Also panics if items of the scope never ran, because a shutdown of the executor ran out of time or the queue was
+    /// destroyed at once, and in a process that was forked inside `body`. [`try_scope`](Self::try_scope) returns an error instead.
     #[doc(alias = "thread::scope")]
     #[track_caller]
     pub fn scope<'env, F, R>(&self, body: F) -> R
@@ -153,8 +155,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// Returns [`ScopeError::Dropped`] if a shutdown of the executor ran out of time and dropped an item of the scope
-    /// before the item began. Items that were cancelled through their handles do not count. Returns
+    /// Returns [`ScopeError::Dropped`] if an item of the scope did not run because a shutdown of the executor ran out of
+    /// time, or because the queue was destroyed at once. Items that were cancelled through their handles do not count. Returns
     /// [`ScopeError::Forked`] in a process that was forked inside `body`.
     ///
     /// # Panics
@@ -242,6 +244,56 @@ impl<'scope> Scope<'scope, '_> {
         T: Send + 'scope,
     {
         self.spawn_closure::<F, T>(closure).map_err(|(error, closure)| Refused::new(error, closure))
+    }
+
+    /// Queues a closure as [`spawn`](Self::spawn) does, and lets a token cancel the item. The item's own token becomes a
+    /// [child](CancelToken::child) of `token`. So a scope, or code elsewhere, can end the whole scope early.
+    ///
+    /// An item that has not begun when the token is cancelled does not run, and its join returns
+    /// [`JoinError::Cancelled`] when the queue reaches it. Such an item does not make the scope panic.
+    ///
+    /// # Examples
+    ///
+    /// The first item that finds a word lets the others stop:
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{CancelToken, WorkQueue};
+    ///
+    /// let (queue, found) = (WorkQueue::new("search"), CancelToken::new());
+    /// let texts = ["to be or not to be", "that is the question", "whether 'tis nobler"];
+    /// queue.scope(|s| {
+    ///     for text in &texts {
+    ///         let search = || {
+    ///             let mut words = text.split(' ').take_while(|_| !cmwq::is_cancelled());
+    ///             if words.any(|word| word == "question") {
+    ///                 found.cancel();
+    ///             }
+    ///         };
+    ///         s.spawn_with_token(&found, search)?;
+    ///     }
+    ///     Ok::<_, cmwq::QueueError>(())
+    /// })?;
+    /// assert!(found.is_cancelled());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`spawn`](Self::spawn).
+    pub fn spawn_with_token<F, T>(
+        &'scope self,
+        token: &CancelToken,
+        closure: F,
+    ) -> Result<ScopedJoinHandle<'scope, T>, QueueError>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let token = token.0.child(Time::NEVER);
+        let closure = WithToken { token, armed: None, name: None, closure };
+        self.spawn_closure::<WithToken<F>, T>(closure).map_err(|(error, _closure)| error)
     }
 
     #[inline]
@@ -342,8 +394,27 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.scope_state.cancel(self.raw())
     }
 
+    /// Cancels the item as [`cancel`](Self::cancel) does or, if it has begun, asks it to stop. See
+    /// [`JoinHandle::stop`](crate::JoinHandle::stop).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("search");
+    /// queue.scope(|s| s.spawn(|| while !cmwq::is_cancelled() {}).map(|search| search.stop()))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stop(&self) -> bool {
+        self.scope_state.stop(self.raw())
+    }
+
     fn result(mut self) -> Result<T, JoinError> {
-        let result = self.raw.take().and_then(|mut raw| raw.take_result()).ok_or(JoinError::Cancelled)?;
+        let mut raw = self.raw.take().expect("a handle that was joined is gone");
+        let Some(result) = raw.take_result() else {
+            return Err(if raw.is_late() { JoinError::DeadlinePassed } else { JoinError::Cancelled });
+        };
         result.map_err(|payload| {
             self.scope_state.panic_was_joined();
             JoinError::Panicked(PanicPayload::new(payload))

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::engine::item::closure::{Name, Named};
 use crate::engine::item::periodic::{self, Schedule};
 use crate::engine::item::place::Place;
+use crate::engine::item::token::Token;
 use crate::engine::queue::limits::Kept;
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::QueueError;
@@ -16,6 +17,7 @@ use crate::join::JoinHandle;
 use crate::periodic::PeriodicHandle;
 use crate::policy::item::Arm;
 use crate::queue::WorkQueue;
+use crate::queue::cancellable::{self, Leash};
 use crate::queue::options::{Options, options};
 use crate::queue::permits::Permit;
 use crate::work::Work;
@@ -23,8 +25,8 @@ use crate::work::Work;
 /// One item on its way into a queue, with options: see [`WorkQueue::item`].
 ///
 /// The options are the CPU or node ([`on_cpu`](Self::on_cpu), [`on_node`](Self::on_node)), a delay
-/// ([`after`](Self::after)) and, for closures, a name ([`named`](Self::named)). They can be combined in every way and
-/// in any order. A submission is ended by one of these methods:
+/// ([`after`](Self::after)) and, for closures, a name ([`named`](Self::named)), a [token](Self::token) and a
+/// [deadline](Self::deadline). They can be combined in every way and in any order. A submission is ended by one of these methods:
 ///
 /// | item | ended by | result |
 /// |---|---|---|
@@ -56,6 +58,7 @@ pub struct Submission<'queue, I> {
     item: I,
     options: Options,
     permit: Option<Permit>,
+    pub(super) leash: Leash,
 }
 
 impl WorkQueue {
@@ -82,7 +85,7 @@ impl WorkQueue {
     /// # }
     /// ```
     pub fn item<I>(&self, item: I) -> Submission<'_, I> {
-        Submission { queue: self, item, options: Options::default(), permit: None }
+        Submission { queue: self, item, options: Options::default(), permit: None, leash: Leash::default() }
     }
 }
 
@@ -170,9 +173,12 @@ impl<I> Submission<'_, I> {
         T: Send + 'static,
     {
         let (closure, (place, kept), to) = self.into_parts()?;
-        let spawned = match to.name {
-            None => Queue::spawn_after::<I, T>(to.queue, place, kept, to.after, closure),
-            Some(name) => {
+        let spawned = match (to.token, to.name) {
+            (Some(token), name) => {
+                cancellable::spawn(to.queue, (place, kept), to.after, (token, name), closure)
+            }
+            (None, None) => Queue::spawn_after::<I, T>(to.queue, place, kept, to.after, closure),
+            (None, Some(name)) => {
                 Queue::spawn_after::<Named<I>, T>(to.queue, place, kept, to.after, Named { name, closure })
                     .map_err(|(error, named)| (error, named.closure))
             }
@@ -203,10 +209,16 @@ impl<I> Submission<'_, I> {
         T: 'static,
     {
         let (closure, (place, kept), to) = self.into_parts()?;
-        let spawned = match to.name {
-            None => Queue::spawn_detached_after::<I, T>(to.queue, place, kept, to.after, closure),
-            Some(name) => {
+        let spawned = match (to.token, to.name) {
+            (Some(token), name) => {
+                cancellable::spawn_detached(to.queue, (place, kept), to.after, (token, name), closure)
+            }
+            (None, None) => {
+                Queue::spawn_detached_after::<I, T>(to.queue, place, kept, to.after, closure).map(drop)
+            }
+            (None, Some(name)) => {
                 Queue::spawn_detached_after::<_, T>(to.queue, place, kept, to.after, Named { name, closure })
+                    .map(drop)
                     .map_err(|(error, named)| (error, named.closure))
             }
         };
@@ -244,7 +256,7 @@ impl<I> Submission<'_, I> {
     where
         I: FnMut() + Send + 'static,
     {
-        let Self { queue, item: function, options, permit } = self;
+        let Self { queue, item: function, options, permit, leash } = self;
         let places = match period {
             Duration::ZERO => Err(QueueError::ZeroPeriod),
             _ => places(queue, &options, permit),
@@ -254,7 +266,7 @@ impl<I> Submission<'_, I> {
             Err(error) => return Err(Refused::new(error, function)),
         };
         let schedule = Schedule { place, first: options.after.unwrap_or(period), period };
-        match periodic::spawn_every(queue.handle(), schedule, options.name, function) {
+        match periodic::spawn_every(queue.handle(), schedule, (options.name, leash.token()), function) {
             Ok((item, period)) => Ok(PeriodicHandle::new(Work { item }, period)),
             Err((error, function)) => Err(Refused::new(error, function)),
         }
@@ -291,7 +303,7 @@ impl<I: Borrow<Work>> Submission<'_, I> {
     /// cancelled submission of the same item. This can happen only in an ordered queue, in a bh queue, or in a queue
     /// that is being flushed.
     pub fn enqueue(self) -> Result<bool, QueueError> {
-        let Self { queue, item, options, permit } = self;
+        let Self { queue, item, options, permit, .. } = self;
         let (place, kept) = places(queue, &options, permit)?;
         let (work, after) = (&item.borrow().item, options.delay());
         if after.is_zero() {
@@ -331,7 +343,7 @@ impl<I: Borrow<Work>> Submission<'_, I> {
     #[doc(alias = "mod_delayed")]
     #[doc(alias = "mod_delayed_work")]
     pub fn reschedule(self) -> Result<bool, QueueError> {
-        let Self { queue, item, options, permit } = self;
+        let Self { queue, item, options, permit, .. } = self;
         let (place, kept) = places(queue, &options, permit)?;
         let arm = Queue::arm(queue.handle(), place, kept, options.delay(), &item.borrow().item, true)?;
         Ok(matches!(arm, Arm::Armed { was_pending: true }))
@@ -343,16 +355,17 @@ struct To<'queue> {
     queue: &'queue Arc<QueueHandle>,
     after: Duration,
     name: Option<Name>,
+    token: Option<Token>,
 }
 
 impl<'queue, F> Submission<'queue, F> {
     /// Checks the options of a closure. Returns the closure, its places, and the other options.
     fn into_parts(self) -> Result<(F, Places<'queue>, To<'queue>), Refused<F>> {
-        let Self { queue, item: closure, options, permit } = self;
+        let Self { queue, item: closure, options, permit, leash } = self;
         match places(queue, &options, permit) {
             Ok(places) => {
                 let (queue, after) = (queue.handle(), options.delay());
-                Ok((closure, places, To { queue, after, name: options.name }))
+                Ok((closure, places, To { queue, after, name: options.name, token: leash.token() }))
             }
             Err(error) => Err(Refused::new(error, closure)),
         }

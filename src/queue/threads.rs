@@ -1,5 +1,10 @@
-//! The names of threads while they run the items of a queue.
+//! The thread of a queue (its rescuer), and the names of threads while they run its items.
 
+use crate::blocking;
+use crate::engine::pool::calls::OwnedRescuer;
+use crate::engine::queue::workqueue::QueueKind;
+use crate::error::BuildQueueError;
+use crate::executor::Executor;
 use crate::queue::builder::WorkQueueBuilder;
 
 impl WorkQueueBuilder {
@@ -25,5 +30,20 @@ impl WorkQueueBuilder {
     pub fn name_threads(mut self, yes: bool) -> Self {
         self.name_threads = yes;
         self
+    }
+
+    pub(super) fn make_rescuer(
+        &self,
+        kind: &QueueKind,
+        executor: &Executor,
+    ) -> Result<OwnedRescuer, BuildQueueError> {
+        let executor = &executor.inner;
+        let nice = match kind {
+            QueueKind::PerCpu { high: true } | QueueKind::Bh { high: true } => executor.nice.high,
+            QueueKind::PerCpu { high: false } | QueueKind::Bh { high: false } => executor.nice.normal,
+            QueueKind::Unbound(attrs) => attrs.nice,
+        };
+        blocking(|| OwnedRescuer::make(&executor.core, &self.name, nice))
+            .map_err(|error| BuildQueueError::Rescuer { kind: error.kind(), message: error.to_string() })
     }
 }

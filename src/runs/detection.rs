@@ -74,7 +74,9 @@ struct Overlooked {
 struct Detective {
     detection: Detection,
     hogs: Option<Duration>,
-    /// For each pool and reason, the time at which a worker was last found.
+    /// The time of the last look.
+    looked: Time,
+    /// For each pool and reason, the earliest time at which the worker that was found last may have been found.
     last: HashMap<(String, Why), Time>,
     /// For each thread, its word at the last moment, whether it slept, and how many times it had slept.
     before: HashMap<Tid, (WorkerState, bool, u64)>,
@@ -130,6 +132,11 @@ fn gap(why: Why, beyond: usize) -> Duration {
 impl Detective {
     /// spec: S1, S2, C2 (`may_block`)
     fn look(&mut self, moment: &Moment<'_>, pools: &[Arc<Pool>]) {
+        self.look_at_pools(moment, pools);
+        self.looked = moment.now;
+    }
+
+    fn look_at_pools(&mut self, moment: &Moment<'_>, pools: &[Arc<Pool>]) {
         for pool in pools.iter().filter(|pool| pool.spec.manages_concurrency()) {
             let sights = sights(moment, pool);
             for why in [Why::Asleep, Why::Hog] {
@@ -166,9 +173,11 @@ impl Detective {
             let slept = before.is_some_and(|(_, sleeps, slept)| *sleeps || *slept < sight.slept);
             let is_right = why == Why::Hog || sight.sleeps || slept;
             assert!(is_right, "thread {} of pool {name} does not sleep: {moment:?}", sight.thread);
-            let permitted = self.permitted_from(pool, why, out);
-            assert!(permitted <= moment.now, "pool {name} grows too fast, {out} are out: {moment:?}");
-            self.last.insert((name.clone(), why), moment.now);
+            // The worker was found after the last look. There is no look while a thread is in the middle of a step, so
+            // one look may see several findings, with gaps between them.
+            let earliest = self.permitted_from(pool, why, out).max(self.looked);
+            assert!(earliest <= moment.now, "pool {name} grows too fast, {out} are out: {moment:?}");
+            self.last.insert((name.clone(), why), earliest);
             let count = if why == Why::Asleep { &self.found.asleep } else { &self.found.hogs };
             count.fetch_add(1, Relaxed);
         }
@@ -294,7 +303,18 @@ fn simulate(seed: u64, found: &Arc<Found>) {
             builder.detection(detection).hog_threshold(hogs)
         });
         let (last, before, overlooked) = (HashMap::new(), HashMap::new(), HashMap::new());
-        watch(&executor, Detective { detection, hogs, last, before, overlooked, found: Arc::clone(found) });
+        watch(
+            &executor,
+            Detective {
+                detection,
+                hogs,
+                looked: Time::default(),
+                last,
+                before,
+                overlooked,
+                found: Arc::clone(found),
+            },
+        );
         let system = Attrs::new().scope(AffinityScope::System);
         let queues = [WorkQueue::per_cpu("per CPU"), WorkQueue::builder("managed").attrs(system)];
         let queues = queues.map(|queue| queue.build_on(&executor).unwrap());

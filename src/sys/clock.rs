@@ -36,11 +36,27 @@ pub(crate) fn instant(at: Time) -> Option<Instant> {
     origin().instant.checked_add(at.since(Time::default()))
 }
 
+/// Returns the present time as an `Instant`. On a made-up machine, this is the machine's time, counted from the origin.
+#[inline]
+#[allow(clippy::disallowed_methods, reason = "this is where time comes from")]
+pub(crate) fn present() -> Instant {
+    match machine::now() {
+        Some(now) => instant(now).unwrap_or_else(Instant::now),
+        None => Instant::now(),
+    }
+}
+
+/// Returns this `Instant` of the standard library as a time. An instant before the origin becomes the origin.
+pub(crate) fn time(at: Instant) -> Time {
+    let nanos = at.saturating_duration_since(origin().instant).as_nanos();
+    Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
 /// Returns the time of the last tick of the system's clock, which was a few milliseconds ago at most. This call takes a
 /// fifth of the time of [`now`]. If the system has no such clock, returns [`now`].
 #[inline]
 pub(crate) fn coarse() -> Time {
-    if sys::PORTABLE || machine::now().is_some() {
+    if sys::PORTABLE || machine::listens() {
         return now();
     }
     Time::from_nanos(imp::coarse_nanos().saturating_sub(origin().coarse))

@@ -7,14 +7,17 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-#[cfg(not(any(test, cmwq_yields)))]
+#[cfg(not(any(test, cmwq_yields, feature = "testing")))]
 use parking_lot as plain;
 
 use crate::policy::locks::Rank;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
+#[cfg_attr(cmwq_yields, allow(unused_imports, reason = "such a build has no machines"))]
 pub(crate) use self::order::apart_from_all;
 use self::order::{Held, Place};
+#[cfg(all(feature = "testing", not(any(test, cmwq_yields))))]
+use super::machine as plain;
 #[cfg(any(test, cmwq_yields))]
 use super::yields as plain;
 
@@ -195,7 +198,8 @@ mod order {
     }
 
     /// Calls the function as if this thread held no lock, because the function is not the thread's own code.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
+    #[cfg_attr(cmwq_yields, allow(dead_code, reason = "such a build has no machines"))]
     pub(crate) fn apart_from_all<R>(function: impl FnOnce() -> R) -> R {
         let kept = HELD.with(|held| held.each_ref().map(Cell::take));
         let result = function();
@@ -242,7 +246,7 @@ mod order {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn apart_from_all<R>(function: impl FnOnce() -> R) -> R {
         function()
     }

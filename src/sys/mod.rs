@@ -17,11 +17,11 @@ pub(crate) mod clock;
 pub(crate) mod fork;
 #[cfg(not(cmwq_loom))]
 mod lock;
-#[cfg(all(test, not(cmwq_loom)))]
+#[cfg(all(any(test, all(feature = "testing", not(cmwq_yields))), not(cmwq_loom)))]
 pub(crate) mod machine;
-#[cfg(not(any(test, cmwq_loom)))]
+#[cfg(not(any(test, all(feature = "testing", not(cmwq_yields)), cmwq_loom)))]
 #[path = "machine/none.rs"]
-mod machine;
+pub(crate) mod machine;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod pause;
 #[cfg(not(cmwq_loom))]

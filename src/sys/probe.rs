@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::affinity::ThreadId;
+use super::machine;
 use super::pause::Pause;
 use super::switches::{self, Readiness, Ring, Switch};
 use super::thread_state::{self, Eye};
@@ -60,6 +61,9 @@ impl Probe {
 
     /// Returns the pause that listens to records of switches, if switches can be recorded and listened to.
     pub(crate) fn listening(&self) -> io::Result<(Pause, Readiness)> {
+        if machine::listens() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let ready = unless(self.faults.switches, switches::permitted)?;
         Ok((unless(self.faults.listening, Pause::listening)?, ready))
     }

@@ -2,12 +2,15 @@
 
 #![allow(unsafe_code, reason = "libc's call for limits takes a raw pointer")]
 
-use super::cgroup;
+use super::{cgroup, machine};
 
 /// Returns the smallest limit on the number of threads that applies to the process. Such a limit belongs to a cgroup or
 /// to the user of the process, and may also count the threads of other processes. Returns `None` if no limit can be
 /// read. A limit may change later.
 pub(crate) fn limit() -> Option<u64> {
+    if machine::listens() {
+        return None;
+    }
     [cgroup::task_limit(), of_user()].into_iter().flatten().min()
 }
 

@@ -45,8 +45,18 @@ mod imp {
             self.0
         }
 
+        /// Returns the earlier of this limit and `time`.
+        pub(crate) fn or_at(self, time: Time) -> Self {
+            Self(self.0.into_iter().chain(Some(time)).min().filter(|at| *at < Time::NEVER))
+        }
+
+        /// Returns whether the limit is reached.
+        pub(crate) fn is_over(self) -> bool {
+            self.0.is_some_and(|end| end <= clock::now())
+        }
+
         /// Returns the earlier of this limit and the end of `time` from now.
-        fn or_after(self, time: Duration) -> Self {
+        pub(crate) fn or_after(self, time: Duration) -> Self {
             let other = Self::after(time);
             Self(self.0.into_iter().chain(other.0).min())
         }

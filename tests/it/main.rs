@@ -14,6 +14,8 @@ mod bad_input;
 mod batches;
 mod bh;
 mod cancel;
+mod cancellation;
+mod carried;
 mod concurrency;
 mod conformance;
 mod counters;

@@ -33,7 +33,8 @@ fn sources_of(folder: &str) -> Vec<Source> {
         let entries: Vec<PathBuf> =
             fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         for path in entries {
-            if path.is_dir() {
+            // What cargo builds in a package of its own has sources, too.
+            if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let relative = path.strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/");
@@ -48,11 +49,8 @@ fn sources_of(folder: &str) -> Vec<Source> {
 
 /// Returns the sources of the library, without those that are compiled for tests only.
 fn shipped() -> impl Iterator<Item = Source> {
-    let test_only = |path: &str| {
-        let folders = ["src/runs/", "src/sys/machine/"];
-        let is_one = folders.iter().any(|folder| path.starts_with(folder)) && !path.ends_with("/none.rs");
-        is_one || path.contains("/models") || path.contains("/tests")
-    };
+    let test_only =
+        |path: &str| path.starts_with("src/runs/") || path.contains("/models") || path.contains("/tests");
     sources_of("src").into_iter().filter(move |source| !test_only(&source.path)).map(|mut source| {
         source.text = without_test_module(&source.text).to_owned();
         source
@@ -279,7 +277,7 @@ fn no_unfinished_code_stays() {
     let unfinished = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("to", "do!("), concat!("db", "g!(")];
     let elsewhere =
         [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/tm", "p/"), concat!("/Us", "ers/")];
-    let sources = ["src", "tests", "cmwqctl", "lab"].into_iter().flat_map(sources_of);
+    let sources = ["src", "tests", "examples", "cmwqctl", "lab"].into_iter().flat_map(sources_of);
     let found: Vec<String> = sources
         .flat_map(|source| {
             let words = unfinished.into_iter().chain(elsewhere).filter(|word| source.text.contains(word));
@@ -302,9 +300,10 @@ fn no_target_compiles_the_modules_of_another_one() {
 /// User code is called in few places, which contain its panics. Each entry is a name, and the files that may use it.
 const DOORS: [(&str, &[&str]); 4] = [
     ("log::", &["src/engine/user_code.rs"]),
-    ("tracing::", &["src/engine/trace.rs"]),
+    ("tracing::", &["src/engine/trace/mod.rs", "src/engine/trace/subscriber.rs"]),
     ("::metrics::", &["src/observe/metrics.rs"]),
-    // Besides `user_code`, these contain panics: an item, the body of a scope, and the manager's own code.
+    // Besides `user_code`, these contain panics: an item, the body of a scope, the manager's own code, and the tests that
+    // a machine runs.
     (
         "catch_unwind(",
         &[
@@ -312,6 +311,10 @@ const DOORS: [(&str, &[&str]); 4] = [
             "src/engine/worker/worker_thread.rs",
             "src/engine/item/scope.rs",
             "src/engine/manager/supervision.rs",
+            "src/sys/machine/baton.rs",
+            "src/sys/machine/mod.rs",
+            "src/sys/machine/watch.rs",
+            "src/testing/setup.rs",
         ],
     ),
 ];
@@ -401,12 +404,15 @@ fn named_tests(text: &str) -> Vec<&str> {
 
 /// Returns the files that may contain a test of this path: `it::flush::a` is in `tests/it/flush.rs`,
 /// `policy::idle_set::tests::a` in `src/policy/idle_set.rs` or next to it, `cmwqctl::cli::a` in `cmwqctl/tests/cli.rs`,
-/// `undeclared::a` in `lab/undeclared/tests/undeclared.rs`.
+/// `examples::axum::http::a` in `examples/axum/tests/http.rs`, `undeclared::a` in `lab/undeclared/tests/undeclared.rs`.
 fn files_of(test: &str) -> Vec<String> {
     let mut modules: Vec<&str> = test.split("::").collect();
     modules.pop();
-    let tool = modules.first() == Some(&"cmwqctl");
-    let (package, modules) = if tool { ("cmwqctl/", &modules[1..]) } else { ("", &modules[..]) };
+    let (package, modules) = match modules[..] {
+        ["cmwqctl", ref rest @ ..] => ("cmwqctl/".to_owned(), rest),
+        ["examples", package, ref rest @ ..] => (format!("examples/{package}/"), rest),
+        ref all => (String::new(), all),
+    };
     let path = modules.join("/");
     let outer = path.trim_end_matches("/tests");
     [

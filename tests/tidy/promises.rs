@@ -162,10 +162,10 @@ fn what_no_test_can_prove_is_checked_at_night() {
     }
 }
 
-/// spec: C6.2, S1.9, O3.5 (`make bench-check` counts instructions of a build without the feature): the gate has lines
-/// for these checks, too.
+/// spec: C6.2, S1.9, I1.8, I4.1, O3.5 (`make bench-check` counts instructions of a build without the feature): the gate
+/// has lines for these checks, too.
 #[test]
-fn the_gate_checks_times_and_instructions() {
+fn the_gate_checks_times_instructions_and_services() {
     let gate = read("tests/gate/run");
     let listed = gate.lines().find_map(|line| line.strip_prefix("lines=(")?.strip_suffix(')'));
     let listed: Vec<&str> = listed.expect("there is a list").split(' ').collect();
@@ -174,6 +174,7 @@ fn the_gate_checks_times_and_instructions() {
         ("undeclared", "undeclared -- --check"),
         ("timers", "\"$make\" timers-check"),
         ("instructions", "\"$make\" bench-check"),
+        ("services", "\"$make\" services"),
     ] {
         let runs = gate.lines().filter_map(|text| text.trim_start().strip_prefix(&format!("{line}) ")));
         let runs: Vec<&str> = runs.collect();
@@ -182,6 +183,32 @@ fn the_gate_checks_times_and_instructions() {
     let counted = read("lab/instructions/Cargo.toml");
     let library = table_of(&counted, "dependencies").find(|line| line.starts_with("cmwq = "));
     assert_eq!(library, Some("cmwq = { path = \"../..\" }"), "it is counted without features");
+}
+
+/// spec: X4.2: what only the examples of services need is built by no command for this package or its workspace.
+#[test]
+fn services_are_packages_of_their_own() {
+    let manifest = read("Cargo.toml");
+    let excluded =
+        table_of(&manifest, "workspace").find(|line| line.starts_with("exclude = ")).expect("a list");
+    let built = read("lab/Makefile");
+    let built = built.lines().find_map(|line| line.strip_prefix("SERVICES = ")).expect("a list");
+    let mut services = Vec::new();
+    for entry in fs::read_dir(root().join("examples")).unwrap() {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
+        if path.join("Cargo.toml").exists() {
+            let name = name.into_string().unwrap();
+            assert!(excluded.contains(&format!("\"examples/{name}\"")), "{name} is not in {excluded}");
+            assert!(path.join("Cargo.lock").exists(), "{name} has no lock of its own");
+            services.push(name);
+        }
+    }
+    services.sort_unstable();
+    assert_eq!(built.split(' ').collect::<Vec<_>>(), services);
+    let locked = read("Cargo.lock");
+    for name in ["axum", "redis", "tonic"] {
+        assert!(!locked.contains(&format!("name = \"{name}\"\n")), "the workspace needs {name}");
+    }
 }
 
 /// spec: X4.4 (every pair of features): `make nightly` checks each pair of the features in `Cargo.toml`.

@@ -72,7 +72,9 @@ fn every_lack_is_one_that_the_scripts_report() {
     assert!(strange.is_empty(), "{strange:?}");
 
     let this = "tests/tidy/skips.rs";
-    for source in ["src", "tests", "cmwqctl"].into_iter().flat_map(sources_of).filter(|it| it.path != this) {
+    for source in
+        ["src", "tests", "examples", "cmwqctl"].into_iter().flat_map(sources_of).filter(|it| it.path != this)
+    {
         for call in source.text.split("skip(").skip(1) {
             let Some(lack) = call.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next())
             else {

@@ -94,9 +94,16 @@ fn after_remark(text: &str) -> &str {
 }
 
 /// Returns the module of a file, as in the paths of tests: `it::flush` of `tests/it/flush.rs`, `policy::idle_set` of
-/// `src/policy/idle_set.rs`, `cmwqctl::cli` of `cmwqctl/tests/cli.rs`.
+/// `src/policy/idle_set.rs`, `cmwqctl::cli` of `cmwqctl/tests/cli.rs`, `examples::axum::http` of
+/// `examples/axum/tests/http.rs`.
 fn module_of(path: &str) -> String {
-    let (package, path) = path.strip_prefix("cmwqctl/").map_or(("", path), |path| ("cmwqctl/", path));
+    let folders = match path.split('/').next() {
+        Some("cmwqctl") => 1,
+        Some("examples") => 2,
+        _ => 0,
+    };
+    let package: usize = path.split_inclusive('/').take(folders).map(str::len).sum();
+    let (package, path) = path.split_at(package);
     let path = path.trim_start_matches("lab/undeclared/");
     let path = path.trim_start_matches("src/").trim_start_matches("tests/").trim_end_matches(".rs");
     let path = path.trim_end_matches("/mod").trim_end_matches("/main");
@@ -132,7 +139,7 @@ fn commented(source: &Source, is_listed: impl Fn(&str) -> bool) -> Vec<(String, 
             modules.push((depth, words.get(at + 1).copied().unwrap_or_default().to_owned()));
             comment.clear();
         } else if code.starts_with("#[") {
-            is_test |= code == "#[test]";
+            is_test |= code == "#[test]" || code.starts_with("#[tokio::test");
         } else if !code.starts_with("//") {
             comment.clear();
             is_test = false;
@@ -144,7 +151,7 @@ fn commented(source: &Source, is_listed: impl Fn(&str) -> bool) -> Vec<(String, 
 fn proofs() -> Proofs {
     let mut proofs = Proofs::new();
     let sources: Vec<_> =
-        ["src", "tests", "cmwqctl", "lab/undeclared"].into_iter().flat_map(sources_of).collect();
+        ["src", "tests", "examples", "cmwqctl", "lab/undeclared"].into_iter().flat_map(sources_of).collect();
     for source in &sources {
         // Some programs list what they run in another file of the same folder.
         let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);

@@ -9,6 +9,7 @@
 mod arrivals;
 mod example;
 mod subscriber;
+mod traces;
 
 use std::io;
 use std::sync::{Arc, mpsc};

@@ -5,7 +5,6 @@
 //! make bench-check
 //! make bench-check UPDATE=1
 //! make bench-check ONLY="run guard/default" PROFILE=1
-//! cargo run --release -p instructions -- run guard/default --json
 //! ```
 //!
 //! Callgrind counts each operation in a process of its own, in some rounds of 500 operations (100 if they are long).
@@ -20,6 +19,8 @@
 //! * The issuer is counted while all workers are held, and a worker while no thread issues, so no count depends on the
 //!   relative speed of threads. Only `round-trip` counts both sides of a wake-up. Whether the joiner has to sleep
 //!   depends on the system, is the same in all rounds of a run, and makes a fifth of the count. So its bound is wider.
+//!   In the build of `make bench-check`, a thread sleeps at once. Otherwise it would stay awake for a while first, and
+//!   the length of that search depends on the machine's load.
 //! * Two kinds of clock stand still, so that workers read them as often as outside of valgrind; see `clock`.
 //!   A reading of a clock counts a call of a few instructions, in place of 30 to 40.
 //! * Valgrind supports neither restartable sequences nor the vDSO. So `sched_getcpu` is a system call here, which takes

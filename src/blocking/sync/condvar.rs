@@ -1,10 +1,16 @@
 //! [`Condvar`]: parking_lot's condition variable, for the mutexes of this module.
 #![allow(unsafe_code, reason = "a guard of the inner mutex is made where the outer one is locked")]
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::MutexGuard;
 use crate::blocking::guard::blocking;
+use crate::engine::item::cancellation;
+use crate::engine::refusal::Cancelled;
+use crate::sys::{clock, machine};
+
+use super::MutexGuard;
+use super::waits::Waits;
 
 /// Tells whether a wait ended because its time limit was reached.
 ///
@@ -32,7 +38,8 @@ impl WaitTimeoutResult {
 ///
 /// Each wait is under a guard from before the mutex is released until it is locked again. The guard costs about 20 ns,
 /// far less than the wait. A wait may end without a notification, so [`wait_while`](Self::wait_while) then checks its
-/// condition again, outside the guard. A notification costs the same as with parking_lot.
+/// condition again, outside the guard. A notification costs the same as with parking_lot, and one load more if no thread
+/// waits in a way that cannot be cancelled.
 ///
 /// # Examples
 ///
@@ -84,29 +91,40 @@ impl WaitTimeoutResult {
 /// # }
 /// ```
 #[doc(alias = "wait_event")]
-#[derive(Debug, Default)]
-pub struct Condvar(parking_lot::Condvar);
+#[derive(Default)]
+pub struct Condvar {
+    usual: parking_lot::Condvar,
+    cancellable: Waits,
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Condvar").field(&self.usual).finish()
+    }
+}
 
 impl Condvar {
     /// Makes a condition variable on which no thread waits.
     #[must_use]
     #[inline]
     pub const fn new() -> Self {
-        Self(parking_lot::Condvar::new())
+        Self { usual: parking_lot::Condvar::new(), cancellable: Waits::new() }
     }
 
     /// Wakes one waiting thread. Returns whether a thread was waiting.
     #[doc(alias = "wake_up")]
     #[inline]
     pub fn notify_one(&self) -> bool {
-        self.0.notify_one()
+        self.usual.notify_one()
+            || machine::wake_object(self.key(), false) > 0
+            || self.cancellable.notify() > 0
     }
 
     /// Wakes all waiting threads. Returns their number.
     #[doc(alias = "wake_up_all")]
     #[inline]
     pub fn notify_all(&self) -> usize {
-        self.0.notify_all()
+        self.usual.notify_all() + self.cancellable.notify() + machine::wake_object(self.key(), true)
     }
 
     /// Releases the mutex, waits for a notification, and locks the mutex again.
@@ -116,7 +134,91 @@ impl Condvar {
     /// Panics if another thread waits on this condition variable with another mutex. As usual, `guard` then unlocks its
     /// mutex.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
-        self.locked(guard, |inner| self.0.wait(inner));
+        if self.wait_on_machine(guard, None).is_none() {
+            self.locked(guard, |inner| self.usual.wait(inner));
+        }
+    }
+
+    /// Does the same as [`wait`](Self::wait), but waits only until the calling item is
+    /// [cancelled](crate::is_cancelled). The mutex is locked again in any case.
+    ///
+    /// [`notify_one`](Self::notify_one) wakes all threads that wait here, unless a thread waits in another way.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::blocking::sync::{Condvar, Mutex};
+    /// use cmwq::{Cancelled, JoinError};
+    ///
+    /// static JOBS: Mutex<u32> = Mutex::new(0);
+    /// static ADDED: Condvar = Condvar::new();
+    ///
+    /// let queue = cmwq::WorkQueue::new("jobs");
+    /// let takes = queue.spawn(|| {
+    ///     let mut jobs = JOBS.lock();
+    ///     while *jobs == 0 {
+    ///         ADDED.wait_cancellable(&mut jobs)?;
+    ///     }
+    ///     *jobs -= 1;
+    ///     Ok::<_, Cancelled>(())
+    /// })?;
+    /// takes.stop(); // No job ever comes.
+    /// assert!(matches!(takes.join(), Ok(Err(Cancelled::Requested)) | Err(JoinError::Cancelled)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns why the item is cancelled, if it is cancelled before a notification.
+    #[doc(alias = "wait_event_interruptible")]
+    pub fn wait_cancellable<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) -> Result<(), Cancelled> {
+        let Some(token) = cancellation::current_token() else {
+            self.wait(guard);
+            return Ok(());
+        };
+        token.reason().map_or(Ok(()), Err)?;
+        // The wait is counted, and the number of notifications is read, before the mutex is released. So a thread that
+        // changes the data under the mutex and then notifies finds the wait, and ends it.
+        let wait = self.cancellable.begin();
+        blocking(|| MutexGuard::unlocked(guard, || wait.sleep(&token)))
+    }
+
+    /// Waits as long as `condition` holds, but only until the calling item is [cancelled](crate::is_cancelled). Does not
+    /// wait if `condition` does not hold at first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cmwq::blocking::sync::{Condvar, Mutex};
+    /// use cmwq::{CancelToken, Cancelled};
+    ///
+    /// let (ready, changed) = (Mutex::new(false), Condvar::new());
+    /// let wait = || changed.wait_while_cancellable(&mut ready.lock(), |ready| !*ready);
+    /// let token = CancelToken::new();
+    /// token.cancel();
+    /// assert_eq!(token.enter(wait), Err(Cancelled::Requested));
+    /// *ready.lock() = true;
+    /// assert_eq!(token.enter(wait), Ok(()));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns why the item is cancelled, if it is cancelled while `condition` holds.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `condition` panics.
+    pub fn wait_while_cancellable<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+    ) -> Result<(), Cancelled> {
+        while condition(guard) {
+            self.wait_cancellable(guard)?;
+        }
+        Ok(())
     }
 
     /// Does the same as [`wait`](Self::wait), but waits for `timeout` at most. Returns whether it timed out.
@@ -125,7 +227,10 @@ impl Condvar {
     ///
     /// Panics as [`wait`](Self::wait) does.
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
-        self.locked(guard, |inner| WaitTimeoutResult(self.0.wait_for(inner, timeout).timed_out()))
+        if machine::listens() {
+            return self.wait_by(guard, clock::present().checked_add(timeout));
+        }
+        self.locked(guard, |inner| WaitTimeoutResult(self.usual.wait_for(inner, timeout).timed_out()))
     }
 
     /// Does the same as [`wait`](Self::wait), but waits until `deadline` at most. Returns whether it timed out.
@@ -138,7 +243,10 @@ impl Condvar {
         guard: &mut MutexGuard<'_, T>,
         deadline: Instant,
     ) -> WaitTimeoutResult {
-        self.locked(guard, |inner| WaitTimeoutResult(self.0.wait_until(inner, deadline).timed_out()))
+        if let Some(result) = self.wait_on_machine(guard, Some(deadline)) {
+            return result;
+        }
+        self.locked(guard, |inner| WaitTimeoutResult(self.usual.wait_until(inner, deadline).timed_out()))
     }
 
     /// Waits as long as `condition` holds. Does not wait if `condition` does not hold at first.
@@ -162,7 +270,6 @@ impl Condvar {
     /// # Panics
     ///
     /// Panics as [`wait_while`](Self::wait_while) does.
-    #[allow(clippy::disallowed_methods, reason = "callers read their own deadlines from this clock")]
     pub fn wait_while_for<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -170,7 +277,7 @@ impl Condvar {
         timeout: Duration,
     ) -> WaitTimeoutResult {
         // A deadline beyond the clock's range is never reached.
-        self.wait_while_by(guard, condition, Instant::now().checked_add(timeout))
+        self.wait_while_by(guard, condition, clock::present().checked_add(timeout))
     }
 
     /// Does the same as [`wait_while`](Self::wait_while), but waits until `deadline` at most. Returns whether it timed
@@ -196,12 +303,45 @@ impl Condvar {
     ) -> WaitTimeoutResult {
         let mut result = WaitTimeoutResult(false);
         while !result.timed_out() && condition(guard) {
-            match deadline {
-                Some(deadline) => result = self.wait_until(guard, deadline),
-                None => self.wait(guard),
-            }
+            result = self.wait_by(guard, deadline);
         }
         result
+    }
+
+    fn wait_by<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        deadline: Option<Instant>,
+    ) -> WaitTimeoutResult {
+        match deadline {
+            Some(deadline) => self.wait_until(guard, deadline),
+            None => {
+                self.wait(guard);
+                WaitTimeoutResult(false)
+            }
+        }
+    }
+
+    /// Waits on a made-up machine, whose threads know this condition variable by its address. Returns `None` if the
+    /// calling thread belongs to no machine.
+    #[inline]
+    fn wait_on_machine<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        deadline: Option<Instant>,
+    ) -> Option<WaitTimeoutResult> {
+        if !machine::listens() {
+            return None;
+        }
+        let (key, until) = (self.key(), deadline.map(clock::time));
+        let wait = || machine::until_woken(key, until, "a condition variable");
+        // No other thread goes on between the unlock and the wait, so no notification is missed.
+        let woken = machine::quietly(|| blocking(|| MutexGuard::unlocked(guard, wait)));
+        woken.map(|woken| WaitTimeoutResult(!woken))
+    }
+
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// Calls `wait`, which waits on parking_lot's condition variable, with a guard of parking_lot's own mutex.

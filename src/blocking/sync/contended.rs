@@ -1,10 +1,12 @@
 //! Waiting for a lock that another thread holds.
-#![allow(clippy::disallowed_methods, reason = "the lock reads its own deadline from this clock")]
+//!
+//! On a made-up machine, a lock is a point, and a thread that waits for the lock tries again when the lock is released.
 
 use std::time::{Duration, Instant};
 
 use crate::blocking::guard::{blocking, may_block};
 use crate::engine::worker::worker_thread;
+use crate::sys::{clock, machine};
 
 /// The time for which an item that waits for a lock keeps its place. The system adds slack to short sleeps, usually
 /// 50 µs. Most locks are held for a shorter time than this slack. If each wait let another item start, that item would
@@ -14,27 +16,74 @@ const MOMENT: Duration = Duration::from_micros(20);
 
 /// Takes a lock by calling `lock`. On a worker, the first call of `lock` waits for [`MOMENT`] at most, as an item that
 /// may block. The next call of `lock` is under a guard. `lock` waits until the given time at most, or without a limit
-/// if it gets `None`, and returns whether it took the lock. Returns whether the lock was taken.
+/// if it gets `None`, and returns whether it took the lock. `attempt` does the same without waiting. `key` is the
+/// address of the lock. Returns whether the lock was taken.
 #[cold]
-pub(super) fn wait(deadline: Option<Instant>, lock: impl Fn(Option<Instant>) -> bool) -> bool {
+pub(super) fn take(
+    key: usize,
+    deadline: Option<Instant>,
+    attempt: impl Fn() -> bool,
+    lock: impl Fn(Option<Instant>) -> bool,
+) -> bool {
+    wait(key, deadline, attempt, lock) && holds(key)
+}
+
+/// Does the same as [`take`], for a thread that already holds the lock in another mode.
+#[cold]
+pub(super) fn wait(
+    key: usize,
+    deadline: Option<Instant>,
+    attempt: impl Fn() -> bool,
+    lock: impl Fn(Option<Instant>) -> bool,
+) -> bool {
+    let lock = |until: Option<Instant>| {
+        let made_up = machine::until_locked(key, until.map(clock::time), &attempt);
+        made_up.unwrap_or_else(|| lock(until))
+    };
     if worker_thread::with_current(|worker| worker.is_some()) {
-        let moment = Instant::now() + MOMENT;
+        let moment = clock::present() + MOMENT;
         if deadline.is_some_and(|deadline| deadline <= moment) {
-            return may_block(|| lock(deadline));
+            may_block(|| lock(deadline))
+        } else {
+            may_block(|| lock(Some(moment))) || blocking(|| lock(deadline))
         }
-        if may_block(|| lock(Some(moment))) {
-            return true;
-        }
+    } else {
+        blocking(|| lock(deadline))
     }
-    blocking(|| lock(deadline))
+}
+
+/// Takes a lock by `attempt`, without waiting. Returns whether the lock was taken.
+#[inline]
+pub(super) fn at_once(key: usize, attempt: impl FnOnce() -> bool) -> bool {
+    machine::step();
+    attempt() && holds(key)
+}
+
+#[inline]
+fn holds(key: usize) -> bool {
+    machine::holds(key);
+    true
+}
+
+/// Notes that the calling thread has released a lock.
+#[inline]
+pub(super) fn released(key: usize) {
+    machine::released(key);
+}
+
+/// Notes that other threads may be able to take a lock that the calling thread still holds.
+#[inline]
+pub(super) fn downgraded(key: usize) {
+    machine::wake_object(key, true);
 }
 
 /// Returns the time at which a wait of this length ends, or `None` if that time is beyond the clock's range.
 pub(super) fn deadline(timeout: Duration) -> Option<Instant> {
-    Instant::now().checked_add(timeout)
+    clock::present().checked_add(timeout)
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the tests live in real time")]
 mod tests {
     use super::*;
     use crate::{Executor, WorkQueue};
@@ -48,13 +97,14 @@ mod tests {
         let queue = WorkQueue::builder("waits").build_on(&executor).unwrap();
         let wait = move || {
             let asked = std::cell::RefCell::new(Vec::new());
-            let has_it = wait(deadline, |until| {
+            let lock = |until: Option<Instant>| {
                 let pools = executor.dump().pools;
                 let workers = pools.iter().flat_map(|pool| &pool.crew);
                 let states = workers.map(|worker| format!("{:?}", worker.state));
                 asked.borrow_mut().push((until, states.collect::<String>()));
                 answers || until.is_none()
-            });
+            };
+            let has_it = wait(0, deadline, || false, lock);
             (has_it, asked.into_inner())
         };
         queue.spawn(wait).unwrap().join().unwrap()
@@ -97,10 +147,11 @@ mod tests {
     fn a_thread_that_is_not_a_worker_waits_once() {
         for deadline in [None, Some(Instant::now() + LONG)] {
             let asked = std::cell::Cell::new(0);
-            assert!(wait(deadline, |until| {
+            let lock = |until| {
                 asked.set(asked.get() + 1);
                 until == deadline
-            }));
+            };
+            assert!(wait(0, deadline, || false, lock));
             assert_eq!(asked.get(), 1);
         }
     }

@@ -58,6 +58,7 @@ mod condvar;
 mod contended;
 mod raw_mutex;
 mod raw_rwlock;
+mod waits;
 
 pub use lock_api;
 

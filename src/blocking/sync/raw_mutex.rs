@@ -48,13 +48,19 @@ impl RawMutex {
     }
 
     fn lock_contended(&self, deadline: Option<Instant>) -> bool {
-        contended::wait(deadline, |until| match until {
+        let attempt = || self.raw().try_lock();
+        contended::take(self.key(), deadline, attempt, |until| match until {
             Some(until) => self.raw().try_lock_until(until),
             None => {
                 self.raw().lock();
                 true
             }
         })
+    }
+
+    #[inline]
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 }
 
@@ -70,14 +76,14 @@ unsafe impl lock_api::RawMutex for RawMutex {
         // With a timeout of zero, this does all that parking_lot's `lock` does before it sleeps: one compare-and-swap
         // if the lock is free, and otherwise a few more attempts. `try_lock` would load the word first, which makes a
         // free lock 50 % more expensive.
-        if !self.raw().try_lock_for(Duration::ZERO) {
+        if !contended::at_once(self.key(), || self.raw().try_lock_for(Duration::ZERO)) {
             self.lock_contended(None);
         }
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.raw().try_lock()
+        contended::at_once(self.key(), || self.raw().try_lock())
     }
 
     /// # Safety
@@ -87,6 +93,7 @@ unsafe impl lock_api::RawMutex for RawMutex {
     unsafe fn unlock(&self) {
         // SAFETY: the caller holds the lock.
         unsafe { self.raw().unlock() }
+        contended::released(self.key());
     }
 
     #[inline]
@@ -104,6 +111,7 @@ unsafe impl lock_api::RawMutexFair for RawMutex {
     unsafe fn unlock_fair(&self) {
         // SAFETY: the caller holds the lock.
         unsafe { self.raw().unlock_fair() }
+        contended::released(self.key());
     }
 }
 

@@ -27,8 +27,14 @@ use crate::sys::sync::{Ordering, fence};
 pub struct RawRwLock(parking_lot::RawRwLock);
 
 impl RawRwLock {
+    #[inline]
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     fn lock_shared_contended(&self, deadline: Option<Instant>) -> bool {
-        contended::wait(deadline, |until| match until {
+        let attempt = || self.0.try_lock_shared();
+        contended::take(self.key(), deadline, attempt, |until| match until {
             Some(until) => self.0.try_lock_shared_until(until),
             None => {
                 self.0.lock_shared();
@@ -38,7 +44,8 @@ impl RawRwLock {
     }
 
     fn lock_exclusive_contended(&self, deadline: Option<Instant>) -> bool {
-        contended::wait(deadline, |until| match until {
+        let attempt = || self.0.try_lock_exclusive();
+        contended::take(self.key(), deadline, attempt, |until| match until {
             Some(until) => self.0.try_lock_exclusive_until(until),
             None => {
                 self.0.lock_exclusive();
@@ -48,7 +55,8 @@ impl RawRwLock {
     }
 
     fn lock_shared_recursive_contended(&self, deadline: Option<Instant>) -> bool {
-        contended::wait(deadline, |until| match until {
+        let attempt = || self.0.try_lock_shared_recursive();
+        contended::take(self.key(), deadline, attempt, |until| match until {
             Some(until) => self.0.try_lock_shared_recursive_until(until),
             None => {
                 self.0.lock_shared_recursive();
@@ -58,7 +66,8 @@ impl RawRwLock {
     }
 
     fn lock_upgradable_contended(&self, deadline: Option<Instant>) -> bool {
-        contended::wait(deadline, |until| match until {
+        let attempt = || self.0.try_lock_upgradable();
+        contended::take(self.key(), deadline, attempt, |until| match until {
             Some(until) => self.0.try_lock_upgradable_until(until),
             None => {
                 self.0.lock_upgradable();
@@ -82,7 +91,9 @@ impl RawRwLock {
     ///
     /// The caller holds the upgradable lock.
     unsafe fn upgrade_contended(&self, deadline: Option<Instant>) -> bool {
-        let success = contended::wait(deadline, |until| match until {
+        // SAFETY: as below.
+        let attempt = || unsafe { self.0.try_upgrade() };
+        let success = contended::wait(self.key(), deadline, attempt, |until| match until {
             // SAFETY: the caller holds the upgradable lock, and keeps it if an attempt fails. After a success there is
             // no other attempt.
             Some(until) => unsafe { self.0.try_upgrade_until(until) },
@@ -130,7 +141,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     fn try_lock_shared(&self) -> bool {
-        self.0.try_lock_shared()
+        contended::at_once(self.key(), || self.0.try_lock_shared())
     }
 
     /// # Safety
@@ -140,6 +151,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     unsafe fn unlock_shared(&self) {
         // SAFETY: the caller holds a shared lock.
         unsafe { self.0.unlock_shared() }
+        contended::released(self.key());
     }
 
     #[inline]
@@ -151,7 +163,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     fn try_lock_exclusive(&self) -> bool {
-        self.0.try_lock_exclusive()
+        contended::at_once(self.key(), || self.0.try_lock_exclusive())
     }
 
     /// # Safety
@@ -161,6 +173,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     unsafe fn unlock_exclusive(&self) {
         // SAFETY: the caller holds the exclusive lock.
         unsafe { self.0.unlock_exclusive() }
+        contended::released(self.key());
     }
 
     #[inline]
@@ -183,6 +196,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
     unsafe fn unlock_shared_fair(&self) {
         // SAFETY: the caller holds a shared lock.
         unsafe { self.0.unlock_shared_fair() }
+        contended::released(self.key());
     }
 
     /// # Safety
@@ -192,6 +206,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
     unsafe fn unlock_exclusive_fair(&self) {
         // SAFETY: the caller holds the exclusive lock.
         unsafe { self.0.unlock_exclusive_fair() }
+        contended::released(self.key());
     }
 }
 
@@ -204,6 +219,7 @@ unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     unsafe fn downgrade(&self) {
         // SAFETY: the caller holds the exclusive lock.
         unsafe { self.0.downgrade() }
+        contended::downgraded(self.key());
     }
 }
 
@@ -240,7 +256,7 @@ unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
 
     #[inline]
     fn try_lock_shared_recursive(&self) -> bool {
-        self.0.try_lock_shared_recursive()
+        contended::at_once(self.key(), || self.0.try_lock_shared_recursive())
     }
 }
 
@@ -266,7 +282,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
 
     #[inline]
     fn try_lock_upgradable(&self) -> bool {
-        self.0.try_lock_upgradable()
+        contended::at_once(self.key(), || self.0.try_lock_upgradable())
     }
 
     /// # Safety
@@ -276,6 +292,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     unsafe fn unlock_upgradable(&self) {
         // SAFETY: the caller holds the upgradable lock.
         unsafe { self.0.unlock_upgradable() }
+        contended::released(self.key());
     }
 
     /// # Safety
@@ -314,6 +331,7 @@ unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
     unsafe fn unlock_upgradable_fair(&self) {
         // SAFETY: the caller holds the upgradable lock.
         unsafe { self.0.unlock_upgradable_fair() }
+        contended::released(self.key());
     }
 }
 
@@ -326,6 +344,7 @@ unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
     unsafe fn downgrade_upgradable(&self) {
         // SAFETY: the caller holds the upgradable lock.
         unsafe { self.0.downgrade_upgradable() }
+        contended::downgraded(self.key());
     }
 
     /// # Safety
@@ -335,6 +354,7 @@ unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
     unsafe fn downgrade_to_upgradable(&self) {
         // SAFETY: the caller holds the exclusive lock.
         unsafe { self.0.downgrade_to_upgradable() }
+        contended::downgraded(self.key());
     }
 }
 

@@ -8,8 +8,10 @@ use crate::policy::nearby::Nearby;
 use crate::policy::pods::AffinityScope;
 use crate::policy::topology::Topology;
 use crate::sys::fork::Origin;
+use crate::sys::machine;
 use crate::sys::sync::{AtomicUsize, Mutex};
 
+use crate::engine::item::token::Token;
 use crate::engine::pool::class::{Class, Division, PoolChoice};
 use crate::engine::pool::spec::{PoolKind, PoolSpec};
 use crate::engine::pool::worker_pool::Pool;
@@ -27,6 +29,8 @@ use super::upkeep::Upkeep;
 pub(crate) struct ExecutorInner {
     /// A copy of `core.origin`, so that issuers need not access `core`.
     pub(crate) origin: Origin, // I
+    /// The number of the made-up machine on which the executor was made, or 0.
+    pub(crate) machine: u64, // I
     pub(crate) core: Arc<Core>,      // I
     pub(crate) upkeep: Arc<Upkeep>,  // I
     pub(crate) placement: Placement, // I
@@ -43,6 +47,8 @@ pub(crate) struct ExecutorInner {
     pub(crate) prestarts: bool, // I
     pub(crate) queues: Register,     // K
     pub(crate) topology: Topology,   // I
+    /// The token above those of the queues. It is made when it is first needed.
+    pub(crate) token: OnceLock<Token>, // A
     /// The slots that serve each CPU and each node. These slots are computed when they are first used.
     nearby: OnceLock<Nearby>, // A
     /// The number of items that issuers outside a node have queued for that node. Such items are distributed over the
@@ -77,6 +83,7 @@ impl ExecutorInner {
         let per_cpu = (0..placement.slots()).map(|_| CpuPools::default()).collect();
         Self {
             origin: upkeep.core.origin,
+            machine: machine::number(),
             core: Arc::clone(&upkeep.core),
             upkeep,
             placement,
@@ -88,6 +95,7 @@ impl ExecutorInner {
             prestarts,
             queues: Register::new(),
             topology,
+            token: OnceLock::new(),
             nearby: OnceLock::new(),
             turns: AtomicUsize::new(0),
             per_cpu,

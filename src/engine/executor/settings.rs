@@ -8,6 +8,7 @@ use crate::policy::idle_set::IdleLimits;
 use crate::policy::watch::Rules;
 use crate::sys::probe::Probe;
 
+use crate::engine::carrier::Carrier;
 use crate::engine::user_code::{self, report};
 
 use super::reports::{PanicReport, StallReport};
@@ -55,6 +56,8 @@ pub(crate) struct Hooks {
     pub(crate) before_spawn: Option<Box<BeforeSpawn>>,
     pub(crate) panic_handler: Option<Box<PanicHandler>>,
     pub(crate) stall_handler: Option<Box<StallHandler>>,
+    /// The hooks that capture what submissions carry. They drop themselves as the other hooks are dropped below.
+    pub(crate) carriers: Vec<Carrier>,
 }
 
 /// A hook that is called before a thread is made, with the thread's name.

@@ -62,6 +62,10 @@ impl ExecutorInner {
                 break;
             }
         }
+        if !Queue::were_empty(&queues) {
+            // The time ran out. The running items are asked to stop.
+            self.token().cancel();
+        }
         self.queues.advance(Stage::Shut);
         // No queue enters the register any more, so `queues` is complete after this.
         self.ref_later(&mut queues, known);

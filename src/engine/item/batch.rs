@@ -16,6 +16,7 @@ use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::QueueError;
 use crate::engine::trace;
 
+use super::carried::Carrying;
 use super::closure::Closure;
 use super::entry::{Entry, Header};
 use super::one_shot;
@@ -63,6 +64,20 @@ impl Queue {
         F: Closure<T> + Send + 'static,
         T: Send + 'static,
     {
+        match self.carries() {
+            false => self.spawn_all(place, closures),
+            true => self.spawn_all(place, self.carrying(closures).collect()).map_err(
+                |Cut { error, accepted, rest }| Cut { error, accepted, rest: without_carried(rest) },
+            ),
+        }
+    }
+
+    /// Queues closures, as [`spawn_batch`](Self::spawn_batch) does. What their submissions carry is part of them.
+    fn spawn_all<F, T>(&self, place: Place, closures: Vec<F>) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
+    where
+        F: Closure<T> + Send + 'static,
+        T: Send + 'static,
+    {
         let place = self.place_of_batch(place);
         let mut accepted = Vec::with_capacity(closures.len());
         let mut items = Vec::with_capacity(closures.len().min(AT_ONCE));
@@ -90,10 +105,31 @@ impl Queue {
         Ok(accepted)
     }
 
-    /// Queues closures without handles in order, and stops at the first closure that is refused. The iterator is user
-    /// code, which must not run between pushes. So in each step, this function first takes some closures from the
-    /// iterator, and then pushes all of them.
+    /// Queues closures without handles in order, and stops at the first closure that is refused.
     pub(crate) fn spawn_batch_detached<F, T>(
+        &self,
+        place: Place,
+        closures: impl Iterator<Item = F>,
+    ) -> Result<(), CutDetached<F>>
+    where
+        F: Closure<T> + Send + 'static,
+        T: 'static,
+    {
+        match self.carries() {
+            false => self.spawn_all_detached::<F, T>(place, closures),
+            true => self.spawn_all_detached::<Carrying<F>, T>(place, self.carrying(closures)).map_err(
+                |CutDetached { error, accepted, rest }| {
+                    let rest = without_carried(rest);
+                    CutDetached { error, accepted, rest }
+                },
+            ),
+        }
+    }
+
+    /// Queues closures, as [`spawn_batch_detached`](Self::spawn_batch_detached) does. What their submissions carry is
+    /// part of them. The iterator is user code, which must not run between pushes. So in each step, this function first
+    /// takes some closures from the iterator, and then pushes all of them.
+    fn spawn_all_detached<F, T>(
         &self,
         place: Place,
         closures: impl Iterator<Item = F>,
@@ -126,6 +162,11 @@ impl Queue {
                 return Err(CutDetached { error, accepted, rest });
             }
         }
+    }
+
+    /// Gives each closure what its submission carries.
+    fn carrying<F>(&self, closures: impl IntoIterator<Item = F>) -> impl Iterator<Item = Carrying<F>> {
+        closures.into_iter().map(|closure| Carrying { carried: self.carried(), closure })
     }
 
     /// Queues one-shots in order, and stops at the first one-shot that is refused. The one-shots were made for this
@@ -225,6 +266,10 @@ fn push_traced(shard: &Shard, place: Place, items: &[NonNull<Header>], pass: &Ba
     }
 }
 
+fn without_carried<F>(rest: Vec<Carrying<F>>) -> Vec<F> {
+    rest.into_iter().map(|carrying| carrying.closure).collect()
+}
+
 /// The cells of closures that are not queued yet, in the order of the closures.
 struct Made<F, T> {
     items: Vec<NonNull<Header>>,
@@ -276,8 +321,8 @@ impl<'a> Kick<'a> {
 
     #[inline(always)] // A call would cost 20 instructions for each item.
     fn push(&mut self, shard: &'a Shard, entry: Entry) {
-        // Traced entries are submitted one by one, because user code (the subscriber) runs between two entries.
-        let open = if trace::listens() { None } else { shard.open_pool() };
+        // These entries are submitted one by one, because user code (a hook or a subscriber) runs between two entries.
+        let open = if shard.queue().carries() { None } else { shard.open_pool() };
         let Some(pool) = open.filter(|pool| self.to.is_none_or(|(_, known)| std::ptr::eq(known, *pool)))
         else {
             // The pushed entries may have reached their pool after the route had left that pool. In that case,

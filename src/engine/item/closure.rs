@@ -1,14 +1,30 @@
-//! The closures of one-shots, with or without a name.
+//! The closures of one-shots, with or without a name and a token.
 
 use std::borrow::Cow;
 
+use crate::engine::refusal::Cancelled;
+use crate::engine::trace::subscriber::Parent;
+
 use super::context;
 use super::entry::ItemType;
+use super::token::{Armed, Token};
 
 /// A closure that runs once.
 pub(crate) trait Closure<T> {
     /// The type of the user's closure.
     const ITEM_TYPE: &'static ItemType;
+
+    /// Takes the issuer's span, if the submission carries it.
+    #[inline]
+    fn parent(&mut self) -> Parent {
+        Parent::default()
+    }
+
+    /// Returns why the closure must not be called any more, if there is a reason.
+    #[inline(always)] // most closures have no obstacle, and the compiler then removes the code for it
+    fn obstacle(&self) -> Option<Cancelled> {
+        None
+    }
 
     fn call(self) -> T;
 }
@@ -37,5 +53,33 @@ impl<F: FnOnce() -> T, T> Closure<T> for Named<F> {
     fn call(self) -> T {
         context::describe(self.name.into_owned());
         (self.closure)()
+    }
+}
+
+/// A closure with a token, and perhaps with a name. The closure is not called once the token counts as cancelled.
+pub(crate) struct WithToken<F> {
+    pub(crate) token: Token,
+    /// The timer of an item with a delay, which the cancel of the token takes.
+    pub(crate) armed: Option<Armed>,
+    pub(crate) name: Option<Name>,
+    pub(crate) closure: F,
+}
+
+impl<F: FnOnce() -> T, T> Closure<T> for WithToken<F> {
+    const ITEM_TYPE: &'static ItemType = ItemType::of::<F>();
+
+    fn obstacle(&self) -> Option<Cancelled> {
+        self.token.reason()
+    }
+
+    fn call(self) -> T {
+        let Self { token, armed, name, closure } = self;
+        drop(armed);
+        token.enter_item(|| {
+            if let Some(name) = name {
+                context::describe(name.into_owned());
+            }
+            closure()
+        })
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::policy::admission::Intake;
 use crate::policy::item::{Arm, Room};
 use crate::protocol::item::Queued;
+use crate::sys::machine;
 
 use crate::engine::manager::inbox::Point;
 use crate::engine::queue::admission::Pass;
@@ -17,6 +18,7 @@ use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::QueueError;
 use crate::engine::user_code::contain;
 
+use super::carried::Carrying;
 use super::closure::Closure;
 use super::entry::{Entry, Header};
 use super::one_shot;
@@ -45,41 +47,80 @@ impl Queue {
         if after.is_zero() {
             return queue.spawn_in(place, kept, function);
         }
-        let origin = queue.executor.origin;
-        let make = |function, lane| one_shot::make(function, lane, origin);
-        // SAFETY: `arm_one_shot` passes a cell that `make` has made, and the entry's side of it.
-        let unmake = |item, raw| unsafe { one_shot::unmake::<F, T>(item, raw) };
-        let (mut raw, name) = Self::arm_one_shot(handle, place, after, function, make, unmake)?;
-        raw.set_timer(name);
-        Ok(raw)
+        match queue.carried() {
+            None => Self::arm_one_shot(handle, place, after, function),
+            carried => Self::arm_one_shot(handle, place, after, Carrying { carried, closure: function })
+                .map_err(|(error, carrying)| (error, carrying.closure)),
+        }
     }
 
-    /// Queues a closure after a delay, without a handle. If the submission is refused, returns the closure with the
-    /// error.
+    /// Queues a closure after a delay, without a handle. Returns the name of the timer, if one is needed. If the
+    /// submission is refused, returns the closure with the error.
     pub(crate) fn spawn_detached_after<F, T>(
         handle: &Arc<QueueHandle>,
         place: Place,
         kept: Option<Kept<'_>>,
         after: Duration,
         function: F,
-    ) -> Result<(), (QueueError, F)>
+    ) -> Result<Option<TimerName>, (QueueError, F)>
     where
         F: Closure<T> + Send + 'static,
         T: 'static,
     {
         if after.is_zero() {
-            return handle.queue().spawn_detached_in::<F, T>(place, kept, function);
+            return handle.queue().spawn_detached_in::<F, T>(place, kept, function).map(|()| None);
         }
+        match handle.queue().carried() {
+            None => Self::arm_detached::<F, T>(handle, place, after, function),
+            carried => {
+                let carrying = Carrying { carried, closure: function };
+                let armed = Self::arm_detached::<Carrying<F>, T>(handle, place, after, carrying);
+                armed.map_err(|(error, carrying)| (error, carrying.closure))
+            }
+        }
+    }
+
+    /// Arms a timer for a one-shot. If the submission is refused, returns the closure with the error. The delay is not
+    /// zero.
+    fn arm_one_shot<F, T>(
+        handle: &Arc<QueueHandle>,
+        place: Place,
+        after: Duration,
+        function: F,
+    ) -> Result<RawHandle<T>, (QueueError, F)>
+    where
+        F: Closure<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let origin = handle.queue().executor.origin;
+        let make = |function, lane| one_shot::make(function, lane, origin);
+        // SAFETY: `arm_made` passes a cell that `make` has made, and the entry's side of it.
+        let unmake = |item, raw| unsafe { one_shot::unmake::<F, T>(item, raw) };
+        let (mut raw, name) = Self::arm_made(handle, place, after, function, make, unmake)?;
+        raw.set_timer(name);
+        Ok(raw)
+    }
+
+    /// Arms a timer like [`arm_one_shot`](Self::arm_one_shot), for a one-shot without a handle.
+    fn arm_detached<F, T>(
+        handle: &Arc<QueueHandle>,
+        place: Place,
+        after: Duration,
+        function: F,
+    ) -> Result<Option<TimerName>, (QueueError, F)>
+    where
+        F: Closure<T> + Send + 'static,
+        T: 'static,
+    {
         let make = |function, _| (one_shot::make_detached::<F, T>(function), ());
-        // SAFETY: `arm_one_shot` passes a cell that `make` has made, and the entry's side of it. There is no other
-        // side.
+        // SAFETY: `arm_made` passes a cell that `make` has made, and the entry's side of it. There is no other side.
         let unmake = |item, ()| unsafe { one_shot::unmake_detached::<F, T>(item) };
-        Self::arm_one_shot(handle, place, after, function, make, unmake).map(|((), _name)| ())
+        Self::arm_made(handle, place, after, function, make, unmake).map(|((), name)| Some(name))
     }
 
     /// Arms a timer for a one-shot. `make` moves the closure into a cell, and makes the handle. If the submission is
     /// refused after that, `unmake` takes the cell apart again. The delay is not zero.
-    fn arm_one_shot<F, H>(
+    fn arm_made<F, H>(
         handle: &Arc<QueueHandle>,
         place: Place,
         after: Duration,
@@ -88,6 +129,7 @@ impl Queue {
         unmake: impl FnOnce(NonNull<Header>, H) -> F,
     ) -> Result<(H, TimerName), (QueueError, F)> {
         let queue = handle.queue();
+        machine::step_to(|| (queue.executor.machine, queue.name()));
         if queue.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
         }
@@ -136,6 +178,7 @@ impl Queue {
         work: &WorkHandle,
         again: bool,
     ) -> Result<Arm, QueueError> {
+        machine::step_to(|| (handle.queue().executor.machine, handle.queue().name()));
         if handle.queue().executor.origin.is_forked() || work.origin.is_forked() {
             return Err(QueueError::Forked);
         }
@@ -150,12 +193,15 @@ impl Queue {
             slot,
             bound: place.is_bound(),
         };
+        let carried = queue.carried_for(work);
         let mut armed = None;
-        let (arm, taken) = work.cell.arm(again, || {
+        let (arm, mut taken) = work.cell.arm(again, carried, || {
             let (name, wake) = TimerName::set(after, timer);
             armed = Some((name.clone(), wake));
             name
         });
+        // A user's destructor may wait for the item, so it runs after the timer has fired or the manager was woken.
+        let _former = taken.carried.take();
         work.complete_taken_back(taken);
         if let Some((name, wake)) = armed {
             if let Some((error, timer)) = queue.armed_too_late(slot, &name) {

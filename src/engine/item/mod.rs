@@ -3,7 +3,9 @@
 //! | file | contents |
 //! |---|---|
 //! | `entry` | the header of every item, and the entries of items on lists |
-//! | `closure` | the closures of one-shots, with or without a name |
+//! | `closure` | the closures of one-shots, with or without a name and a token |
+//! | `carried` | what is current for the issuer, and becomes current for the worker |
+//! | `token`, `cancellation` | the tree of tokens; the token for which a thread works, and whether its item should stop |
 //! | `one_shot`, `cells` | closures that run once, their handles, and the memory that their cells reuse |
 //! | `work`, `work_item` | reusable items: their cells and handles; how they are cancelled, waited for, and executed |
 //! | `place` | the CPU on which an item is queued |
@@ -22,6 +24,8 @@
 //! them. Workers execute items. The manager fires timers.
 
 pub(crate) mod batch;
+pub(crate) mod cancellation;
+pub(crate) mod carried;
 pub(crate) mod cells;
 pub(crate) mod closure;
 pub(crate) mod context;
@@ -34,6 +38,7 @@ pub(crate) mod place;
 pub(crate) mod scope;
 pub(crate) mod submit;
 pub(crate) mod timers;
+pub(crate) mod token;
 pub(crate) mod waits;
 pub(crate) mod work;
 pub(crate) mod work_item;

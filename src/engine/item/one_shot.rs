@@ -24,8 +24,10 @@ use crate::protocol::one_shot::OneShotCell;
 use crate::sys::fork::Origin;
 
 use crate::engine::queue::shard::Limiter;
+use crate::engine::refusal::Cancelled;
 use crate::engine::user_code::contain;
-use crate::engine::worker::worker_thread::WorkerThread;
+use crate::engine::worker::current::ONE_SHOT;
+use crate::engine::worker::worker_thread::{NotRun, WorkerThread};
 
 use self::handle::RawHandle;
 use super::cells::Chunk;
@@ -44,6 +46,13 @@ struct OneShot<F, T, O> {
 pub(crate) trait Owner: Send {
     /// Notes that the item begins. The worker that is about to run the item calls this with the item's address.
     fn begins(&self, _item: NonNull<Header>) {}
+
+    /// Notes that the item was cancelled through its token, and did not run. By now the item's closure is gone.
+    fn cancelled(self)
+    where
+        Self: Sized,
+    {
+    }
 
     /// Notes that the item has run. By now the item's closure is gone. If the item has no handle, its result is gone
     /// too.
@@ -204,24 +213,41 @@ where
     if !detached {
         match state.take() {
             Take::Run => {}
-            Take::Leave => return worker.pass_over(entry),
-            Take::Free => {
+            Take::Leave { late } => return worker.pass_over_late(entry, late),
+            Take::Free { late } => {
                 worker.own(&entry);
                 // SAFETY: according to `take`, the handle is gone.
                 contain(|| unsafe { free(cell) });
-                return worker.pass_over(entry);
+                return worker.pass_over_late(entry, late);
             }
         }
     }
     // SAFETY: the state says that the closure has begun. So the handle does not use the contents until `finish`. A
     // detached cell has no handle.
     let contents = unsafe { &mut *cell.as_ref().contents.get() };
-    let Contents::Closure(function, owner) = std::mem::replace(contents, Contents::Gone) else {
+    let Contents::Closure(mut function, owner) = std::mem::replace(contents, Contents::Gone) else {
         unreachable!("a one-shot that has not begun has its closure")
     };
+    if let Some(reason) = function.obstacle() {
+        worker.own(&entry);
+        contain(|| drop(function));
+        // SAFETY: the closure is gone, and the worker has begun the item.
+        unsafe { end_without_run(cell, detached, reason == Cancelled::DeadlinePassed, || owner.cancelled()) };
+        return worker.pass_over_late(entry, reason == Cancelled::DeadlinePassed);
+    }
     owner.begins(entry.item());
-    let result = worker.call(&entry, F::ITEM_TYPE, None, || function.call());
-    let ended = if result.is_ok() { Ended::Well } else { Ended::Panicked };
+    let parent = function.parent();
+    let result = worker.call(&entry, F::ITEM_TYPE, ONE_SHOT, parent, || function.call());
+    let ended = match &result {
+        Ok(_) => Ended::Well,
+        Err(payload) if payload.is::<NotRun>() => {
+            // SAFETY: the worker has begun the item, and has dropped the closure.
+            // The owner did not cancel the item, so it is dropped, like the owner of an item that is given up.
+            unsafe { end_without_run(cell, detached, false, || drop(owner)) };
+            return worker.complete(entry);
+        }
+        Err(_) => Ended::Panicked,
+    };
     *contents = Contents::Result(result);
     let key = state.key();
     match if detached { Finish::Free } else { state.finish() } {
@@ -238,8 +264,37 @@ where
             // SAFETY: the handle is gone, and the entry's side ends here. The contents have been cleared.
             drop(unsafe { Chunk::of(cell) });
         }
+        Finish::Unlisten => unreachable!("`finish` removes the alarm of an item that listens"),
     }
     worker.complete(entry);
+}
+
+/// Ends an item that was cancelled after its worker had taken it. `late` says whether its deadline had passed. `tell`
+/// tells the item's owner.
+///
+/// # Safety
+///
+/// The cell was made for `F`, `T` and `O`. The worker has taken the item, and its closure and owner are out of the cell.
+#[cold]
+unsafe fn end_without_run<F, T, O>(
+    cell: NonNull<OneShot<F, T, O>>,
+    detached: bool,
+    late: bool,
+    tell: impl FnOnce(),
+) {
+    // SAFETY: the entry's bit keeps the cell in memory until `abandon` clears the bit. A detached cell stays in memory
+    // until it is freed below.
+    let state = unsafe { &cell.as_ref().head.cell };
+    let key = state.key();
+    let finish = if detached { Finish::Free } else { state.abandon(late) };
+    if let Finish::Wake(waiting) = finish {
+        OneShotCell::wake(key, waiting);
+    }
+    tell();
+    if finish == Finish::Free {
+        // SAFETY: the handle is gone, and the entry's side ends here. The contents are gone.
+        drop(unsafe { Chunk::of(cell) });
+    }
 }
 
 /// Empties the contents of an item that has no handle. Drops the item's result, or returns the payload of the item's
@@ -264,15 +319,15 @@ unsafe fn abandon<F, T, O>(item: NonNull<Header>, _entry: Option<&Entry>) -> boo
     // SAFETY: the entry's bit keeps the cell in memory until `take` or `abandon` clears the bit.
     let state = unsafe { &cell.as_ref().head.cell };
     let (finish, would_have_run) = match state.take() {
-        Take::Leave => return false,
-        Take::Free => (Finish::Free, false),
+        Take::Leave { .. } => return false,
+        Take::Free { .. } => (Finish::Free, false),
         Take::Run => {
             // SAFETY: the state says that the closure has begun, so no other thread uses the contents.
             let contents = unsafe { &mut *cell.as_ref().contents.get() };
             let closure = std::mem::replace(contents, Contents::Gone);
             contain(|| drop(closure));
             let key = state.key();
-            match state.abandon() {
+            match state.abandon(false) {
                 Finish::Wake(waiting) => {
                     OneShotCell::wake(key, waiting);
                     return true;

@@ -15,6 +15,7 @@ use crate::engine::refusal::QueueError;
 use super::context;
 use super::entry::ItemType;
 use super::place::Place;
+use super::token::{Armed, Token};
 use super::work::WorkHandle;
 
 /// The state that a periodic item's function shares with its handle.
@@ -59,6 +60,13 @@ struct ArmAgain<'a> {
     queue: &'a Arc<QueueHandle>,
     place: Place,
     period: &'a Period,
+    leash: Option<&'a Leash>,
+}
+
+/// The token of a periodic item, which ends the ticks when it is cancelled.
+struct Leash {
+    token: Token,
+    armed: Armed,
 }
 
 impl Drop for ArmAgain<'_> {
@@ -66,12 +74,19 @@ impl Drop for ArmAgain<'_> {
         let now = clock::now();
         let mut ticks = self.period.ticks.lock();
         *ticks = ticks.ran(self.period.period, now);
-        let after = ticks.next.since(now);
+        let next = ticks.next;
         drop(ticks);
+        if self.leash.is_some_and(|leash| leash.token.is_cancelled() || leash.token.deadline() <= next) {
+            return;
+        }
+        let after = next.since(now);
         // The call is refused if the item was cancelled or its queue has ended. In that case, this run was the item's
         // last.
         let _armed: Result<Arm, QueueError> =
             Queue::arm(self.queue, self.place, None, after, self.work, false);
+        if let (Some(leash), Some(name)) = (self.leash, self.work.cell.timer()) {
+            leash.armed.timer().is(name);
+        }
     }
 }
 
@@ -86,11 +101,11 @@ pub(crate) struct Schedule {
 }
 
 /// Makes the item and arms its first tick. If arming is refused, returns the function with the error. Each run is
-/// described by `name`, if there is one.
+/// described by `name`, if there is one. There is no further run once `token` is cancelled.
 pub(crate) fn spawn_every<F>(
     queue: &Arc<QueueHandle>,
     schedule: Schedule,
-    name: Option<Cow<'static, str>>,
+    (name, token): (Option<Cow<'static, str>>, Option<Token>),
     function: F,
 ) -> Result<(WorkHandle, Arc<Period>), (QueueError, F)>
 where
@@ -102,23 +117,35 @@ where
     // The item shares its function with this call, which hands the function back if the item is refused. A run takes
     // the function out, because user code must not run while a lock is held.
     let function = Arc::new(Mutex::new(Some(function)));
+    let leash = token.map(|token| Leash { armed: Armed::new(&token), token });
+    let timer = leash.as_ref().map(|leash| leash.armed.timer());
     let work = {
         let (queue, shared, function) = (Arc::clone(queue), Arc::clone(&shared), Arc::clone(&function));
         let run = move |work: &WorkHandle| {
-            let _again = ArmAgain { work, queue: &queue, place, period: &shared };
+            if leash.as_ref().is_some_and(|leash| leash.token.is_cancelled()) {
+                return;
+            }
+            let _again = ArmAgain { work, queue: &queue, place, period: &shared, leash: leash.as_ref() };
             shared.runs.fetch_add(1, Ordering::Relaxed);
             if let Some(name) = &name {
                 context::describe(name.clone().into_owned());
             }
             let mut taken = Taken::take(&function);
-            if let Some(function) = &mut taken.function {
-                function();
+            let Some(function) = &mut taken.function else { return };
+            match &leash {
+                None => function(),
+                Some(leash) => leash.token.enter_item(function),
             }
         };
         WorkHandle::new(ItemType::of::<F>(), Box::new(run))
     };
     match Queue::arm(queue, place, None, first, &work, false) {
-        Ok(_armed) => Ok((work, shared)),
+        Ok(_armed) => {
+            if let (Some(timer), Some(name)) = (timer, work.cell.timer()) {
+                timer.is_first(name);
+            }
+            Ok((work, shared))
+        }
         Err(error) => {
             drop(work);
             let function = function.lock().take();

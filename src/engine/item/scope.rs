@@ -23,6 +23,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::protocol::scope::ScopeCell;
+use crate::sys::machine;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
@@ -30,6 +31,7 @@ use crate::engine::queue::shard::Limiter;
 use crate::engine::queue::workqueue::QueueHandle;
 use crate::engine::refusal::QueueError;
 
+use super::carried::Carrying;
 use super::closure::Closure;
 use super::context;
 use super::entry::Header;
@@ -137,6 +139,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         if !forked {
             let cell = &scope.scope_state.cell;
             scope.scope_state.body_leaves(|| {
+                machine::step();
+                let name = scope.queue.queue().name();
+                let _says = machine::waits_for_queue(name, || format!("a scope on queue {name:?}"));
                 if !waits::search(Until::FOREVER, || cell.is_over()) {
                     waits::guarded(|| cell.wait());
                 }
@@ -160,6 +165,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         T: Send + 'scope,
     {
         let queue = self.queue.queue();
+        let mut carried = queue.carried(); // If the item is refused, this is dropped after its admission is undone.
         let make = |function, lane: *const Limiter| {
             if lane.addr() == self.scope_state.closed_limiter {
                 return Err((QueueError::WouldDeadlock, function));
@@ -171,11 +177,19 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             }
             // The caller is counted already, because only the scope's body and the scope's items can reach the scope.
             self.scope_state.cell.enter();
+            let origin = queue.executor.origin;
             let member = Member { scope_state: NonNull::from(&self.scope_state), number };
             // SAFETY: the borrows of the closure and of the result are valid for `'scope`. `'scope` does not end before
             // `run` has seen the count at zero, and by then the new member has left the count. The handle's type
             // contains the type of the result, so the handle does not outlive the result's borrows.
-            Ok(unsafe { one_shot::make_owned(function, lane, queue.executor.origin, member) })
+            Ok(unsafe {
+                match carried.take() {
+                    None => one_shot::make_owned(function, lane, origin, member),
+                    carried => {
+                        one_shot::make_owned(Carrying { carried, closure: function }, lane, origin, member)
+                    }
+                }
+            })
         };
         queue.spawn_made(Place::Here, None, function, make)
     }
@@ -226,10 +240,19 @@ impl ScopeState {
     /// Cancels an item through its handle. Returns whether the item was cancelled. The item does not count as dropped,
     /// because the caller knows of the cancellation.
     pub(crate) fn cancel<T>(&self, handle: &RawHandle<T>) -> bool {
+        self.cancel_by(|| handle.cancel())
+    }
+
+    /// Cancels an item through its handle, as [`cancel`](Self::cancel) does, or asks it to stop if it has begun.
+    pub(crate) fn stop<T>(&self, handle: &RawHandle<T>) -> bool {
+        self.cancel_by(|| handle.stop())
+    }
+
+    fn cancel_by(&self, cancel: impl FnOnce() -> bool) -> bool {
         // The count of dropped items is lowered before the call of `cancel`, because the closure's destructor may
         // panic.
         self.dropped.fetch_sub(1, Ordering::Relaxed);
-        let cancelled = handle.cancel();
+        let cancelled = cancel();
         if !cancelled {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -277,6 +300,11 @@ impl Owner for Member {
         self.scope_state().roll.begins(self.number, item.as_ptr().addr());
     }
 
+    fn cancelled(self) {
+        // The item does not count as dropped, because the code that cancelled it knows of the cancellation.
+        ManuallyDrop::new(self).leave();
+    }
+
     fn ran(self, ended: Ended) {
         let member = ManuallyDrop::new(self);
         match ended {
@@ -285,6 +313,7 @@ impl Owner for Member {
                 member.scope_state().panics.fetch_add(1, Ordering::Relaxed);
             }
             Ended::PanickedAlone(payload) => {
+                machine::own_panic_is_told();
                 member.scope_state().panics.fetch_add(1, Ordering::Relaxed);
                 member.scope_state().keep_panic(payload);
             }

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 use crate::policy::admission::Slot;
 use crate::protocol::item::Queued;
+use crate::sys::machine;
 
 use crate::engine::queue::admission::Pass;
 use crate::engine::queue::limits::Kept;
@@ -14,6 +15,7 @@ use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::QueueError;
 use crate::engine::trace;
 
+use super::carried::Carrying;
 use super::closure::Closure;
 use super::entry::{Entry, Header};
 use super::one_shot;
@@ -45,8 +47,30 @@ impl Queue {
         F: Closure<T> + Send + 'static,
         T: Send + 'static,
     {
+        if self.carries() {
+            return self.spawn_carrying(place, kept, function);
+        }
         let origin = self.executor.origin;
         self.spawn_made(place, kept, function, |function, lane| Ok(one_shot::make(function, lane, origin)))
+    }
+
+    /// Queues a closure like [`spawn_in`](Self::spawn_in), with what its submission carries.
+    #[cold]
+    #[inline(never)]
+    fn spawn_carrying<F, T>(
+        &self,
+        place: Place,
+        kept: Option<Kept<'_>>,
+        function: F,
+    ) -> Result<RawHandle<T>, (QueueError, F)>
+    where
+        F: Closure<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (origin, carried) = (self.executor.origin, self.carried());
+        self.spawn_made(place, kept, function, |closure, lane| {
+            Ok(one_shot::make(Carrying { carried, closure }, lane, origin))
+        })
     }
 
     /// Queues a closure that runs once, without a handle. If the queue refuses the closure, returns the closure with
@@ -72,8 +96,30 @@ impl Queue {
         F: Closure<T> + Send + 'static,
         T: 'static,
     {
+        if self.carries() {
+            return self.spawn_detached_carrying::<F, T>(place, kept, function);
+        }
         self.spawn_made(place, kept, function, |function, _| {
             Ok((one_shot::make_detached::<F, T>(function), ()))
+        })
+    }
+
+    /// Queues a closure like [`spawn_detached_in`](Self::spawn_detached_in), with what its submission carries.
+    #[cold]
+    #[inline(never)]
+    fn spawn_detached_carrying<F, T>(
+        &self,
+        place: Place,
+        kept: Option<Kept<'_>>,
+        function: F,
+    ) -> Result<(), (QueueError, F)>
+    where
+        F: Closure<T> + Send + 'static,
+        T: 'static,
+    {
+        let carried = self.carried();
+        self.spawn_made(place, kept, function, |closure, _| {
+            Ok((one_shot::make_detached::<Carrying<F>, T>(Carrying { carried, closure }), ()))
         })
     }
 
@@ -88,6 +134,7 @@ impl Queue {
         function: F,
         make: impl FnOnce(F, *const Limiter) -> Result<(NonNull<Header>, H), (QueueError, F)>,
     ) -> Result<H, (QueueError, F)> {
+        machine::step_to(|| (self.executor.machine, self.name()));
         if self.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
         }
@@ -141,6 +188,7 @@ impl Queue {
         work: &WorkHandle,
         put: impl FnOnce(&'q Shard, Entry, bool),
     ) -> Result<bool, QueueError> {
+        machine::step_to(|| (self.executor.machine, self.name()));
         // The item's origin is checked too, because an item that was pending at the fork stays pending for ever in the
         // child.
         if self.executor.origin.is_forked() || work.origin.is_forked() {
@@ -153,6 +201,7 @@ impl Queue {
                 return answer;
             }
         }
+        let carried = self.carried_for(work);
         let kept = if shard.limiter().cell.is_full() {
             Err(QueueError::Full)
         } else {
@@ -163,9 +212,16 @@ impl Queue {
             // If another thread has queued the item meanwhile, the item needs no room.
             Err(error) => return self.queue_without_entry(shard, work).unwrap_or(Err(error)),
         };
-        let queued = match is_idle {
-            true => work.cell.queue(shard.new_place(), pass.ticket),
-            false => queue_again(shard, work, pass),
+        // A user's destructor may wait for the queue, so it runs after the admission is undone.
+        let mut unused = None;
+        let queued = match (carried, is_idle) {
+            (None, true) => work.cell.queue(shard.new_place(), pass.ticket),
+            (None, false) => queue_again(shard, work, pass),
+            (Some(carried), _) => {
+                let (queued, left) = work.cell.queue_carrying(shard.new_place(), pass.ticket, carried);
+                unused = left;
+                queued
+            }
         };
         if queued == Queued::Push {
             kept.leave();
@@ -178,6 +234,7 @@ impl Queue {
             );
         } else {
             self.take_back(shard, pass);
+            drop(unused);
         }
         answer(queued, shard, work)
     }
@@ -190,7 +247,8 @@ impl Queue {
         match self.may_revive(shard.limiter()) {
             Ok(()) => {
                 let state = work.cell.load();
-                let queued = if state.is_pending() {
+                // With a hook, the submission carries something, so it needs an entry of its own.
+                let queued = if state.is_pending() || self.carriers.is_some() {
                     queue(shard.new_place())
                 } else {
                     shard.with_target(state, queue)
@@ -264,4 +322,5 @@ pub(crate) fn enqueue<'q>(
         }
     }
     put(shard, entry, has_slot);
+    machine::step();
 }

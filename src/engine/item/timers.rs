@@ -80,6 +80,15 @@ impl Timers {
         self.map.lock().next()
     }
 
+    /// Returns the times at which the timers are due, the soonest first.
+    #[cfg_attr(
+        any(cmwq_yields, not(feature = "testing")),
+        allow(dead_code, reason = "the test kit tells them")
+    )]
+    pub(crate) fn times(&self) -> Vec<Time> {
+        self.map.lock().times().collect()
+    }
+
     /// If the first timer is due, takes the timer off the map and returns it with its name.
     pub(crate) fn take_due(self: &Arc<Self>, now: Time) -> Option<(TimerName, Timer)> {
         let due = self.map.lock().take_due(now)?;

@@ -14,6 +14,7 @@ use std::ptr::NonNull;
 use crate::protocol::item::ItemCell;
 use crate::sys::fork::Origin;
 
+use crate::engine::carrier::Carried;
 use crate::engine::user_code::destroy;
 
 use super::entry::{Entry, Header, ItemType};
@@ -22,11 +23,11 @@ use super::timers::TimerName;
 /// See the module. Because of `repr(C)`, a pointer to the item also points to its header.
 #[repr(C)]
 pub(crate) struct WorkItem {
-    pub(crate) header: Header,                   // A
-    pub(crate) cell: ItemCell<Entry, TimerName>, // A, L
+    pub(crate) header: Header,                            // A
+    pub(crate) cell: ItemCell<Entry, TimerName, Carried>, // A, L
     /// The process that made the item. Only threads of this process can queue the item, or wait for it.
     pub(crate) origin: Origin, // I
-    pub(crate) item_type: &'static ItemType,     // I
+    pub(crate) item_type: &'static ItemType,              // I
     /// The item's number in the process, which no other reusable item has.
     pub(crate) id: u64, // I
     /// Only the worker that executes the item uses the function, and the thread that frees the item.

@@ -9,12 +9,15 @@ use std::sync::Arc;
 use crate::protocol::item::{Ended, ItemCell, NotDisabled, Popped, TakenBack};
 use crate::protocol::signal::Signal;
 use crate::sys::fork::Origin;
+use crate::sys::machine;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::Until;
 
+use crate::engine::carrier::Carried;
 use crate::engine::queue::shard::Limiter;
 use crate::engine::queue::{admission, route};
 use crate::engine::refusal::WaitError;
+use crate::engine::trace::subscriber::Parent;
 use crate::engine::user_code::{contain, discard};
 use crate::engine::worker::worker_thread::WorkerThread;
 
@@ -63,6 +66,7 @@ impl WorkItem {
     /// following ones do not use the slow-path state in a forked process, because a thread of the parent may have held
     /// the state's lock at the fork.
     pub(crate) fn cancel(&self) -> bool {
+        machine::step();
         if self.origin.is_forked() {
             return false;
         }
@@ -71,6 +75,7 @@ impl WorkItem {
 
     /// Cancels a pending submission, and refuses submissions from now on. Returns whether a submission was pending.
     pub(crate) fn disable(&self) -> bool {
+        machine::step();
         if self.origin.is_forked() {
             return false;
         }
@@ -80,6 +85,7 @@ impl WorkItem {
 
     /// Disables the item, and waits for the end of a run that has begun. Returns whether a submission was pending.
     pub(crate) fn disable_and_wait(&self, until: Until) -> Result<bool, WaitError> {
+        machine::step();
         waits::check_origin(self.origin)?;
         waits::check_run(self)?;
         let (taken, run) = self.cell.disable(true);
@@ -98,6 +104,7 @@ impl WorkItem {
     /// Cancels a pending submission, and waits for the end of a run that has begun. Refuses submissions meanwhile.
     /// Returns whether a submission was pending.
     pub(crate) fn cancel_and_wait(&self, until: Until) -> Result<bool, WaitError> {
+        machine::step();
         waits::check_origin(self.origin)?;
         waits::check_run(self)?;
         let (taken, run) = self.cell.disable(true);
@@ -144,7 +151,7 @@ impl WorkItem {
 
     /// Completes the entry and drops the timer that a cancelled submission leaves behind. Returns whether a submission
     /// was cancelled.
-    pub(crate) fn complete_taken_back(&self, taken: TakenBack<Entry, TimerName>) -> bool {
+    pub(crate) fn complete_taken_back(&self, taken: TakenBack<Entry, TimerName, Carried>) -> bool {
         if let Some(entry) = taken.kept {
             // A worker has popped this entry already, and left it with the item. So this thread completes the entry.
             entry.shard().events.cancelled.raise();
@@ -153,7 +160,9 @@ impl WorkItem {
                 route::submit(next);
             }
         }
-        // This thread drops the timer's handles to the item and to the queue while it holds no lock.
+        // This thread holds no lock while it drops what the submission carried, and the timer's handles to the item and
+        // to the queue.
+        drop(taken.carried);
         drop(taken.timer.and_then(|timer| timer.take()));
         taken.was_pending
     }
@@ -183,25 +192,64 @@ unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
             contain(|| unsafe { free(item) });
             worker.pass_over(entry);
         }
-        Popped::Run(entry) => {
-            // This handle is not counted, so it is not dropped either. The run keeps the item in memory.
-            let handle = ManuallyDrop::new(WorkHandle(item));
-            // SAFETY: according to `begin`, this worker executes the item, and until `end` no other worker does so. So
-            // no other reference to the function exists.
-            let function = unsafe { &mut *work.function.get() };
-            let result = worker.call(&entry, work.item_type, Some(work), || function(&handle));
-            if let Err(payload) = result {
-                discard(payload);
-            }
-            match work.cell.end() {
-                Ended::Idle => {}
-                Ended::PutBack(next) => route::put_back(next),
-                // SAFETY: according to `end`, the item is over.
-                Ended::Last => contain(|| unsafe { free(item) }),
-            }
-            worker.complete(entry);
-        }
+        // SAFETY: according to `begin`, this worker executes the item.
+        Popped::Run(entry) => unsafe {
+            run(item, entry, worker, Parent::default(), |function, handle| function(handle));
+        },
+        // SAFETY: as above.
+        Popped::RunCarrying(entry) => unsafe { run_carrying(item, entry, worker) },
     }
+}
+
+/// Runs the function of an item whose submission carries something.
+///
+/// # Safety
+///
+/// The worker executes the item according to the item's word, and the item is not running yet.
+#[cold]
+#[inline(never)]
+unsafe fn run_carrying(item: NonNull<WorkItem>, entry: Entry, worker: &WorkerThread) {
+    // SAFETY: the run keeps the item in memory.
+    let mut carried = unsafe { item.as_ref() }.cell.take_carried();
+    let parent = carried.as_mut().map(|carried| carried.parent()).unwrap_or_default();
+    let call = |function: &mut Function, handle: &WorkHandle| match carried {
+        Some(carried) => carried.run(|| function(handle)),
+        None => function(handle),
+    };
+    // SAFETY: as the caller promises.
+    unsafe { run(item, entry, worker, parent, call) }
+}
+
+/// Runs an item's function through `call`, and ends the run.
+///
+/// # Safety
+///
+/// The worker executes the item according to the item's word, and the item is not running yet.
+#[inline]
+unsafe fn run(
+    item: NonNull<WorkItem>,
+    entry: Entry,
+    worker: &WorkerThread,
+    parent: Parent,
+    call: impl FnOnce(&mut Function, &WorkHandle),
+) {
+    // This handle is not counted, so it is not dropped either. The run keeps the item in memory.
+    let handle = ManuallyDrop::new(WorkHandle(item));
+    let work: &WorkItem = &handle;
+    // SAFETY: this worker executes the item, and until `end` no other worker does so. So no other reference to the
+    // function exists.
+    let function = unsafe { &mut *work.function.get() };
+    let result = worker.call(&entry, work.item_type, work, parent, || call(function, &handle));
+    if let Err(payload) = result {
+        discard(payload);
+    }
+    match work.cell.end() {
+        Ended::Idle => {}
+        Ended::PutBack(next) => route::put_back(next),
+        // SAFETY: according to `end`, the item is over.
+        Ended::Last => contain(|| unsafe { free(item) }),
+    }
+    worker.complete(entry);
 }
 
 /// # Safety

@@ -19,7 +19,7 @@ use crate::policy::deadlines::Deadlines;
 use crate::policy::manager::{Duty, Manager};
 use crate::policy::time::Time;
 use crate::policy::watch::{Verdict, Watch};
-use crate::sys::{affinity, clock, thread};
+use crate::sys::{affinity, clock, machine, thread};
 
 use crate::engine::executor::threads::Place;
 use crate::engine::executor::upkeep::Upkeep;
@@ -206,6 +206,7 @@ impl ManagerThread {
     fn sleep(&self, timers: Option<Time>) {
         let others = [self.schedule.next_wake(), self.lookout.next(), self.put_off.next()];
         let next = others.into_iter().flatten().chain(timers).min();
+        machine::keeps_house(timers.is_none());
         self.handle.bell.sleep(next.map(|at| at.since(clock::now())), &self.detector.rings());
     }
 

@@ -141,7 +141,7 @@ impl Queue {
     pub(super) fn begin_destroy(&self) -> bool {
         let is_done = self.change(|requested| {
             let is_done = requested.end == End::Done;
-            if !is_done {
+            if requested.end == End::No {
                 requested.end = End::Begun;
             }
             is_done
@@ -163,7 +163,7 @@ impl Queue {
     }
 
     /// Gives up and counts the timers of this queue, both the armed timers and the held timers that have fired.
-    fn cancel_timers(&self) {
+    pub(super) fn cancel_timers(&self) {
         for (name, timer) in self.executor.upkeep.timers.take_of(self) {
             self.cancel_timer(&name, timer);
         }
@@ -193,7 +193,7 @@ impl Queue {
         self.spec.rescuer.iter().for_each(OwnedRescuer::stop);
     }
 
-    fn check_wait(&self) -> Result<(), WaitError> {
+    pub(super) fn check_wait(&self) -> Result<(), WaitError> {
         waits::check_origin(self.executor.origin)?;
         waits::check_queue(self)
     }
@@ -203,7 +203,7 @@ impl Queue {
         Self::were_empty(&[self])
     }
 
-    fn were_empty(queues: &[impl AsRef<Self>]) -> bool {
+    pub(crate) fn were_empty(queues: &[impl AsRef<Self>]) -> bool {
         let chained = || queues.iter().map(|queue| queue.as_ref().chained.load()).fold(0, u64::wrapping_add);
         were_empty(
             chained,

@@ -26,6 +26,7 @@
 #![allow(unsafe_code, reason = "an item that leaves its limiter may be the last user of its queue")]
 
 use crate::protocol::flush::Flush;
+use crate::sys::machine;
 use crate::sys::wait::Until;
 
 use crate::engine::item::waits;
@@ -38,6 +39,7 @@ use super::workqueue::Queue;
 impl Queue {
     /// Waits until all items that are in flight now are done.
     pub(crate) fn flush_until(&self, until: Until) -> Result<(), WaitError> {
+        machine::step_to(|| (self.executor.machine, self.name()));
         waits::check_origin(self.executor.origin)?;
         waits::check_queue(self)?;
         waits::check_rescuers(self);

@@ -252,6 +252,7 @@ impl Shard {
             rescued: events.rescued.load(),
             panicked: events.panicked.load(),
             cancelled: events.cancelled.load(),
+            expired: events.expired.load(),
             undeclared_blocks: events.undeclared_blocks.load(),
         }
     }

@@ -24,6 +24,7 @@
 pub(crate) mod admission;
 pub(crate) mod attrs;
 pub(crate) mod awaited;
+pub(crate) mod cancel;
 pub(crate) mod drain;
 pub(crate) mod flush;
 pub(crate) mod limits;

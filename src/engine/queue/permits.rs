@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::protocol::places::{Reserve, Turn};
+use crate::sys::machine;
 use crate::sys::wait::Until;
 
 use crate::engine::item::place::Place;
@@ -91,6 +92,8 @@ impl Queue {
     fn wait_for_place(&self, until: Until) -> Result<Kept<'_>, QueueError> {
         if let Some(in_line) = InLine::join(self)? {
             in_line.check()?;
+            let _says =
+                machine::waits_for_queue(self.name(), || format!("a place on queue {:?}", self.name()));
             waits::guarded(|| in_line.turn().wait(until));
             in_line.end()?;
         }

@@ -23,9 +23,11 @@ use crate::protocol::places::PlacesCell;
 use crate::protocol::references::ReferenceCount;
 use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering};
 
+use crate::engine::carrier::Carrier;
 use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::item::entry::Entry;
 use crate::engine::item::timers::{Timer, TimerName};
+use crate::engine::item::token::Token;
 use crate::engine::pool::calls::{OwnedRescuer, Rescuer};
 use crate::engine::pool::class::{Division, KeptClass, PoolChoice};
 
@@ -50,6 +52,8 @@ pub(crate) struct QueueSpec {
     pub(crate) names_threads: bool,
     /// Whether the queue may be changed over the control socket.
     pub(crate) control: bool,
+    /// The queue's own carriers. See [`Queue::carriers`].
+    pub(crate) carriers: Vec<Carrier>,
     /// The queue's rescuer, which ends with the queue.
     pub(crate) rescuer: Option<OwnedRescuer>,
 }
@@ -114,6 +118,9 @@ pub(crate) enum Limit {
 pub(crate) struct Queue {
     pub(crate) spec: QueueSpec,              // I
     pub(crate) executor: Arc<ExecutorInner>, // I
+    /// The hooks that capture what submissions carry: those of the executor, and then those of the queue. `None` if
+    /// there are no such hooks.
+    pub(crate) carriers: Option<Box<[Carrier]>>, // I
     pub(crate) flush: FlushCell<Entry>,      // F
     pub(crate) chained: ChainedCount,        // A
     /// The shards, indexed by the slot of the CPU. A pointer is null until its shard is made. A thread that loads a
@@ -126,6 +133,11 @@ pub(crate) struct Queue {
     pub(super) places: PlacesCell, // A, and the line under K
     /// The number of items that were given up because the executor was shut down.
     pub(crate) given_up: GivenUpCount, // A
+    /// Whether workers do not simply run the queue's items: they take on the queue's name, or the queue gives its items
+    /// up. One flag for both, because a worker reads it before each item.
+    pub(crate) is_unusual: AtomicBool, // A
+    /// The token whose children are the tokens of the queue's items. It is made when it is first needed.
+    pub(super) token: OnceLock<Token>, // A
     /// Whether the queue's items are timed. This setting changes only while `making` is locked.
     pub(crate) times_items: AtomicBool, // A, written under M
     /// The count of references: see the module. An item with a ticket has a reference while it leaves its limiter.
@@ -217,10 +229,14 @@ impl QueueHandle {
         let (Limit::PerCpu(max_active) | Limit::Total(max_active)) = spec.limit;
         let requested = RequestedSettings::new(max_active);
         let effective_state = EffectiveState { requested, frozen: false, stage: Stage::Open };
+        let carriers: Box<[Carrier]> =
+            executor.core.settings.hooks.carriers.iter().chain(&spec.carriers).cloned().collect();
         let shared_limiter = matches!(spec.limit, Limit::Total(_)).then(|| Limiter::new(effective_state));
+        let is_unusual = AtomicBool::new(spec.names_threads);
         let queue = Queue {
             spec,
             executor,
+            carriers: (!carriers.is_empty()).then_some(carriers),
             flush: FlushCell::new(),
             chained: ChainedCount::new(),
             table: (0..slots).map(|_| AtomicPtr::default()).collect(),
@@ -228,6 +244,8 @@ impl QueueHandle {
             shared_limiter,
             places: PlacesCell::new(),
             given_up: GivenUpCount::new(),
+            is_unusual,
+            token: OnceLock::new(),
             times_items: AtomicBool::new(times_items),
             references: ReferenceCount::new(),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),

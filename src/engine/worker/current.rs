@@ -26,9 +26,13 @@ pub(crate) struct Current {
     /// The shard's limiter, if the limiter had only one slot when the item began. Null otherwise.
     pub(crate) only_slot: *const Limiter,
     pub(crate) item: *const Header,
-    /// The item, if it is reusable and its function is running. Null otherwise.
+    /// The item, if it is reusable and its function is running. [`ONE_SHOT`] while the function of a one-shot is
+    /// running. Null otherwise.
     pub(crate) work: *const WorkItem,
 }
+
+/// Stands for the item in [`Current::work`] while the function of a one-shot is running. It is not dereferenced.
+pub(crate) const ONE_SHOT: *const WorkItem = std::ptr::without_provenance(1);
 
 impl Current {
     /// Returns whether the item holds the limiter's only slot, or the bh context. The answer does not change while the
@@ -52,19 +56,29 @@ impl Current {
     pub(crate) fn pending_on(&self) -> Option<ShardId> {
         // SAFETY: `call` sets `work` while the item runs, and clears `work` when the function has ended. The run keeps
         // the item alive. While `work` is set, only the item's own function calls this method, on this thread.
-        let state = unsafe { self.work.as_ref() }?.cell.load();
+        let state = unsafe { self.reusable().as_ref() }?.cell.load();
         state.is_pending_on_list().then(|| state.home())
     }
 
     /// Returns whether the item is reusable and its function is running.
     pub(crate) fn is_reusable(&self) -> bool {
-        !self.work.is_null()
+        !self.reusable().is_null()
+    }
+
+    /// Returns whether the item is a one-shot and its function is running.
+    pub(crate) fn is_running_one_shot(&self) -> bool {
+        std::ptr::eq(self.work, ONE_SHOT)
+    }
+
+    /// Returns the item, if it is reusable and its function is running. Returns null otherwise.
+    fn reusable(&self) -> *const WorkItem {
+        if self.is_running_one_shot() { std::ptr::null() } else { self.work }
     }
 
     /// Calls `look` with the entry for the running item's next run, if that entry already has its slot.
     pub(crate) fn with_kept<R>(&self, look: impl FnOnce(&Entry) -> R) -> Option<R> {
         // SAFETY: as in `pending_on`, or another thread calls this method while the worker waits inside the item.
-        unsafe { self.work.as_ref() }?.cell.with_kept(look)
+        unsafe { self.reusable().as_ref() }?.cell.with_kept(look)
     }
 
     /// Returns whether the item holds the only slot of this shard's limiter.

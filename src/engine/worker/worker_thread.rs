@@ -17,10 +17,12 @@ use crate::policy::local::Row;
 use crate::policy::worker::Phase;
 use crate::protocol::counters::Start;
 use crate::sys::fork::{self, Origin};
+use crate::sys::sync::Ordering;
 use crate::sys::{self, affinity};
 
 use crate::engine::executor::core::Core;
 use crate::engine::executor::reports::PanicReport;
+use crate::engine::item::cancellation;
 use crate::engine::item::entry::{ByWorker, Entry, ItemType};
 use crate::engine::item::work::WorkItem;
 use crate::engine::pool::calls::Rescuer;
@@ -29,6 +31,8 @@ use crate::engine::queue::shard::{self, Shard};
 use crate::engine::queue::workqueue::Queue;
 use crate::engine::queue::{admission, route};
 use crate::engine::trace;
+use crate::engine::trace::subscriber::Parent;
+use crate::engine::user_code::contain;
 
 use super::counters::meter::{Course, Meter};
 use super::current::{self, Current};
@@ -36,6 +40,9 @@ use super::shared::Worker;
 
 /// The exit status of a process that was ended by a panic. The standard library uses the same status.
 const STATUS_OF_A_PANIC: i32 = 101;
+
+/// The payload that [`WorkerThread::call`] returns instead of running an item whose queue gives its items up.
+pub(crate) struct NotRun;
 
 thread_local! {
     static CURRENT: Cell<*const WorkerThread> = const { Cell::new(std::ptr::null()) };
@@ -119,6 +126,7 @@ pub(crate) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&
     serve(&worker);
     worker.take_name_for(None);
     CURRENT.set(std::ptr::null());
+    cancellation::forget();
     worker.pool.binding.leave(&worker.shared);
     worker.shared.leaves();
 }
@@ -176,20 +184,30 @@ impl WorkerThread {
         has
     }
 
-    /// Calls an item's function. If the function panics, reports the panic and returns its payload. `work` is the item,
-    /// if the item is reusable.
+    /// Calls an item's function. If the function panics, reports the panic and returns its payload. If the item's queue
+    /// gives its items up, drops the function instead, counts the item as cancelled, and returns [`NotRun`] as the
+    /// payload. `work` is the item, if the item is reusable, and otherwise [`ONE_SHOT`](current::ONE_SHOT).
+    /// `parent` is the issuer's span, if the submission carries it.
     #[inline]
     pub(crate) fn call<R>(
         &self,
         entry: &Entry,
         item_type: &'static ItemType,
-        work: Option<&WorkItem>,
+        work: *const WorkItem,
+        parent: Parent,
         function: impl FnOnce() -> R,
     ) -> std::thread::Result<R> {
         // The shard is read only once, because finding it takes one more load if the entry has a ticket.
         let shard = entry.shard();
+        let is_usual = !shard.queue().is_unusual.load(Ordering::Relaxed) && self.named_after.get() == 0;
+        if !is_usual && !self.runs_unusual(shard.queue()) {
+            self.own(entry);
+            contain(|| drop(function));
+            self.skip(entry);
+            return Err(Box::new(NotRun));
+        }
         self.begin(entry, shard, item_type, work);
-        let execution = trace::execute_start(entry, item_type, &self.pool);
+        let execution = trace::execute_start(entry, item_type, &self.pool, parent);
         let timed = entry.begins(&shard.timing);
         let result = catch_unwind(AssertUnwindSafe(function));
         if self.origin.is_forked() {
@@ -227,13 +245,13 @@ impl WorkerThread {
 
     /// Notes that the code on this thread runs for the entry from now on, until the entry is completed.
     pub(crate) fn own(&self, entry: &Entry) {
-        self.work_for(entry, entry.shard(), ItemType::LEFT_BEHIND, None);
+        self.work_for(entry, entry.shard(), ItemType::LEFT_BEHIND, std::ptr::null());
     }
 
     // This function is always inlined. Otherwise, code in other modules would decide whether the compiler inlines this
     // function, and without inlining each item costs two more calls (17 instructions).
     #[inline(always)]
-    fn work_for(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: Option<&WorkItem>) {
+    fn work_for(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: *const WorkItem) {
         let limiter = shard.limiter();
         self.current.set(Some(Current {
             queue: shard.queue(),
@@ -242,24 +260,21 @@ impl WorkerThread {
             in_context: self.pool.spec.is_bh(),
             only_slot: if limiter.cell.load().max() == 1 { limiter } else { std::ptr::null() },
             item: entry.item().as_ptr(),
-            work: work.map_or(std::ptr::null(), std::ptr::from_ref),
+            work,
         }));
         current::begins(entry, item_type);
         self.shared.current_item.publish(item_type, shard.id());
         self.shared.cell.begin_item(if self.uncounted { Phase::Uncounted } else { Phase::Running });
     }
 
-    #[inline]
-    fn begin(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: Option<&WorkItem>) {
+    #[inline(always)] // for the same reason as `work_for`
+    fn begin(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: *const WorkItem) {
         self.meter.approaches(&shard.account);
         self.work_for(entry, shard, item_type, work);
         shard.queue().left_pending();
         // The system is asked only once.
         let cpu = if self.pool.has_home_or_several_cpus() { affinity::current_cpu() } else { None };
         self.meter.begins(|| self.start_of(shard, cpu));
-        if shard.queue().spec.names_threads || self.named_after.get() != 0 {
-            self.take_name_for(Some(shard.queue()));
-        }
         if self.repatriated.take() {
             shard.events.repatriated.raise();
         }
@@ -274,6 +289,17 @@ impl WorkerThread {
         } else if self.pool.has_several_cpus() {
             self.shared.seen_on(cpu.unwrap_or(0));
         }
+    }
+
+    /// Returns whether the item of a queue runs, and gives the thread the name of the queue, if the queue asks for it.
+    /// The queue is unusual, or the thread still has the name of another queue.
+    #[cold]
+    fn runs_unusual(&self, queue: &Queue) -> bool {
+        if queue.gives_up() {
+            return false;
+        }
+        self.take_name_for(Some(queue));
+        true
     }
 
     /// Gives the thread the name of the queue, if there is a queue that asks for it, and otherwise its own name again.
@@ -315,7 +341,7 @@ impl WorkerThread {
 
     /// Ends the guards that are still open when the item's function has ended. The item has forgotten them with
     /// `mem::forget`, or has stored them where they outlive the item.
-    #[inline]
+    #[inline(always)] // for the same reason as `work_for`
     fn end(&self) {
         self.current.set(self.current.get().map(|current| Current { work: std::ptr::null(), ..current }));
         if self.weak_guards.take() != 0 {
@@ -369,9 +395,22 @@ impl WorkerThread {
 
     /// Completes an entry without running it, because its submission was cancelled.
     pub(crate) fn pass_over(&self, entry: Entry) {
+        self.skip(&entry);
+        self.complete(entry);
+    }
+
+    /// Completes an entry as [`pass_over`](Self::pass_over) does. `late` says whether the item's deadline had passed.
+    pub(crate) fn pass_over_late(&self, entry: Entry, late: bool) {
+        if late {
+            entry.shard().events.expired.raise();
+        }
+        self.pass_over(entry);
+    }
+
+    /// Counts an item as cancelled, because its entry is completed without a run.
+    fn skip(&self, entry: &Entry) {
         entry.shard().events.cancelled.raise();
         entry.shard().queue().left_pending();
-        self.complete(entry);
     }
 
     #[cold]
@@ -389,7 +428,7 @@ impl WorkerThread {
     }
 
     #[inline]
-    pub(super) fn sequence(&self) -> u64 {
+    pub(crate) fn sequence(&self) -> u64 {
         self.shared.cell.load().sequence()
     }
 

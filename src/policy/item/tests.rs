@@ -277,7 +277,7 @@ fn the_last_submission_is_the_pending_one_or_else_the_run() {
             assert_eq!(next.begin(A).1, Begin::Slow);
             assert!(!next.is_running() || next.end().1 == End::Slow);
             assert!(!next.is_pending() || next.cancel().1 == Cancel::Slow);
-            assert_eq!(next.nobody_waits(), word);
+            assert_eq!(next.nothing_attached(), word);
         }
     }
 }

@@ -27,6 +27,8 @@ pub(crate) enum Queued {
 pub(crate) enum Popped<E> {
     /// The item is running now with this entry. The worker calls the item's function.
     Run(E),
+    /// As `Run`. The submission carries something into the run, which the worker takes before it calls the function.
+    RunCarrying(E),
     /// Another worker runs the item, and the item keeps the entry for its next run. The item may be freed at any
     /// moment.
     Kept,
@@ -54,12 +56,14 @@ pub(crate) enum Ended<E> {
 /// The remains of a cancelled submission.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TakenBack<E, T> {
+pub(crate) struct TakenBack<E, T, C = ()> {
     pub(crate) was_pending: bool,
     /// The entry, if a worker has already popped it. The caller completes the entry immediately, without a run.
     pub(crate) kept: Option<E>,
     /// The timer, if the item was armed. If the timer is still on the list of timers, the caller takes it off.
     pub(crate) timer: Option<T>,
+    /// What the submission carried.
+    pub(crate) carried: Option<C>,
 }
 
 /// The error for enabling an item more times than it was disabled.

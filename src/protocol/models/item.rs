@@ -9,8 +9,9 @@
 //! `stale-without-asking-again`, `cancel-loses-the-entry`, `slow-state-forgets-home`, `met-item-is-not-freed`,
 //! `slow-state-without-a-handle`.
 //!
-//! `timers` models timers, and `waits` models waits and ordered queues.
+//! `carried` models what submissions carry, `timers` models timers, and `waits` models waits and ordered queues.
 
+mod carried;
 mod timers;
 mod waits;
 
@@ -42,7 +43,7 @@ const NOWHERE: u64 = u64::MAX;
 /// The item and the lists of two shards. Accesses to the counts are relaxed, so that they order nothing that the cell
 /// should order.
 struct Model {
-    item: Owned<ItemCell<Entry, usize>>,
+    item: Owned<ItemCell<Entry, usize, u64>>,
     /// The list of timers. A model arms at most two timers, which are identified by their numbers.
     timers: [AtomicU64; 2],
     /// The shard to which the next run submits the item, or [`NOWHERE`].
@@ -54,6 +55,10 @@ struct Model {
     /// The number of accepted submissions, minus the cancelled submissions.
     due: AtomicU64,
     runs: AtomicU64,
+    /// The sum of what accepted submissions carry, minus what the cancelled ones carried, and the sum of what the runs
+    /// found.
+    carried: AtomicU64,
+    found: AtomicU64,
     /// Data that belongs to the thread that runs the item.
     inside: Data<u64>,
     /// The value that each issuer writes before it submits the item, and whether a run has seen the value.
@@ -74,6 +79,8 @@ impl Model {
             completed: AtomicU64::new(0),
             due: AtomicU64::new(0),
             runs: AtomicU64::new(0),
+            carried: AtomicU64::new(0),
+            found: AtomicU64::new(0),
             inside: Data::new(0),
             written: zeros(),
             seen: zeros(),
@@ -103,7 +110,7 @@ impl Model {
     /// Arms this timer, which holds a handle to the item.
     fn arm(&self, timer: usize, again: bool) {
         self.item.add_handle();
-        let (arm, taken) = self.item.arm(again, || {
+        let (arm, taken) = self.item.arm(again, None, || {
             self.timers[timer].store(1, Ordering::Release);
             timer
         });
@@ -137,7 +144,8 @@ impl Model {
         }
     }
 
-    fn leave_behind(&self, taken: TakenBack<Entry, usize>) {
+    fn leave_behind(&self, taken: TakenBack<Entry, usize, u64>) {
+        self.carried.fetch_sub(taken.carried.unwrap_or(0), Ordering::Relaxed);
         if let Some(entry) = taken.kept {
             self.complete(entry);
         }
@@ -194,6 +202,12 @@ impl Model {
         while self.lists[shard].pop() {
             match self.item.begin(ShardId::new(shard as u64), Entry(shard)) {
                 Popped::Run(entry) => {
+                    self.run();
+                    self.end(entry);
+                }
+                Popped::RunCarrying(entry) => {
+                    let carried = self.item.take_carried().expect("the submission carries a value");
+                    self.found.fetch_add(carried, Ordering::Relaxed);
                     self.run();
                     self.end(entry);
                 }
@@ -274,6 +288,11 @@ impl Model {
     fn assert_gone(&self) {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         assert_eq!(count(&self.runs), count(&self.due), "runs, and accepted submissions");
+        assert_eq!(
+            count(&self.found),
+            count(&self.carried),
+            "what the runs found, and what submissions carry"
+        );
         assert_eq!(count(&self.completed), count(&self.pushed), "an entry was lost or doubled");
         for shard in [0, 1] {
             assert!(!self.lists[shard].has_work());

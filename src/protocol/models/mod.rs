@@ -18,6 +18,7 @@ mod alive;
 mod attention;
 mod bell;
 mod block;
+mod cancel;
 mod close;
 mod counters;
 mod crowded;

@@ -8,6 +8,7 @@
 //! `sleep-without-a-look`, `finish-forgets-the-waiter`, `finish-in-two-steps`.
 
 mod awaited;
+mod stops;
 
 use std::sync::Arc;
 
@@ -59,10 +60,11 @@ fn run(cell: &Shared) -> bool {
                     false
                 }
                 Finish::Free => true,
+                Finish::Unlisten => unreachable!("`finish` removes the alarm"),
             }
         }
-        Take::Leave => false,
-        Take::Free => true,
+        Take::Leave { .. } => false,
+        Take::Free { .. } => true,
     };
     if frees {
         cell.free();
@@ -119,7 +121,7 @@ fn a_handle_is_dropped() {
 #[test]
 fn a_handle_cancels_or_joins() {
     against_a_worker(|cell| {
-        if let Some(waiting) = cell.state.cancel() {
+        if let Some(waiting) = cell.state.cancel(false) {
             assert!(!waiting.has_thread() && !waiting.has_task(), "the handle itself cancels");
             cell.consume();
             assert!(cell.state.wait(Until::FOREVER), "a cancelled item has ended");

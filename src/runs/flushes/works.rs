@@ -144,7 +144,7 @@ impl World {
         let popped = self.works[work].cell.begin(ShardId::new(limiter as u64), Entry { item, ticket });
         self.say(format_args!("work {work} begins: {popped:?}"));
         match popped {
-            Popped::Run(entry) => self.run_work(work, entry.item),
+            Popped::Run(entry) | Popped::RunCarrying(entry) => self.run_work(work, entry.item),
             Popped::Kept => self.items[item].state = State::Kept,
             Popped::Stale(entry) => self.leave(entry.item),
             Popped::KeptLast | Popped::Last(_) => unreachable!("it has a handle"),

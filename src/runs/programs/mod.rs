@@ -39,6 +39,8 @@ enum Step {
     Block(Duration),
     /// Under a guard for a block that is usually short.
     MayBlock(Duration),
+    /// Until the item is asked to stop, or for this time.
+    Ask(Duration),
     /// Without a guard.
     Nap(Duration),
     /// Queues an item, unless the item is refused.
@@ -54,6 +56,11 @@ enum Operation {
     SpawnBatch(usize, usize, usize),
     SpawnAfter(usize, usize, Duration),
     SpawnAndCancel(usize, usize, Duration),
+    SpawnAndStop(usize, usize, Duration),
+    /// Cancels the item's token after some time.
+    SpawnWithToken(usize, usize, Duration),
+    /// With a deadline.
+    SpawnWithin(usize, usize, Duration),
     SpawnAndJoin(usize, usize),
     Scope(usize, usize),
     /// Runs periodic items for some time.
@@ -94,6 +101,8 @@ struct Program {
     issuers: Vec<Vec<Operation>>,
     /// The time from the end of the issuers until the executor is shut down.
     ends_after: Duration,
+    /// Whether the first queue is then destroyed without running its items.
+    destroys_now: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +126,7 @@ enum Which {
 }
 
 /// The number of events of each kind in a program, by name.
-type Counts = [(&'static str, u64); 9];
+type Counts = [(&'static str, u64); 10];
 
 /// The number of reusable items in a program.
 const WORKS: usize = 2;
@@ -180,7 +189,8 @@ impl Step {
         match random.usize(..20) {
             0..=7 => Self::Burn(time(random)),
             8..=11 => Self::Block(time(random)),
-            12 | 13 => Self::MayBlock(time(random)),
+            12 => Self::MayBlock(time(random)),
+            13 => Self::Ask(time(random)),
             14 | 15 => Self::Nap(time(random)),
             16 => Self::Panic,
             _ if number > 0 => Self::Spawn(random.usize(..queues.len()), random.usize(..number)),
@@ -193,7 +203,7 @@ impl Operation {
     fn draw(random: &mut Rng, queues: usize, items: usize) -> Self {
         let (queue, item, work) = (random.usize(..queues), random.usize(..items), random.usize(..WORKS));
         let cpu = random.usize(..4);
-        match random.usize(..32) {
+        match random.usize(..35) {
             0..=4 => Self::Spawn(queue, item),
             5 => Self::SpawnOn(queue, item, cpu),
             6 | 7 => Self::SpawnBatch(queue, item, random.usize(1..8)),
@@ -216,6 +226,9 @@ impl Operation {
             27 => Self::SetMaxActive(queue, random.usize(1..4)),
             28 => Self::ApplyAttrs(queue, random.usize(..4)),
             29 => Self::Freeze(time(random)),
+            30 => Self::SpawnAndStop(queue, item, time(random)),
+            31 => Self::SpawnWithToken(queue, item, time(random)),
+            32 => Self::SpawnWithin(queue, item, time(random)),
             _ => Self::Pause(time(random)),
         }
     }
@@ -248,6 +261,7 @@ impl Program {
             issuers,
             prestarts: random.usize(..4) == 0,
             ends_after: if random.bool() { LONG } else { time(random) },
+            destroys_now: random.usize(..4) == 0,
         }
     }
 
@@ -316,6 +330,9 @@ impl Program {
                 pause(LONG);
                 is_quiet(&executor);
             }
+            if program.destroys_now {
+                world.destroy_now();
+            }
             let report = executor.shutdown(Duration::MAX).unwrap();
             assert!(report.is_complete(), "{report:?}");
             world.settle()
@@ -325,7 +342,7 @@ impl Program {
 
 /// spec: E5.1, E5.3 (an accepted item runs once, or its owner is told), F1.1, Q4, Q4.1, C3.1 (work waits for no worker
 /// while one may start), A3.1 (no pool has too much while a sibling has room), C1.1 (one item at a time on one CPU),
-/// C5.1, P1.4 (counts are exact), Q3, Q3.2 (no more active items than the limit), C4, F8, C8 (idle workers leave)
+/// C5.1, I3.3, I3.4, I3.5, I3.6 (cancels, deadlines), P1.4 (counts are exact), Q3, Q3.2 (no more active items than the limit), C4, F8, C8 (idle workers leave)
 #[test]
 fn random_programs_keep_what_is_promised() {
     let mut seen = Counts::default();

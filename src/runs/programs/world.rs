@@ -11,7 +11,8 @@ use crate::observe::Counters;
 use crate::sys::machine::Mutex;
 use crate::sys::machine::{burn, pause};
 use crate::{
-    AffinityScope, Attrs, EnableError, Executor, JoinError, QueueError, Work, WorkQueue, blocking, may_block,
+    AffinityScope, Attrs, CancelToken, EnableError, Executor, JoinError, QueueError, Work, WorkQueue,
+    blocking, may_block,
 };
 
 /// The data that the threads of a program share.
@@ -140,10 +141,18 @@ impl World {
         self.made.load(Relaxed) == self.ran.load(Relaxed) + self.dropped.load(Relaxed)
     }
 
+    /// Destroys the first queue without running its items.
+    pub(super) fn destroy_now(&self) {
+        self.queues[0].destroy_now().unwrap();
+        assert_eq!(self.queues[0].len(), 0, "a queue that was destroyed has items");
+    }
+
     /// Checks that all accounts are even, after the executor was shut down.
     pub(super) fn settle(&self) -> Counts {
         let handles = std::mem::take(&mut *self.handles.lock());
-        let cancelled = |handle: crate::JoinHandle<()>| matches!(handle.join(), Err(JoinError::Cancelled));
+        let cancelled = |handle: crate::JoinHandle<()>| {
+            matches!(handle.join(), Err(JoinError::Cancelled | JoinError::DeadlinePassed))
+        };
         self.told(handles.into_iter().map(cancelled).filter(|cancelled| *cancelled).count());
         let wrong = self.wrong.lock().take();
         assert_eq!(wrong, None);
@@ -168,6 +177,7 @@ impl World {
             sum("rescued", |all| all.rescued),
             sum("panicked", |all| all.panicked),
             sum("cancelled", |all| all.cancelled),
+            sum("expired", |all| all.expired),
             sum("undeclared blocks", |all| all.undeclared_blocks),
         ]
     }
@@ -200,6 +210,12 @@ impl Item {
                 Step::Burn(time) => burn(time),
                 Step::Block(time) => blocking(|| pause(time)),
                 Step::MayBlock(time) => may_block(|| pause(time)),
+                Step::Ask(time) => {
+                    let asked = crate::cancel_token().wait_timeout(time);
+                    world.check(crate::is_cancelled() == asked.is_ok() || asked.is_err(), || {
+                        "a token tells something else than its item".to_owned()
+                    });
+                }
                 Step::Nap(time) => pause(time),
                 Step::Spawn(queue, number) => {
                     world.keep(world.queues[queue].spawn(world.item(queue, number, None)));
@@ -317,6 +333,33 @@ impl Issuer {
                     }
                     Err(_) => world.told(1),
                 }
+            }
+            Operation::SpawnAndStop(queue, item, after) => {
+                match world.queues[queue].spawn(self.item(queue, item)) {
+                    Ok(handle) => {
+                        pause(after);
+                        if handle.stop() {
+                            world.told(1);
+                        } else {
+                            world.handles.lock().push(handle);
+                        }
+                    }
+                    Err(_) => world.told(1),
+                }
+            }
+            Operation::SpawnWithToken(queue, item, after) => {
+                let token = CancelToken::new();
+                if after.as_micros() % 500 == 0 {
+                    let item = world.item(queue, item, None);
+                    world.keep(world.queues[queue].item(item).token(&token).after(2 * after).spawn());
+                } else {
+                    world.keep(world.queues[queue].item(self.item(queue, item)).token(&token).spawn());
+                }
+                pause(after);
+                token.cancel();
+            }
+            Operation::SpawnWithin(queue, item, time) => {
+                world.keep(world.queues[queue].item(self.item(queue, item)).within(time).spawn());
             }
             Operation::SpawnAndJoin(queue, item) => match world.queues[queue].spawn(self.item(queue, item)) {
                 Ok(handle) => {

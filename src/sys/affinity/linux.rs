@@ -75,6 +75,12 @@ impl ThreadId {
         Self(machine::current().map_or_else(|| thread_id() as pid_t, |own| MADE_UP + own as pid_t))
     }
 
+    /// Returns the id of the calling thread in the system, even if the thread belongs to a made-up machine.
+    #[allow(dead_code, reason = "used for made-up machines only")]
+    pub(in crate::sys) fn of_system() -> Self {
+        Self(thread_id() as pid_t)
+    }
+
     /// Returns the thread's number in its made-up machine, or `None` for a thread of the system.
     pub(crate) fn made_up(self) -> Option<Tid> {
         (self.0 >= MADE_UP).then(|| (self.0 - MADE_UP) as Tid)

@@ -3,22 +3,31 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
+use super::record::Record;
+use super::rests::Rests;
 use super::schedule::{Config, Schedule, State, Tid};
-use super::{Check, Key, ME, Me, Moment, quietly};
+use super::{Check, Key, MACHINES, ME, Me, Moment, quietly, watch};
 use crate::policy::time::Time;
 use crate::sys::lock::apart_from_all;
 
 /// See the module.
-pub(super) struct Machine {
+pub(crate) struct Machine {
     pub(super) inner: parking_lot::Mutex<Inner>,
+    /// The machine's number, which no other machine of this process has. 0 is the number of no machine.
+    pub(super) number: u64,
+    /// See [`Config::fine`].
+    pub(super) fine: bool,
+    /// The value that the machine keeps for its user.
+    pub(super) kept: parking_lot::Mutex<Option<Arc<dyn Any + Send + Sync>>>,
 }
 
 pub(super) struct Inner {
     pub(super) schedule: Schedule,
-    /// The thread that has the baton.
-    turn: Tid,
+    /// The thread that has the baton, or [`NONE`] after a failure.
+    pub(super) turn: Tid,
     /// For each thread, the condition variable on which the thread waits for the baton.
     pub(super) batons: Vec<Arc<parking_lot::Condvar>>,
     /// The threads that sleep on each key, in the order in which they went to sleep.
@@ -29,12 +38,42 @@ pub(super) struct Inner {
     pub(super) check: Option<Check>,
     /// The reason why the run cannot go on.
     failure: Option<String>,
+    /// The number of times that the baton was passed on.
+    pub(super) passes: u64,
+    /// What the threads have done and are doing, for reports.
+    pub(super) record: Record,
+    /// The thread outside of the machine that learns of a failure. Without it, the main thread learns of the failure.
+    pub(super) watcher: Option<watch::Teller>,
 }
+
+/// All machines.
+static ALL: parking_lot::Mutex<Vec<Weak<Machine>>> = parking_lot::Mutex::new(Vec::new());
+
+/// The turn of no thread.
+pub(super) const NONE: Tid = Tid::MAX;
 
 impl Machine {
     /// Makes a machine whose main thread is the calling thread.
-    pub(super) fn new(config: Config) -> Self {
+    pub(super) fn new(config: Config) -> Arc<Self> {
+        let machine = Arc::new(Self::made(config));
+        let mut all = ALL.lock();
+        all.retain(|known| known.strong_count() > 0);
+        all.push(Arc::downgrade(&machine));
+        machine
+    }
+
+    /// Returns the machine with this number, if it exists.
+    pub(super) fn by_number(number: u64) -> Option<Arc<Self>> {
+        ALL.lock().iter().filter_map(Weak::upgrade).find(|machine| machine.number == number)
+    }
+
+    fn made(config: Config) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        MACHINES.fetch_add(1, Ordering::Relaxed);
         Self {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            fine: config.fine,
+            kept: parking_lot::Mutex::new(None),
             inner: parking_lot::Mutex::new(Inner {
                 schedule: Schedule::new(config),
                 turn: 0,
@@ -43,27 +82,55 @@ impl Machine {
                 names: HashMap::from([(std::thread::current().id(), 0)]),
                 check: None,
                 failure: None,
+                passes: 0,
+                record: Record::new(),
+                watcher: None,
             }),
         }
     }
 
-    pub(super) fn point(&self, me: Tid) {
+    /// Takes the lock for a thread of the machine. If the run has failed, the thread never returns from this call.
+    pub(super) fn enter(&self) -> Guard<'_> {
         let mut inner = self.inner.lock();
-        if let Some(other) = inner.schedule.switches(me) {
+        if inner.turn == NONE {
+            let never = parking_lot::Condvar::new();
+            loop {
+                never.wait(&mut inner);
+            }
+        }
+        inner
+    }
+
+    /// Marks a point of the calling thread.
+    pub(super) fn point(&self, me: Tid) {
+        let mut inner = self.enter();
+        let other = inner.schedule.switches(me);
+        if inner.schedule.is_endless() {
+            let text = inner.endless(me);
+            inner.fail(text);
+            self.wait_for_turn(inner, me);
+        } else if let Some(other) = other {
             inner.pass_to(other);
             self.wait_for_turn(inner, me);
         }
     }
 
-    pub(super) fn sleep(&self, me: Tid, key: Key, until: Option<Time>) -> bool {
-        let mut inner = self.inner.lock();
+    /// Lets the calling thread sleep on a key until it is woken, or until the time has come. Returns false if the time
+    /// has come.
+    pub(super) fn sleep(&self, me: Tid, key: Key, until: Option<Time>, rests: Rests) -> bool {
+        let mut inner = self.enter();
+        if !self.fine && until.is_some_and(|until| until <= inner.schedule.now) {
+            return false;
+        }
         inner.sleepers.entry(key).or_default().push(me);
         inner.schedule.sleep(me, until);
         inner.schedule.threads[me].in_a_step = matches!(key, Key::Address(_));
+        inner.schedule.threads[me].rests = rests;
         self.hand_over(inner, me);
         let mut inner = self.inner.lock();
+        inner.schedule.threads[me].rests = Rests::No;
         let timed_out = inner.schedule.threads[me].timed_out;
-        if timed_out {
+        if timed_out || rests != Rests::No {
             inner.forget_sleeper(me);
         }
         !timed_out
@@ -75,20 +142,31 @@ impl Machine {
         self.wait_for_turn(inner, me);
     }
 
-    /// Passes the baton to the thread whose turn it is. If no thread can ever take a turn again, passes the baton to
-    /// the main thread, which fails if it has not ended.
-    fn pass_on<'a>(&'a self, mut inner: Guard<'a>) -> Guard<'a> {
+    /// Passes the baton to the thread whose turn it is. If no thread can ever take a turn again, the run fails, unless
+    /// the main thread has ended.
+    pub(super) fn pass_on<'a>(&'a self, mut inner: Guard<'a>) -> Guard<'a> {
         loop {
+            if inner.turn == NONE {
+                return inner;
+            }
             if let Some(next) = inner.schedule.choose() {
                 inner.pass_to(next);
                 return inner;
             }
-            let next = inner.schedule.next_timer();
+            if inner.schedule.rouse() {
+                continue;
+            }
+            let next = inner.schedule.next_timer().filter(|_| !inner.schedule.is_deserted());
+            if next.is_none() && inner.schedule.rouse_in_vain() {
+                continue;
+            }
             let Some(next) = next.filter(|_| !inner.schedule.is_restless()) else {
-                if inner.schedule.threads[0].state != State::Ended {
-                    inner.failure = Some(inner.stuck());
+                if inner.schedule.threads[0].state == State::Ended {
+                    inner.pass_to(0);
+                } else {
+                    let text = if next.is_some() { inner.restless() } else { inner.stuck() };
+                    inner.fail(text);
                 }
-                inner.pass_to(0);
                 return inner;
             };
             if next > inner.schedule.now
@@ -101,9 +179,8 @@ impl Machine {
                 inner = self.inner.lock();
                 inner.check = Some(check);
                 if let Err(payload) = result {
-                    inner.failure = Some(panic_text(&*payload));
                     inner.check = None;
-                    inner.pass_to(0);
+                    inner.fail(panic_text(&*payload));
                     return inner;
                 }
             }
@@ -116,6 +193,7 @@ impl Machine {
         while inner.turn != me {
             baton.wait(&mut inner);
         }
+        inner.schedule.goes_on(me);
         if let Some(failure) = inner.failure.take() {
             drop(inner);
             panic!("{failure}");
@@ -124,7 +202,7 @@ impl Machine {
 
     /// Ends the main thread, and lets the other threads go on until they have ended or wait for ever.
     pub(super) fn rest(&self) {
-        let mut inner = self.inner.lock();
+        let mut inner = self.enter();
         inner.schedule.end(0);
         inner = self.pass_on(inner);
         let baton = Arc::clone(&inner.batons[0]);
@@ -139,7 +217,13 @@ impl Machine {
     }
 }
 
-type Guard<'a> = parking_lot::MutexGuard<'a, Inner>;
+impl Drop for Machine {
+    fn drop(&mut self) {
+        MACHINES.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+pub(super) type Guard<'a> = parking_lot::MutexGuard<'a, Inner>;
 
 fn panic_text(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
@@ -147,19 +231,25 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
 }
 
 impl Inner {
-    fn pass_to(&mut self, thread: Tid) {
+    pub(super) fn pass_to(&mut self, thread: Tid) {
         self.turn = thread;
+        self.passes += 1;
         self.batons[thread].notify_one();
     }
 
-    fn stuck(&self) -> String {
-        let sleepers =
-            self.sleepers.iter().flat_map(|(key, threads)| threads.iter().map(move |at| (at, key)));
-        let mut lines: Vec<_> = sleepers
-            .map(|(thread, key)| format!("  {} waits for {key:?}", self.schedule.name(*thread)))
-            .collect();
-        lines.sort();
-        format!("all threads wait for ever:\n{}", lines.join("\n"))
+    /// Ends the run with a failure. If a thread outside of the machine watches the run, that thread learns of the
+    /// failure, and no thread of the machine goes on. Otherwise the main thread panics.
+    pub(super) fn fail(&mut self, failure: String) {
+        match &self.watcher {
+            Some(watcher) => {
+                watcher.tell(failure);
+                self.turn = NONE;
+            }
+            None => {
+                self.failure = Some(failure);
+                self.pass_to(0);
+            }
+        }
     }
 
     pub(super) fn forget_sleeper(&mut self, thread: Tid) {
@@ -168,7 +258,7 @@ impl Inner {
 }
 
 /// The place of a thread that has not begun yet.
-pub(super) struct Place {
+pub(crate) struct Place {
     machine: Arc<Machine>,
     pub(super) tid: Tid,
     taken: bool,
@@ -177,20 +267,22 @@ pub(super) struct Place {
 impl Place {
     /// Makes the place of a thread with this name, which the calling thread is about to make.
     pub(super) fn of_child(machine: &Arc<Machine>, me: Tid, name: &str) -> Self {
-        let mut inner = machine.inner.lock();
+        let mut inner = machine.enter();
         let tid = inner.schedule.spawn(me, name.to_owned());
         inner.batons.push(Arc::default());
         Self { machine: Arc::clone(machine), tid, taken: false }
     }
 
     /// Gives the place to the calling thread, which waits for the baton.
-    pub(super) fn take(mut self) {
+    pub(crate) fn take(mut self) {
         self.taken = true;
         let (machine, tid) = (Arc::clone(&self.machine), self.tid);
         // This thread-local value is registered first and so destroyed last. The thread belongs to the machine until
         // then.
         ME.set(Some(Me { machine: Arc::clone(&machine), tid }));
-        machine.wait_for_turn(machine.inner.lock(), tid);
+        let mut inner = machine.inner.lock();
+        inner.record.arrives(tid);
+        machine.wait_for_turn(inner, tid);
     }
 }
 
@@ -207,7 +299,7 @@ impl Drop for Me {
     /// Ends the thread, unless it is the main thread, which has already ended.
     fn drop(&mut self) {
         if self.tid != 0 {
-            let mut inner = self.machine.inner.lock();
+            let mut inner = self.machine.enter();
             inner.schedule.end(self.tid);
             let waiting = inner.sleepers.remove(&Key::End(self.tid)).unwrap_or_default();
             waiting.into_iter().for_each(|thread| inner.schedule.wake(thread));

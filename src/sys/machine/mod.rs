@@ -1,35 +1,63 @@
 //! A machine with simulated CPUs and simulated time, on which tests run the real engine.
 //!
-//! The threads are real, but only one of them runs at a time: the thread that has the *baton*. Each access to an atomic
-//! or a lock of this crate is a *point*, where the machine may give the baton to another thread that has a CPU. A
-//! thread that waits, in any of the ways that this crate has, gives the baton away until it is woken or its time has
-//! come. If every thread waits, the time moves on. So a run takes no more real time than its steps, and the same seed
-//! gives the same run.
+//! The threads are real, but only one of them runs at a time: the thread that has the *baton*. At a *point*, the
+//! machine may give the baton to another thread that has a CPU. A thread that waits, in any of the ways that this crate
+//! has, gives the baton away until it is woken or its time has come. If every thread waits, the time moves on. So a run
+//! takes no more real time than its steps, and the same seed gives the same run.
 //!
-//! [`run`] makes a machine whose main thread is the calling thread. The threads that a thread of the machine makes
-//! through this crate belong to the machine, too. All other threads of the process have the system's CPUs and time.
+//! There are two kinds of machines. In the crate's own unit tests, each access to an atomic or a lock of the crate is a
+//! point ([`Config::fine`]), and [`run`] makes a machine whose main thread is the calling thread. In the tests of users,
+//! points are only at operations of the crate and at wake-ups, and [`run_watched`] makes a machine whose main thread is
+//! a new thread. There, the crate holds none of its locks at a point, and the order of events depends on nothing but the
+//! seed. With the feature `testing`, the crate's atomics are those of the standard library, and a thread that belongs
+//! to no machine pays one load for each lock and each step, as long as the process has no machine.
 //!
-//! On a machine, user code can use the CPU with [`burn`], wait with [`pause`], and call the crate. A thread that waits
-//! in any other way would keep the baton.
+//! The threads that a thread of the machine makes through this crate belong to the machine, too. All other threads of
+//! the process have the system's CPUs and time. On a machine, user code can use the CPU with [`burn`], wait with
+//! [`pause`], and call the crate. A thread that waits in any other way keeps the baton.
+
+#![cfg_attr(
+    not(all(test, feature = "testing")),
+    allow(dead_code, unused_imports, reason = "unit tests and the test kit use different parts")
+)]
 
 mod baton;
 mod cpus;
 mod lock;
 mod moment;
+mod record;
+mod rests;
+mod scene;
 mod schedule;
+mod steps;
+mod watch;
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use self::baton::{Machine, Place};
+pub(crate) use self::baton::Place;
+use self::baton::{Inner, Machine};
 pub(crate) use self::lock::{Condvar, Mutex, MutexGuard, locks_taken};
 pub(crate) use self::moment::{Check, Moment};
+pub(crate) use self::record::Event;
+use self::rests::Rests;
+pub(crate) use self::scene::{
+    burn, check, claim, pause, refuse_threads, refuse_threads_named, stand_on, take_cpu, threads,
+};
 use self::schedule::State;
-pub(crate) use self::schedule::{Config, Tid};
+pub(crate) use self::schedule::{Config, Order, Tid};
+pub(crate) use self::steps::{
+    begins, ends, events, fail_if, holds, keeps_house, let_time_pass, listens, note, number,
+    own_panic_is_told, panic_is_told, park_a_while, released, settle, step, step_to, until_locked,
+    until_ready, until_woken, waits_for_item, waits_for_queue, wake_object,
+};
+pub(crate) use self::watch::{Outcome, run_watched};
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 use crate::sys::affinity;
@@ -44,6 +72,10 @@ pub(crate) enum Key {
     Parked(Tid),
     /// The end of a thread.
     End(Tid),
+    /// A change of a lock, a channel or a condition variable of the user, by its address.
+    Object(usize),
+    /// The moment at which no thread can take a step.
+    Quiet,
 }
 
 /// The calling thread's place in its machine.
@@ -58,9 +90,25 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
+/// The number of machines in this process. A thread that belongs to a machine sees at least that machine here.
+static MACHINES: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns whether the process has a machine. All other threads pay only this load.
+#[inline(always)]
+fn any() -> bool {
+    MACHINES.load(Ordering::Relaxed) != 0
+}
+
 /// Calls `ask` if the calling thread belongs to a machine. This also works while the thread's thread-local values are
 /// destroyed.
+#[inline(always)]
 fn with<R>(ask: impl FnOnce(&Arc<Machine>, Tid) -> R) -> Option<R> {
+    if any() { with_own(ask) } else { None }
+}
+
+#[cold]
+#[inline(never)]
+fn with_own<R>(ask: impl FnOnce(&Arc<Machine>, Tid) -> R) -> Option<R> {
     let me = ME.try_with(|me| me.borrow().as_ref().map(|me| (Arc::clone(&me.machine), me.tid)));
     me.ok().flatten().map(|(machine, tid)| ask(&machine, tid))
 }
@@ -72,12 +120,15 @@ fn with<R>(ask: impl FnOnce(&Arc<Machine>, Tid) -> R) -> Option<R> {
 ///
 /// Panics if `main` panics, or if all threads wait for ever before `main` has returned.
 pub(crate) fn run<R>(config: Config, main: impl FnOnce() -> R) -> R {
-    let machine = Arc::new(Machine::new(config));
+    let machine = Machine::new(config);
     // Only one thread runs at a time. If all threads are on one CPU, they pass the baton on without waking another CPU.
     let _one_cpu = OneCpu::new();
     let outer = ME.replace(Some(Me { machine: Arc::clone(&machine), tid: 0 }));
     assert!(outer.is_none(), "a machine inside of a machine");
     let result = catch_unwind(AssertUnwindSafe(main));
+    // The value may refer to the machine.
+    let kept = machine.kept.lock().take();
+    drop(kept);
     if result.is_ok() {
         machine.rest();
     }
@@ -86,16 +137,23 @@ pub(crate) fn run<R>(config: Config, main: impl FnOnce() -> R) -> R {
 }
 
 /// Returns the address of the calling thread's machine.
+#[inline(always)]
 fn machine() -> Option<usize> {
     with(|machine, _| Arc::as_ptr(machine) as usize)
 }
 
 /// Calls `act`. Meanwhile the calling thread keeps the baton, unless it waits.
-fn quietly<R>(act: impl FnOnce() -> R) -> R {
-    let quiet = QUIET.replace(true);
-    let result = act();
-    QUIET.set(quiet);
-    result
+pub(crate) fn quietly<R>(act: impl FnOnce() -> R) -> R {
+    struct Before(bool);
+
+    impl Drop for Before {
+        fn drop(&mut self) {
+            QUIET.set(self.0);
+        }
+    }
+
+    let _before = Before(QUIET.replace(true));
+    act()
 }
 
 /// Keeps the calling thread, and the threads that it makes, on one CPU of the system.
@@ -120,79 +178,104 @@ impl Drop for OneCpu {
 }
 
 /// Marks a point, at which another thread may go on. Returns whether the calling thread belongs to a machine.
-#[inline]
+#[inline(always)]
 pub(crate) fn point() -> bool {
     with(|machine, me| {
-        if !QUIET.get() {
+        if machine.fine && !QUIET.get() {
             machine.point(me);
         }
     })
     .is_some()
 }
 
+/// Returns the value that belongs to the calling thread's machine. The first call makes the value. Meanwhile, no other
+/// thread of the machine goes on.
+#[inline(always)]
+pub(crate) fn own<T: Any + Send + Sync>(make: impl FnOnce() -> T) -> Option<Arc<T>> {
+    with(|machine, _| {
+        let kept = machine.kept.lock().clone();
+        let kept = kept.unwrap_or_else(|| {
+            let made: Arc<dyn Any + Send + Sync> = Arc::new(quietly(make));
+            machine.kept.lock().get_or_insert(made).clone()
+        });
+        kept.downcast().expect("a machine keeps one value")
+    })
+}
+
 /// Returns the time of the machine.
+#[inline(always)]
 pub(crate) fn now() -> Option<Time> {
     with(|machine, _| machine.inner.lock().schedule.now)
 }
 
-/// Sets the check that runs whenever time is about to pass on the calling thread's machine.
-pub(crate) fn check(check: Check) {
-    with(|machine, _| machine.inner.lock().check = Some(check)).expect("the thread belongs to a machine");
-}
-
-/// Lets the calling thread use its CPU for this time.
-pub(crate) fn burn(time: Duration) {
+/// Lets the calling thread sleep for this time. Returns false if the thread belongs to no machine.
+#[inline]
+pub(crate) fn nap(time: Duration) -> bool {
     with(|machine, me| {
-        let mut inner = machine.inner.lock();
-        inner.schedule.burn(me, time);
-        machine.hand_over(inner, me);
-    })
-    .expect("the thread belongs to a machine");
-}
-
-/// Lets the calling thread sleep for this time.
-pub(crate) fn pause(time: Duration) {
-    with(|machine, me| {
-        let mut inner = machine.inner.lock();
+        let mut inner = machine.enter();
         let end = inner.schedule.now + time;
         inner.schedule.sleep(me, Some(end));
         machine.hand_over(inner, me);
     })
-    .expect("the thread belongs to a machine");
+    .is_some()
 }
 
 /// If `validate` holds, sleeps on a key until the thread is woken or the time has come. Returns false if the time has
 /// come. Returns `None` if the calling thread belongs to no machine. In this case, `validate` was not called.
+#[inline(always)]
 pub(crate) fn sleep(key: Key, validate: &mut dyn FnMut() -> bool, until: Option<Time>) -> Option<bool> {
     with(|machine, me| {
         let valid = quietly(validate);
         // No other thread has had the baton since `validate` was called.
-        !valid || machine.sleep(me, key, until)
+        !valid || machine.sleep(me, key, until, Rests::No)
     })
 }
 
-/// Wakes all threads that sleep on a key, or only the first of them.
+/// Wakes all threads that sleep on a key, or only the first of them. The caller holds no lock.
+#[inline(always)]
 pub(crate) fn wake(key: Key, all: bool) {
     with(|machine, me| {
-        let mut inner = machine.inner.lock();
-        let sleepers = inner.sleepers.get_mut(&key);
-        let woken: Vec<_> = sleepers.map_or(Vec::new(), |sleepers| {
-            let count = if all { sleepers.len() } else { sleepers.len().min(1) };
-            sleepers.drain(..count).collect()
-        });
-        woken.into_iter().for_each(|thread| inner.schedule.wake(thread));
-        drop(inner);
+        machine.enter().wake(key, all);
         if !QUIET.get() {
             machine.point(me);
         }
     });
 }
 
+/// Wakes threads as [`wake`] does. The caller may hold locks of the crate.
+#[inline(always)]
+fn wake_under_locks(key: Key, all: bool) {
+    with(|machine, me| {
+        machine.enter().wake(key, all);
+        if machine.fine && !QUIET.get() {
+            machine.point(me);
+        }
+    });
+}
+
+impl Inner {
+    /// Wakes all threads that sleep on a key, or only the first of them. Returns their number. A thread whose time has
+    /// come no longer sleeps, and takes itself off the list.
+    fn wake(&mut self, key: Key, all: bool) -> usize {
+        let Some(sleepers) = self.sleepers.get_mut(&key) else { return 0 };
+        let asleep = sleepers.iter().copied().filter(|thread| self.schedule.sleeps(*thread));
+        let woken: Vec<_> = asleep.take(if all { usize::MAX } else { 1 }).collect();
+        sleepers.retain(|thread| !woken.contains(thread));
+        woken.iter().for_each(|thread| self.schedule.wake(*thread));
+        woken.len()
+    }
+}
+
 /// Lets another thread that has a CPU go on, if there is such a thread.
+#[inline(always)]
 pub(crate) fn yield_now() -> bool {
     with(|machine, me| {
-        let mut inner = machine.inner.lock();
+        let mut inner = machine.enter();
         inner.schedule.yields(me);
+        if inner.schedule.is_endless() {
+            let text = inner.endless(me);
+            inner.fail(text);
+        }
         machine.hand_over(inner, me);
     })
     .is_some()
@@ -209,18 +292,26 @@ impl fmt::Debug for Parked {
 }
 
 impl Parked {
+    #[inline(always)]
     pub(crate) fn current() -> Option<Self> {
         with(|machine, me| Self(Arc::clone(machine), me))
     }
 
     pub(crate) fn unpark(&self) {
         let mut inner = self.0.inner.lock();
+        if inner.watcher.is_some() && with(|machine, _| Arc::ptr_eq(machine, &self.0)) != Some(true) {
+            return inner.meets_a_stranger();
+        }
         inner.schedule.threads[self.1].token = true;
         inner.schedule.woken.push(self.1);
         inner.forget_sleeper(self.1);
         inner.schedule.wake(self.1);
         drop(inner);
-        point();
+        with(|machine, me| {
+            if !QUIET.get() {
+                machine.point(me);
+            }
+        });
     }
 }
 
@@ -232,57 +323,19 @@ pub(crate) fn park(timeout: Option<Duration>) -> Option<bool> {
         let until = timeout.map(|timeout| inner.schedule.now + timeout);
         let unparked = std::mem::take(&mut inner.schedule.threads[me].token);
         drop(inner);
-        let woken = unparked || machine.sleep(me, Key::Parked(me), until);
+        let woken = unparked || machine.sleep(me, Key::Parked(me), until, Rests::No);
         machine.inner.lock().schedule.threads[me].token = false;
         woken
     })
 }
 
-/// From now on, refuses this many of a thousand attempts to make a thread, if the calling thread's machine has a seed.
-pub(crate) fn refuse_threads(of_a_thousand: u32) {
-    with(|machine, _| machine.inner.lock().schedule.refuses = of_a_thousand)
-        .expect("the thread belongs to a machine");
-}
-
-/// Returns the number of threads that the machine has had so far.
-pub(crate) fn threads() -> usize {
-    with(|machine, _| machine.inner.lock().schedule.threads.len()).expect("the thread belongs to a machine")
-}
-
-/// From now on, refuses each thread whose name contains this part.
-pub(crate) fn refuse_threads_named(part: &str) {
-    with(|machine, _| machine.inner.lock().schedule.refused.push(part.to_owned()))
-        .expect("the thread belongs to a machine");
-}
-
-/// From now on, the calling thread goes before all threads without a claim, and takes their CPUs from them.
-pub(crate) fn claim() {
-    with(|machine, me| machine.inner.lock().schedule.claim(me)).expect("the thread belongs to a machine");
-}
-
-/// Lets another process take this CPU for the given time.
-pub(crate) fn take_cpu(cpu: usize, time: Duration) {
-    with(|machine, _| {
-        let mut inner = machine.inner.lock();
-        inner.schedule.take(cpu, time);
-        inner.batons.push(Arc::default());
-    })
-    .expect("the thread belongs to a machine");
-}
-
-/// From now on, the calling thread, which needs no CPU, counts as being on this CPU.
-pub(crate) fn stand_on(cpu: usize) {
-    with(|machine, me| machine.inner.lock().schedule.threads[me].cpu = cpu)
-        .expect("the thread belongs to a machine");
-}
-
 /// Returns the body of a thread that the calling thread is about to make. The new thread belongs to the calling
 /// thread's machine, if there is one. After the thread is made, the caller [reports its id](made).
-pub(crate) fn adopt<F: FnOnce() + Send + 'static>(
+pub(crate) fn adopt<R, F: FnOnce() -> R + Send + 'static>(
     name: &str,
     body: F,
-) -> io::Result<(impl FnOnce() + Send + 'static + use<F>, Option<Tid>)> {
-    if with(|machine, _| machine.inner.lock().schedule.refuses(name)) == Some(true) {
+) -> io::Result<(impl FnOnce() -> R + Send + 'static + use<R, F>, Option<Tid>)> {
+    if with(|machine, _| machine.enter().schedule.refuses(name)) == Some(true) {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     let place = with(|machine, me| Place::of_child(machine, me, name));
@@ -291,7 +344,7 @@ pub(crate) fn adopt<F: FnOnce() + Send + 'static>(
         if let Some(place) = place {
             place.take();
         }
-        body();
+        body()
     };
     Ok((body, tid))
 }
@@ -299,6 +352,17 @@ pub(crate) fn adopt<F: FnOnce() + Send + 'static>(
 /// Notes the id that the adopted thread has in the standard library.
 pub(crate) fn made(tid: Option<Tid>, name: std::thread::ThreadId) {
     let _outside = tid.and_then(|tid| with(|machine, _| machine.inner.lock().names.insert(name, tid)));
+}
+
+/// Returns whether a thread of the calling thread's machine has ended. Returns `None` if the thread or the caller
+/// belongs to no machine.
+pub(crate) fn has_ended(thread: std::thread::ThreadId) -> Option<bool> {
+    with(|machine, _| {
+        let inner = machine.enter();
+        let tid = inner.names.get(&thread).copied()?;
+        Some(inner.schedule.threads[tid].state == State::Ended)
+    })
+    .flatten()
 }
 
 /// Waits for the end of a thread. Returns false if the time has come before that. Returns `None` if the thread or the
@@ -309,12 +373,13 @@ pub(crate) fn wait_for_end(thread: std::thread::ThreadId, until: Option<Time>) -
         let tid = inner.names.get(&thread).copied()?;
         let ended = inner.schedule.threads[tid].state == State::Ended;
         drop(inner);
-        Some(ended || machine.sleep(me, Key::End(tid), until))
+        Some(ended || machine.sleep(me, Key::End(tid), until, Rests::No))
     })
     .flatten()
 }
 
 /// Returns the CPU of the calling thread.
+#[inline(always)]
 pub(crate) fn current_cpu() -> Option<usize> {
     with(|machine, me| machine.inner.lock().schedule.threads[me].cpu)
 }

@@ -2,6 +2,7 @@
 //! have the names of those in [`machine`](super::machine), and cost nothing.
 
 use std::io;
+use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -53,6 +54,84 @@ none! {
     cpu_time(_thread: Tid) -> Duration;
     sleeps_so_far(_thread: Tid) -> u64;
     sleep(_key: Key, _validate: &mut dyn FnMut() -> bool, _until: Option<Time>) -> bool;
+}
+
+none! {
+    has_ended(_thread: ThreadId) -> bool;
+    until_locked(_lock: usize, _until: Option<Time>, _attempt: impl FnMut() -> bool) -> bool;
+    until_ready(_key: usize, _until: Option<Time>, _what: &'static str, _attempt: impl FnMut() -> bool) -> bool;
+    until_woken(_key: usize, _until: Option<Time>, _what: &'static str) -> bool;
+}
+
+#[inline(always)]
+pub(crate) fn own<T>(_make: impl FnOnce() -> T) -> Option<Arc<T>> {
+    None
+}
+
+macro_rules! nothing {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {
+        $(#[inline(always)]
+        pub(crate) fn $name($($argument: $type),*) {})*
+    };
+}
+
+nothing! {
+    step();
+    fail_if(_wrong: bool, _text: impl FnOnce() -> String);
+    note(_what: impl FnOnce() -> String);
+    begins(_address: usize, _name: &'static str, _queue: &str);
+    ends(_panicked: bool, _tells_no_one: bool);
+    panic_is_told(_item: usize);
+    own_panic_is_told();
+    holds(_lock: usize);
+    keeps_house(_only: bool);
+    released(_lock: usize);
+}
+
+#[inline(always)]
+pub(crate) fn quietly<R>(act: impl FnOnce() -> R) -> R {
+    act()
+}
+
+#[inline(always)]
+pub(crate) fn step_to<'a>(_place: impl FnOnce() -> (u64, &'a str)) {}
+
+#[inline(always)]
+pub(crate) fn number() -> u64 {
+    0
+}
+
+/// The reason of a wait, which no machine asks for.
+pub(crate) struct Waiting;
+
+#[inline(always)]
+pub(crate) fn waits_for_item(_address: usize, _what: impl FnOnce() -> String) -> Waiting {
+    Waiting
+}
+
+#[inline(always)]
+pub(crate) fn waits_for_queue(_queue: &str, _what: impl FnOnce() -> String) -> Waiting {
+    Waiting
+}
+
+#[inline(always)]
+pub(crate) fn listens() -> bool {
+    false
+}
+
+#[inline(always)]
+pub(crate) fn nap(_time: Duration) -> bool {
+    false
+}
+
+#[inline(always)]
+pub(crate) fn park_a_while(_timeout: Option<Duration>) -> bool {
+    false
+}
+
+#[inline(always)]
+pub(crate) fn wake_object(_key: usize, _all: bool) -> usize {
+    0
 }
 
 #[inline(always)]

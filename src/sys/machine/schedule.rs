@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::rests::Rests;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 
@@ -20,7 +21,8 @@ pub(crate) type Tid = usize;
 /// After this number of steps without any time passing, a thread is taken to wait in a loop for another thread.
 const ENDLESS: u64 = 10_000_000;
 
-/// After time has passed this number of times, a run is taken to be restless: it never comes to an end.
+/// After time has passed this number of times without a step of the main thread, a run is taken to be restless: it
+/// never comes to an end.
 const RESTLESS: u64 = 1_000_000;
 
 /// The behaviour of a machine.
@@ -39,6 +41,22 @@ pub(crate) struct Config {
     pub(crate) prompt: &'static [&'static str],
     /// Threads whose names end in one of these texts need no CPU. The main thread needs no CPU either.
     pub(crate) apart: &'static [&'static str],
+    /// Whether each access to an atomic or a lock is a point. Otherwise, only the [steps](super::step) are points.
+    pub(crate) fine: bool,
+    /// If there is a seed, how the machine chooses the thread that goes on.
+    pub(crate) order: Order,
+    /// The number of steps without any time passing after which a run counts as endless.
+    pub(crate) endless: u64,
+}
+
+/// How a machine chooses the thread that goes on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    /// Each thread is as likely as any other.
+    Random,
+    /// Each thread has a random rank, and the thread of the highest rank goes on. At the points with these numbers, the
+    /// thread that takes the step falls behind all others.
+    Ranks { falls: Vec<u64> },
 }
 
 impl Config {
@@ -51,6 +69,9 @@ impl Config {
             latency: Duration::ZERO,
             prompt: &[],
             apart: &["/manager"],
+            fine: true,
+            order: Order::Random,
+            endless: ENDLESS,
         }
     }
 
@@ -98,6 +119,12 @@ pub(super) struct Thread {
     pub(super) in_a_step: bool,
     /// Whether the thread was unparked and has not parked since.
     pub(super) token: bool,
+    /// Why a sleeping thread is woken although no thread wakes it.
+    pub(super) rests: Rests,
+    /// Whether the thread only keeps house now: if no other thread takes a step, this thread's steps lead nowhere.
+    pub(super) keeps_house: bool,
+    /// The thread's rank. The thread of the highest rank goes on.
+    rank: i64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +155,7 @@ pub(super) struct Schedule {
     /// The threads that need no CPU, and run.
     pub(super) apart: Vec<Tid>,
     /// The timers by time, and by their order.
-    timers: BTreeMap<(Time, u64), Timer>,
+    pub(super) timers: BTreeMap<(Time, u64), Timer>,
     next_timer: u64,
     /// How many of a thousand attempts to make a thread are refused.
     pub(super) refuses: u32,
@@ -139,7 +166,19 @@ pub(super) struct Schedule {
     /// The number of steps since time last passed.
     steps: u64,
     /// How many times time has passed.
-    moves: u64,
+    pub(super) moves: u64,
+    /// How many times time has passed since the main thread last took a step.
+    pub(super) alone: u64,
+    /// The time of the last step of a thread that does not only keep house, and how often time has passed since then.
+    pub(super) quiet_since: (Time, u64),
+    /// The number of points so far.
+    points: u64,
+    /// Whether a thread has taken a step since the threads that look were last woken.
+    pub(super) changed: bool,
+    /// How many times threads have parked in vain since another thread took a step, or since time last passed.
+    pub(super) in_vain: u32,
+    /// The lowest rank so far.
+    lowest: i64,
     /// The thread that has just yielded. Another thread goes first.
     yielded: Option<Tid>,
 }
@@ -164,6 +203,12 @@ impl Schedule {
             woken: Vec::new(),
             steps: 0,
             moves: 0,
+            alone: 0,
+            quiet_since: (Time::default(), 0),
+            points: 0,
+            changed: false,
+            in_vain: 0,
+            lowest: 0,
             yielded: None,
         };
         let main = schedule.add("main".to_owned(), None);
@@ -172,6 +217,8 @@ impl Schedule {
     }
 
     pub(super) fn add(&mut self, name: String, mask: Option<CpuSet>) -> Tid {
+        let ranked = matches!(self.config.order, Order::Ranks { .. });
+        let rank = self.random.as_mut().filter(|_| ranked).map_or(0, |random| random.i64(1..i64::MAX));
         self.threads.push(Thread {
             name,
             state: State::Sleeps,
@@ -186,6 +233,9 @@ impl Schedule {
             timed_out: false,
             in_a_step: false,
             token: false,
+            rests: Rests::No,
+            keeps_house: false,
+            rank,
         });
         self.threads.len() - 1
     }
@@ -219,6 +269,11 @@ impl Schedule {
             self.set_timer(at.max(self.now), Timer::Wakes(thread, number));
         }
         self.fill();
+    }
+
+    /// Returns whether the thread sleeps, and its time has not come.
+    pub(super) fn sleeps(&self, thread: Tid) -> bool {
+        self.threads[thread].state == State::Sleeps
     }
 
     /// Wakes the thread if it sleeps.
@@ -258,35 +313,38 @@ impl Schedule {
     /// If another thread takes the next step at a point of this thread, returns the other thread.
     pub(super) fn switches(&mut self, thread: Tid) -> Option<Tid> {
         self.steps += 1;
-        assert!(
-            self.steps < ENDLESS,
-            "thread {} waits in a loop, without any time passing",
-            self.name(thread)
-        );
-        let switches = self.config.switches;
-        if self.random.as_mut().is_some_and(|random| random.u32(0..1000) < switches) {
-            self.choose().filter(|other| *other != thread)
-        } else {
-            None
-        }
+        self.points += 1;
+        self.changed = true;
+        let random = self.random.as_mut()?;
+        let switches = match &self.config.order {
+            Order::Random => random.u32(0..1000) < self.config.switches,
+            Order::Ranks { falls } => {
+                if falls.contains(&self.points) {
+                    self.lowest -= 1;
+                    self.threads[thread].rank = self.lowest;
+                }
+                true
+            }
+        };
+        if switches { self.choose().filter(|other| *other != thread) } else { None }
     }
 
     /// Puts the thread behind all others that have or want a CPU.
     pub(super) fn yields(&mut self, thread: Tid) {
         self.steps += 1;
-        assert!(
-            self.steps < ENDLESS,
-            "thread {} waits in a loop, without any time passing",
-            self.name(thread)
-        );
         self.leave_cpu(thread);
         self.make_ready(thread);
         self.yielded = Some(thread);
     }
 
+    /// Returns whether so many steps were taken without any time passing that the run never comes to an end.
+    pub(super) fn is_endless(&self) -> bool {
+        self.steps >= self.config.endless
+    }
+
     /// Returns whether the run does not come to rest.
     pub(super) fn is_restless(&self) -> bool {
-        self.moves > RESTLESS
+        self.alone > RESTLESS
     }
 
     /// Returns the time of the first timer, or `None` if no timer is set.
@@ -299,9 +357,10 @@ impl Schedule {
     pub(super) fn move_on(&mut self) {
         let Some(at) = self.next_timer() else { return };
         if at > self.now {
-            (self.now, self.steps) = (at, 0);
+            (self.now, self.steps, self.in_vain) = (at, 0, 0);
             self.woken.clear();
             self.moves += 1;
+            self.alone += 1;
         }
         while let Some(entry) = self.timers.first_entry().filter(|entry| entry.key().0 <= self.now) {
             let timer = entry.remove();
@@ -329,12 +388,16 @@ impl Schedule {
         let (threads, yielded) = (&self.threads, self.yielded.take());
         let runs = |thread: &Tid| threads[*thread].state == State::Runs;
         let mut can = self.apart.iter().copied().chain(self.cpus.iter().flatten().copied()).filter(runs);
-        match &mut self.random {
-            Some(random) => {
+        match (&mut self.random, &self.config.order) {
+            (Some(random), Order::Random) => {
                 let can: Vec<_> = can.collect();
                 random.choice(can)
             }
-            None => {
+            (Some(_), Order::Ranks { .. }) => {
+                let rank = |thread: &Tid| (Some(*thread) != yielded, threads[*thread].rank);
+                can.max_by_key(rank)
+            }
+            (None, _) => {
                 let first = can.next();
                 if first.is_some() && first == yielded { can.next().or(first) } else { first }
             }

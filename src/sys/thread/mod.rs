@@ -75,7 +75,9 @@ pub(crate) fn spawn(
 pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandle<()>> {
     match machine::wait_for_end(thread.thread().id(), until.time()) {
         Some(false) => Err(thread),
-        _ => system::join(thread, until),
+        // The thread has given up its place on the machine with its last code, so it ends without delay.
+        Some(true) => system::join(thread, Until::FOREVER),
+        None => system::join(thread, until),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Closures that run once: spawn, join, cancel, detach.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cmwq::{JoinError, JoinHandle};
 
@@ -16,6 +17,8 @@ pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "join", weight: 40, perform: join },
     Operation { name: "join_timeout", weight: 40, perform: join_timeout },
     Operation { name: "cancel a one-shot", weight: 60, perform: cancel },
+    Operation { name: "stop", weight: 40, perform: stop },
+    Operation { name: "spawn too late", weight: 20, perform: spawn_too_late },
     Operation { name: "detach", weight: 40, perform: |driver| drop(driver.handles.pop_back()) },
 ];
 
@@ -65,8 +68,35 @@ fn join_timeout(driver: &mut Driver) {
 }
 
 fn cancel(driver: &mut Driver) {
+    cancel_by(driver, JoinHandle::cancel);
+}
+
+fn stop(driver: &mut Driver) {
+    cancel_by(driver, JoinHandle::stop);
+}
+
+/// Spawns an item whose deadline has passed.
+fn spawn_too_late(driver: &mut Driver) {
+    let Some(queue) = driver.world.queue(&mut driver.random) else { return };
+    let closure = behaviour::one_shot(&driver.world, &queue, &mut driver.random);
+    let books = &driver.world.books;
+    Books::add(&books.accepted);
+    match queue.queue.item(closure).within(Duration::ZERO).spawn() {
+        Ok(handle) => match handle.join() {
+            Err(JoinError::DeadlinePassed) => Books::add(&books.cancelled),
+            Err(JoinError::Cancelled) if driver.world.has_ends => {}
+            _ => Books::add(&books.wrong),
+        },
+        Err(_) => {
+            Books::add(&books.refused);
+            books.accepted.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+}
+
+fn cancel_by(driver: &mut Driver, cancel: fn(&JoinHandle<u64>) -> bool) {
     let Some(handle) = driver.handles.pop_back() else { return };
-    if !handle.cancel() {
+    if !cancel(&handle) {
         driver.handles.push_front(handle);
         return;
     }

@@ -8,16 +8,19 @@ use std::ptr::NonNull;
 use std::task::{Poll, Waker};
 use std::thread::Result as RunResult;
 
+use crate::policy::one_shot::Waiting;
 use crate::protocol::one_shot::OneShotCell;
 use crate::sys::fork::Origin;
+use crate::sys::machine;
 use crate::sys::wait::Until;
 
 use crate::engine::item::entry::Header;
 use crate::engine::item::timers::TimerName;
+use crate::engine::item::token::{Token, Watch};
 use crate::engine::item::waits;
 use crate::engine::item::waits::register::Target;
 use crate::engine::queue::shard::Limiter;
-use crate::engine::refusal::WaitError;
+use crate::engine::refusal::{Cancelled, WaitError};
 
 /// The part of the cell whose type the handle knows. Because of `repr(C)`, a pointer to the cell also points to the
 /// head, and to the header.
@@ -41,10 +44,21 @@ pub(crate) struct RawHandle<T> {
     operations: &'static Operations,
     /// The address of the item's lane. The address is only compared with other addresses, and never dereferenced.
     limiter: *const Limiter,
-    /// The timer that queues the item, if the item has a delay.
-    timer: Option<Box<TimerName>>,
+    /// What few items have. `None` for all other items.
+    extra: Option<Box<Extra>>,
     origin: Origin,
     result: PhantomData<T>,
+}
+
+/// The parts of a handle that only items with options have.
+#[derive(Default)]
+struct Extra {
+    /// The timer that queues the item, if the item has a delay.
+    timer: Option<TimerName>,
+    /// The item's token, if it was submitted with a token or with a deadline.
+    token: Option<Token>,
+    /// Wakes the task that awaits the handle when the token is cancelled.
+    watch: Option<Watch>,
 }
 
 // SAFETY: the handle can take the result and drop the closure, which are both `Send`. The state word orders the
@@ -62,7 +76,7 @@ impl<T> RawHandle<T> {
         limiter: *const Limiter,
         origin: Origin,
     ) -> Self {
-        Self { head, operations, limiter, timer: None, origin, result: PhantomData }
+        Self { head, operations, limiter, extra: None, origin, result: PhantomData }
     }
 
     #[inline]
@@ -75,9 +89,31 @@ impl<T> RawHandle<T> {
         self.state().load().is_finished()
     }
 
+    /// Does the same as [`is_finished`](Self::is_finished), for a user who may ask again and again.
+    pub(crate) fn has_finished(&self) -> bool {
+        machine::step();
+        self.is_finished()
+    }
+
     /// If the item has not begun, cancels the item and drops its closure. Returns whether the item was cancelled.
     pub(crate) fn cancel(&self) -> bool {
-        let cancelled = self.state().cancel();
+        self.was_cancelled(self.state().cancel(false))
+    }
+
+    /// Cancels the item as [`cancel`](Self::cancel) does or, if it has begun, asks it to stop. Returns whether the item
+    /// was cancelled.
+    pub(crate) fn stop(&self) -> bool {
+        self.was_cancelled(self.state().stop())
+    }
+
+    /// Cancels the item because its token is cancelled for this reason.
+    fn cancel_for(&self, reason: Cancelled) -> bool {
+        self.was_cancelled(self.state().cancel(reason == Cancelled::DeadlinePassed))
+    }
+
+    /// Completes the cancel of an item that had not begun. `cancelled` is the answer of the item's state.
+    fn was_cancelled(&self, cancelled: Option<Waiting>) -> bool {
+        machine::step();
         if let Some(waiting) = cancelled {
             // The destructor of the closure may panic, so the task is woken first.
             OneShotCell::wake(self.state().key(), waiting);
@@ -86,14 +122,26 @@ impl<T> RawHandle<T> {
             // The timer, if there is one, no longer has an item to queue. In a forked process, the timer stays in the
             // map. The timer never fires there, and a thread of the parent may have held the map's lock at the fork.
             if !self.origin.is_forked() {
-                drop(self.timer.as_ref().and_then(|timer| timer.take()));
+                drop(self.extra.as_ref().and_then(|extra| extra.timer.as_ref()?.take()));
             }
         }
         cancelled.is_some()
     }
 
     pub(crate) fn set_timer(&mut self, timer: TimerName) {
-        self.timer = Some(Box::new(timer));
+        self.extra.get_or_insert_default().timer = Some(timer);
+    }
+
+    pub(crate) fn timer(&self) -> Option<TimerName> {
+        self.extra.as_ref()?.timer.clone()
+    }
+
+    pub(crate) fn set_token(&mut self, token: Token) {
+        self.extra.get_or_insert_default().token = Some(token);
+    }
+
+    fn token(&self) -> Option<&Token> {
+        self.extra.as_ref()?.token.as_ref()
     }
 
     /// Waits until the item is over.
@@ -105,12 +153,59 @@ impl<T> RawHandle<T> {
         waits::check_origin(self.origin)?;
         waits::check_one_shot(item, self.limiter)?;
         let target = Target::OneShot { item, limiter: self.limiter, state: self.state() };
-        waits::wait(target, until, || self.is_finished(), |until| self.state().wait(until))
+        waits::wait(target, until, || self.is_finished(), |until| self.sleep(until))
+    }
+
+    /// Waits until the item is over, or until `token` is cancelled. Returns false if the token was cancelled first.
+    pub(crate) fn wait_unless(&self, token: &Token) -> Result<bool, WaitError> {
+        if self.is_finished() {
+            return Ok(true);
+        }
+        let item = self.head.as_ptr().cast::<Header>().cast_const();
+        waits::check_origin(self.origin)?;
+        waits::check_one_shot(item, self.limiter)?;
+        let Some(_watch) = token.nudge_on_cancel(self.state().key()) else { return Ok(self.is_finished()) };
+        let until = Until::FOREVER.or_at(token.deadline());
+        let gives_up = || token.is_cancelled();
+        Ok(waits::guarded(|| match self.token() {
+            None => self.state().wait_unless(until, gives_up),
+            Some(own) => self.sleep_with(own, until, gives_up),
+        }))
+    }
+
+    /// Sleeps until the item is over. Returns false if the time ran out first.
+    fn sleep(&self, until: Until) -> bool {
+        match self.token() {
+            None => self.state().wait(until),
+            Some(token) => self.sleep_with(token, until, || false),
+        }
+    }
+
+    /// Sleeps until the item is over, and cancels the item if its token is cancelled before the item begins. Returns
+    /// false if the time ran out first, or if `gives_up` returns true. A thread that changes the answer of `gives_up`
+    /// wakes the threads that sleep on the key of the item's cell.
+    fn sleep_with(&self, token: &Token, until: Until, gives_up: impl Fn() -> bool) -> bool {
+        loop {
+            if let Some(reason) = token.reason() {
+                return self.cancel_for(reason) || self.state().wait_unless(until, gives_up);
+            }
+            let _watch = token.nudge_on_cancel(self.state().key());
+            let asked = || token.is_cancelled() || gives_up();
+            if self.state().wait_unless(until.or_at(token.deadline()), asked) {
+                return true;
+            }
+            if until.is_over() || gives_up() {
+                return self.is_finished();
+            }
+        }
     }
 
     /// Returns whether the item is over. If not, the task with this waker is woken when the item is over.
-    pub(crate) fn poll(&self, waker: &Waker) -> Poll<Result<(), WaitError>> {
+    pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), WaitError>> {
         if self.is_finished() {
+            return Poll::Ready(Ok(()));
+        }
+        if self.extra.is_some() && self.poll_token(waker) {
             return Poll::Ready(Ok(()));
         }
         let item = self.head.as_ptr().cast::<Header>().cast_const();
@@ -120,6 +215,22 @@ impl<T> RawHandle<T> {
             waker,
             |alarm| self.state().watch(alarm),
         )
+    }
+
+    /// Cancels the item if its token is cancelled and the item has not begun. Returns whether it was cancelled. If not,
+    /// the task is woken when the token is cancelled.
+    #[cold]
+    fn poll_token(&mut self, waker: &Waker) -> bool {
+        let Some(token) = self.token().cloned() else { return false };
+        if let Some(watch) = self.extra.as_mut().map(|extra| &mut extra.watch) {
+            *watch = token.on_cancel(waker.clone());
+        }
+        token.reason().is_some_and(|reason| self.cancel_for(reason))
+    }
+
+    /// Returns whether the item, which was cancelled, had passed its deadline.
+    pub(crate) fn is_late(&self) -> bool {
+        self.state().load().is_late()
     }
 
     /// Takes the result of an item that is over. Returns `None` if the item was cancelled or given up.
@@ -136,7 +247,11 @@ impl<T> RawHandle<T> {
         // before, `take_result` panics and writes nothing.
         unsafe { (self.operations.take_result)(self.head, NonNull::from(&mut result).cast()) };
         // SAFETY: `take_result` has just written the result.
-        Some(unsafe { result.assume_init() })
+        let result = unsafe { result.assume_init() };
+        if result.is_err() {
+            machine::panic_is_told(self.head.addr().get());
+        }
+        Some(result)
     }
 }
 
@@ -145,11 +260,11 @@ impl<T> RawHandle<T> {
     /// gets the payload.
     pub(crate) fn let_go(self) -> Option<Box<dyn Any + Send>> {
         let mut handle = ManuallyDrop::new(self);
-        drop(handle.timer.take());
+        drop(handle.extra.take());
         if !handle.state().leave() {
             return None;
         }
-        let state = handle.state().load();
+        let (state, item) = (handle.state().load(), handle.head.addr().get());
         let mut result = MaybeUninit::<RunResult<T>>::uninit();
         let ran = state.is_finished() && !state.is_cancelled();
         if ran {
@@ -159,7 +274,11 @@ impl<T> RawHandle<T> {
         // SAFETY: according to `detach`, the entry is gone.
         unsafe { (handle.operations.free)(handle.head) };
         // SAFETY: if the item ran, its result was written just now.
-        ran.then(|| unsafe { result.assume_init() })?.err()
+        let payload = ran.then(|| unsafe { result.assume_init() })?.err();
+        if payload.is_some() {
+            machine::panic_is_told(item);
+        }
+        payload
     }
 }
 
@@ -171,4 +290,14 @@ impl<T> Drop for RawHandle<T> {
             unsafe { (self.operations.free)(self.head) };
         }
     }
+}
+
+/// Returns the state of the one-shot with this header.
+///
+/// # Safety
+///
+/// The header belongs to a one-shot, whose cell stays in memory as long as the result is used.
+pub(crate) unsafe fn state_of<'a>(item: NonNull<Header>) -> &'a OneShotCell {
+    // SAFETY: the caller promises that the pointer leads to a head, and that the head stays in memory.
+    unsafe { &item.cast::<Head>().as_ref().cell }
 }

@@ -16,6 +16,7 @@ use std::task::{Poll, Waker};
 use crate::policy::search::{LIMIT, Patience};
 use crate::sys::clock;
 use crate::sys::fork::Origin;
+use crate::sys::machine;
 use crate::sys::search::{self, Search};
 use crate::sys::wait::Until;
 use crate::sys::wakers::Alarm;
@@ -40,6 +41,8 @@ pub(crate) fn wait(
     is_over: impl Fn() -> bool,
     sleep: impl FnOnce(Until) -> bool,
 ) -> Result<(), WaitError> {
+    machine::step();
+    let _says = target.says();
     if search(until, is_over) {
         return Ok(());
     }
@@ -82,6 +85,7 @@ pub(crate) fn poll(
     waker: &Waker,
     watch: impl FnOnce(Alarm) -> bool,
 ) -> Poll<Result<(), WaitError>> {
+    machine::step();
     check_origin(origin)?;
     if block_on::is_polling() {
         check()?;

@@ -32,6 +32,7 @@
 #![allow(unsafe_code, reason = "an item that waits keeps in memory what it is registered with")]
 
 use std::collections::BTreeMap;
+use std::ptr::NonNull;
 
 use crate::policy::admission::Admission;
 use crate::policy::locks::Rank;
@@ -40,6 +41,7 @@ use crate::protocol::flush::Flush;
 use crate::protocol::one_shot::OneShotCell;
 use crate::protocol::signal::Signal;
 use crate::sys::fork::PerProcess;
+use crate::sys::machine;
 use crate::sys::sync::{Mutex, MutexGuard};
 
 use crate::engine::item::entry::{Entry, Header};
@@ -76,6 +78,28 @@ pub(crate) enum Target<'a> {
     /// The signal of a reusable item. The signal stands for the end of a run that has begun, or for the end of a
     /// submission.
     Work { item: &'a WorkItem, signal: &'a Signal },
+}
+
+impl Target<'_> {
+    /// Tells a made-up machine what the calling thread waits for, for as long as the returned value lives.
+    #[inline]
+    pub(super) fn says(&self) -> impl Sized + use<> {
+        match *self {
+            Target::OneShot { item, .. } => machine::waits_for_item(item.addr(), || {
+                // SAFETY: the caller has a handle, which keeps the item in memory.
+                let operations = unsafe { &*item }.operations;
+                // SAFETY: an item's header has the functions for the item's own type, and the pointer is not null.
+                let item_type = unsafe { (operations.item_type)(NonNull::new_unchecked(item.cast_mut())) };
+                format!("item {}", item_type.name())
+            }),
+            Target::Flush { queue, .. } => {
+                machine::waits_for_queue(queue.name(), || format!("the items of queue {:?}", queue.name()))
+            }
+            Target::Work { item, .. } => machine::waits_for_item(std::ptr::from_ref(item).addr(), || {
+                format!("item {}", item.item_type.name())
+            }),
+        }
+    }
 }
 
 /// An item that waits, or has open scopes, or both.

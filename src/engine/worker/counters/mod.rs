@@ -40,6 +40,7 @@ pub(crate) struct Events {
     pub(crate) rescued: Count,
     pub(crate) panicked: Count,
     pub(crate) cancelled: Count,
+    pub(crate) expired: Count,
     pub(crate) undeclared_blocks: Count,
     /// The highest CPU time that `Shard::counters` has returned, in nanoseconds.
     pub(crate) told_cpu_time: AtomicU64,

@@ -489,7 +489,7 @@ impl Item {
 
     fn forget_waiters(&mut self) {
         if self.pending.is_none() && self.running.is_none() {
-            self.word = self.word.nobody_waits();
+            self.word = self.word.nothing_attached();
         }
     }
 }

@@ -46,7 +46,7 @@ impl Work {
     /// Does what a worker does after it has popped this entry: runs the item, or skips the entry.
     fn work(&self, queue: &Queue, entry: Item, run: impl FnOnce()) {
         match self.0.begin(SHARD, entry) {
-            Popped::Run(entry) => {
+            Popped::Run(entry) | Popped::RunCarrying(entry) => {
                 run();
                 assert!(matches!(self.0.end(), Ended::Idle));
                 queue.complete(&entry);

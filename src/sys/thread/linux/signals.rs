@@ -16,7 +16,6 @@ use libc::{c_int, sigset_t};
 
 use super::thread_id;
 use crate::sys::sync::{AtomicU64, Ordering};
-use crate::sys::thread::yield_now;
 
 /// Signals that a thread's own faults raise. If they were blocked, they would kill the process without a message. For
 /// example, the standard library reports a stack overflow in its handler for `SIGSEGV`.
@@ -136,6 +135,7 @@ impl SignalMask {
     ///
     /// Fails only on a thread other than the main thread: if `/proc` cannot be read, if the main thread has ended, or
     /// if the C library blocks its signals at each attempt.
+    #[allow(clippy::disallowed_methods, reason = "the thread lets the main thread restore its mask")]
     pub(crate) fn of_main_thread() -> io::Result<Self> {
         if thread_id() == std::process::id() {
             return Ok(Self::of_this_thread());
@@ -149,7 +149,8 @@ impl SignalMask {
                 // The system's lock on the mask orders these accesses. The main thread stores a step before it blocks
                 // its signals, and this thread loads the step again after it has read the mask.
                 Shown::Blocks(mask) if MAIN_THREAD.step() == step => return Ok(Self(mask)),
-                Shown::Blocks(_) | Shown::Changes => yield_now(),
+                // The main thread goes on in real time, even if this thread belongs to a made-up machine.
+                Shown::Blocks(_) | Shown::Changes => std::thread::yield_now(),
                 Shown::Nothing => break,
             }
         }

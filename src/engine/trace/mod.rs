@@ -1,12 +1,16 @@
-//! The events and spans for `tracing`. Without the feature `tracing`, the functions of this module are empty.
+//! The events and spans for `tracing`, and the events of tests on a made-up machine. Without the features `tracing` and
+//! `testing`, the functions of this module are empty.
+//!
+//! In a test on a made-up machine, other threads may go on before and after each event, because the calling thread
+//! holds no lock there.
 //!
 //! A subscriber is user code. So these functions call the subscriber only while the thread holds no lock of this crate,
 //! and they contain the subscriber's panics. If the subscriber itself uses this crate during such a call, its actions
 //! are not reported. Before a function builds an event, it checks whether a subscriber listens.
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "there is no subscriber"))]
 
-#[cfg(feature = "tracing")]
-use std::cell::Cell;
+pub(crate) mod subscriber;
+
 use std::ptr::NonNull;
 
 #[cfg(feature = "tracing")]
@@ -15,19 +19,26 @@ use tracing::{Level, Span};
 use crate::policy::blocking_detector::Found;
 #[cfg(feature = "tracing")]
 use crate::policy::worker::Finding;
+use crate::sys::machine;
 
 use super::item::entry::{Entry, Header, ItemType};
 #[cfg(feature = "tracing")]
 use super::pool::spec::PoolKind;
 use super::pool::worker_pool::Pool;
 use super::queue::shard::Shard;
-#[cfg(feature = "tracing")]
-use super::user_code;
 use super::worker::shared::Worker;
+
+use self::subscriber::Parent;
+#[cfg(feature = "tracing")]
+use self::subscriber::{is_on, told};
 
 /// The target of all events and of the span: `cmwq`.
 #[cfg(feature = "tracing")]
 pub const TARGET: &str = "cmwq";
+
+/// The name of the span in which an item runs.
+#[cfg(feature = "tracing")]
+const EXECUTE: &str = "execute";
 
 #[cfg(feature = "tracing")]
 macro_rules! tell {
@@ -43,40 +54,14 @@ macro_rules! tell {
     ($($nothing:tt)*) => {};
 }
 
-#[cfg(feature = "tracing")]
-thread_local! {
-    /// Whether a function of this module is calling a subscriber on this thread.
-    static TELLING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Returns whether a subscriber might listen to events of this level.
-#[cfg(feature = "tracing")]
-#[inline]
-fn is_on(level: Level) -> bool {
-    level <= tracing::level_filters::STATIC_MAX_LEVEL
-        && level <= tracing::level_filters::LevelFilter::current()
-}
-
-/// Calls the subscriber, unless this thread is already inside such a call.
-#[cfg(feature = "tracing")]
-#[cold]
-fn told(tell: impl FnOnce()) {
-    TELLING.with(|telling| {
-        if !telling.replace(true) {
-            user_code::call(tell);
-            telling.set(false);
-        }
-    });
-}
-
 /// Returns whether a subscriber might listen to the events of an item that is queued. The issuer calls this once,
 /// before it reports the item's events.
 #[inline]
 pub(super) fn listens() -> bool {
     #[cfg(feature = "tracing")]
-    return is_on(Level::TRACE);
+    return is_on(Level::TRACE) || machine::listens();
     #[cfg(not(feature = "tracing"))]
-    false
+    machine::listens()
 }
 
 /// Reports that an item is queued. The item might still have to wait for a slot of its limiter. `named` is the slot of
@@ -88,6 +73,7 @@ pub(super) fn queue_work(
     shard: &Shard,
     named: Option<usize>,
 ) {
+    machine::note(|| format!("queues {} on {:?}", item_type.name(), shard.queue().name()));
     tell!(TRACE, "queue_work", {
         work = item.addr().get(),
         function = item_type.name(),
@@ -121,11 +107,49 @@ pub(super) struct Execution {
 
 /// Reports that a worker of this pool, or a rescuer that serves the pool, begins an item.
 #[inline]
-pub(super) fn execute_start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Execution {
+pub(super) fn execute_start(
+    entry: &Entry,
+    item_type: &'static ItemType,
+    pool: &Pool,
+    parent: Parent,
+) -> Execution {
+    if machine::listens() {
+        machine::begins(entry.item().addr().get(), item_type.name(), entry.shard().queue().name());
+        machine::step();
+    }
     Execution {
         #[cfg(feature = "tracing")]
-        span: if is_on(Level::TRACE) { Some(start(entry, item_type, pool)) } else { None },
+        span: if is_on(Level::TRACE) { Some(start(entry, item_type, pool, parent)) } else { None },
     }
+}
+
+/// A hook for [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry) and
+/// [`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry), which makes the issuer's span current in the item.
+///
+/// If the item runs in a span `execute`, this span stays the current one, because it is a child of the issuer's span.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let queue = cmwq::WorkQueue::builder("mails").carry(cmwq::trace::current_span).build()?;
+/// let request = tracing::info_span!("request", id = 17);
+/// let mail = request.in_scope(|| queue.spawn(|| tracing::info!("sent")))?; // The event lies in the request's span.
+/// mail.join()?;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "tracing")]
+pub fn current_span() -> impl FnOnce() -> Option<tracing::span::EnteredSpan> + Send + 'static {
+    let span = Span::current();
+    move || if in_execution() { None } else { Some(span.entered()) }
+}
+
+/// Returns whether the calling thread's span is that of an item.
+#[cfg(feature = "tracing")]
+fn in_execution() -> bool {
+    let is_execution = |span: &tracing::Metadata<'_>| span.target() == TARGET && span.name() == EXECUTE;
+    Span::current().metadata().is_some_and(is_execution)
 }
 
 /// Reports that the item has ended, with or without a panic.
@@ -141,11 +165,15 @@ pub(super) fn execute_end(
     if let Some(span) = execution.span {
         end(span, entry, item_type, pool, panicked);
     }
+    if machine::listens() {
+        machine::ends(panicked, pool.core.settings.hooks.panic_handler.is_none());
+        machine::step();
+    }
 }
 
 #[cfg(feature = "tracing")]
 #[cold]
-fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Option<Box<Span>> {
+fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool, parent: Parent) -> Option<Box<Span>> {
     tell!(TRACE, "execute_start", {
         work = entry.item().addr().get(),
         function = item_type.name(),
@@ -155,11 +183,12 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Option<Box
     });
     let mut entered = None;
     told(|| {
-        // The span has no parent, because an earlier item may have left a span entered on this thread.
+        // The parent is the issuer's span, or none. It is not this thread's present span, because an earlier item may
+        // have left a span entered.
         let span = tracing::trace_span!(
             target: TARGET,
-            parent: None,
-            "execute",
+            parent: parent.span.as_ref().and_then(Span::id),
+            EXECUTE,
             work = entry.item().addr().get(),
             function = item_type.name(),
             workqueue = entry.shard().queue().name(),
@@ -173,6 +202,7 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool) -> Option<Box
             span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
         }
     });
+    parent.keep();
     entered
 }
 
@@ -186,6 +216,7 @@ fn end(span: Option<Box<Span>>, entry: &Entry, item_type: &'static ItemType, poo
         });
         told(|| drop(span));
     }
+    Parent::default().keep();
     tell!(TRACE, "execute_end", {
         work = entry.item().addr().get(),
         function = item_type.name(),

@@ -1,0 +1,129 @@
+//! Channels on a made-up machine. There, each operation is a point, and a thread that has to wait tries again when a
+//! message or an end of any channel has moved.
+
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, TryRecvError, TrySendError};
+
+use crate::engine::refusal::Cancelled;
+use crate::policy::time::Time;
+use crate::sys::{clock, machine};
+
+/// The key of all channels, by its address. crossbeam's channels have no address that both ends know.
+static CHANNELS: u8 = 0;
+
+/// A part of each end of a channel. Dropping it wakes the threads that wait on a made-up machine.
+pub(super) struct End;
+
+impl Drop for End {
+    #[inline]
+    fn drop(&mut self) {
+        moved(());
+    }
+}
+
+fn key() -> usize {
+    (&raw const CHANNELS).addr()
+}
+
+/// Notes that a message has moved, and returns `result`.
+#[inline]
+pub(super) fn moved<R>(result: R) -> R {
+    machine::wake_object(key(), true);
+    result
+}
+
+/// Sends the message on a made-up machine. Waits while the channel is full.
+pub(super) fn send<T>(
+    sender: &Sender<T>,
+    message: T,
+    deadline: Option<Instant>,
+) -> Result<(), SendTimeoutError<T>> {
+    machine::fail_if(sender.capacity() == Some(0), || {
+        "a message cannot be sent through a channel of capacity 0: give the channel room for one message"
+            .to_owned()
+    });
+    let (mut message, mut sent) = (Some(message), None);
+    let attempt = || {
+        sent = message.take().map(|message| sender.try_send(message));
+        match sent.take_if(|sent| matches!(sent, Err(TrySendError::Full(_)))) {
+            Some(Err(TrySendError::Full(unsent))) => message = Some(unsent),
+            _ => return true,
+        }
+        false
+    };
+    machine::until_ready(key(), deadline.map(clock::time), "room in a channel", attempt);
+    match (sent, message) {
+        (Some(Err(TrySendError::Disconnected(message))), _) => Err(SendTimeoutError::Disconnected(message)),
+        (_, Some(message)) => Err(SendTimeoutError::Timeout(message)),
+        (_, None) => moved(Ok(())),
+    }
+}
+
+/// Receives a message on a made-up machine. Waits while the channel is empty.
+pub(super) fn receive<T>(receiver: &Receiver<T>, deadline: Option<Instant>) -> Result<T, RecvTimeoutError> {
+    let mut received = Err(TryRecvError::Empty);
+    let attempt = || {
+        received = receiver.try_recv();
+        !matches!(received, Err(TryRecvError::Empty))
+    };
+    machine::until_ready(key(), deadline.map(clock::time), "a message of a channel", attempt);
+    match received {
+        Ok(message) => moved(Ok(message)),
+        Err(TryRecvError::Empty) => Err(RecvTimeoutError::Timeout),
+        Err(TryRecvError::Disconnected) => Err(RecvTimeoutError::Disconnected),
+    }
+}
+
+/// Receives a message on a made-up machine, as long as `cancelled` returns no reason against it. Returns that reason as
+/// an error, or `None` if all senders are gone.
+pub(super) fn receive_unless<T>(
+    receiver: &Receiver<T>,
+    until: Time,
+    cancelled: impl Fn() -> Option<Cancelled>,
+) -> Result<T, Option<Cancelled>> {
+    let (mut received, mut reason) = (Err(TryRecvError::Empty), None);
+    let attempt = || {
+        reason = cancelled();
+        if reason.is_none() {
+            received = receiver.try_recv();
+        }
+        reason.is_some() || !matches!(received, Err(TryRecvError::Empty))
+    };
+    machine::until_ready(key(), Some(until), "a message of a channel", attempt);
+    match received {
+        Ok(message) => moved(Ok(message)),
+        Err(TryRecvError::Disconnected) => Err(None),
+        Err(TryRecvError::Empty) => Err(Some(reason.unwrap_or(Cancelled::DeadlinePassed))),
+    }
+}
+
+/// Sends a message on a made-up machine, as long as `cancelled` returns no reason against it. An error has the message,
+/// and that reason, or `None` if all receivers are gone.
+pub(super) fn send_unless<T>(
+    sender: &Sender<T>,
+    message: T,
+    until: Time,
+    cancelled: impl Fn() -> Option<Cancelled>,
+) -> Result<(), (T, Option<Cancelled>)> {
+    let (mut unsent, mut reason, mut gone) = (Some(message), None, false);
+    let attempt = || {
+        reason = cancelled();
+        if reason.is_none() {
+            if let Some(message) = unsent.take() {
+                match sender.try_send(message) {
+                    Ok(()) => {}
+                    Err(TrySendError::Full(message)) => unsent = Some(message),
+                    Err(TrySendError::Disconnected(message)) => (unsent, gone) = (Some(message), true),
+                }
+            }
+        }
+        reason.is_some() || gone || unsent.is_none()
+    };
+    machine::until_ready(key(), Some(until), "room in a channel", attempt);
+    match unsent {
+        None => moved(Ok(())),
+        Some(message) if gone => Err((message, None)),
+        Some(message) => Err((message, Some(reason.unwrap_or(Cancelled::DeadlinePassed)))),
+    }
+}

@@ -1,0 +1,92 @@
+//! The waits on a condition variable that a cancel can end.
+//!
+//! parking_lot's condition variable cannot be told to stop waiting: a thread that waits there holds the mutex until it
+//! sleeps, and a notification before that is lost. So these waits have a place of their own. A waiting thread sleeps as
+//! long as the number of notifications is the one that it has read while it held the mutex, and its token is not
+//! cancelled. The thread that notifies raises the number and then wakes the place, and the thread that cancels the token
+//! does the same after it has set the token. See [`wait`](crate::sys::wait) for why neither wake-up is lost.
+
+use crate::engine::item::token::Token;
+use crate::engine::refusal::Cancelled;
+use crate::sys::sync::{AtomicU64, Ordering};
+use crate::sys::wait::{self, Until};
+
+#[derive(Debug)]
+pub(super) struct Waits {
+    /// The number of threads that wait.
+    waiting: AtomicU64,
+    /// The number of notifications while a thread waited.
+    notified: AtomicU64,
+}
+
+/// A wait, which ends when this value is dropped.
+pub(super) struct Wait<'a> {
+    waits: &'a Waits,
+    /// The number of notifications before the wait.
+    seen: u64,
+}
+
+impl Waits {
+    pub(super) const fn new() -> Self {
+        Self { waiting: AtomicU64::new(0), notified: AtomicU64::new(0) }
+    }
+
+    /// Begins a wait. The caller holds the mutex.
+    pub(super) fn begin(&self) -> Wait<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Wait { waits: self, seen: self.notified.load(Ordering::Relaxed) }
+    }
+
+    /// Ends all waits that have begun. Returns their number.
+    #[inline]
+    pub(super) fn notify(&self) -> usize {
+        // The mutex orders this load after the count of each wait that must be ended.
+        match self.waiting.load(Ordering::Relaxed) {
+            0 => 0,
+            waiting => self.notify_waiting(waiting),
+        }
+    }
+
+    #[cold]
+    fn notify_waiting(&self, waiting: u64) -> usize {
+        self.notified.fetch_add(1, Ordering::Release);
+        wait::wake_all(self.key());
+        waiting as usize
+    }
+
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Wait<'_> {
+    /// Sleeps until a notification, or until the token is cancelled.
+    pub(super) fn sleep(&self, token: &Token) -> Result<(), Cancelled> {
+        let key = self.waits.key();
+        let _watch = token.nudge_on_cancel(key);
+        let until = Until::FOREVER.or_at(token.deadline());
+        loop {
+            if self.is_notified() {
+                return Ok(());
+            }
+            token.reason().map_or(Ok(()), Err)?;
+            let _in_time = wait::sleep(key, || !self.is_notified() && !token.is_cancelled(), until);
+        }
+    }
+
+    fn is_notified(&self) -> bool {
+        self.waits.notified.load(Ordering::Acquire) != self.seen
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.waits.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,146 @@
+//! The token for which the calling thread works, and the answer to the question whether its item should stop.
+//!
+//! An item that was submitted with a token or with a deadline *enters* its token while it runs. Every other item gets a
+//! token only when it asks for one. Such a token is a child of the queue's token, and is kept in a variable of the
+//! thread, together with the number of the item. When the worker begins another item, the number no longer fits. So an
+//! item that does not ask pays nothing.
+//!
+//! Without a token, the answer comes from three places: the item's own word, in which its handle can ask it to stop; the
+//! queue's token; and the executor's token.
+#![allow(unsafe_code, reason = "a worker stores the addresses of its item and queue")]
+
+use std::cell::RefCell;
+use std::ptr::NonNull;
+
+use crate::policy::time::Time;
+use crate::protocol::one_shot::OneShotCell;
+
+use crate::engine::queue::workqueue::Queue;
+use crate::engine::worker::current::Current;
+use crate::engine::worker::worker_thread::{self, WorkerThread};
+
+use super::one_shot::handle;
+use super::token::Token;
+
+thread_local! {
+    /// The token that the thread has entered.
+    static ENTERED: RefCell<Option<Token>> = const { RefCell::new(None) };
+    /// The token of the last item on this thread that has asked for its token.
+    static ASKED: RefCell<Option<Asked>> = const { RefCell::new(None) };
+}
+
+struct Asked {
+    /// The number of the item on this worker.
+    item: u64,
+    token: Token,
+}
+
+impl Token {
+    /// Calls `function` while this token is the token of the calling thread.
+    pub(crate) fn enter<R>(&self, function: impl FnOnce() -> R) -> R {
+        let _entered = Entered::begin(self.clone());
+        function()
+    }
+
+    /// Calls the function of the item whose token this is. The end of the item's queue, and of its executor, cancels the
+    /// token meanwhile.
+    pub(crate) fn enter_item<R>(&self, function: impl FnOnce() -> R) -> R {
+        let _watch = with_item(|worker, queue| {
+            self.listen(worker);
+            self.follow(queue.token())
+        });
+        self.enter(function)
+    }
+
+    /// Lets the handle of the worker's one-shot cancel this token, when it asks the item to stop.
+    fn listen(&self, worker: &WorkerThread) {
+        if with_one_shot(worker, |state| state.listen(self.alarm())) == Some(false) {
+            self.cancel();
+        }
+    }
+}
+
+/// Restores the token that the thread had before.
+struct Entered(Option<Token>);
+
+impl Entered {
+    /// Returns `None` if the thread ends, and its variables are gone.
+    fn begin(token: Token) -> Option<Self> {
+        ENTERED.try_with(|entered| Self(entered.replace(Some(token)))).ok()
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        // The token that was entered is dropped outside the call, because its drop takes locks.
+        let _entered = ENTERED.try_with(|entered| entered.replace(before));
+    }
+}
+
+/// Returns whether the code on the calling thread should stop. Returns false outside of items, unless the thread has
+/// entered a token.
+pub(crate) fn is_cancelled() -> bool {
+    let entered = ENTERED.try_with(|entered| entered.borrow().as_ref().map(Token::is_cancelled));
+    if let Ok(Some(answer)) = entered {
+        return answer;
+    }
+    with_item(|worker, queue| {
+        let asked = asked(worker.sequence(), Token::is_cancelled);
+        let is_stopped = || with_one_shot(worker, |state| state.load().is_stopped()).unwrap_or(false);
+        asked.unwrap_or_else(|| is_stopped() || queue.is_cancelled())
+    })
+    .unwrap_or(false)
+}
+
+/// Returns the token of the calling thread. Makes it if the thread works for an item that has not asked before. Returns
+/// `None` outside of items, unless the thread has entered a token.
+pub(crate) fn current_token() -> Option<Token> {
+    if let Ok(Some(token)) = ENTERED.try_with(|entered| entered.borrow().clone()) {
+        // In a forked process, no thread cancels a token of the parent process.
+        return Some(token).filter(|token| !token.is_forked());
+    }
+    with_item(|worker, queue| {
+        let item = worker.sequence();
+        asked(item, Token::clone).unwrap_or_else(|| {
+            let token = queue.token().child(Time::NEVER);
+            token.listen(worker);
+            let asked = Asked { item, token: token.clone() };
+            let _former = ASKED.try_with(|place| place.replace(Some(asked)));
+            token
+        })
+    })
+}
+
+/// Drops the token of the last item. The calling thread ends its work for a pool, and the numbers of its items begin
+/// anew.
+pub(crate) fn forget() {
+    let _former = ASKED.try_with(RefCell::take);
+}
+
+/// Calls `look` with the token of the item with this number, if that item has asked for its token.
+fn asked<R>(item: u64, look: impl FnOnce(&Token) -> R) -> Option<R> {
+    let look = |asked: &RefCell<Option<Asked>>| {
+        asked.borrow().as_ref().filter(|asked| asked.item == item).map(|asked| look(&asked.token))
+    };
+    ASKED.try_with(look).ok().flatten()
+}
+
+/// Calls `look` with the state of the one-shot whose function the worker executes. Returns `None` if it executes none.
+fn with_one_shot<R>(worker: &WorkerThread, look: impl FnOnce(&OneShotCell) -> R) -> Option<R> {
+    let current = worker.current().filter(Current::is_running_one_shot)?;
+    let item = NonNull::new(current.item.cast_mut())?;
+    // SAFETY: the item is a one-shot whose function runs on this thread, so its entry keeps its cell in memory.
+    Some(look(unsafe { handle::state_of(item) }))
+}
+
+/// Calls `look` with the calling worker and the queue of its item.
+fn with_item<R>(look: impl FnOnce(&WorkerThread, &Queue) -> R) -> Option<R> {
+    worker_thread::with_current(|worker| {
+        let worker = worker?;
+        let queue = worker.current()?.queue;
+        // SAFETY: the item's entry keeps the queue alive until the entry is completed. This thread clears its worker's
+        // `current` after this call and before the entry is completed.
+        Some(look(worker, unsafe { queue.as_ref() }?))
+    })
+}

@@ -1,0 +1,80 @@
+//! What submissions carry into runs. What is current where an item is submitted (a request's id, a span) is current
+//! while the item runs.
+//!
+//! A [`Carrier`](crate::engine::carrier::Carrier) is a hook of the user. The issuer calls it before the item is
+//! admitted, and the hook returns a function that makes the captured values current again. This function travels with
+//! the submission: beside the closure of a one-shot, or in the slow-path state of a reusable item. The worker that runs
+//! the item calls it directly before the item's function, and drops its result directly after the item's function has
+//! returned or panicked.
+//!
+//! If a hook panics, the item runs without what the hook would have carried. A submission without carriers costs the
+//! issuer one comparison, and costs the worker nothing.
+
+use crate::engine::carrier::{Captured, Carried};
+use crate::engine::queue::workqueue::Queue;
+use crate::engine::refusal::Cancelled;
+use crate::engine::trace;
+use crate::engine::trace::subscriber::Parent;
+
+use super::closure::Closure;
+use super::context;
+use super::entry::ItemType;
+use super::work::WorkHandle;
+
+impl Queue {
+    /// Captures what a submission to this queue carries. The caller holds no lock, and has not admitted the item yet.
+    #[inline]
+    pub(crate) fn carried(&self) -> Option<Carried> {
+        if self.carries() { self.capture(Parent::current) } else { None }
+    }
+
+    /// Captures what a submission of this item carries. If the item submits itself, its next run gets the parent of the
+    /// present one. Otherwise the spans of a periodic item would be a chain without an end.
+    #[inline]
+    pub(crate) fn carried_for(&self, work: &WorkHandle) -> Option<Carried> {
+        if self.carries() { self.capture_for(work) } else { None }
+    }
+
+    #[cold]
+    fn capture_for(&self, work: &WorkHandle) -> Option<Carried> {
+        let item = work.item().as_ptr().cast_const();
+        let is_own = context::current().is_some_and(|current| std::ptr::eq(current.item, item));
+        self.capture(if is_own { Parent::of_run } else { Parent::current })
+    }
+
+    #[cold]
+    fn capture(&self, parent: fn() -> Parent) -> Option<Carried> {
+        Captured::capture(self.carriers.as_deref().unwrap_or_default(), parent)
+    }
+
+    /// Returns whether submissions to this queue may carry something.
+    #[inline]
+    pub(crate) fn carries(&self) -> bool {
+        self.carriers.is_some() || trace::listens()
+    }
+}
+
+/// A closure, and what its submission carries.
+pub(crate) struct Carrying<F> {
+    pub(crate) carried: Option<Carried>,
+    pub(crate) closure: F,
+}
+
+impl<F: Closure<T>, T> Closure<T> for Carrying<F> {
+    const ITEM_TYPE: &'static ItemType = F::ITEM_TYPE;
+
+    fn parent(&mut self) -> Parent {
+        self.carried.as_mut().map(|carried| carried.parent()).unwrap_or_default()
+    }
+
+    fn obstacle(&self) -> Option<Cancelled> {
+        self.closure.obstacle()
+    }
+
+    fn call(self) -> T {
+        match self.carried {
+            Some(carried) => carried.run(|| self.closure.call()),
+            None => self.closure.call(),
+        }
+    }
+}

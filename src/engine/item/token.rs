@@ -1,0 +1,310 @@
+//! Tokens, by which items learn that they should stop.
+//!
+//! A token is a node of a tree ([`CancelNode`]), and may have a deadline. It counts as cancelled when its node or a node
+//! above is cancelled, or when its deadline has passed. A child has no later deadline than its parent, so no timer is
+//! needed: a thread that asks compares the deadline with the clock, and a thread that waits also waits for the deadline.
+//!
+//! A token keeps its parent in memory. The last handle to a token removes the token from the list of its parent.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use crate::policy::time::Time;
+use crate::protocol::cancel::CancelNode;
+use crate::sys::fork::Origin;
+use crate::sys::sync::{self, Mutex};
+use crate::sys::wait::{self, Until};
+use crate::sys::wakers::{Alarm, Watcher};
+use crate::sys::{clock, wakers};
+
+use crate::engine::refusal::{Cancelled, WaitError};
+use crate::engine::user_code;
+
+use super::timers::TimerName;
+
+/// A handle to a token. All clones are the same token.
+#[derive(Clone, Debug)]
+pub(crate) struct Token(Arc<Owned>);
+
+#[derive(Debug)]
+struct Owned {
+    node: sync::Arc<CancelNode>, // A, K
+    /// The parent, and the token's number on the parent's list.
+    parent: Option<(Token, u64)>, // I
+    /// The time from which on the token counts as cancelled.
+    deadline: Time, // I
+    origin: Origin,              // I
+}
+
+impl Token {
+    /// Makes a token without a parent.
+    pub(crate) fn new(deadline: Time) -> Self {
+        Self(Arc::new(Owned { node: CancelNode::new(), parent: None, deadline, origin: Origin::here() }))
+    }
+
+    /// Makes a child, whose deadline is `deadline` or, if that is earlier, the deadline of this token. In a forked
+    /// process, a child of a token of the parent process only takes over the state that the token had at the fork.
+    pub(crate) fn child(&self, deadline: Time) -> Self {
+        let deadline = deadline.min(self.0.deadline);
+        if self.is_forked() {
+            let child = Self::new(deadline);
+            if self.0.node.is_cancelled() {
+                child.0.node.cancel();
+            }
+            return child;
+        }
+        let (node, number) = self.0.node.child();
+        let parent = number.map(|number| (self.clone(), number));
+        Self(Arc::new(Owned { node, parent, deadline, origin: self.0.origin }))
+    }
+
+    /// Cancels this token and all tokens below it. In a forked process, this has no effect on a token of the parent
+    /// process, because a thread of that process may have held a lock of the tree at the fork.
+    pub(crate) fn cancel(&self) {
+        if !self.is_forked() {
+            self.0.node.cancel();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.node.is_cancelled() || self.is_late()
+    }
+
+    /// Returns why the token counts as cancelled, if it does.
+    pub(crate) fn reason(&self) -> Option<Cancelled> {
+        if self.0.node.is_cancelled() {
+            Some(Cancelled::Requested)
+        } else {
+            self.is_late().then_some(Cancelled::DeadlinePassed)
+        }
+    }
+
+    fn is_late(&self) -> bool {
+        self.0.deadline < Time::NEVER && self.0.deadline <= clock::now()
+    }
+
+    pub(crate) fn deadline(&self) -> Time {
+        self.0.deadline
+    }
+
+    pub(crate) fn is_forked(&self) -> bool {
+        self.0.origin.is_forked()
+    }
+
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Sleeps until the token counts as cancelled.
+    pub(crate) fn wait(&self, until: Until) -> Result<(), WaitError> {
+        loop {
+            if self.is_cancelled() {
+                return Ok(());
+            }
+            if self.is_forked() {
+                return Err(WaitError::Forked);
+            }
+            if until.is_over() {
+                return Err(WaitError::TimedOut);
+            }
+            let _cancelled = self.0.node.wait(until.or_at(self.0.deadline));
+        }
+    }
+
+    /// Calls a waker when the token is cancelled, as long as the returned value lives. The deadline calls no waker.
+    /// Returns `None` if the token is already cancelled, or if this is a forked process.
+    pub(crate) fn on_cancel(&self, waker: Waker) -> Option<Watch> {
+        if self.is_forked() {
+            return None;
+        }
+        let watch = Watch { token: self.clone(), watcher: Watcher::next() };
+        watch.renew(waker).then_some(watch)
+    }
+
+    /// Wakes the threads that [sleep](wait::sleep) on `key` when the token is cancelled, as long as the returned value
+    /// lives. Otherwise this is like [`on_cancel`](Self::on_cancel).
+    pub(crate) fn nudge_on_cancel(&self, key: usize) -> Option<Watch> {
+        self.on_cancel(Waker::from(Arc::new(Nudge(key))))
+    }
+
+    /// Returns an alarm that cancels this token.
+    pub(crate) fn alarm(&self) -> Alarm {
+        Alarm { waker: Waker::from(Arc::new(Follower(self.clone()))), ring }
+    }
+
+    /// Cancels this token with the other one, as long as the returned value lives.
+    pub(crate) fn follow(&self, other: &Self) -> Option<Watch> {
+        let follower = other.on_cancel(Waker::from(Arc::new(Follower(self.clone()))));
+        if follower.is_none() {
+            self.cancel();
+        }
+        follower
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let mut link = self.parent.take();
+        // Chains of tokens may be long, so the drop of one token does not nest in the drop of another.
+        while let Some((parent, number)) = link {
+            if !parent.is_forked() {
+                parent.0.node.forget(number);
+            }
+            link = Arc::into_inner(parent.0).and_then(|mut owned| owned.parent.take());
+        }
+    }
+}
+
+fn ring(waker: Waker) {
+    user_code::call(|| waker.wake());
+}
+
+/// A waker that is called when a token is cancelled.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    token: Token,
+    watcher: Watcher,
+}
+
+impl Watch {
+    /// Replaces the waker. Returns false if the token is cancelled.
+    pub(crate) fn renew(&self, waker: Waker) -> bool {
+        self.token.0.node.watch(self.watcher, Alarm { waker, ring })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // The thread that cancels a token removes the alarms itself.
+        if !self.token.is_forked() && !self.token.0.node.is_cancelled() {
+            self.token.0.node.unwatch(self.watcher);
+        }
+    }
+}
+
+/// A waker that wakes the threads that sleep on a key. The key is only an address, so the object at this address may be
+/// gone.
+struct Nudge(usize);
+
+impl Wake for Nudge {
+    fn wake(self: Arc<Self>) {
+        wait::wake_all(self.0);
+        wakers::ring(self.0);
+    }
+}
+
+/// A waker that cancels a token.
+struct Follower(Token);
+
+impl Wake for Follower {
+    fn wake(self: Arc<Self>) {
+        self.0.cancel();
+    }
+}
+
+/// Lets the cancel of a token take the timer of an item, as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct Armed {
+    timer: ArmedTimer,
+    /// `None` if the token was cancelled before.
+    _watch: Option<Watch>,
+}
+
+/// The timer of an item that has a token. The cancel of the token takes the timer off the map, and gives up its item.
+#[derive(Clone, Debug)]
+pub(crate) struct ArmedTimer {
+    name: Arc<ArmedName>,
+    token: Token,
+}
+
+#[derive(Debug)]
+struct ArmedName(Mutex<Option<TimerName>>);
+
+impl Armed {
+    pub(crate) fn new(token: &Token) -> Self {
+        let name = Arc::new(ArmedName(Mutex::new(None)));
+        let _watch = token.on_cancel(Waker::from(Arc::clone(&name)));
+        Self { timer: ArmedTimer { name, token: token.clone() }, _watch }
+    }
+
+    pub(crate) fn timer(&self) -> ArmedTimer {
+        self.timer.clone()
+    }
+}
+
+impl ArmedTimer {
+    /// Notes the name of the timer, which has been armed. This replaces the name of an earlier timer.
+    pub(crate) fn is(&self, name: TimerName) {
+        self.note(|noted| *noted = Some(name));
+    }
+
+    /// Notes the name of the first timer of a periodic item, unless a run has already noted a later one.
+    pub(crate) fn is_first(&self, name: TimerName) {
+        self.note(|noted| {
+            noted.get_or_insert(name);
+        });
+    }
+
+    fn note(&self, note: impl FnOnce(&mut Option<TimerName>)) {
+        note(&mut self.name.0.lock());
+        // The thread that cancels the token may have looked for the timer before its name was noted.
+        if self.token.0.node.is_cancelled() {
+            Arc::clone(&self.name).wake();
+        }
+    }
+}
+
+impl Wake for ArmedName {
+    fn wake(self: Arc<Self>) {
+        let name = self.0.lock().take();
+        if let Some(name) = name {
+            name.take().map(|timer| timer.give_up(&name));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// spec: I3.2 (the memory of children comes back, and long chains overflow no stack)
+    #[test]
+    fn a_parent_forgets_its_children() {
+        let root = Token::new(Time::NEVER);
+        for _ in 0..1000 {
+            let child = root.child(Time::NEVER);
+            drop((child.child(Time::NEVER), child));
+        }
+        assert_eq!(root.0.node.children(), 0);
+        let mut last = root.clone();
+        for _ in 0..200_000 {
+            last = last.child(Time::NEVER);
+        }
+        root.cancel();
+        assert!(last.is_cancelled());
+        drop((root, last));
+        let mut chain = Token::new(Time::NEVER);
+        for _ in 0..200_000 {
+            chain = chain.child(Time::NEVER);
+        }
+        drop(chain);
+    }
+
+    /// spec: I3.5 (a child has no later deadline than its parent)
+    #[test]
+    fn deadlines_are_inherited() {
+        let (soon, late) = (clock::now() + Duration::from_secs(60), clock::now() + Duration::from_secs(600));
+        let parent = Token::new(soon);
+        assert_eq!(parent.child(late).deadline(), soon);
+        assert_eq!(parent.child(Time::NEVER).deadline(), soon);
+        assert_eq!(Token::new(late).child(soon).deadline(), soon);
+        assert_eq!(parent.reason(), None);
+        let over = parent.child(clock::now());
+        assert_eq!((over.reason(), parent.reason()), (Some(Cancelled::DeadlinePassed), None));
+        parent.cancel();
+        assert_eq!(over.reason(), Some(Cancelled::Requested));
+    }
+}

@@ -1,0 +1,101 @@
+//! The cancel of a whole queue: the items that have not begun do not run, and those that run are asked to stop.
+//!
+//! Lists cannot be searched, and a queue's entries lie on the worklists of pools that other queues share. So the thread
+//! that cancels a queue sets a flag, which each worker reads before it calls a function. A worker that finds the flag
+//! set completes the entry without a run. The waiting lists belong to the queue alone, so the thread empties these
+//! itself. The owners of the items on them learn of the cancel even while the running items hold all slots.
+
+use crate::policy::effective_state::End;
+use crate::policy::time::Time;
+use crate::sys::sync::Ordering;
+use crate::sys::wait::Until;
+
+use crate::engine::executor::inner::ExecutorInner;
+use crate::engine::item::entry::Entry;
+use crate::engine::item::token::Token;
+use crate::engine::refusal::WaitError;
+use crate::engine::user_code::destroy;
+
+use super::admission::complete;
+use super::drain::wait_until_empty;
+use super::route;
+use super::workqueue::Queue;
+
+impl ExecutorInner {
+    /// Returns the token above those of the queues. A shutdown that runs out of time cancels it.
+    pub(crate) fn token(&self) -> &Token {
+        self.token.get_or_init(|| Token::new(Time::NEVER))
+    }
+}
+
+impl Queue {
+    /// Returns the token above those of the queue's items.
+    pub(crate) fn token(&self) -> &Token {
+        self.token.get_or_init(|| self.executor.token().child(Time::NEVER))
+    }
+
+    /// Returns whether the queue's items are asked to stop.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        let own = self.token.get().is_some_and(Token::is_cancelled);
+        own || self.executor.token.get().is_some_and(Token::is_cancelled)
+    }
+
+    /// Returns whether the queue's items do not run any more. A worker asks only if the queue is unusual.
+    pub(crate) fn gives_up(&self) -> bool {
+        matches!(self.making.lock().requested.end, End::Now | End::Done)
+    }
+
+    /// Ends the queue as [`destroy`](Self::destroy) does, but items that have not begun do not run, and items that run
+    /// are asked to stop. If the time runs out, the caller may try again. The caller holds a handle to the queue.
+    pub(crate) fn destroy_now(&self, until: Until) -> Result<usize, WaitError> {
+        self.check_wait()?;
+        if !self.begin_destroy() {
+            return Ok(0);
+        }
+        self.change(|requested| {
+            if requested.end == End::Begun {
+                requested.end = End::Now;
+            }
+            // The flag is set before the intakes are shut. A shut limiter may give a slot to an item beyond its limit,
+            // and a worker that gets this item finds the flag.
+            self.is_unusual.store(true, Ordering::Release);
+        });
+        // The owners of the listed items are told first, because a waker that the token calls may wait for one of them.
+        self.cancel_listed();
+        self.token().cancel();
+        loop {
+            let emptied = self.cancel_listed();
+            // If items remain on a list, too many other items were on their way to it. Those items leave soon.
+            let wait = if emptied { until } else { until.or_after(RECHECK) };
+            match wait_until_empty(&[self], wait) {
+                Err(WaitError::TimedOut) if !emptied && !until.is_over() => {}
+                waited => return waited.map(|()| self.finish_destroy()),
+            }
+        }
+    }
+
+    /// Completes the entries of the waiting lists without a run. Returns whether the lists are empty.
+    fn cancel_listed(&self) -> bool {
+        self.limiters().fold(true, |emptied, limiter| {
+            while limiter.cell.recall() {
+                let entry = limiter.first_waiting();
+                destroy(move || cancel_entry(entry));
+            }
+            emptied && limiter.cell.load().waiting() == 0
+        })
+    }
+}
+
+/// How long a thread waits before it looks at a waiting list again that it could not empty.
+const RECHECK: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// Completes an entry without a run, and tells the item's owner. The entry was taken off a waiting list.
+#[cold]
+fn cancel_entry(entry: Entry) {
+    let _would_have_run = entry.abandon();
+    entry.shard().events.cancelled.raise();
+    entry.shard().queue().left_pending();
+    if let Some(next) = complete(entry) {
+        route::submit(next);
+    }
+}

@@ -1,0 +1,94 @@
+//! How this crate calls the subscriber of `tracing`, and the spans that it keeps for a while.
+
+#[cfg(feature = "tracing")]
+use std::cell::{Cell, RefCell};
+
+#[cfg(feature = "tracing")]
+use tracing::{Level, Span};
+
+#[cfg(feature = "tracing")]
+use crate::engine::user_code;
+
+#[cfg(feature = "tracing")]
+thread_local! {
+    /// Whether a function of this module is calling a subscriber on this thread.
+    static TELLING: Cell<bool> = const { Cell::new(false) };
+    /// The parent of the span in which this thread runs an item.
+    static PARENT: RefCell<Option<Span>> = const { RefCell::new(None) };
+}
+
+/// Returns whether a subscriber might listen to events of this level.
+#[cfg(feature = "tracing")]
+#[inline]
+pub(super) fn is_on(level: Level) -> bool {
+    level <= tracing::level_filters::STATIC_MAX_LEVEL
+        && level <= tracing::level_filters::LevelFilter::current()
+}
+
+/// Calls the subscriber, unless this thread is already inside such a call.
+#[cfg(feature = "tracing")]
+#[cold]
+pub(super) fn told(tell: impl FnOnce()) {
+    TELLING.with(|telling| {
+        if !telling.replace(true) {
+            user_code::call(tell);
+            telling.set(false);
+        }
+    });
+}
+
+/// The span that is current for an issuer, and becomes the parent of the run's span.
+#[derive(Default)]
+pub(crate) struct Parent {
+    #[cfg(feature = "tracing")]
+    pub(super) span: Option<Span>,
+}
+
+impl Parent {
+    /// Returns the calling thread's span. Returns no span if no subscriber listens, or if a function of this module is
+    /// calling a subscriber on this thread.
+    pub(crate) fn current() -> Self {
+        #[cfg(feature = "tracing")]
+        {
+            let mut span = None;
+            if is_on(Level::TRACE) {
+                told(|| span = Some(Span::current()));
+            }
+            Self { span: span.filter(|span| !span.is_none()) }
+        }
+        #[cfg(not(feature = "tracing"))]
+        Self {}
+    }
+
+    /// Returns the parent of the span in which the calling thread runs an item, if there is one.
+    pub(crate) fn of_run() -> Self {
+        #[cfg(feature = "tracing")]
+        return Self { span: PARENT.with_borrow(Clone::clone) };
+        #[cfg(not(feature = "tracing"))]
+        Self {}
+    }
+
+    /// Keeps this parent while the calling thread runs an item, and drops the one that was kept before.
+    #[cfg(feature = "tracing")]
+    pub(super) fn keep(mut self) {
+        let former = PARENT.replace(self.span.take());
+        drop(Self { span: former });
+    }
+
+    pub(crate) fn is_some(&self) -> bool {
+        #[cfg(feature = "tracing")]
+        return self.span.is_some();
+        #[cfg(not(feature = "tracing"))]
+        false
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl Drop for Parent {
+    /// Drops the span, which calls the subscriber.
+    fn drop(&mut self) {
+        if let Some(span) = self.span.take() {
+            user_code::destroy(move || user_code::contain(|| drop(span)));
+        }
+    }
+}

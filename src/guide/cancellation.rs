@@ -1,0 +1,113 @@
+//! Items that stop early, and items that are too late.
+//!
+//! Nothing interrupts an item that has begun. It stops early only if it asks. These calls ask it:
+//!
+//! | to stop | call | an item that has not begun |
+//! |---|---|---|
+//! | one item | [`JoinHandle::stop`](crate::JoinHandle::stop) | is cancelled, and its closure is dropped |
+//! | all items of a request, a session, a connection | [`CancelToken::cancel`](crate::CancelToken::cancel) of the [token](crate::Submission::token) with which they were submitted | does not run |
+//! | a periodic item and its present call | the same | |
+//! | the items of a scope | [`Scope::spawn_with_token`](crate::Scope::spawn_with_token), or their handles | does not run |
+//! | all items of a queue | [`WorkQueue::destroy_now`](crate::WorkQueue::destroy_now) | is cancelled |
+//! | all items of an executor, after a time | [`Executor::shutdown`](crate::Executor::shutdown), when its time runs out | is dropped and reported |
+//! | an item after a time | [`Submission::within`](crate::Submission::within), [`deadline`](crate::Submission::deadline) | does not run if it is too late |
+//!
+//! # How an item asks
+//!
+//! Any item may call [`is_cancelled`](crate::is_cancelled), however it was submitted. An item that never asks pays
+//! nothing. To end with `?`, take the [token](crate::cancel_token) once, and [check](crate::CancelToken::check) it:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::{Cancelled, WorkQueue};
+//!
+//! fn checksum(pages: &[Vec<u8>]) -> Result<u64, Cancelled> {
+//!     let token = cmwq::cancel_token();
+//!     pages.iter().map(|page| token.check().map(|()| page.iter().map(|byte| u64::from(*byte)).sum::<u64>())).sum()
+//! }
+//!
+//! let pages = vec![vec![1; 4096]; 8];
+//! let sum = WorkQueue::new("sums").spawn(move || checksum(&pages))?;
+//! assert_eq!(sum.join()??, 8 * 4096);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Waits that end early
+//!
+//! A wait that ends early has a name of its own, because the usual waits have no error for it:
+//!
+//! | wait | form that ends early |
+//! |---|---|
+//! | [`blocking::thread::sleep`](crate::blocking::thread::sleep) | [`sleep_cancellable`](crate::blocking::thread::sleep_cancellable) |
+//! | [`Receiver::recv`](crate::blocking::channel::Receiver::recv) | [`recv_cancellable`](crate::blocking::channel::Receiver::recv_cancellable) |
+//! | [`Sender::send`](crate::blocking::channel::Sender::send) | [`send_cancellable`](crate::blocking::channel::Sender::send_cancellable) |
+//! | [`Condvar::wait`](crate::blocking::sync::Condvar::wait), `wait_while` | [`wait_cancellable`](crate::blocking::sync::Condvar::wait_cancellable), [`wait_while_cancellable`](crate::blocking::sync::Condvar::wait_while_cancellable) |
+//! | [`JoinHandle::join`](crate::JoinHandle::join) | [`join_cancellable`](crate::JoinHandle::join_cancellable) |
+//!
+//! Outside of items they are the usual waits. For any other wait, such as a read of a socket, let a thread or a task
+//! [wait](crate::CancelToken::wait) for the token and end the wait from there, for example by a shutdown of the socket.
+//!
+//! # Requests with parts
+//!
+//! A token for each request ends all of its parts when the client has gone, when one part fails, or when the time is
+//! over. The parts of a part are children of its own token:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::blocking::thread;
+//! use cmwq::{CancelToken, Cancelled, JoinError, WorkQueue};
+//! use std::time::Duration;
+//!
+//! let queue = WorkQueue::new("requests");
+//! let service = CancelToken::new();
+//! let request = service.child_within(Duration::from_secs(30));
+//!
+//! let parts = queue.clone();
+//! let page = queue.item(move || {
+//!     let own = cmwq::cancel_token(); // a child of `request`
+//!     let slow = parts.item(|| thread::sleep_cancellable(Duration::from_secs(3600))).token(&own).spawn().unwrap();
+//!     slow.join()
+//! });
+//! let page = page.token(&request).spawn()?;
+//! request.cancel(); // The client has gone.
+//! match page.join() {
+//!     Ok(Ok(Err(Cancelled::Requested)) | Err(JoinError::Cancelled)) => println!("the page stopped"),
+//!     Err(JoinError::Cancelled) => println!("the page did not begin"),
+//!     other => panic!("{other:?}"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Work that is too late
+//!
+//! Under overload, items wait longer than their clients do. A deadline saves the work that no client wants any more, so
+//! the queue catches up. [`Counters::expired`](crate::Counters::expired) counts such items.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::{JoinError, WorkQueue};
+//! use std::time::Duration;
+//!
+//! let queue = WorkQueue::builder("quotes").max_pending(1000).build()?;
+//! let quote = queue.item(|| 42).within(Duration::from_millis(500)).spawn()?;
+//! match quote.join() {
+//!     Ok(price) => println!("{price}"),
+//!     Err(JoinError::DeadlinePassed) => println!("too busy, try again later"),
+//!     Err(error) => return Err(error.into()),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is promised
+//!
+//! * An item whose token is cancelled either runs, or its owner is told that it does not. It does not run if the cancel
+//!   comes before a worker takes it.
+//! * A submission with a cancelled token or a deadline in the past is accepted, and is told in the same way. So a caller
+//!   handles one case instead of two.
+//! * A cancel never waits for an item. It calls the wakers of tasks that wait, and it drops the closures of delayed items.
+//!   Do not call it while you hold a lock that these need.
+//! * A token whose parent was dropped still obeys the tokens above. A token that is no longer used takes no memory.
+//! * A deadline arms no timer and wakes no thread, except a thread that waits for it.

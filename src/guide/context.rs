@@ -1,0 +1,75 @@
+//! Request ids, tenants and spans: what is current for an issuer becomes current in its items.
+//!
+//! A service often stores the request that it serves in a thread-local value: its id for the log, its tenant, its
+//! tracing span. An item runs on another thread, where that value is absent. With
+//! [`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry) or
+//! [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry), each submission takes the value along. Code that submits
+//! items stays as it is.
+//!
+//! # An id for the log
+//!
+//! The hook has two parts. The outer function runs on the issuer's thread, and reads the value. The inner function runs
+//! on the worker's thread directly before the item, and sets the value. It returns a guard, which is dropped directly
+//! after the item and restores the former value.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::cell::Cell;
+//!
+//! thread_local!(static REQUEST: Cell<u64> = const { Cell::new(0) });
+//!
+//! struct Former(u64);
+//!
+//! impl Drop for Former {
+//!     fn drop(&mut self) {
+//!         REQUEST.set(self.0);
+//!     }
+//! }
+//!
+//! fn request() -> impl FnOnce() -> Former + Send {
+//!     let id = REQUEST.get();
+//!     move || Former(REQUEST.replace(id))
+//! }
+//!
+//! cmwq::Executor::builder().carry(request).build_global()?;
+//! let queue = cmwq::WorkQueue::new("mails");
+//! REQUEST.set(17);
+//! let mail = queue.spawn(|| println!("[{}] sent", REQUEST.get()))?;
+//! # mail.join()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Spans of `tracing`
+//!
+//! With the feature `tracing` and a subscriber that asks for level TRACE, each run has a span `execute`. Its parent is
+//! the span that was current for the issuer. So a request, the items of its handler, and the items that these submit are
+//! one connected trace, without a hook. For a subscriber that asks for less, such as a log of level INFO, the hook
+//! `cmwq::trace::current_span` makes the issuer's span current in the item:
+//!
+//! ```
+//! # #[cfg(feature = "tracing")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let queue = cmwq::WorkQueue::builder("mails").carry(cmwq::trace::current_span).build()?;
+//! let _request = tracing::info_span!("request", id = 17).entered();
+//! let mail = queue.spawn(|| tracing::info!("sent"))?; // INFO request{id=17}: sent
+//! # mail.join()?;
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "tracing"))]
+//! # fn main() {}
+//! ```
+//!
+//! # The context of OpenTelemetry
+//!
+//! `opentelemetry::Context::attach` returns a guard. So the hook is one line:
+//!
+//! ```text
+//! builder.carry(|| { let context = Context::current(); move || context.attach() })
+//! ```
+//!
+//! # Which submission counts
+//!
+//! If submissions of a reusable item coalesce, the item runs once, with what was current at the submission that made it
+//! pending. A delayed item has what was current when it was submitted. If the work of several requests is collected in
+//! one reusable item, store their ids with that work instead.

@@ -1,0 +1,100 @@
+//! Services on an async runtime, and work for more than one machine.
+//!
+//! | example | shows |
+//! |---|---|
+//! | `examples/service` | HTTP without async |
+//! | `examples/axum` | HTTP on tokio: a queue for each kind of work, shedding, metrics, clients that go away |
+//! | `examples/tonic` | gRPC on tokio: shedding, and streams that wait for room |
+//! | `examples/fleet` | jobs that Redis distributes to many machines |
+//!
+//! Each of the last three is a package of its own. So no build of this crate compiles tokio.
+//!
+//! # On an async runtime
+//!
+//! The runtime's threads do the network's work. What computes or blocks is an item, and the request awaits it: a
+//! [`JoinHandle`](crate::JoinHandle) is a future, which needs no runtime of a particular kind. The runtime's threads
+//! never compute, so a health check answers even while all workers do.
+//!
+//! ```
+//! use cmwq::{QueueError, WorkQueue};
+//!
+//! async fn hash(queue: &WorkQueue, body: Vec<u8>) -> Result<u64, &'static str> {
+//!     // Before the body is read, in a real service.
+//!     let permit = queue.try_reserve().map_err(|error| match error {
+//!         QueueError::Full => "503, with Retry-After",
+//!         _ => "503: the service is ending",
+//!     })?;
+//!     let item = permit.spawn(move || body.iter().map(|byte| u64::from(*byte)).sum());
+//!     item.map_err(|_| "503: the service is ending")?.await.map_err(|_| "500: it has panicked")
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let queue = WorkQueue::builder("hashes").max_pending(64).build()?;
+//! # assert_eq!(cmwq::blocking::block_on(hash(&queue, vec![1, 2, 3])), Ok(6));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! * **A queue for each kind of work.** A queue costs no thread, and each has a limit of its own. So slow reads of files
+//!   shed no requests that only compute. A call that sleeps needs [a guard](crate::guide::blocking).
+//! * **Reserve first.** A [permit](crate::Permit) is a place for one item. A request that gets none has read no body.
+//! * **Shed or wait.** [`try_reserve`](crate::WorkQueue::try_reserve) fails at once if there is no room.
+//!   [`reserve_async`](crate::WorkQueue::reserve_async) waits, and its callers are served in the order in which they
+//!   came. Put the runtime's timeout around it: a caller whose future is dropped leaves the line. In a stream of requests,
+//!   wait without a timeout. Then the service reads no further requests, and the connection slows the client down.
+//! * **Clients that go away.** The runtime drops the future of the request. A dropped handle detaches its item, which still
+//!   runs. If the result is then useless, let a wrapper of the handle call [`cancel`](crate::JoinHandle::cancel) when it
+//!   is dropped, as the examples do. That ends only an item that has not begun.
+//! * **In an item**, never wait for a future of the runtime by `Handle::block_on` without a guard:
+//!   [`blocking::block_on`](crate::blocking::block_on) has one.
+//!
+//! On SIGTERM, in this order: tell the health check, stop accepting, finish the requests, and await
+//! [`shutdown_async`](crate::GlobalExecutor::shutdown_async) with the rest of the time. It runs the items that no request
+//! awaits any more. [`guide::shutdown`](crate::guide::shutdown) says what happens to items that take longer.
+//!
+//! # On more than one machine
+//!
+//! cmwq distributes nothing between machines, and keeps nothing on disk. For that, use an engine that exists. The
+//! engine stores and distributes the jobs. On each machine, cmwq runs what the machine can bear. `examples/fleet` is
+//! such a program, with Redis streams. Its shape is the same for other engines:
+//!
+//! 1. **Reserve, then fetch.** The consumer asks the engine for as many jobs as it has permits. Jobs for which it has no
+//!    room stay in the engine, where other consumers find them.
+//! 2. **Run.** Each job is an item, in the place of its permit.
+//! 3. **Keep.** A heartbeat tells the engine that the jobs are still in hand, so that a slow job is not taken for a lost
+//!    one. It is a periodic item of an [unbound](crate::WorkQueue::unbound) queue, which starts its items even while
+//!    others compute.
+//! 4. **Store, then acknowledge**, in one step if the engine is also the store. The item ends after that. So
+//!    [`max_active_total`](crate::WorkQueueBuilder::max_active_total) bounds the jobs that have begun and are not
+//!    acknowledged.
+//! 5. **Take over** the jobs of consumers that have been silent for the claim timeout. Set a job aside if it was tried too
+//!    often.
+//! 6. **End.** On SIGTERM, the consumer fetches nothing more, [drains](crate::WorkQueue::drain_timeout) its queue, and
+//!    gives back what takes too long.
+//!
+//! # What is promised
+//!
+//! Each job runs **at least once**, as long as the engine keeps its data. A job runs again if its consumer dies before
+//! the acknowledgement, if the acknowledgement is lost, or if the consumer is cut off for longer than the claim timeout. So
+//! a job must be idempotent. In the example, the result of a job is stored under the job's name, unless that name has a
+//! result. Then the store has each result exactly once, even if the job ran twice, and even if its producer added it
+//! twice. An effect outside of the store, such as a mail, may still happen twice.
+//!
+//! The engine may lose what it has accepted but not written. Redis promises to keep each accepted job only with
+//! `appendonly yes` and `appendfsync always`.
+//!
+//! # Other engines
+//!
+//! | | Redis streams | NATS JetStream | PostgreSQL | Kafka |
+//! |---|---|---|---|---|
+//! | fetch as many as there are permits | `XREADGROUP COUNT n` | a pull consumer's fetch of `n` messages | `SELECT … LIMIT n FOR UPDATE SKIP LOCKED`, then set an owner and a deadline | `poll`, with `max.poll.records`; `pause` without permits |
+//! | keep a slow job | `XCLAIM … JUSTID` | an *in progress* acknowledgement | move the deadline | keep polling, with all partitions paused |
+//! | acknowledge | `XACK`, in one script with the result | an acknowledgement, after the result is stored | delete the row, in the transaction that stores the result | commit the offset below which all jobs are done |
+//! | take over | `XPENDING IDLE` and `XCLAIM` | redelivery after `AckWait` | rows whose deadline has passed | the group's rebalance, from the committed offset |
+//! | give back at the end | `XCLAIM … IDLE` | a negative acknowledgement | clear the owner | commit, and leave the group |
+//! | too many attempts | the count in `XPENDING`; a stream of its own | `MaxDeliver`, and its advisory | a column; another table | count them; another topic |
+//!
+//! In PostgreSQL, the deadline must outlive the transaction of the fetch: a transaction that stays open during the job
+//! holds a connection for each job. Kafka acknowledges by position, so one slow job holds back the commit of its partition,
+//! and all later jobs of the partition run again after a crash. It fits streams in order better than jobs. For jobs in the
+//! order of a key, give each key or partition an [ordered](crate::WorkQueue::ordered) queue.

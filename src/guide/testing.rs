@@ -1,0 +1,205 @@
+//! Testing code that uses queues, in virtual time and in many orders.
+//!
+//! The feature `testing` adds the module `cmwq::testing`. Enable it for tests only:
+//!
+//! ```toml
+//! [dev-dependencies]
+//! cmwq = { version = "0.1", features = ["testing"] }
+//! ```
+//!
+//! `testing::run(|| …)` runs a closure with a clock, CPUs and a global executor of its own. The clock stands still while
+//! anything can run, and moves on when all threads wait. `testing::explore(1000, || …)` runs the closure a thousand
+//! times, each time in another order. The code under test is the code of the program. Only two habits help:
+//!
+//! * The code reads times from [`clock::now`](crate::clock::now) instead of `Instant::now`.
+//! * It sleeps, locks and sends messages with the functions of [`blocking`](mod@crate::blocking).
+//!
+//! # A debouncer
+//!
+//! An editor saves two seconds after the last change. A reusable item with a delay does that, because
+//! [`reschedule`](crate::Submission::reschedule) replaces the delay of a pending item. The test types for an hour, and
+//! takes milliseconds.
+//!
+//! ```
+//! # #[cfg(not(feature = "testing"))] fn main() {}
+//! # #[cfg(feature = "testing")] fn main() {
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicU32, Ordering};
+//! use std::time::Duration;
+//!
+//! use cmwq::{Work, WorkQueue, testing};
+//!
+//! struct Editor {
+//!     queue: WorkQueue,
+//!     save: Work,
+//! }
+//!
+//! impl Editor {
+//!     fn new(save: impl FnMut() + Send + 'static) -> Self {
+//!         Self { queue: WorkQueue::new("saves"), save: Work::new(save) }
+//!     }
+//!
+//!     fn change(&self) {
+//!         let submission = self.queue.item(&self.save).after(Duration::from_secs(2));
+//!         submission.reschedule().expect("the queue lives as long as the editor");
+//!     }
+//! }
+//!
+//! testing::run(|| {
+//!     let saves = Arc::new(AtomicU32::new(0));
+//!     let count = Arc::clone(&saves);
+//!     let editor = Editor::new(move || _ = count.fetch_add(1, Ordering::Relaxed));
+//!     for _minute in 0..60 {
+//!         for _key in 0..30 {
+//!             editor.change();
+//!             testing::advance(Duration::from_secs(1));
+//!         }
+//!         testing::advance(Duration::from_secs(30)); // a pause to think
+//!     }
+//!     assert_eq!(saves.load(Ordering::Relaxed), 60);
+//!     assert!(testing::pending_timers().is_empty());
+//! });
+//! # }
+//! ```
+//!
+//! # A client that tries again
+//!
+//! A client sends a request again after one, two and four seconds. The test replaces the network by a function, and
+//! checks the times of the attempts exactly.
+//!
+//! ```
+//! # #[cfg(not(feature = "testing"))] fn main() {}
+//! # #[cfg(feature = "testing")] fn main() {
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use cmwq::blocking::sync::Mutex;
+//! use cmwq::{blocking, clock, testing};
+//!
+//! /// Calls `request` up to four times, with growing pauses.
+//! fn persistent<T, E>(mut request: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+//!     let mut pause = Duration::from_secs(1);
+//!     for _attempt in 0..3 {
+//!         if let Ok(answer) = request() {
+//!             return Ok(answer);
+//!         }
+//!         blocking::thread::sleep(pause);
+//!         pause *= 2;
+//!     }
+//!     request()
+//! }
+//!
+//! testing::run(|| {
+//!     let (begin, attempts) = (clock::now(), Arc::new(Mutex::new(Vec::new())));
+//!     let seen = Arc::clone(&attempts);
+//!     let queue = cmwq::WorkQueue::new("requests");
+//!     let request = move || {
+//!         let mut attempts = attempts.lock();
+//!         attempts.push((clock::now() - begin).as_secs());
+//!         if attempts.len() < 4 { Err("no route") } else { Ok("hello") }
+//!     };
+//!     let answer = queue.spawn(|| persistent(request)).expect("the queue is open");
+//!     assert_eq!(answer.join().expect("it does not panic"), Ok("hello"));
+//!     assert_eq!(*seen.lock(), [0, 1, 3, 7]);
+//! });
+//! # }
+//! ```
+//!
+//! # A cache that refreshes itself
+//!
+//! A cache loads its value at most once, even if several items ask at the same time, and loads it again every minute.
+//! Whether two items ask at the same time depends on the order of their steps. So the test explores orders. If the
+//! second check under the write lock is missing, one of the seeds fails, and the message tells which one.
+//!
+//! ```
+//! # #[cfg(not(feature = "testing"))] fn main() {}
+//! # #[cfg(feature = "testing")] fn main() {
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicU32, Ordering};
+//! use std::time::Duration;
+//!
+//! use cmwq::blocking::sync::RwLock;
+//! use cmwq::{PeriodicHandle, WorkQueue, testing};
+//!
+//! #[derive(Default)]
+//! struct Cache {
+//!     value: RwLock<Option<u32>>,
+//!     loads: AtomicU32,
+//! }
+//!
+//! impl Cache {
+//!     fn get(&self) -> u32 {
+//!         if let Some(value) = *self.value.read() {
+//!             return value;
+//!         }
+//!         let mut value = self.value.write();
+//!         *value.get_or_insert_with(|| self.load()) // another item may have been faster
+//!     }
+//!
+//!     fn load(&self) -> u32 {
+//!         self.loads.fetch_add(1, Ordering::Relaxed)
+//!     }
+//!
+//!     fn refresh(self: &Arc<Self>, queue: &WorkQueue) -> PeriodicHandle {
+//!         let cache = Arc::clone(self);
+//!         let refresh = move || *cache.value.write() = Some(cache.load());
+//!         queue.item(refresh).spawn_every(Duration::from_secs(60)).expect("the queue is open")
+//!     }
+//! }
+//!
+//! testing::explore(200, || {
+//!     let (queue, cache) = (WorkQueue::new("cache"), Arc::new(Cache::default()));
+//!     queue.for_each(0..3, |_| assert_eq!(cache.get(), 0)).expect("no item panics");
+//!     assert_eq!(cache.loads.load(Ordering::Relaxed), 1);
+//!     let _refreshes = cache.refresh(&queue);
+//!     testing::run_until(|| cache.get() == 10); // ten minutes later
+//!     assert_eq!(cache.loads.load(Ordering::Relaxed), 11);
+//! });
+//! # }
+//! ```
+//!
+//! # A shutdown
+//!
+//! A service stops accepting work, and then finishes the accepted work, in any order in which the two meet. A run has
+//! its own [`build_global`](crate::ExecutorBuilder::build_global), so a test can shut the global executor down a
+//! thousand times.
+//!
+//! ```
+//! # #[cfg(not(feature = "testing"))] fn main() {}
+//! # #[cfg(feature = "testing")] fn main() {
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicU32, Ordering};
+//! use std::time::Duration;
+//!
+//! use cmwq::blocking::thread;
+//! use cmwq::{Executor, WorkQueue, testing};
+//!
+//! testing::explore(200, || {
+//!     let executor = Executor::builder().build_global().expect("the run has none yet");
+//!     let (mail, sent) = (WorkQueue::new("mail"), Arc::new(AtomicU32::new(0)));
+//!     let clients = {
+//!         let sent = Arc::clone(&sent);
+//!         thread::spawn(move || {
+//!             let send = || {
+//!                 let sent = Arc::clone(&sent);
+//!                 move || {
+//!                     thread::sleep(Duration::from_secs(1));
+//!                     sent.fetch_add(1, Ordering::Relaxed);
+//!                 }
+//!             };
+//!             (0..5).filter(|_| mail.spawn_detached(send()).is_ok()).count() as u32
+//!         })
+//!     };
+//!     let report = executor.shutdown(Duration::from_secs(60)).expect("this thread may shut it down");
+//!     let accepted = clients.join().expect("the clients do not panic");
+//!     assert!(report.is_complete(), "{report}");
+//!     assert_eq!(sent.load(Ordering::Relaxed), accepted, "accepted work is done");
+//! });
+//! # }
+//! ```
+//!
+//! # If a run fails
+//!
+//! The message on standard error tells the seed and the order of events. `CMWQ_TEST_SEED=17 cargo test name` repeats the
+//! run of seed 17, and `testing::seed(17).run(|| …)` does so in the code, as a test that stays. `CMWQ_TEST_RUNS=100000`
+//! searches longer. The documentation of the module lists what a run finds, and what the kit cannot do.

@@ -1,0 +1,45 @@
+//! Where an item is queued: the shard, and what is known about the item's entries there.
+
+#![forbid(unsafe_code)]
+
+/// The id of a shard, unique among the shards that exist. An item uses the id only while an entry of the item lies on
+/// the shard's lists, and this entry keeps the shard in memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct ShardId(pub(super) u64);
+
+impl ShardId {
+    /// The highest id. The id has 26 bits, and 2^26 shards would take more than 100 GiB.
+    pub(crate) const MAX: u64 = (1 << 26) - 1;
+
+    pub(crate) const fn new(id: u64) -> Self {
+        assert!(id <= Self::MAX, "too many shards for the 26 bits of an item's word");
+        Self(id)
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The shard that an item is queued to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Target {
+    pub(crate) shard: ShardId,
+    /// Whether the entries of the shard's queue begin in the order in which they were pushed.
+    pub(crate) ordered: bool,
+    /// Whether a submission uses a cancelled entry on the shard's lists again. The value is false for an ordered queue,
+    /// and while a flush of the queue waits.
+    pub(crate) revives: bool,
+}
+
+/// The facts that the slow-path state knows about an item's entries on the lists of one shard.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Known {
+    /// Whether the slow-path state names the shard. If so, a cancelled entry lies on the shard's lists, besides the
+    /// entry at home if there is one.
+    pub(crate) named: bool,
+    /// Whether the entry in question, which was popped or is to be pushed, has the same ticket as the entry at home.
+    /// This is false if the slow-path state does not know the ticket of the entry at home, if it does not name the
+    /// shard, or if the entries are in order.
+    pub(crate) alike: bool,
+}

@@ -1,0 +1,53 @@
+//! The part of an item's state that a lock protects, with the details of rare cases.
+
+use crate::policy::flush::Ticket;
+use crate::policy::item::{Known, ShardId};
+use crate::sys::sync::Arc;
+
+use crate::protocol::signal::Signal;
+
+/// See the module. `L` protects all fields.
+#[derive(Debug)]
+pub(super) struct SlowState<E, T, C> {
+    /// The shards on whose lists cancelled entries of the item lie. Each such entry adds one mention of its shard,
+    /// except the entry that the word records.
+    pub(super) stale: Vec<ShardId>,
+    /// The ticket, if any, of the entry that the word records. The outer `None` means that the ticket is not known, or
+    /// that the entries are in order. The ticket is known only if `stale` names a shard after the entry is pushed.
+    pub(super) home: Option<Option<Ticket>>,
+    /// The entry for the item's next run, if a worker popped this entry while the item ran.
+    pub(super) kept: Option<E>,
+    /// The timer that has armed the item.
+    pub(super) timer: Option<T>,
+    /// The number of disable calls that no enable call has undone.
+    pub(super) disabled: u32,
+    /// The signal that is set when the pending submission has run or was cancelled.
+    pub(super) pending: Option<Arc<Signal>>,
+    /// The signal that is set when the present run ends.
+    pub(super) running: Option<Arc<Signal>>,
+    /// What the pending submission carries into its run.
+    pub(super) carried: Option<C>,
+    /// What the submission of the present run carries, until the worker takes it.
+    pub(super) entering: Option<C>,
+}
+
+impl<E, T, C> SlowState<E, T, C> {
+    pub(super) fn new() -> Self {
+        Self {
+            stale: Vec::new(),
+            home: None,
+            kept: None,
+            timer: None,
+            disabled: 0,
+            pending: None,
+            running: None,
+            carried: None,
+            entering: None,
+        }
+    }
+
+    /// Returns the facts that the slow-path state knows about this shard, and about an entry with this ticket.
+    pub(super) fn known(&self, shard: ShardId, ticket: Option<Ticket>) -> Known {
+        Known { named: self.stale.contains(&shard), alike: self.home == Some(ticket) }
+    }
+}

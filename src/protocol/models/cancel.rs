@@ -1,0 +1,102 @@
+//! Models of [`CancelNode`](crate::protocol::cancel::CancelNode): a node is cancelled while other threads add children,
+//! remove children, wait, and leave alarms.
+//!
+//! Whatever the order, a child of a cancelled node is cancelled, each thread that waits is woken, and each alarm rings.
+//!
+//! Red under: `cancel-takes-the-children-first`, `child-is-added-after-the-look`, `cancel-forgets-grandchildren`.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use loom::thread;
+
+use super::{Data, Event, check};
+use crate::protocol::cancel::CancelNode;
+use crate::sys::wait::Until;
+use crate::sys::wakers::{Alarm, Watcher};
+
+struct Ring(Event);
+
+impl Wake for Ring {
+    fn wake(self: Arc<Self>) {
+        self.0.set();
+    }
+}
+
+/// spec: I3.2 (a cancel reaches the children)
+#[test]
+fn a_child_that_is_added_during_a_cancel_is_cancelled() {
+    check(4, || {
+        let root = CancelNode::new();
+        let parent = root.child().0;
+        let adds = {
+            let parent = parent.clone();
+            thread::spawn(move || {
+                let (child, number) = parent.child();
+                let (grandchild, _) = child.child();
+                assert!(number.is_some() || child.is_cancelled(), "a child without a number is cancelled");
+                (child, grandchild)
+            })
+        };
+        root.cancel();
+        let (child, grandchild) = adds.join().unwrap();
+        assert!(parent.is_cancelled() && child.is_cancelled() && grandchild.is_cancelled());
+        assert_eq!(parent.children() + child.children(), 0, "a cancelled node keeps no child");
+    });
+}
+
+/// spec: I3.1 (a thread that waits sees what was written before the cancel)
+#[test]
+fn a_thread_waits_for_a_child_while_the_parent_is_cancelled() {
+    check(4, || {
+        let shared = Arc::new((CancelNode::new(), Data::new(0)));
+        let child = shared.0.child().0;
+        let cancels = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.1.write(|data| *data = 7);
+                shared.0.cancel();
+            })
+        };
+        assert!(child.wait(Until::FOREVER));
+        assert_eq!(shared.1.read(|data| *data), 7);
+        cancels.join().unwrap();
+    });
+}
+
+/// spec: I3.1 (an alarm rings, or the caller learns that it comes too late)
+#[test]
+fn an_alarm_rings_or_comes_too_late() {
+    check(4, || {
+        let parent = CancelNode::new();
+        let child = parent.child().0;
+        let cancels = {
+            let parent = parent.clone();
+            thread::spawn(move || parent.cancel())
+        };
+        let ring = Arc::new(Ring(Event::new()));
+        let alarm = Alarm { waker: Waker::from(Arc::clone(&ring)), ring: Waker::wake };
+        if child.watch(Watcher::ONLY, alarm) {
+            ring.0.wait();
+        }
+        assert!(child.is_cancelled());
+        cancels.join().unwrap();
+    });
+}
+
+/// spec: I3.2 (a child that is gone leaves nothing behind)
+#[test]
+fn a_child_is_removed_while_its_parent_is_cancelled() {
+    check(4, || {
+        let parent = CancelNode::new();
+        let (child, number) = parent.child();
+        let cancels = {
+            let parent = parent.clone();
+            thread::spawn(move || parent.cancel())
+        };
+        parent.forget(number.expect("the parent was not cancelled before"));
+        drop(child);
+        cancels.join().unwrap();
+        assert_eq!(parent.children(), 0);
+    });
+}

@@ -1,0 +1,85 @@
+//! Models of submissions that carry a value into their run.
+//!
+//! Each value that an accepted submission carries is found by the run of that submission, or returned by its cancel.
+//!
+//! Red under: `carried-after-the-step`, `begin-leaves-what-is-carried`, `cancel-leaves-what-is-carried`.
+
+use super::*;
+
+impl Model {
+    /// Submits the item with a value.
+    fn queue_carrying(&self, shard: usize, value: u64) {
+        let (queued, left) = self.item.queue_carrying(self.target(shard), None, value);
+        match queued {
+            Queued::Push => {
+                self.pushed.fetch_add(1, Ordering::Relaxed);
+                self.put(shard);
+            }
+            Queued::Revived => {}
+            Queued::Coalesced | Queued::Refused => return assert_eq!(left, Some(value)),
+        }
+        assert_eq!(left, None);
+        self.due.fetch_add(1, Ordering::Relaxed);
+        self.carried.fetch_add(value, Ordering::Relaxed);
+    }
+}
+
+/// spec: I2.3 (the submission that makes the item pending decides): two issuers and a worker.
+#[test]
+fn each_run_finds_what_its_submission_carries() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue_carrying(0, 1);
+        let issuer = issue(&model, 0, |model| model.queue_carrying(0, 10));
+        model.queue_carrying(0, 100);
+        issuer.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// spec: I2.3: a submission uses a cancelled entry again, which a worker pops at the same time. The run finds the value.
+#[test]
+fn a_revived_entry_finds_the_value() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        model.cancel();
+        let worker = spawn(&model, |model| model.work(0));
+        model.queue_carrying(0, 1);
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// spec: I2.6 (a cancelled submission gives back what it carries): a cancel, while a worker begins the run.
+#[test]
+fn a_cancel_returns_the_value_or_the_run_finds_it() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue_carrying(0, 1);
+        let worker = spawn(&model, |model| model.work(0));
+        model.cancel();
+        model.queue_carrying(1, 10);
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// spec: I2.3: an item that carries a value runs while it is submitted again with another value. The thread that waits
+/// for the first run is told.
+#[test]
+fn a_value_waits_while_the_item_runs() {
+    check(2, || {
+        let model = Arc::new(Model::new());
+        model.queue_carrying(0, 1);
+        let signal = model.item.last_submission().expect("the item is pending");
+        let worker = spawn(&model, |model| {
+            model.work(0);
+            model.work(1);
+        });
+        model.queue_carrying(1, 10);
+        signal.wait(Until::FOREVER);
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}

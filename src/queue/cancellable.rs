@@ -1,0 +1,260 @@
+//! Submissions with a token or a deadline, and the end of a queue whose items do not run.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::blocking;
+use crate::cancel::CancelToken;
+use crate::engine::item::closure::{Name, WithToken};
+use crate::engine::item::one_shot::handle::RawHandle;
+use crate::engine::item::place::Place;
+use crate::engine::item::token::{Armed, ArmedTimer, Token};
+use crate::engine::queue::limits::Kept;
+use crate::engine::queue::workqueue::{Queue, QueueHandle};
+use crate::engine::refusal::{QueueError, WaitError};
+use crate::policy::time::Time;
+use crate::queue::WorkQueue;
+use crate::queue::submission::Submission;
+use crate::sys::clock;
+use crate::sys::wait::Until;
+
+/// The token and the deadline of a submission.
+#[derive(Default, Debug)]
+pub(super) struct Leash {
+    token: Option<Token>,
+    deadline: Option<Time>,
+}
+
+impl Leash {
+    /// Makes the token of the item. Returns `None` if the submission has neither a token nor a deadline.
+    pub(super) fn token(&self) -> Option<Token> {
+        let deadline = self.deadline.unwrap_or(Time::NEVER);
+        match &self.token {
+            Some(token) => Some(token.child(deadline)),
+            None => self.deadline.map(Token::new),
+        }
+    }
+
+    fn expires(&mut self, at: Time) {
+        self.deadline = Some(self.deadline.map_or(at, |deadline| deadline.min(at)));
+    }
+}
+
+/// Submissions of closures that can be cancelled from outside.
+impl<I> Submission<'_, I> {
+    /// Lets a token cancel the item. The item's own token ([`cancel_token`](crate::cancel_token)) becomes a
+    /// [child](CancelToken::child) of `token`.
+    ///
+    /// * If the token is cancelled before the item begins, the item does not run. A join returns
+    ///   [`JoinError::Cancelled`](crate::JoinError::Cancelled) immediately, and the timer of a
+    ///   [delayed](Self::after) item goes. The closure of an item without a delay is dropped when the queue reaches the
+    ///   item, or when its handle is joined.
+    /// * If the item runs, [`is_cancelled`](crate::is_cancelled) becomes true in it.
+    /// * A [periodic](Self::spawn_every) item is called no more.
+    ///
+    /// A submission with a token that is already cancelled is accepted, and its item does not run. So its caller handles
+    /// one case less: a token may be cancelled just after the submission, too.
+    ///
+    /// An item with a token costs two more allocations and takes the lock of its parent, for a short time, when it is
+    /// submitted and when it ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{CancelToken, JoinError, WorkQueue};
+    /// use std::time::Duration;
+    ///
+    /// let (queue, session) = (WorkQueue::new("sessions"), CancelToken::new());
+    /// let reminder = queue.item(|| println!("still there?")).after(Duration::from_secs(60)).token(&session).spawn()?;
+    /// session.cancel();
+    /// assert!(matches!(reminder.join(), Err(JoinError::Cancelled)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn token<T>(mut self, token: &CancelToken) -> Self
+    where
+        I: FnOnce() -> T,
+    {
+        self.leash.token = Some(token.0.clone());
+        self
+    }
+
+    /// Sets the time until which the item must begin. If that time has passed when a worker reaches the item, the item
+    /// does not run. The queue counts it as [`expired`](crate::Counters::expired), and a join returns
+    /// [`JoinError::DeadlinePassed`](crate::JoinError::DeadlinePassed). A thread that joins the item learns it at the
+    /// deadline, a task when the queue reaches the item. In an item that has begun in time,
+    /// [`is_cancelled`](crate::is_cancelled) is true from the deadline on.
+    ///
+    /// A deadline in the past is accepted, and its item does not run. Of several deadlines, the earliest applies. No
+    /// timer is armed for a deadline, except that an item whose [delay](Self::after) ends later is given up at the
+    /// deadline. A [periodic](Self::spawn_every) item is called no more after its deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{JoinError, WorkQueue};
+    /// use std::time::Instant;
+    ///
+    /// let queue = WorkQueue::new("quotes");
+    /// let quote = queue.item(|| "of no use any more").deadline(Instant::now()).spawn()?;
+    /// assert!(matches!(quote.join(), Err(JoinError::DeadlinePassed)));
+    /// queue.flush()?;
+    /// assert_eq!(queue.counters().expired, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn deadline<T>(mut self, deadline: Instant) -> Self
+    where
+        I: FnOnce() -> T,
+    {
+        self.leash.expires(clock::time(deadline));
+        self
+    }
+
+    /// Sets a [deadline](Self::deadline) in `time` from now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let queue = cmwq::WorkQueue::new("quotes");
+    /// let quote = queue.item(|| (cmwq::cancel_token().time_left(), 42)).within(Duration::from_secs(60)).spawn()?;
+    /// let (left, price) = quote.join()?;
+    /// assert!(left > Some(Duration::from_secs(30)) && price == 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn within<T>(mut self, time: Duration) -> Self
+    where
+        I: FnOnce() -> T,
+    {
+        self.leash.expires(clock::now() + time);
+        self
+    }
+}
+
+type Refused<F> = (QueueError, F);
+
+/// Queues a closure with a token and perhaps a name.
+pub(super) fn spawn<F, T>(
+    queue: &Arc<QueueHandle>,
+    (place, kept): (Place, Option<Kept<'_>>),
+    after: Duration,
+    named: (Token, Option<Name>),
+    closure: F,
+) -> Result<RawHandle<T>, Refused<F>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let token = named.0.clone();
+    let (closure, after, timer) = with_token(named, after, closure);
+    let spawned = Queue::spawn_after::<WithToken<F>, T>(queue, place, kept, after, closure);
+    let mut handle = spawned.map_err(|(error, refused)| (error, refused.closure))?;
+    if let (Some(timer), Some(name)) = (timer, handle.timer()) {
+        timer.is(name);
+    }
+    handle.set_token(token);
+    Ok(handle)
+}
+
+/// Queues a closure with a token and perhaps a name, without a handle.
+pub(super) fn spawn_detached<F, T>(
+    queue: &Arc<QueueHandle>,
+    (place, kept): (Place, Option<Kept<'_>>),
+    after: Duration,
+    named: (Token, Option<Name>),
+    closure: F,
+) -> Result<(), Refused<F>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: 'static,
+{
+    let (closure, after, timer) = with_token(named, after, closure);
+    let spawned = Queue::spawn_detached_after::<WithToken<F>, T>(queue, place, kept, after, closure);
+    let name = spawned.map_err(|(error, refused)| (error, refused.closure))?;
+    if let (Some(timer), Some(name)) = (timer, name) {
+        timer.is(name);
+    }
+    Ok(())
+}
+
+/// Gives a closure its token. Also returns the delay after which the item is queued and, if there is a delay, the slot
+/// for the timer.
+fn with_token<F>(
+    (token, name): (Token, Option<Name>),
+    after: Duration,
+    closure: F,
+) -> (WithToken<F>, Duration, Option<ArmedTimer>) {
+    // An item whose delay ends after its deadline cannot begin in time, so its owner is told at the deadline.
+    let after = after.min(token.deadline().since(clock::now()));
+    let armed = (!after.is_zero()).then(|| Armed::new(&token));
+    let timer = armed.as_ref().map(Armed::timer);
+    (WithToken { token, armed, name, closure }, after, timer)
+}
+
+impl WorkQueue {
+    /// Ends the queue without running the items that have not begun. Waits under a blocking guard until the queue is
+    /// empty.
+    ///
+    /// From the call on, every submission is refused with [`QueueError::Destroyed`](crate::QueueError::Destroyed), also
+    /// those by the queue's own items. Items that have not begun are cancelled: a join returns
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), and [`Work::flush`](crate::Work::flush) returns. Items that
+    /// run are asked to stop: [`is_cancelled`](crate::is_cancelled) is true in them. The call waits for these items, so
+    /// it takes as long as they do. Armed timers are cancelled, and the call returns their number, as
+    /// [`destroy`](Self::destroy) does.
+    ///
+    /// The owner of an item learns of its cancel as soon as a worker reaches the item, or immediately if the item waits
+    /// for a slot. [`counters`](Self::counters) counts the items as cancelled. A [`destroy`](Self::destroy) that is in
+    /// progress continues, and returns when both are done.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{JoinError, WorkQueue};
+    ///
+    /// let queue = WorkQueue::ordered("plugin").build()?;
+    /// let runs = queue.spawn(|| cmwq::cancel_token().wait())?;
+    /// let behind = queue.spawn(|| unreachable!("the first item ends only when it is asked to stop"))?;
+    /// queue.destroy_now()?;
+    /// assert!(matches!(runs.join(), Ok(Ok(())) | Err(JoinError::Cancelled)));
+    /// assert!(matches!(behind.join(), Err(JoinError::Cancelled)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`destroy`](Self::destroy).
+    pub fn destroy_now(&self) -> Result<usize, WaitError> {
+        blocking(|| self.handle().queue().destroy_now(Until::FOREVER))
+    }
+
+    /// Does the same as [`destroy_now`](Self::destroy_now), but waits for `timeout` at most.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let queue = cmwq::WorkQueue::new("plugin");
+    /// drop(queue.item(|| println!("never")).after(Duration::from_secs(60)).spawn()?);
+    /// assert_eq!(queue.destroy_now_timeout(Duration::from_secs(10)), Ok(1), "one timer was cancelled");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`destroy`](Self::destroy). Returns [`WaitError::TimedOut`] if items still run. No
+    /// other item runs any more, and a later call of `destroy` or `destroy_now` continues the wait.
+    pub fn destroy_now_timeout(&self, timeout: Duration) -> Result<usize, WaitError> {
+        blocking(|| self.handle().queue().destroy_now(Until::after(timeout)))
+    }
+}

@@ -1,0 +1,96 @@
+//! Threads that go on by themselves when no other thread can take a step, and runs in which nothing happens any more.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::schedule::{Schedule, State, Thread, Tid, Timer};
+
+/// A machine is deserted if only threads that keep house take steps for this time, and while time passes this often.
+const DESERTED: (Duration, u64) = (Duration::from_secs(60), 100);
+
+/// After threads have parked in vain this number of times, without any time passing, they are taken to wait.
+const PARKS: u32 = 100;
+
+/// When a thread that sleeps goes on by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rests {
+    /// The thread is only woken by others, or by its time.
+    No,
+    /// When no other thread can take a step, and another thread has taken a step since the thread last looked.
+    UntilItLooks,
+    /// When no other thread can take a step.
+    UntilQuiet,
+    /// When time has passed more often than this number, and no other thread can take a step.
+    UntilTimePasses(u64),
+}
+
+impl Schedule {
+    /// Notes that a thread goes on.
+    pub(super) fn goes_on(&mut self, thread: Tid) {
+        if thread == 0 {
+            self.alone = 0;
+        }
+        let Thread { rests, keeps_house, .. } = self.threads[thread];
+        if rests != Rests::UntilItLooks {
+            (self.changed, self.in_vain) = (true, 0);
+        }
+        if !keeps_house && matches!(rests, Rests::No | Rests::UntilQuiet) {
+            self.quiet_since = (self.now, self.moves);
+        }
+    }
+
+    /// Returns whether only threads that keep house have taken steps for a long time, and no other thread waits for a
+    /// time.
+    pub(super) fn is_deserted(&self) -> bool {
+        let (since, moves) = self.quiet_since;
+        let waits = |timer: &Timer| match timer {
+            Timer::Wakes(thread, number) => {
+                let Thread { number: now, keeps_house, .. } = self.threads[*thread];
+                now == *number && !keeps_house
+            }
+            Timer::Burnt(..) | Timer::Slice(_) | Timer::Woken(_) => true,
+        };
+        let long = self.now.since(since) >= DESERTED.0 && self.moves - moves >= DESERTED.1;
+        long && !self.timers.values().any(waits)
+    }
+
+    /// Notes that a thread that has looked goes on, because it has found what it waited for.
+    pub(super) fn has_found(&mut self) {
+        self.changed = true;
+    }
+
+    /// Notes that a thread goes on that was parked. It may do anything next, even park again immediately.
+    pub(super) fn was_parked(&mut self) {
+        if self.in_vain < PARKS {
+            self.in_vain += 1;
+            self.changed = true;
+        }
+    }
+
+    /// Wakes the threads that wait until no other thread can take a step. Returns whether there are such threads.
+    pub(super) fn rouse(&mut self) -> bool {
+        let looks =
+            std::mem::take(&mut self.changed) && self.rouse_those(|rests, _| rests == Rests::UntilItLooks);
+        looks
+            || self.rouse_those(|rests, moves| match rests {
+                Rests::UntilQuiet => true,
+                Rests::UntilTimePasses(before) => moves > before,
+                Rests::No | Rests::UntilItLooks => false,
+            })
+    }
+
+    /// Wakes the threads that wait until time passes, because no time will pass.
+    pub(super) fn rouse_in_vain(&mut self) -> bool {
+        let waits = |thread: &Thread| matches!(thread.rests, Rests::UntilTimePasses(_));
+        self.threads.iter_mut().filter(|thread| waits(thread)).for_each(|thread| thread.timed_out = true);
+        self.rouse_those(|rests, _| matches!(rests, Rests::UntilTimePasses(_)))
+    }
+
+    fn rouse_those(&mut self, which: impl Fn(Rests, u64) -> bool) -> bool {
+        let sleeps = |thread: &Thread| thread.state == State::Sleeps && which(thread.rests, self.moves);
+        let roused: Vec<_> = (0..self.threads.len()).filter(|at| sleeps(&self.threads[*at])).collect();
+        roused.iter().for_each(|thread| self.make_ready(*thread));
+        !roused.is_empty()
+    }
+}

@@ -1,0 +1,294 @@
+//! The steps of a run that follow from what users' code does: the points at operations of the crate, the waits of
+//! users' own locks and channels, and the events that reports tell.
+//!
+//! Only a machine that does not stop at each atomic has such points. None of these functions is called while the caller
+//! holds a lock of the crate.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::baton::Machine;
+use super::record::{Event, Item, Panic, Waits};
+use super::rests::Rests;
+use super::{Key, QUIET, any, with};
+use crate::policy::time::Time;
+
+/// Marks a point, at which another thread may go on.
+#[inline(always)]
+pub(crate) fn step() {
+    with(|machine, me| {
+        if !machine.fine && !QUIET.get() {
+            machine.point(me);
+        }
+    });
+}
+
+/// Returns the number of the calling thread's machine, or 0 if the thread belongs to no machine.
+pub(crate) fn number() -> u64 {
+    with(|machine, _| machine.number).unwrap_or(0)
+}
+
+/// Marks a point before the use of a queue. `place` returns the number of the machine on which the queue's executor was
+/// made, and the queue's name. If that is not the calling thread's machine, the run fails.
+#[inline(always)]
+pub(crate) fn step_to<'a>(place: impl FnOnce() -> (u64, &'a str)) {
+    if any() {
+        let (number, queue) = place();
+        step_to_queue(number, queue);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn step_to_queue(number: u64, queue: &str) {
+    let is_own = with(|machine, me| {
+        if machine.number != number && !machine.fine {
+            fail(|| {
+                format!(
+                    "queue {queue:?} does not belong to this test: a test can only use queues that it has made itself. \
+                     A queue in a static belongs to the first test that uses it"
+                )
+            });
+        }
+        if !machine.fine && !QUIET.get() {
+            machine.point(me);
+        }
+    });
+    if is_own.is_none() {
+        guard_against_strangers(number);
+    }
+}
+
+/// If the machine with this number exists and is watched, ends its run, because the calling thread does not belong to
+/// it.
+fn guard_against_strangers(number: u64) {
+    if number != 0 {
+        if let Some(machine) = Machine::by_number(number) {
+            let mut inner = machine.inner.lock();
+            if inner.watcher.is_some() {
+                inner.meets_a_stranger();
+            }
+        }
+    }
+}
+
+/// Says whether the calling thread only keeps house from now on. Its steps count for nothing if no other thread takes a
+/// step for a long time.
+pub(crate) fn keeps_house(only: bool) {
+    with(|machine, me| machine.enter().schedule.threads[me].keeps_house = only);
+}
+
+/// Notes an event of the calling thread.
+#[inline(always)]
+pub(crate) fn note(what: impl FnOnce() -> String) {
+    with(|machine, me| machine.enter().note(me, what()));
+}
+
+/// Returns whether the calling thread belongs to a machine, so that a machine learns of its events.
+#[inline(always)]
+pub(crate) fn listens() -> bool {
+    with(|_, _| ()).is_some()
+}
+
+/// Notes that the calling thread begins the item at this address.
+pub(crate) fn begins(address: usize, name: &'static str, queue: &str) {
+    with(|machine, me| {
+        let item = Item { address, name, queue: queue.to_owned() };
+        let mut inner = machine.enter();
+        inner.note(me, format!("begins {item}"));
+        inner.record.begins(me, item);
+    });
+}
+
+/// Notes that the calling thread has ended its item. If the item panicked, and its panic is only told to a joiner,
+/// `tells_no_one` is true.
+pub(crate) fn ends(panicked: bool, tells_no_one: bool) {
+    with(|machine, me| {
+        let mut inner = machine.enter();
+        if let Some(item) = inner.record.ends(me) {
+            inner.note(me, format!("{} {item}", if panicked { "panics in" } else { "ends" }));
+            if panicked && tells_no_one {
+                inner.record.panics.push(Panic { thread: me, address: item.address, item: item.to_string() });
+            }
+        }
+    });
+}
+
+/// Notes that a thread was told of the panic of the item at this address.
+pub(crate) fn panic_is_told(item: usize) {
+    with(|machine, _| machine.enter().record.panic_is_told(|panic| panic.address == item));
+}
+
+/// Notes that a thread will be told of the last panic on the calling thread.
+pub(crate) fn own_panic_is_told() {
+    with(|machine, me| machine.enter().record.panic_is_told(|panic| panic.thread == me));
+}
+
+/// Says what the calling thread waits for, for as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct Waiting(Option<Option<Waits>>);
+
+fn waits(what: impl FnOnce() -> Waits) -> Waiting {
+    Waiting(with(|machine, me| machine.enter().record.waits(me, Some(what()))))
+}
+
+/// Says that the calling thread waits for the item at this address.
+#[inline(always)]
+pub(crate) fn waits_for_item(address: usize, what: impl FnOnce() -> String) -> Waiting {
+    waits(|| Waits::Item(address, what()))
+}
+
+/// Says that the calling thread waits for items of the queue with this name.
+#[inline(always)]
+pub(crate) fn waits_for_queue(queue: &str, what: impl FnOnce() -> String) -> Waiting {
+    waits(|| Waits::Queue(queue.to_owned(), what()))
+}
+
+/// Says that the calling thread waits for something else.
+#[inline(always)]
+pub(crate) fn waits_for(what: &'static str) -> Waiting {
+    waits(|| Waits::Other(what))
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(before) = self.0.take() {
+            with(|machine, me| machine.enter().record.waits(me, before));
+        }
+    }
+}
+
+/// Waits on a machine until the calling thread has the lock at this address, which `attempt` tries to take. Otherwise
+/// as [`until_ready`].
+#[inline(always)]
+pub(crate) fn until_locked(lock: usize, until: Option<Time>, attempt: impl FnMut() -> bool) -> Option<bool> {
+    ready(lock, until, || Waits::Lock(lock), attempt)
+}
+
+/// Waits on a machine until `attempt` succeeds, or until the time has come. Returns false if the time has come. The
+/// calling thread tries again when it is woken on the key, and also when no other thread can take a step. Returns `None`
+/// if the calling thread belongs to no machine.
+#[inline(always)]
+pub(crate) fn until_ready(
+    key: usize,
+    until: Option<Time>,
+    what: &'static str,
+    attempt: impl FnMut() -> bool,
+) -> Option<bool> {
+    ready(key, until, || Waits::Other(what), attempt)
+}
+
+#[inline(always)]
+fn ready(
+    key: usize,
+    until: Option<Time>,
+    what: impl FnOnce() -> Waits,
+    mut attempt: impl FnMut() -> bool,
+) -> Option<bool> {
+    with(|machine, me| {
+        let _says = waits(what);
+        let mut in_time = true;
+        loop {
+            let ready = attempt();
+            let mut inner = machine.enter();
+            if ready || !in_time || until.is_some_and(|until| inner.schedule.now >= until) {
+                inner.schedule.has_found();
+                return ready;
+            }
+            drop(inner);
+            in_time = machine.sleep(me, Key::Object(key), until, Rests::UntilItLooks);
+        }
+    })
+}
+
+/// Waits on a machine until a thread wakes the key, or until the time has come. Returns false if the time has come.
+pub(crate) fn until_woken(key: usize, until: Option<Time>, what: &'static str) -> Option<bool> {
+    with(|machine, me| {
+        let _says = waits(|| Waits::Other(what));
+        machine.sleep(me, Key::Object(key), until, Rests::No)
+    })
+}
+
+/// Wakes threads that wait on the key of an object: all, or only the first. Returns their number.
+#[inline(always)]
+pub(crate) fn wake_object(key: usize, all: bool) -> usize {
+    let woken = with(|machine, me| {
+        let woken = machine.enter().wake(Key::Object(key), all);
+        if woken > 0 && !QUIET.get() {
+            machine.point(me);
+        }
+        woken
+    });
+    woken.unwrap_or(0)
+}
+
+/// Notes that the calling thread holds the lock at this address.
+#[inline(always)]
+pub(crate) fn holds(lock: usize) {
+    with(|machine, me| machine.enter().record.holds(me, lock));
+}
+
+/// Notes that the calling thread has released the lock at this address, and wakes the threads that wait for it.
+#[inline(always)]
+pub(crate) fn released(lock: usize) {
+    with(|machine, me| {
+        let mut inner = machine.enter();
+        inner.record.lets_go(me, lock);
+        inner.wake(Key::Object(lock), true);
+        drop(inner);
+        if !QUIET.get() {
+            machine.point(me);
+        }
+    });
+}
+
+/// Waits until no other thread can take a step before time passes.
+pub(crate) fn settle() -> bool {
+    with(|machine, me| machine.sleep(me, Key::Quiet, None, Rests::UntilQuiet)).is_some()
+}
+
+/// Waits until time has passed, and then until no other thread can take a step. Returns false if no time will ever pass
+/// again, because nothing is left that waits for a time.
+pub(crate) fn let_time_pass() -> bool {
+    with(|machine, me| {
+        let moves = machine.enter().schedule.moves;
+        machine.sleep(me, Key::Quiet, None, Rests::UntilTimePasses(moves))
+    })
+    .unwrap_or(false)
+}
+
+/// Lets the calling thread sleep until others have taken steps. This is how a thread parks that is unparked by the
+/// standard library, of which the machine does not learn. Returns false if the calling thread belongs to no machine.
+pub(crate) fn park_a_while(timeout: Option<Duration>) -> bool {
+    with(|machine, me| {
+        let until = timeout.map(|timeout| machine.enter().schedule.now + timeout);
+        let _says = waits_for("an unpark");
+        machine.sleep(me, Key::Parked(me), until, Rests::UntilItLooks);
+        machine.enter().schedule.was_parked();
+    })
+    .is_some()
+}
+
+/// Returns the events of the run so far, and the number of earlier events that are not kept.
+pub(crate) fn events() -> Option<(Vec<Event>, usize)> {
+    with(|machine, _| machine.enter().record.events())
+}
+
+/// Ends the run as failed. The calling thread does not return, if it belongs to a machine that is watched.
+pub(crate) fn fail(text: impl FnOnce() -> String) {
+    with(|machine, me| {
+        let mut inner = machine.enter();
+        if inner.watcher.is_some() {
+            inner.fail(text());
+            machine.hand_over(inner, me);
+        }
+    });
+}
+
+/// Ends the run as failed if `wrong` is set. Otherwise as [`fail`].
+pub(crate) fn fail_if(wrong: bool, text: impl FnOnce() -> String) {
+    if wrong {
+        fail(text);
+    }
+}

@@ -1,0 +1,202 @@
+//! Runs that a thread outside of the machine watches. The watcher learns of failures, and notices a thread that keeps
+//! the baton: a thread that waits for something of which the machine does not know, or that computes without an end.
+//!
+//! If a run fails, its threads stay where they are. They cannot be ended: a thread may be in the middle of a step, or in
+//! a wait that must not unwind. So a failed run costs memory and threads, until the process ends.
+
+#![forbid(unsafe_code)]
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, Builder};
+use std::time::{Duration, Instant};
+
+use super::baton::{Machine, NONE};
+use super::record::Event;
+use super::schedule::{Config, Tid};
+use super::{ME, Me, OneCpu};
+use crate::sys::thread_state::{self, Eye};
+
+/// How many times the patience a thread may compute without a step.
+const COMPUTES: u32 = 10;
+
+/// How many times the watcher looks during its patience.
+const LOOKS: u32 = 20;
+
+/// Tells the watcher of a failure.
+pub(super) struct Teller(Box<dyn Fn(String) + Send>);
+
+impl Teller {
+    pub(super) fn tell(&self, failure: String) {
+        (self.0)(failure);
+    }
+}
+
+/// How a run ended.
+pub(crate) struct Outcome<R> {
+    /// The result of the main function, or the reason why the run could not go on.
+    pub(crate) result: Result<thread::Result<R>, String>,
+    /// The events of the run, and the number of earlier events that were not kept.
+    pub(crate) events: (Vec<Event>, usize),
+}
+
+enum Said<R> {
+    Over(thread::Result<R>),
+    Failed(String),
+}
+
+/// Runs `main` on the main thread of a new machine, which is a new thread, and then waits until all threads of the
+/// machine have ended. A thread may keep the baton for as long as `patience` while it sleeps in the system.
+///
+/// # Errors
+///
+/// Returns an error if the system cannot make the main thread.
+pub(crate) fn run_watched<R: Send + 'static>(
+    config: Config,
+    patience: Duration,
+    main: impl FnOnce() -> R + Send + 'static,
+) -> io::Result<Outcome<R>> {
+    let machine = Machine::new(config);
+    let (tell, told) = channel();
+    machine.inner.lock().watcher = Some(teller(tell.clone()));
+    let name = thread::current().name().unwrap_or("test").to_owned();
+    let its_machine = Arc::clone(&machine);
+    let body = move || {
+        let said = begin(&its_machine, main);
+        // The watcher may have given up.
+        _ = tell.send(said);
+    };
+    let main = Builder::new().name(name).spawn(body)?;
+    let said = wait(&machine, &told, patience);
+    let events = machine.inner.lock().record.events();
+    let result = match said {
+        Said::Over(result) => {
+            _ = main.join();
+            Ok(result)
+        }
+        Said::Failed(text) => Err(text),
+    };
+    Ok(Outcome { result, events })
+}
+
+fn teller<R: Send + 'static>(tell: Sender<Said<R>>) -> Teller {
+    Teller(Box::new(move |failure| _ = tell.send(Said::Failed(failure))))
+}
+
+/// Runs the main thread of the machine.
+fn begin<R>(machine: &Arc<Machine>, main: impl FnOnce() -> R) -> Said<R> {
+    // Only one thread runs at a time. If all threads are on one CPU, they pass the baton on without waking another CPU.
+    let _one_cpu = OneCpu::new();
+    let mut inner = machine.inner.lock();
+    inner.names.insert(thread::current().id(), 0);
+    inner.record.arrives(0);
+    drop(inner);
+    ME.set(Some(Me { machine: Arc::clone(machine), tid: 0 }));
+    let result = catch_unwind(AssertUnwindSafe(main));
+    // The value may refer to the machine.
+    let kept = machine.kept.lock().take();
+    drop(kept);
+    machine.rest();
+    let inner = machine.inner.lock();
+    let (left, panics) = (inner.unended(), inner.record.untold_panics());
+    drop(inner);
+    ME.take();
+    match (left, &result) {
+        (Some(left), Ok(_)) => Said::Failed(format!("the test has ended, but not these threads: {left}")),
+        // An item may panic, or be joined, after the test's closure has returned.
+        (None, Ok(_)) if !panics.is_empty() => {
+            Said::Failed(format!("a panic was told to no one: it was in {}", panics.join(", and in ")))
+        }
+        _ => Said::Over(result),
+    }
+}
+
+/// Waits until the run is over, or until a thread has kept the baton for too long.
+fn wait<R>(machine: &Machine, told: &Receiver<Said<R>>, patience: Duration) -> Said<R> {
+    let mut holder = Holder::new(patience);
+    loop {
+        match told.recv_timeout(patience / LOOKS) {
+            Ok(said) => return said,
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(text) = holder.look(machine) {
+                    return Said::Failed(text);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => unreachable!("the machine keeps a sender"),
+        }
+    }
+}
+
+/// The thread that has the baton, as the watcher sees it.
+struct Holder {
+    patience: Duration,
+    /// The thread, and the number of times that the baton had been passed on.
+    seen: (Tid, u64),
+    since: Instant,
+    /// The number of times that the thread had slept, and the time since which this number is the same.
+    asleep: Option<(u64, Instant)>,
+}
+
+impl Holder {
+    #[allow(clippy::disallowed_methods, reason = "the watcher lives in real time")]
+    fn new(patience: Duration) -> Self {
+        Self { patience, seen: (NONE, 0), since: Instant::now(), asleep: None }
+    }
+
+    /// Looks at the thread that has the baton. If it has kept the baton for too long, ends the run and returns the
+    /// reason.
+    #[allow(clippy::disallowed_methods, reason = "the watcher lives in real time")]
+    fn look(&mut self, machine: &Machine) -> Option<String> {
+        let mut inner = machine.inner.lock();
+        let now = Instant::now();
+        let seen = (inner.turn, inner.passes);
+        if seen != self.seen {
+            (self.seen, self.since, self.asleep) = (seen, now, None);
+            return None;
+        }
+        // After a failure, the reason is on its way.
+        let thread = Some(inner.turn).filter(|turn| *turn != NONE)?;
+        let system = inner.record.system_id(thread)?;
+        let slept = thread_state::voluntary_switches(system).ok();
+        let sleeps = Eye::open(system).and_then(|eye| eye.look()).is_ok_and(|seen| seen.state.is_blocked());
+        self.asleep = slept.filter(|_| sleeps).map(|slept| match self.asleep {
+            Some((before, since)) if before == slept => (slept, since),
+            _ => (slept, now),
+        });
+        let asleep_since = self.asleep.map(|(_, since)| since);
+        let told = if asleep_since.is_some_and(|since| now.duration_since(since) >= self.patience) {
+            format!(
+                "{} waits outside of the test kit: {}",
+                inner.thread_with_item(thread),
+                where_it_sleeps(thread_state::wait_channel(system))
+            )
+        } else if now.duration_since(self.since) >= self.patience * COMPUTES {
+            let thread = inner.thread_with_item(thread);
+            let time = now.duration_since(self.since);
+            format!("{thread} does not come to an end: it has taken no step for {time:.1?}")
+        } else {
+            return None;
+        };
+        let text = format!("{told}{}{}", inner.interrupted(thread), inner.waiting());
+        inner.turn = NONE;
+        Some(text)
+    }
+}
+
+/// Says in words what a thread does that sleeps in this function of the kernel.
+fn where_it_sleeps(function: Option<String>) -> String {
+    match function {
+        Some(function) if function.contains("nanosleep") => {
+            "it sleeps in real time (use cmwq::blocking::thread::sleep)".to_owned()
+        }
+        Some(function) if function.contains("futex") => {
+            "it waits for a lock, a channel, a thread or a future of another crate (use cmwq::blocking, and hold no \
+             other lock across an operation of cmwq)"
+                .to_owned()
+        }
+        Some(function) => format!("it sleeps in the system ({function})"),
+        None => "it sleeps in the system (use the sleeps, locks and channels of cmwq::blocking)".to_owned(),
+    }
+}

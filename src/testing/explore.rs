@@ -1,0 +1,58 @@
+//! [`Setup::explore`]: runs of many seeds.
+
+use std::env;
+use std::sync::Arc;
+
+use super::setup::{SEED, Setup};
+
+/// The environment variable that sets the number of runs of each test that explores.
+const RUNS: &str = "CMWQ_TEST_RUNS";
+
+impl Setup {
+    /// Runs the closure with this many seeds, from 0 on, or from the [`seed`](Self::seed) of this setup on. Some seeds
+    /// interrupt threads at random, seldom or often. Others interrupt them only a few times.
+    ///
+    /// The environment variable `CMWQ_TEST_RUNS` sets another number of runs, for a long search. `CMWQ_TEST_SEED`
+    /// repeats the run of one seed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cmwq::WorkQueue;
+    /// use cmwq::testing::Setup;
+    ///
+    /// Setup::new().cpus(1).explore(20, || {
+    ///     let queue = WorkQueue::new("pairs");
+    ///     let (one, two) = (queue.spawn(|| 1).unwrap(), queue.spawn(|| 2).unwrap());
+    ///     assert_eq!(one.join().unwrap() + two.join().unwrap(), 3);
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if a run fails, as [`run`](Self::run) does. The message on standard error tells its seed, and the order
+    /// of events. Later seeds are not run. Also panics if one of the variables is not a number.
+    #[track_caller]
+    pub fn explore(&self, runs: u64, test: impl Fn() + Send + Sync + 'static) {
+        let (first, runs) = match (number(SEED), number(RUNS)) {
+            (Some(seed), _) => (seed, 1),
+            (None, more) => (self.first(), more.unwrap_or(runs)),
+        };
+        let test = Arc::new(test);
+        for seed in (0..runs).map(|run| first.wrapping_add(run)) {
+            let test = Arc::clone(&test);
+            if let Err(failure) = self.clone().seed(seed).perform(move || test()) {
+                eprintln!("{}", failure.story(Some(seed)));
+                failure.panic();
+            }
+        }
+    }
+}
+
+/// Returns the number that an environment variable sets.
+#[track_caller]
+fn number(name: &str) -> Option<u64> {
+    let value = env::var_os(name)?;
+    let number = value.to_str().and_then(|value| value.parse().ok());
+    Some(number.unwrap_or_else(|| panic!("{name} is {value:?}: it must be a number")))
+}

@@ -1,0 +1,379 @@
+//! A kit for the tests of code that uses this crate: virtual time, and schedules that follow from a seed.
+//!
+//! A [run](Setup::run) calls a closure on a made-up machine. The machine has its own clock and its own CPUs, and
+//! everything in the run uses them: queues, items, timers, scopes, joins, and the sleeps, locks, channels and threads of
+//! [`blocking`](mod@crate::blocking). User code stays as it is. [`Executor::global`](crate::Executor::global) and
+//! [`WorkQueue::new`](crate::WorkQueue::new) use an executor that belongs to the run. The engine is the one that
+//! programs use: only its clock, its threads' turns and its view of the machine are made up.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicU32, Ordering};
+//! use std::time::Duration;
+//!
+//! use cmwq::{Work, WorkQueue, testing};
+//!
+//! testing::run(|| {
+//!     let (queue, saved) = (WorkQueue::new("saves"), Arc::new(AtomicU32::new(0)));
+//!     let counter = Arc::clone(&saved);
+//!     let save = Work::new(move || drop(counter.fetch_add(1, Ordering::Relaxed)));
+//!     for _key in 0..5 {
+//!         queue.item(&save).after(Duration::from_secs(10)).reschedule().expect("the queue is open");
+//!         testing::advance(Duration::from_secs(9));
+//!     }
+//!     assert_eq!(saved.load(Ordering::Relaxed), 0);
+//!     testing::advance(Duration::from_secs(1));
+//!     assert_eq!(saved.load(Ordering::Relaxed), 1); // after 46 seconds, which took less than a millisecond
+//! });
+//! ```
+//!
+//! # Time
+//!
+//! The clock stands still while any thread of the run can go on. When all threads wait, the clock moves on to the first
+//! time for which a thread or a timer waits. So an hour of timers takes as long as the code that runs in this hour. Code
+//! reads the clock through [`clock::now`](crate::clock::now).
+//!
+//! | to wait in a test | |
+//! |---|---|
+//! | until an item or a queue is done | as in any program: `join`, `flush`, … |
+//! | for a time, and for everything that happens until then | [`advance`] |
+//! | until everything that can run now has run | [`run_until_idle`] |
+//! | until a condition holds, whatever time that takes | [`run_until`] |
+//!
+//! # Schedules
+//!
+//! The threads of a run are real threads, but only one of them runs at a time. Without a seed, a thread goes on until
+//! it waits. With a [`seed`], another thread may also go on at each operation of this crate, at the begin and the end of
+//! each item, and at each [`point`]. The seed alone determines which one. So the same seed leads to the same order of
+//! [`events`], in each process and in each build of the same code. [`explore`] tries many seeds.
+//!
+//! ```
+//! use cmwq::{WorkQueue, testing};
+//!
+//! testing::explore(100, || {
+//!     let queue = WorkQueue::ordered("journal").build().expect("the settings are right");
+//!     let first = queue.spawn(|| testing::point()).expect("the queue is open");
+//!     queue.spawn(move || assert!(first.is_finished())).expect("the queue is open");
+//! });
+//! ```
+//!
+//! # Failures
+//!
+//! A run fails with a panic if its closure panics, and also in these cases. The message tells the seed and the last
+//! events, and names threads by their items.
+//!
+//! * All threads wait, and nothing will wake them. The message says who waits for whom.
+//! * An item does not come to an end: it computes, or no time passes any more, or the rest of the run is over.
+//! * A thread waits for something of which the kit does not know, such as a real sleep, or a lock of another crate
+//!   whose holder was interrupted, for longer than the [`patience`](Setup::patience).
+//! * A thread that does not belong to the run uses one of its queues.
+//! * An item panics, and no thread learns of it: neither a `join`, nor a scope, nor a
+//!   [`panic_handler`](crate::ExecutorBuilder::panic_handler).
+//!
+//! A run ends with its closure, as a process ends with `main`. Then items that have not begun are dropped, timers are
+//! cancelled, and items that have begun still run to their end. The threads of a failed run stay where they are until
+//! the process ends.
+//!
+//! # Limits
+//!
+//! * A thread gives way only at operations of this crate. Between two of them, nothing interrupts it. To let others go
+//!   on between two accesses to an atomic, put a [`point`] there.
+//! * Waits of other crates and of the standard library stop the run, because no other thread goes on meanwhile. A lock
+//!   of another crate that is held across an operation of this crate can stop the run, too. Use those of
+//!   [`blocking`](mod@crate::blocking). Files, processes and sockets may be used, but take real time.
+//! * `Instant::now`, `SystemTime` and timers of other crates know nothing of virtual time. Their values, random numbers,
+//!   addresses and the order of a `HashMap` differ from run to run. If code depends on them, a seed does not repeat it.
+//! * Code takes no time, unless it calls [`compute`]. So the run shows no effect of slow code.
+//! * Threads that are not made by this crate ([`blocking::thread::spawn`](crate::blocking::thread::spawn)) do not belong
+//!   to the run.
+//! * A queue in a `static` belongs to the run that has made it, and other runs cannot use it.
+//! * A channel of capacity 0 transmits no messages, only its end. `select!` stops the run.
+//! * A thread that is parked ([`blocking::thread::park`](crate::blocking::thread::park)) also wakes up when nothing else
+//!   can go on, as its contract permits. A lock is not fair, and a waiting writer keeps no readers out.
+//! * Memory orderings are those of one thread at a time. Models such as `loom`'s find wrong orderings.
+//! * A closure that calls [`Executor::global`](crate::Executor::global) or
+//!   [`build_global`](crate::ExecutorBuilder::build_global) leaves its executor and the events of its run in memory. From
+//!   then on, locks of ordinary executors cost a few nanoseconds more.
+//! * The threads of a run take turns on one real CPU. Threads and programs that begin inside a run and do not belong to
+//!   it stay on that CPU, such as those of another crate's pool.
+//! * The kit counts the steps at one moment, and calls a million of them an item without an end. So a loop that polls
+//!   must sleep in between, and a test must not submit hundreds of thousands of items at one moment.
+//! * The kit counts the timers that fire while the test's own thread waits. More than a million of them look like a wait
+//!   without an end, for example if a test advances by a day beside a period of 50 ms.
+//! * If the process is stopped for several seconds of real time, as in a debugger, a run may fail for having taken no
+//!   step.
+//! * On systems without pinning of threads, a seed does not fix the CPU of the test's own submissions.
+
+mod explore;
+mod setup;
+
+use std::time::Duration;
+
+use crate::executor::of_run::OfRun;
+use crate::sys::machine::{self, Event};
+
+pub use self::setup::Setup;
+
+/// Runs a test in virtual time, with the default [`Setup`]. Returns the result of the closure.
+///
+/// # Panics
+///
+/// Panics as [`Setup::run`] does.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+///
+/// cmwq::testing::run(|| cmwq::blocking::thread::sleep(Duration::from_secs(3600)));
+/// ```
+#[track_caller]
+pub fn run<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
+    Setup::new().run(test)
+}
+
+/// Returns a setup with this seed. The seed determines when threads interrupt each other.
+///
+/// # Examples
+///
+/// ```
+/// cmwq::testing::seed(7).cpus(4).run(|| assert_eq!(cmwq::Executor::global().cpus().len(), 4));
+/// ```
+pub fn seed(seed: u64) -> Setup {
+    Setup::new().seed(seed)
+}
+
+/// Runs a test with this many seeds, with the default [`Setup`]. See [`Setup::explore`].
+///
+/// # Panics
+///
+/// Panics as [`Setup::explore`] does.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::WorkQueue;
+///
+/// cmwq::testing::explore(20, || {
+///     let sum = WorkQueue::new("sums").map(0..4_u64, |n| n).sum::<Result<u64, _>>();
+///     assert_eq!(sum.unwrap(), 6);
+/// });
+/// ```
+#[track_caller]
+pub fn explore(runs: u64, test: impl Fn() + Send + Sync + 'static) {
+    Setup::new().explore(runs, test);
+}
+
+/// Lets virtual time pass, and waits until everything that can run by then has run.
+///
+/// # Panics
+///
+/// Panics if the calling thread belongs to no run.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::{WorkQueue, testing};
+/// use std::time::Duration;
+///
+/// testing::run(|| {
+///     let timer = WorkQueue::new("timers").item(|| ()).after(Duration::from_secs(60)).spawn().unwrap();
+///     testing::advance(Duration::from_secs(59));
+///     assert!(!timer.is_finished());
+///     testing::advance(Duration::from_secs(1));
+///     assert!(timer.is_finished());
+/// });
+/// ```
+#[track_caller]
+pub fn advance(time: Duration) {
+    in_a_run(machine::nap(time));
+    run_until_idle();
+}
+
+/// Waits until everything that can run without any time passing has run.
+///
+/// # Panics
+///
+/// Panics if the calling thread belongs to no run.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::{WorkQueue, testing};
+///
+/// testing::run(|| {
+///     let item = WorkQueue::new("now").spawn(|| ()).unwrap();
+///     testing::run_until_idle();
+///     assert!(item.is_finished());
+/// });
+/// ```
+#[track_caller]
+pub fn run_until_idle() {
+    in_a_run(machine::settle());
+}
+
+/// The number of steps of the clock after which a condition counts as never met.
+const STEPS: u32 = 1_000_000;
+
+/// Lets virtual time pass until a condition holds. The condition is checked whenever nothing can run without time
+/// passing.
+///
+/// # Panics
+///
+/// Panics if the condition can never hold, because nothing is left for which time would have to pass. Also panics if
+/// the clock has moved a million times, and if the calling thread belongs to no run.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::{WorkQueue, clock, testing};
+/// use std::time::Duration;
+///
+/// testing::run(|| {
+///     let ticks = WorkQueue::new("ticks").item(|| ()).spawn_every(Duration::from_secs(7)).unwrap();
+///     let begin = clock::now();
+///     testing::run_until(|| ticks.runs() == 3);
+///     assert_eq!(clock::now() - begin, Duration::from_secs(21));
+/// });
+/// ```
+#[track_caller]
+pub fn run_until(mut condition: impl FnMut() -> bool) {
+    run_until_idle();
+    for _step in 0..STEPS {
+        if condition() {
+            return;
+        }
+        assert!(machine::let_time_pass(), "the condition never holds: nothing waits for a time any more");
+    }
+    panic!("the condition does not hold, although the clock has moved {STEPS} times");
+}
+
+/// Returns the times from now until the timers of the run fire, the next one first. Timers of all executors of the run
+/// count: delayed and periodic items.
+///
+/// # Panics
+///
+/// Panics if the calling thread belongs to no run.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::{WorkQueue, testing};
+/// use std::time::Duration;
+///
+/// testing::run(|| {
+///     let queue = WorkQueue::new("retries");
+///     let retry = queue.item(|| ()).after(Duration::from_secs(3)).spawn().unwrap();
+///     assert_eq!(testing::pending_timers(), [Duration::from_secs(3)]);
+///     assert!(retry.cancel() && testing::pending_timers().is_empty());
+/// });
+/// ```
+#[must_use]
+#[track_caller]
+pub fn pending_timers() -> Vec<Duration> {
+    let run = in_a_run(OfRun::current());
+    let now = machine::now().unwrap_or_default();
+    let times = run.all().into_iter().flat_map(|executor| executor.upkeep.timers.times());
+    let mut times: Vec<_> = times.map(|at| at.since(now)).collect();
+    times.sort();
+    times
+}
+
+/// Uses the virtual CPU of the calling thread for this time. Meanwhile other threads run on the other CPUs, and share
+/// this one.
+///
+/// # Panics
+///
+/// Panics if the calling thread belongs to no run.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::{WorkQueue, clock, testing};
+/// use std::time::Duration;
+///
+/// testing::Setup::new().cpus(2).run(|| {
+///     let begin = clock::now();
+///     WorkQueue::new("renders").for_each(0..6, |_| testing::compute(Duration::from_secs(1))).unwrap();
+///     assert_eq!((clock::now() - begin).as_secs(), 3);
+/// });
+/// ```
+#[track_caller]
+pub fn compute(time: Duration) {
+    in_a_run(machine::now());
+    machine::burn(time);
+}
+
+/// Marks a point at which another thread of the run may go on, if the run has a seed. Outside of a run, does nothing.
+///
+/// Each operation of this crate is such a point by itself.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// fn add(sum: &AtomicU32) {
+///     let before = sum.load(Ordering::Relaxed);
+///     cmwq::testing::point();
+///     sum.store(before + 1, Ordering::Relaxed); // wrong: an addition may be lost
+/// }
+/// # add(&AtomicU32::new(0));
+/// ```
+pub fn point() {
+    machine::step();
+}
+
+/// Returns the events of the run so far, in their order, each with its time and its thread. Only the last 10 000 events
+/// are kept.
+///
+/// # Panics
+///
+/// Panics if the calling thread belongs to no run.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::{WorkQueue, testing};
+///
+/// let events = testing::run(|| {
+///     WorkQueue::new("mail").spawn(|| ()).unwrap().join().unwrap();
+///     testing::events()
+/// });
+/// assert!(events[0].contains("queues") && events[1].contains("begins"), "{events:?}");
+/// ```
+#[must_use]
+#[track_caller]
+pub fn events() -> Vec<String> {
+    let (events, _) = in_a_run(machine::events());
+    events.iter().map(Event::to_string).collect()
+}
+
+/// Returns the value, which every thread of a run has.
+#[track_caller]
+fn in_a_run<T: OfARun>(value: T) -> T::Value {
+    value.value().expect("only a thread of a test run can call this: see `cmwq::testing::run`")
+}
+
+/// A value that only threads of a run have.
+trait OfARun {
+    type Value;
+
+    fn value(self) -> Option<Self::Value>;
+}
+
+impl OfARun for bool {
+    type Value = ();
+
+    fn value(self) -> Option<()> {
+        self.then_some(())
+    }
+}
+
+impl<T> OfARun for Option<T> {
+    type Value = T;
+
+    fn value(self) -> Self {
+        self
+    }
+}

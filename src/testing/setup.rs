@@ -1,0 +1,224 @@
+//! [`Setup`]: the machine of a run, and the run itself.
+
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::executor::of_run::OfRun;
+use crate::sys::machine::{self, Config, Order, Outcome};
+use crate::sys::wait::Until;
+
+/// The number of CPUs of a run, unless the setup says otherwise.
+const CPUS: usize = 2;
+
+/// The time for which a thread may wait outside of the kit.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The number of steps that a run may take while no time passes.
+const ENDLESS: u64 = 1_000_000;
+
+/// The number of events that a failure tells.
+const TOLD: usize = 200;
+
+/// Describes the runs of a test, and performs them.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::testing::Setup;
+/// use std::time::Duration;
+///
+/// let sum = Setup::new().cpus(4).seed(3).patience(Duration::from_secs(5)).run(|| {
+///     cmwq::WorkQueue::new("sums").map(0..10, |n| n * n).sum::<Result<u32, _>>()
+/// });
+/// assert_eq!(sum.unwrap(), 285);
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Setup {
+    cpus: usize,
+    seed: Option<u64>,
+    patience: Duration,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Setup {
+    /// Returns the default setup: two CPUs, no seed, and one second of patience.
+    pub fn new() -> Self {
+        Self { cpus: CPUS, seed: None, patience: PATIENCE }
+    }
+
+    /// Sets the number of CPUs. By default, the executors of a run use all of these CPUs, which share one cache. The
+    /// real CPUs do not matter.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the number is 0, or larger than 1024.
+    #[track_caller]
+    pub fn cpus(mut self, cpus: usize) -> Self {
+        assert!((1..=1024).contains(&cpus), "a run has 1 to 1024 CPUs, not {cpus}");
+        self.cpus = cpus;
+        self
+    }
+
+    /// Sets the seed, which determines when threads interrupt each other. Without a seed, they do not.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets for how long a thread may wait in real time for something of which the kit does not know, such as a file.
+    /// If a thread waits longer, the run fails. A thread may compute for ten times as long without calling this crate.
+    /// Default: one second.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the time is shorter than a millisecond.
+    #[track_caller]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        assert!(
+            patience >= Duration::from_millis(1),
+            "the patience is a millisecond at least, not {patience:?}"
+        );
+        self.patience = patience;
+        self
+    }
+
+    /// Calls the closure on the main thread of a new machine, and returns its result. See the [module](super).
+    ///
+    /// # Panics
+    ///
+    /// Panics if the closure panics, or if the run [fails](super#failures). Also panics if the calling thread itself
+    /// belongs to a run, or if the system cannot make a thread.
+    #[track_caller]
+    pub fn run<R: Send + 'static>(&self, test: impl FnOnce() -> R + Send + 'static) -> R {
+        match self.perform(test) {
+            Ok(result) => result,
+            Err(failure) => {
+                eprintln!("{}", failure.story(self.seed));
+                failure.panic()
+            }
+        }
+    }
+
+    /// Runs the closure, without telling of a failure.
+    #[track_caller]
+    pub(super) fn perform<R: Send + 'static>(
+        &self,
+        test: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, Failure> {
+        assert!(!machine::listens(), "a run inside of a run");
+        let outcome = machine::run_watched(self.config(), self.patience, || main(test));
+        let Outcome { result, events: (events, forgotten) } =
+            outcome.expect("the system can make the main thread of a run");
+        let cause = match result {
+            Ok(Ok(result)) => return Ok(result),
+            Ok(Err(payload)) => Cause::Panic(payload),
+            Err(text) => Cause::Kit(text),
+        };
+        let forgotten = forgotten + events.len().saturating_sub(TOLD);
+        let last = events.len().saturating_sub(TOLD);
+        let events = events[last..].iter().map(ToString::to_string).collect();
+        Err(Failure { cause, events, forgotten })
+    }
+
+    /// Returns the first seed of runs that explore.
+    pub(super) fn first(&self) -> u64 {
+        self.seed.unwrap_or(0)
+    }
+
+    fn config(&self) -> Config {
+        let mut config = Config::new(self.cpus);
+        (config.fine, config.endless) = (false, ENDLESS);
+        let Some(seed) = self.seed else { return config };
+        let random = &mut Rng::with_seed(seed.rotate_left(32));
+        // Wrong orders are often found by a few interruptions at the right moments, or by many at any moments.
+        (config.switches, config.order) = match seed % 4 {
+            0 => (100, Order::Random),
+            1 => (0, Order::Ranks { falls: (0..random.u32(1..=3)).map(|_| fall(random)).collect() }),
+            2 => (500, Order::Random),
+            _ => (0, Order::Random),
+        };
+        config.seed(seed)
+    }
+}
+
+/// Draws the number of a point. Each order of magnitude up to a thousand is as likely as any other.
+fn fall(random: &mut Rng) -> u64 {
+    let magnitude = random.u32(0..10);
+    random.u64(1..=2_u64 << magnitude)
+}
+
+/// The main thread of a run.
+fn main<R>(test: impl FnOnce() -> R) -> R {
+    let result = catch_unwind(AssertUnwindSafe(test));
+    end();
+    result.unwrap_or_else(|payload| resume_unwind(payload))
+}
+
+/// Ends the executors of the run. Items that have not begun are dropped.
+fn end() {
+    let Some(run) = OfRun::current() else { return };
+    for executor in run.all() {
+        // A second shutdown changes nothing.
+        _ = executor.shutdown(Until::after(Duration::ZERO));
+    }
+}
+
+/// A run that has failed.
+pub(super) struct Failure {
+    cause: Cause,
+    /// The last events.
+    events: Vec<String>,
+    /// The number of events before these.
+    forgotten: usize,
+}
+
+enum Cause {
+    /// The test has panicked.
+    Panic(Box<dyn std::any::Any + Send>),
+    /// The run could not go on.
+    Kit(String),
+}
+
+impl Failure {
+    /// Tells what happened, and how to repeat it.
+    pub(super) fn story(&self, seed: Option<u64>) -> String {
+        let mut story = String::from("cmwq::testing: ");
+        _ = match seed {
+            Some(seed) => write!(
+                story,
+                "the run of seed {seed} has failed; to repeat it: cmwq::testing::seed({seed}), or {SEED}={seed} for \
+                 a test that explores"
+            ),
+            None => write!(story, "the run has failed"),
+        };
+        story += "\nthe order of events:";
+        if self.forgotten > 0 {
+            _ = write!(story, "\n    ... after {} earlier events", self.forgotten);
+        }
+        self.events.iter().for_each(|event| _ = write!(story, "\n  {event}"));
+        story
+    }
+
+    /// Panics with the cause. A panic of the test was reported when it happened, and goes on here.
+    #[track_caller]
+    pub(super) fn panic(self) -> ! {
+        match self.cause {
+            Cause::Panic(payload) if !thread::panicking() => resume_unwind(payload),
+            Cause::Panic(_) => panic!("the test has panicked"),
+            Cause::Kit(text) => panic!("{text}"),
+        }
+    }
+}
+
+/// The environment variable that makes [`Setup::explore`] repeat one seed.
+pub(super) const SEED: &str = "CMWQ_TEST_SEED";

@@ -1,0 +1,248 @@
+//! What is current for an issuer is current in the item.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use cmwq::{Executor, QueueError, Work, WorkQueue, WorkQueueBuilder};
+use testkit::{SOON, eventually};
+
+use crate::support::{cpus, held, one_cpu, one_cpu_unseen};
+
+thread_local!(static CURRENT: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) });
+
+/// Makes a name current until it is dropped.
+struct Within(&'static str);
+
+impl Within {
+    fn enter(name: &'static str) -> Self {
+        CURRENT.with_borrow_mut(|names| names.push(name));
+        Self(name)
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        assert_eq!(CURRENT.with_borrow_mut(Vec::pop), Some(self.0), "entered and left in turn");
+    }
+}
+
+fn current() -> Vec<&'static str> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// Carries the innermost name.
+fn innermost() -> impl FnOnce() -> Option<Within> + Send {
+    let name = current().last().copied();
+    move || name.map(Within::enter)
+}
+
+fn carrying(executor: &Executor) -> WorkQueue {
+    WorkQueue::builder("carries").carry(innermost).build_on(executor).unwrap()
+}
+
+/// spec: I2.1 (what is current at a submission is current in the item): every way to submit an item.
+#[test]
+fn every_submission_carries_what_is_current() {
+    let executor = cpus(2);
+    let queue = carrying(&executor);
+    let within = Within::enter("request");
+    assert_eq!(queue.spawn(current).unwrap().join().unwrap(), ["request"]);
+    let later = Duration::from_millis(1);
+    assert_eq!(queue.item(current).after(later).spawn().unwrap().join().unwrap(), ["request"]);
+    assert_eq!(queue.item(current).named("named").spawn().unwrap().join().unwrap(), ["request"]);
+    for item in queue.items([current, current]).spawn().unwrap() {
+        assert_eq!(item.join().unwrap(), ["request"]);
+    }
+    assert!(queue.map(0..3, |_| current()).all(|names| names.unwrap() == ["request"]));
+
+    let (tell, told) = mpsc::channel();
+    let report = || {
+        let tell = tell.clone();
+        move || tell.send(current()).unwrap()
+    };
+    queue.spawn_detached(report()).unwrap();
+    queue.item(report()).after(later).spawn_detached().unwrap();
+    queue.items([report(), report()]).spawn_detached().unwrap();
+    queue.for_each([(); 2], |()| tell.send(current()).unwrap()).unwrap();
+    queue.scope(|s| s.spawn(|| tell.send(current()).unwrap()).map(drop)).unwrap();
+    let works: Vec<Work> = (0..4).map(|_| Work::new(report())).collect();
+    queue.enqueue(&works[0]).unwrap();
+    queue.item(&works[1]).after(later).enqueue().unwrap();
+    queue.items(&works[2..]).enqueue().unwrap();
+    let _ticks = queue.item(report()).spawn_every(later).unwrap();
+    // Eleven items run once, and the periodic one until its handle is dropped.
+    for _ in 0..14 {
+        assert_eq!(told.recv_timeout(SOON).unwrap(), ["request"]);
+    }
+    drop(within);
+    assert_eq!(queue.spawn(current).unwrap().join().unwrap(), [""; 0], "nothing is current");
+}
+
+/// spec: I2.1: an item's own submissions carry on what the item carries.
+#[test]
+fn an_items_submissions_carry_on() {
+    let executor = cpus(2);
+    let queue = carrying(&executor);
+    let _within = Within::enter("request");
+    let inner = queue.clone();
+    let outer = queue.spawn(move || inner.spawn(current).unwrap().join().unwrap());
+    assert_eq!(outer.unwrap().join().unwrap(), ["request"]);
+}
+
+/// spec: I2.2 (restored): an item leaves nothing behind on its worker, not even by a panic.
+#[test]
+fn nothing_stays_current_on_the_worker() {
+    let executor = one_cpu();
+    let (queue, plain) = (carrying(&executor), WorkQueue::builder("plain").build_on(&executor).unwrap());
+    let _within = Within::enter("request");
+    for _ in 0..100 {
+        queue.spawn(|| panic!("as it was asked to")).unwrap().join().unwrap_err();
+        assert_eq!(plain.spawn(current).unwrap().join().unwrap(), [""; 0]);
+        assert_eq!(queue.spawn(current).unwrap().join().unwrap(), ["request"]);
+    }
+}
+
+/// spec: I2.3 (reusable items): the submission that makes the item pending decides, and a replacement decides anew.
+#[test]
+fn the_submission_that_makes_an_item_pending_decides() {
+    let executor = one_cpu_unseen();
+    let queue = carrying(&executor);
+    let (tell, told) = mpsc::channel();
+    let work = Work::new(move || tell.send(current()).unwrap());
+    let submit = |name, reschedule: bool, after: Duration| {
+        let _within = Within::enter(name);
+        let item = queue.item(&work).after(after);
+        if reschedule { item.reschedule().unwrap() } else { item.enqueue().unwrap() }
+    };
+    let (hour, now) = (Duration::from_secs(3600), Duration::ZERO);
+    assert!(submit("first", false, hour));
+    assert!(!submit("coalesces", false, now));
+    work.flush().unwrap();
+    assert_eq!(told.recv_timeout(SOON).unwrap(), ["first"]);
+    assert!(submit("replaced", false, hour) && submit("replaces", true, now));
+    assert_eq!(told.recv_timeout(SOON).unwrap(), ["replaces"]);
+    work.flush().unwrap();
+    assert!(submit("cancelled", false, hour) && work.cancel());
+    assert!(submit("last", false, now));
+    assert_eq!(told.recv_timeout(SOON).unwrap(), ["last"]);
+
+    // A cancelled entry that lies on the list is not used again for a submission that carries something.
+    let (holder, door) = held(&WorkQueue::builder("holds").build_on(&executor).unwrap());
+    assert!(submit("left behind", false, now) && work.cancel() && submit("anew", false, now));
+    door.open();
+    assert_eq!(told.recv_timeout(SOON).unwrap(), ["anew"]);
+    holder.join().unwrap();
+    work.flush().unwrap();
+    assert!(told.try_recv().is_err());
+}
+
+/// spec: I2.3: an item that is queued again and again from several threads runs with the name of a submission, and
+/// each submission that makes it pending runs once.
+#[test]
+fn names_are_not_mixed_up() {
+    const ISSUERS: [&str; 3] = ["red", "green", "blue"];
+    let executor = cpus(2);
+    let queue = carrying(&executor);
+    let runs: Arc<[AtomicUsize; 3]> = Arc::default();
+    let counted = Arc::clone(&runs);
+    let work = Work::new(move || {
+        let names = current();
+        let at = ISSUERS.iter().position(|name| names == [*name]).unwrap_or_else(|| panic!("{names:?}"));
+        counted[at].fetch_add(1, Ordering::Relaxed);
+    });
+    let pending = std::thread::scope(|s| {
+        let issuers = ISSUERS.map(|name| {
+            let (queue, work) = (&queue, &work);
+            s.spawn(move || {
+                let _within = Within::enter(name);
+                (0..2000).filter(|_| queue.enqueue(work).unwrap()).count()
+            })
+        });
+        issuers.map(|issuer| issuer.join().unwrap())
+    });
+    work.flush().unwrap();
+    let runs: Vec<usize> = runs.iter().map(|runs| runs.load(Ordering::Relaxed)).collect();
+    assert_eq!(runs, pending, "each submission that made the item pending has run with its own name");
+    assert_eq!(queue.counters().panicked, 0);
+}
+
+/// spec: I2.4 (several hooks): those of the executor come first, and they are left in the reverse order.
+#[test]
+fn hooks_nest() {
+    let capture = |name: &'static str| move || move || Within::enter(name);
+    let executor = Executor::builder().carry(capture("executor")).build().unwrap();
+    let builder: WorkQueueBuilder = WorkQueue::builder("nested").carry(capture("outer"));
+    let queue = builder.carry(capture("inner")).build_on(&executor).unwrap();
+    assert_eq!(queue.spawn(current).unwrap().join().unwrap(), ["executor", "outer", "inner"]);
+    let plain = WorkQueue::ordered("plain").build_on(&executor).unwrap();
+    assert_eq!(plain.spawn(current).unwrap().join().unwrap(), ["executor"]);
+    assert_eq!(plain.spawn(current).unwrap().join().unwrap(), ["executor"], "each was left");
+}
+
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("the destructor panics");
+    }
+}
+
+/// spec: I2.5 (a hook that panics): the item runs, and the other hooks apply.
+#[test]
+fn a_hook_that_panics_ends_nothing() {
+    type Enter = Box<dyn FnOnce() -> PanicsWhenDropped + Send>;
+    let captures: [fn() -> Enter; 3] = [
+        || panic!("the capture panics"),
+        || Box::new(|| panic!("the entry panics")),
+        || Box::new(|| PanicsWhenDropped),
+    ];
+    let executor = one_cpu();
+    for capture in captures {
+        let builder = WorkQueue::builder("panics").carry(capture).carry(innermost);
+        let queue = builder.build_on(&executor).unwrap();
+        let _within = Within::enter("request");
+        assert_eq!(queue.spawn(current).unwrap().join().unwrap(), ["request"]);
+        let work = Work::new(|| assert_eq!(current(), ["request"]));
+        queue.enqueue(&work).unwrap();
+        work.flush().unwrap();
+        assert_eq!(queue.counters().panicked, 0, "the hook's panic is not the item's");
+        assert_eq!(queue.spawn(current).unwrap().join().unwrap(), ["request"], "the worker goes on");
+    }
+}
+
+/// spec: I2.6 (dropped): a submission that is refused or cancelled drops what it has captured, and so does a queue
+/// with its hook.
+#[test]
+fn what_is_not_used_is_dropped() {
+    let token = Arc::new(Mutex::new(()));
+    let captured = Arc::clone(&token);
+    let capture = move || {
+        let captured = Arc::clone(&captured);
+        move || captured
+    };
+    let executor = one_cpu_unseen();
+    let queue = WorkQueue::builder("drops").max_pending(1).carry(capture).build_on(&executor).unwrap();
+    let (holder, door) = held(&WorkQueue::builder("holds").build_on(&executor).unwrap());
+    let shares = || Arc::strong_count(&token);
+    assert_eq!(shares(), 2, "the test and the hook");
+    let waits = queue.spawn(|| ()).unwrap();
+    assert_eq!(shares(), 3);
+    assert_eq!(queue.spawn(|| ()).unwrap_err().error, QueueError::Full);
+    let work = Work::new(|| ());
+    assert_eq!(queue.enqueue(&work).unwrap_err(), QueueError::Full);
+    assert_eq!(shares(), 3, "the refused submissions have dropped theirs");
+    assert!(waits.cancel());
+    assert_eq!(shares(), 2);
+    assert!(queue.item(&work).after(Duration::from_secs(3600)).enqueue().unwrap());
+    assert_eq!(shares(), 3);
+    assert!(!queue.item(&work).after(Duration::from_secs(1)).enqueue().unwrap());
+    assert_eq!(shares(), 3, "a submission that coalesces");
+    assert!(work.cancel());
+    assert_eq!(shares(), 2);
+    door.open();
+    holder.join().unwrap();
+    drop(queue);
+    eventually("the hook ends with its queue", || shares() == 1);
+}

@@ -1,0 +1,62 @@
+//! Cancelled waits and deadlines in virtual time.
+
+use std::time::Duration;
+
+use cmwq::blocking::channel::{RecvCancellableError, SendCancellableError, bounded};
+use cmwq::blocking::sync::{Condvar, Mutex};
+use cmwq::blocking::thread::sleep_cancellable;
+use cmwq::{Cancelled, JoinError, WorkQueue, testing};
+
+/// spec: T1.3 (the waits of the crate hand over): waits that a cancel ends.
+#[test]
+fn cancelled_waits_end() {
+    testing::explore(50, || {
+        static READY: Mutex<bool> = Mutex::new(false);
+        static CHANGED: Condvar = Condvar::new();
+        let queue = WorkQueue::new("waits");
+        let (send, receive) = bounded::<u32>(1);
+        send.send(1).unwrap();
+        let (_kept, empty) = bounded::<u32>(1);
+        let sends = queue
+            .spawn(move || matches!(send.send_cancellable(2), Err(SendCancellableError::Cancelled(2, _))));
+        let receives = queue.spawn(move || {
+            matches!(empty.recv_cancellable(), Err(RecvCancellableError::Cancelled(Cancelled::Requested)))
+        });
+        let sleeps = queue.spawn(|| sleep_cancellable(Duration::from_secs(3600)).is_err());
+        let waits =
+            queue.spawn(|| CHANGED.wait_while_cancellable(&mut READY.lock(), |ready| !*ready).is_err());
+        for item in [sends.unwrap(), receives.unwrap(), sleeps.unwrap(), waits.unwrap()] {
+            item.stop();
+            assert!(matches!(item.join(), Ok(true) | Err(JoinError::Cancelled)));
+        }
+        drop(receive);
+    });
+}
+
+/// spec: T1.3: a message ends a wait that a cancel could also end, and room for one does, too.
+#[test]
+fn messages_pass_between_cancellable_waits() {
+    testing::explore(50, || {
+        let queue = WorkQueue::new("pipeline");
+        let (send, receive) = bounded(1);
+        let sends = queue.spawn(move || (0..10).try_for_each(|n| send.send_cancellable(n)).is_ok()).unwrap();
+        let receives =
+            queue.spawn(move || std::iter::from_fn(|| receive.recv_cancellable().ok()).sum::<u32>());
+        assert!(sends.join().unwrap());
+        assert_eq!(receives.unwrap().join().unwrap(), 45);
+    });
+}
+
+/// spec: T1.1 (time is virtual): a deadline passes, and ends the wait of an item that runs.
+#[test]
+fn deadlines_pass() {
+    testing::run(|| {
+        let queue = WorkQueue::ordered("late").build().unwrap();
+        let hour = Duration::from_secs(3600);
+        let runs = queue.item(move || sleep_cancellable(2 * hour)).within(hour).spawn().unwrap();
+        let late = queue.item(|| ()).within(hour).spawn().unwrap();
+        testing::advance(hour + Duration::from_secs(1));
+        assert_eq!(runs.join().unwrap(), Err(Cancelled::DeadlinePassed));
+        assert!(matches!(late.join(), Err(JoinError::DeadlinePassed)));
+    });
+}

@@ -1,0 +1,242 @@
+//! What a run finds and tells: endless waits, items without an end, foreign waits and threads, panics.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use cmwq::blocking::channel::{bounded, unbounded};
+use cmwq::blocking::sync::Mutex;
+use cmwq::testing::{self, Setup};
+use cmwq::{Executor, Work, WorkQueue, blocking};
+
+use super::support::{assert_says, message, ms, secs};
+
+/// spec: T2.3 (who waits for whom: locks)
+#[test]
+fn two_items_that_want_each_others_lock_are_told() {
+    let told = message(|| {
+        testing::explore(200, || {
+            let queue = WorkQueue::unbound("pairs").build().unwrap();
+            let locks = Arc::new((Mutex::new(1), Mutex::new(2)));
+            let other = Arc::clone(&locks);
+            let one = queue.spawn(move || *locks.0.lock() += *locks.1.lock()).unwrap();
+            let two = queue.spawn(move || *other.1.lock() += *other.0.lock()).unwrap();
+            one.join().unwrap();
+            two.join().unwrap();
+        });
+    });
+    assert_says(
+        &told,
+        &[
+            "all threads wait for ever",
+            "of queue \"pairs\", waits for a lock (of cmwq/u",
+            "in a circle: cmwq/u",
+        ],
+    );
+}
+
+/// spec: T2.3 (items, queues, channels)
+#[test]
+fn waits_without_an_end_are_told_with_their_reasons() {
+    let told = message(|| {
+        testing::run(|| {
+            let queue = WorkQueue::new("stuck");
+            let (send, receive) = unbounded::<()>();
+            let waits = queue.spawn(move || receive.recv()).unwrap();
+            let joins = queue.spawn(move || waits.join().unwrap()).unwrap();
+            _ = joins.join();
+            drop(send);
+        });
+    });
+    assert_says(
+        &told,
+        &[
+            "all threads wait for ever",
+            "waits for item testing::failures::waits_without_an_end_are_told_with_their_reasons",
+            "of queue \"stuck\", waits for a message of a channel",
+            "(of cmwq/u",
+        ],
+    );
+    let told = message(|| {
+        testing::run(|| {
+            let queue = WorkQueue::new("flushed");
+            let never = Arc::new(Mutex::new(()));
+            let held = never.lock();
+            let item = Arc::clone(&never);
+            queue.spawn_detached(move || drop(item.lock())).unwrap();
+            queue.flush().unwrap();
+            drop(held);
+        });
+    });
+    assert_says(
+        &told,
+        &["waits for the items of queue \"flushed\" (of cmwq/u", "waits for a lock (of ", "in a circle"],
+    );
+}
+
+/// spec: T2.4 (an item that waits for a time again and again)
+#[test]
+fn an_item_that_outlives_its_test_is_told() {
+    let told = message(|| {
+        testing::run(|| {
+            let (send, receive) = bounded::<()>(1);
+            let reads = move || while receive.recv().is_ok() {};
+            WorkQueue::new("readers").spawn_detached(reads).unwrap();
+            testing::run_until_idle();
+            std::mem::forget(send);
+        });
+    });
+    assert_says(
+        &told,
+        &["the test has ended, but not these threads", "of queue \"readers\"", "a message of a channel"],
+    );
+}
+
+/// spec: T2.4 (no time passes)
+#[test]
+fn an_item_that_spins_on_operations_is_told() {
+    let told = message(|| {
+        testing::run(|| {
+            let queue = WorkQueue::new("spins");
+            let later = queue.item(|| ()).after(secs(1)).spawn().unwrap();
+            queue.spawn(move || while !later.is_finished() {}).unwrap().join().unwrap();
+        });
+    });
+    assert_says(
+        &told,
+        &["steps were taken, and no time passes", "of queue \"spins\"", "does not come to an end"],
+    );
+    // An item that queues itself again and again never lets the clock move.
+    let told = message(|| {
+        testing::run(|| {
+            let queue = WorkQueue::new("circles");
+            let again = queue.clone();
+            let work = Work::with_handle(move |own| assert!(again.enqueue(own).is_ok()));
+            queue.enqueue(&work).unwrap();
+            blocking::thread::sleep(secs(1));
+        });
+    });
+    assert_says(&told, &["steps were taken, and no time passes"]);
+}
+
+/// spec: T2.4 (an item that computes)
+#[test]
+fn an_item_that_computes_for_ever_is_told() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stops = Arc::clone(&stop);
+    let told = message(|| {
+        Setup::new().patience(ms(20)).run(move || {
+            let computes = move || while !stop.load(Relaxed) {};
+            WorkQueue::new("loops").spawn(computes).unwrap().join().unwrap();
+        });
+    });
+    stops.store(true, Relaxed);
+    assert_says(&told, &["of queue \"loops\", does not come to an end: it has taken no step for"]);
+}
+
+/// spec: T1.5 (a real sleep)
+#[test]
+fn a_real_sleep_is_told() {
+    if Executor::global().dump().portable {
+        return testkit::skip("portable", "the system does not tell what a thread does");
+    }
+    let begin = Instant::now();
+    let told = message(|| {
+        Setup::new().patience(ms(100)).run(|| {
+            let sleeps = || std::thread::sleep(Duration::from_secs(100));
+            WorkQueue::new("sleeps").spawn(sleeps).unwrap().join().unwrap();
+        });
+    });
+    assert!(begin.elapsed() < secs(60));
+    assert_says(&told, &["of queue \"sleeps\", waits outside of the test kit: it sleeps"]);
+}
+
+/// spec: T1.5 (a lock of another crate that is held across a wait)
+#[test]
+fn a_foreign_lock_held_across_a_wait_is_told() {
+    if Executor::global().dump().portable {
+        return testkit::skip("portable", "the system does not tell what a thread does");
+    }
+    let told = message(|| {
+        Setup::new().patience(ms(100)).run(|| {
+            let queue = WorkQueue::unbound("mixed").build().unwrap();
+            let lock = Arc::new(std::sync::Mutex::new(()));
+            let item = |lock: &Arc<std::sync::Mutex<()>>| {
+                let lock = Arc::clone(lock);
+                move || {
+                    let _held = lock.lock().unwrap();
+                    blocking::thread::sleep(secs(1));
+                }
+            };
+            queue.spawn_detached(item(&lock)).unwrap();
+            queue.spawn_detached(item(&lock)).unwrap();
+            queue.flush().unwrap();
+        });
+    });
+    assert_says(
+        &told,
+        &["of queue \"mixed\", waits outside of the test kit", "of queue \"mixed\", waits for a time"],
+    );
+}
+
+/// spec: T1.5 (a thread of which the run does not know)
+#[test]
+fn a_foreign_thread_is_told() {
+    let told = message(|| {
+        testing::run(|| {
+            let queue = WorkQueue::new("own");
+            let foreign = std::thread::Builder::new().name("stranger".to_owned());
+            _ = foreign.spawn(move || queue.spawn_detached(|| ())).unwrap().join();
+            testing::run_until_idle();
+        });
+    });
+    assert_says(&told, &["stranger, which is not a thread of this test, uses a queue of this test"]);
+}
+
+/// spec: T1.5 (a queue of another executor)
+#[test]
+fn a_queue_of_another_executor_is_told() {
+    let outside = WorkQueue::new("outside");
+    let told = message(|| testing::run(move || drop(outside.spawn(|| ()))));
+    assert_says(&told, &["queue \"outside\" does not belong to this test"]);
+    let left = testing::run(|| WorkQueue::new("left over"));
+    let told = message(|| testing::run(move || drop(left.spawn(|| ()))));
+    assert_says(&told, &["queue \"left over\" does not belong to this test"]);
+}
+
+/// spec: T1.7 (panics pass through, and none is lost)
+#[test]
+fn panics_pass_through() {
+    assert_eq!(message(|| testing::run(|| panic!("of the test"))), "of the test");
+    let told = message(|| {
+        testing::run(|| {
+            drop(WorkQueue::new("lost").spawn(|| panic!("on purpose")).unwrap());
+            testing::run_until_idle();
+        });
+    });
+    assert_says(&told, &["a panic was told to no one", "of queue \"lost\""]);
+    testing::run(|| {
+        let _global = Executor::builder().panic_handler(|_| ()).build_global().unwrap();
+        drop(WorkQueue::new("told").spawn(|| panic!("on purpose")).unwrap());
+        testing::run_until_idle();
+    });
+    let told = message(|| testing::run(|| testing::run(|| ())));
+    assert_eq!(told, "a run inside of a run");
+}
+
+/// spec: T1.7: each of these calls tells its caller of the panic.
+#[test]
+fn panics_that_are_told_do_not_fail_a_run() {
+    testing::explore(20, || {
+        let queue = WorkQueue::new("told");
+        let odd = |n: u32| assert_eq!(n % 2, 0, "on purpose");
+        assert!(queue.for_each(0..3, odd).is_err());
+        assert!(queue.map(0..3, odd).any(|result| result.is_err()));
+        let scope = || queue.scope(|scope| drop(scope.spawn(|| panic!("on purpose"))));
+        assert!(catch_unwind(AssertUnwindSafe(scope)).is_err());
+        let joined = queue.scope(|scope| scope.spawn(|| panic!("on purpose")).unwrap().join());
+        assert!(joined.is_err());
+        assert!(blocking::block_on(queue.spawn(|| panic!("on purpose")).unwrap()).is_err());
+    });
+}

@@ -1,0 +1,11 @@
+//! The test kit `cmwq::testing`, as its users see it.
+#![cfg(not(cmwq_yields))]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests stand in for a user")]
+
+mod cancels;
+mod failures;
+mod programs;
+mod schedules;
+mod support;
+mod time;
+mod waits;

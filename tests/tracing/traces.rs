@@ -1,0 +1,80 @@
+//! The parents of the spans in which items run.
+
+use std::time::Duration;
+
+use cmwq::{Work, WorkQueue};
+
+use crate::subscriber::{Told, listen, of_target};
+
+fn say(what: &'static str) {
+    tracing::info!(target: "traces", what);
+}
+
+#[track_caller]
+fn said(what: &str) -> Told {
+    let told = of_target("traces").into_iter().find(|told| told.field("what") == what);
+    told.unwrap_or_else(|| panic!("nothing was said of {what}"))
+}
+
+/// The names of the spans around an event, the innermost first.
+#[track_caller]
+fn around(what: &str) -> Vec<String> {
+    said(what).within.iter().map(|span| span.split(' ').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// spec: I2.7 (one connected trace): a request's handler submits an item, and that item submits others.
+#[test]
+fn a_request_and_its_items_are_one_trace() {
+    listen();
+    let executor = crate::one_cpu().build().unwrap();
+    let queue = WorkQueue::builder("traced").build_on(&executor).unwrap();
+    let inner = queue.clone();
+    let handler = || {
+        queue.spawn(move || {
+            say("outer");
+            let periodic = inner.item(|| say("tick")).spawn_every(Duration::from_millis(1)).unwrap();
+            inner.item(|| say("later")).after(Duration::from_millis(2)).spawn().unwrap().join().unwrap();
+            let work = Work::new(|| say("work"));
+            inner.enqueue(&work).unwrap();
+            work.flush().unwrap();
+            inner.spawn(|| say("inner")).unwrap().join().unwrap();
+            testkit::eventually("ticks", || periodic.runs() > 3);
+            drop(periodic);
+        })
+    };
+    let request = tracing::info_span!("request");
+    request.in_scope(handler).unwrap().join().unwrap();
+    queue.flush().unwrap();
+    assert_eq!(around("outer"), ["execute", "request"]);
+    for what in ["later", "work", "inner", "tick"] {
+        assert_eq!(around(what), ["execute", "execute", "request"], "{what}");
+    }
+    let ticks = of_target("traces").into_iter().filter(|told| told.field("what") == "tick");
+    let depths: Vec<usize> = ticks.map(|told| told.within.len()).collect();
+    assert!(
+        depths.len() > 2 && depths.iter().all(|depth| *depth == 3),
+        "no tick is the child of another: {depths:?}"
+    );
+    queue.spawn(|| say("alone")).unwrap().join().unwrap();
+    assert_eq!(around("alone"), ["execute"], "a submission outside of spans begins a trace of its own");
+}
+
+/// spec: I2.7: the ready hook makes the issuer's span current only where the item has no span of its own.
+#[test]
+fn the_ready_hook_leaves_the_span_of_the_item() {
+    listen();
+    let executor = crate::one_cpu().build().unwrap();
+    let builder = WorkQueue::builder("hooked").carry(cmwq::trace::current_span);
+    let queue = builder.build_on(&executor).unwrap();
+    let request = tracing::info_span!("request");
+    request.in_scope(|| queue.spawn(|| say("hooked"))).unwrap().join().unwrap();
+    assert_eq!(around("hooked"), ["execute", "request"]);
+    let enter = request.in_scope(cmwq::trace::current_span);
+    std::thread::spawn(|| {
+        let _entered = enter();
+        say("elsewhere");
+    })
+    .join()
+    .unwrap();
+    assert_eq!(around("elsewhere"), ["request"]);
+}
