@@ -1,0 +1,118 @@
+//! The queues of the service, and their items.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use cmwq::metrics::Collector;
+use cmwq::{Executor, JoinError, JoinHandle, Permit, QueueError, WorkQueue};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use sha2::{Digest, Sha512};
+
+use crate::args::Args;
+
+/// The longest accepted body, and the longest file, in bytes.
+pub(crate) const MOST_BYTES: usize = 16 << 20;
+
+/// Cheap to clone: each request has a clone.
+#[derive(Clone)]
+pub(crate) struct Work {
+    pub(crate) hashes: WorkQueue,
+    pub(crate) files: WorkQueue,
+    pub(crate) patience: Duration,
+    folder: PathBuf,
+    exporter: PrometheusHandle,
+    collector: Arc<Mutex<Collector>>,
+}
+
+impl Work {
+    pub(crate) fn new(args: &Args) -> Result<Self, Box<dyn Error>> {
+        let queue =
+            |name: &str| WorkQueue::builder(name).max_active_total(args.active).max_pending(args.pending);
+        Ok(Self {
+            hashes: queue("hashes").build()?,
+            files: queue("files").build()?,
+            patience: args.patience,
+            folder: args.files.clone(),
+            exporter: PrometheusBuilder::new().install_recorder()?,
+            collector: Arc::new(Mutex::new(Collector::new(Executor::global()))),
+        })
+    }
+
+    /// Computes a hash, in the place of the permit.
+    pub(crate) fn hash(
+        permit: Permit,
+        data: impl AsRef<[u8]> + Send + 'static,
+        rounds: u64,
+    ) -> Running<String> {
+        Running::new(permit, move || {
+            let mut sum = Sha512::digest(data);
+            for _ in 1..rounds {
+                sum = Sha512::digest(sum);
+            }
+            sum.iter().map(|byte| format!("{byte:02x}")).collect()
+        })
+    }
+
+    /// Reads a file, in the place of the permit. While it waits for the disk, its worker does not count, and another item
+    /// runs.
+    pub(crate) fn read(&self, permit: Permit, name: &Path) -> Running<io::Result<Vec<u8>>> {
+        let path = self.folder.join(name);
+        Running::new(permit, move || cmwq::blocking(|| read(&path)))
+    }
+
+    /// Returns the present numbers, for Prometheus.
+    pub(crate) fn metrics(&self) -> String {
+        self.collector.lock().unwrap_or_else(PoisonError::into_inner).collect();
+        // The exporter has no listener that would do this.
+        self.exporter.run_upkeep();
+        self.exporter.render()
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut data = Vec::new();
+    File::open(path)?.take(MOST_BYTES as u64 + 1).read_to_end(&mut data)?;
+    if data.len() > MOST_BYTES { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(data) }
+}
+
+/// An item that a request awaits. If the client goes away, this value is dropped. Then the item is cancelled, unless it
+/// has begun.
+pub(crate) struct Running<T>(Result<JoinHandle<T>, QueueError>);
+
+/// Why a request has no result.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Refused(QueueError),
+    Ended(JoinError),
+}
+
+impl<T: Send + 'static> Running<T> {
+    fn new(permit: Permit, item: impl FnOnce() -> T + Send + 'static) -> Self {
+        Self(permit.spawn(item).map_err(|refused| refused.error))
+    }
+}
+
+impl<T> Future for Running<T> {
+    type Output = Result<T, Failure>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Ok(handle) => Pin::new(handle).poll(context).map_err(Failure::Ended),
+            Err(error) => Poll::Ready(Err(Failure::Refused(*error))),
+        }
+    }
+}
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        if let Ok(handle) = &self.0 {
+            handle.cancel();
+        }
+    }
+}

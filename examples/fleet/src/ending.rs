@@ -1,0 +1,60 @@
+//! The end of the process, step by step.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// The steps, in their order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// A signal has come: no new jobs.
+    Asked,
+    /// The grace period is over: no more attempts.
+    Over,
+}
+
+pub(crate) struct Ending {
+    asked: Arc<AtomicBool>,
+    over: AtomicBool,
+}
+
+impl Ending {
+    /// SIGTERM or SIGINT begins the end. A second signal ends the process at once.
+    pub(crate) fn on_signals() -> io::Result<Self> {
+        let asked = Arc::new(AtomicBool::new(false));
+        for signal in [SIGTERM, SIGINT] {
+            flag::register_conditional_shutdown(signal, 1, Arc::clone(&asked))?;
+            flag::register(signal, Arc::clone(&asked))?;
+        }
+        Ok(Self { asked, over: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn has_come(&self, step: Step) -> bool {
+        match step {
+            Step::Asked => self.asked.load(SeqCst),
+            Step::Over => self.over.load(SeqCst),
+        }
+    }
+
+    pub(crate) fn set_over(&self) {
+        self.over.store(true, SeqCst);
+    }
+
+    /// Sleeps, but not beyond this step.
+    pub(crate) fn sleep(&self, time: Duration, step: Step) {
+        let end = Instant::now() + time;
+        while !self.has_come(step) {
+            let rest = end.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                break;
+            }
+            // A signal cannot notify a condition variable.
+            sleep(rest.min(Duration::from_millis(50)));
+        }
+    }
+}

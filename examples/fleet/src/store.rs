@@ -1,0 +1,56 @@
+//! The results, on their way to Redis.
+//!
+//! Results are collected in memory. One reusable item stores all of them by one command. It is queued with every result,
+//! which has no effect while it is pending. So all results that come during a command share the next one.
+
+use std::error::Error;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cmwq::{Work, WorkQueue};
+
+use crate::ending::Step;
+use crate::hand::Held;
+use crate::link::Link;
+use crate::stream::Stream;
+
+pub(crate) struct Finished {
+    pub(crate) held: Held,
+    pub(crate) name: Vec<u8>,
+    pub(crate) result: String,
+}
+
+pub(crate) struct Store {
+    queue: WorkQueue,
+    step: Work,
+    finished: Arc<Mutex<Vec<Finished>>>,
+}
+
+impl Store {
+    pub(crate) fn new(stream: &Stream, link: &Link) -> Self {
+        let finished: Arc<Mutex<Vec<Finished>>> = Arc::default();
+        let (stream, results) = (stream.clone(), Arc::clone(&finished));
+        let mut link = link.to("store results").until(Step::Over);
+        let step = Work::new(move || {
+            let batch = std::mem::take(&mut *results.lock().unwrap_or_else(PoisonError::into_inner));
+            if batch.is_empty() {
+                return;
+            }
+            // The link gives up only if the process ends. Then the jobs are still in hand, and are given back.
+            if let Err(error) = link.call(|redis| stream.store(redis, &batch)) {
+                eprintln!("fleet: {} results are not stored: {error}", batch.len());
+                results.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
+            }
+        });
+        Self { queue: WorkQueue::new("results"), step, finished }
+    }
+
+    /// When this returns, the result is stored and the job is acknowledged, unless the process ends before.
+    pub(crate) fn put(&self, finished: Finished) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.finished.lock().unwrap_or_else(PoisonError::into_inner).push(finished);
+        // After the last submission, a run always follows that sees every result collected before.
+        self.queue.enqueue(&self.step)?;
+        // This waits for that run, under a guard.
+        self.step.flush()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,254 @@
+//! What is in Redis, and the commands that change it.
+//!
+//! | key | content |
+//! |---|---|
+//! | `{NAME}:jobs` | a stream of the jobs that are not acknowledged, with a consumer group |
+//! | `{NAME}:results` | a stream of the results, one for each name |
+//! | `{NAME}:names` | the set of the names that have results |
+//! | `{NAME}:dead` | a stream of the jobs that were set aside |
+//!
+//! The braces make a Redis cluster keep all of them on one server, as its scripts require. Redis 6.2 or newer is needed.
+//!
+//! The names stay for ever, because a job may be added twice at any distance. A service would store its results in a
+//! database, under a unique key, and need no such set; or let the names expire.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use redis::{Connection, RedisResult, cmd};
+
+use crate::job::Fields;
+use crate::store::Finished;
+
+/// How long Redis waits for a job before it answers that there is none. A consumer that is told to end waits for so long.
+pub(crate) const BLOCK: Duration = Duration::from_secs(1);
+
+const GROUP: &str = "consumers";
+
+/// Stores each result whose name has none yet, and acknowledges its job, in one step.
+///
+/// KEYS: jobs, results, names. ARGV: the group; then the entry, name and result of each job.
+const STORE: &str = "
+for i = 2, #ARGV, 3 do
+    if redis.call('SADD', KEYS[3], ARGV[i + 1]) == 1 then
+        redis.call('XADD', KEYS[2], '*', 'name', ARGV[i + 1], 'result', ARGV[i + 2])
+    end
+    redis.call('XACK', KEYS[1], ARGV[1], ARGV[i])
+    redis.call('XDEL', KEYS[1], ARGV[i])
+end";
+
+/// Moves jobs to another stream, unless another consumer has taken them over meanwhile. Returns their number.
+///
+/// KEYS: jobs, dead. ARGV: the group, the consumer, the idle time in milliseconds, and the entries.
+const SET_ASIDE: &str = "
+local moved = 0
+for i = 4, #ARGV do
+    local claimed = redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[i])
+    for _, entry in ipairs(claimed) do
+        redis.call('XADD', KEYS[2], '*', 'entry', entry[1], unpack(entry[2]))
+        redis.call('XACK', KEYS[1], ARGV[1], entry[1])
+        redis.call('XDEL', KEYS[1], entry[1])
+        moved = moved + 1
+    end
+end
+return moved";
+
+/// Forgets this consumer, and those that were silent for long. A consumer with jobs stays: its jobs would be lost.
+///
+/// KEYS: jobs. ARGV: the group, the consumer, the idle time in milliseconds.
+const LEAVE: &str = "
+for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
+    local name, jobs, idle = consumer[2], consumer[4], consumer[6]
+    if jobs == 0 and (name == ARGV[2] or idle > tonumber(ARGV[3])) then
+        redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], name)
+    end
+end";
+
+#[derive(Clone)]
+pub(crate) struct Stream {
+    jobs: String,
+    results: String,
+    names: String,
+    dead: String,
+}
+
+/// An entry of the stream: a job that was fetched.
+pub(crate) struct Entry {
+    pub(crate) id: String,
+    pub(crate) fields: Fields,
+}
+
+/// A job whose consumer has been silent.
+pub(crate) struct Abandoned {
+    pub(crate) id: String,
+    pub(crate) consumer: String,
+    /// How often it was fetched.
+    pub(crate) deliveries: u64,
+}
+
+/// Entries as Redis sends them. An entry that was deleted may have no fields.
+type Entries = Vec<(String, Option<Fields>)>;
+
+impl Stream {
+    pub(crate) fn new(name: &str) -> Self {
+        let key = |what: &str| format!("{{{name}}}:{what}");
+        Self { jobs: key("jobs"), results: key("results"), names: key("names"), dead: key("dead") }
+    }
+
+    /// Makes the group of consumers, and the stream, unless they exist.
+    pub(crate) fn make_group(&self, redis: &mut Connection) -> RedisResult<()> {
+        let made =
+            cmd("XGROUP").arg("CREATE").arg(&self.jobs).arg(GROUP).arg("0").arg("MKSTREAM").exec(redis);
+        made.or_else(|error| if error.code() == Some("BUSYGROUP") { Ok(()) } else { Err(error) })
+    }
+
+    pub(crate) fn add(
+        &self,
+        redis: &mut Connection,
+        names: &[String],
+        rounds: u64,
+        pause: Duration,
+    ) -> RedisResult<()> {
+        let mut adds = redis::pipe();
+        for name in names {
+            adds.cmd("XADD").arg(&self.jobs).arg("*").arg("name").arg(name).ignore();
+            adds.arg("rounds").arg(rounds).arg("pause").arg(millis(pause));
+        }
+        adds.exec(redis)
+    }
+
+    /// Fetches at most `count` jobs. Waits for [`BLOCK`] if there are none.
+    pub(crate) fn fetch(
+        &self,
+        redis: &mut Connection,
+        consumer: &str,
+        count: usize,
+    ) -> RedisResult<Vec<Entry>> {
+        let mut read = cmd("XREADGROUP");
+        read.arg("GROUP").arg(GROUP).arg(consumer).arg("COUNT").arg(count);
+        read.arg("BLOCK").arg(millis(BLOCK)).arg("STREAMS").arg(&self.jobs).arg(">");
+        let answer: Option<Vec<(String, Entries)>> = read.query(redis)?;
+        Ok(answer.into_iter().flatten().flat_map(|(_, entries)| whole(entries)).collect())
+    }
+
+    /// Returns at most `count` jobs of consumers that have been silent for `claim`.
+    pub(crate) fn abandoned(
+        &self,
+        redis: &mut Connection,
+        claim: Duration,
+        count: usize,
+    ) -> RedisResult<Vec<Abandoned>> {
+        let mut pending = cmd("XPENDING");
+        pending.arg(&self.jobs).arg(GROUP).arg("IDLE").arg(millis(claim)).arg("-").arg("+").arg(count);
+        let answer: Vec<(String, String, u64, u64)> = pending.query(redis)?;
+        let abandoned = |(id, consumer, _, deliveries)| Abandoned { id, consumer, deliveries };
+        Ok(answer.into_iter().map(abandoned).collect())
+    }
+
+    /// Takes these jobs over, except for those that another consumer has taken over meanwhile.
+    pub(crate) fn take_over(
+        &self,
+        redis: &mut Connection,
+        consumer: &str,
+        claim: Duration,
+        ids: &[String],
+    ) -> RedisResult<Vec<Entry>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut claims = cmd("XCLAIM");
+        claims.arg(&self.jobs).arg(GROUP).arg(consumer).arg(millis(claim)).arg(ids);
+        Ok(whole(claims.query(redis)?))
+    }
+
+    /// Moves these jobs out of the way. Returns their number.
+    pub(crate) fn set_aside(
+        &self,
+        redis: &mut Connection,
+        consumer: &str,
+        claim: Duration,
+        ids: &[String],
+    ) -> RedisResult<usize> {
+        let mut script = cmd("EVAL");
+        script.arg(SET_ASIDE).arg(2).arg(&self.jobs).arg(&self.dead);
+        script.arg(GROUP).arg(consumer).arg(millis(claim)).arg(ids).query(redis)
+    }
+
+    /// Tells Redis that the consumer still has these jobs, so that no other consumer takes them over. This counts as no
+    /// delivery. Jobs that are acknowledged stay so.
+    pub(crate) fn keep(&self, redis: &mut Connection, consumer: &str, ids: &[String]) -> RedisResult<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut claim = cmd("XCLAIM");
+        claim.arg(&self.jobs).arg(GROUP).arg(consumer).arg(0).arg(ids).arg("JUSTID").exec(redis)
+    }
+
+    /// Lets other consumers take all jobs of this consumer over at once. Returns their number. The delivery to this
+    /// consumer counts no more, because the job has not failed.
+    pub(crate) fn give_back(
+        &self,
+        redis: &mut Connection,
+        consumer: &str,
+        claim: Duration,
+    ) -> RedisResult<usize> {
+        /// More than a consumer ever has.
+        const ALL: usize = 100_000;
+        let mut pending = cmd("XPENDING");
+        pending.arg(&self.jobs).arg(GROUP).arg("-").arg("+").arg(ALL).arg(consumer);
+        let own: Vec<(String, String, u64, u64)> = pending.query(redis)?;
+        if own.is_empty() {
+            return Ok(0);
+        }
+        let mut claims = redis::pipe();
+        for (id, _, _, deliveries) in &own {
+            claims.cmd("XCLAIM").arg(&self.jobs).arg(GROUP).arg(consumer).arg(0).arg(id).ignore();
+            claims.arg("IDLE").arg(millis(claim));
+            claims.arg("RETRYCOUNT").arg(deliveries.saturating_sub(1)).arg("JUSTID");
+        }
+        claims.exec(redis)?;
+        Ok(own.len())
+    }
+
+    /// Stores results and acknowledges their jobs, in one step. If this is repeated, it changes nothing.
+    pub(crate) fn store(&self, redis: &mut Connection, batch: &[Finished]) -> RedisResult<()> {
+        let mut script = cmd("EVAL");
+        script.arg(STORE).arg(3).arg(&self.jobs).arg(&self.results).arg(&self.names).arg(GROUP);
+        for job in batch {
+            script.arg(&job.held.id).arg(&job.name).arg(&job.result);
+        }
+        script.exec(redis)
+    }
+
+    /// Forgets this consumer if it has no jobs, and any other that has none and was silent for `silence`.
+    pub(crate) fn leave(&self, redis: &mut Connection, consumer: &str, silence: Duration) -> RedisResult<()> {
+        let mut script = cmd("EVAL");
+        script.arg(LEAVE).arg(1).arg(&self.jobs).arg(GROUP).arg(consumer).arg(millis(silence)).exec(redis)
+    }
+
+    /// Returns the numbers of jobs, as text.
+    pub(crate) fn status(&self, redis: &mut Connection) -> RedisResult<String> {
+        let mut lengths = redis::pipe();
+        lengths.cmd("XLEN").arg(&self.jobs).cmd("XLEN").arg(&self.results).cmd("XLEN").arg(&self.dead);
+        lengths.cmd("XPENDING").arg(&self.jobs).arg(GROUP);
+        type Pending = (u64, Option<String>, Option<String>, Option<Vec<(String, String)>>);
+        let (jobs, results, dead, (pending, _, _, consumers)): (u64, u64, u64, Pending) =
+            lengths.query(redis)?;
+        // Acknowledged jobs are deleted.
+        let waiting = jobs.saturating_sub(pending);
+        let mut text = format!("waiting {waiting}, in hand {pending}, stored {results}, set aside {dead}\n");
+        for (consumer, jobs) in consumers.into_iter().flatten() {
+            let _cannot_fail = writeln!(text, "{consumer}: in hand {jobs}");
+        }
+        Ok(text)
+    }
+}
+
+fn whole(entries: Entries) -> Vec<Entry> {
+    let whole = |(id, fields): (String, Option<Fields>)| Some(Entry { id, fields: fields? });
+    entries.into_iter().filter_map(whole).collect()
+}
+
+fn millis(time: Duration) -> u64 {
+    time.as_millis().try_into().unwrap_or(u64::MAX)
+}
