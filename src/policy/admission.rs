@@ -68,12 +68,14 @@ const LISTED_MASK: u64 = (1 << 28) - 1;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Admission(u64);
 
-/// Which items a limiter admits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Which items a limiter admits. A later variant is stricter than an earlier one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Intake {
     /// All items are admitted.
     Open,
-    /// Only items that continue work in flight are admitted: see [`Admission::admit_chained`].
+    /// All items are admitted and counted: see [`protocol::drain`](crate::protocol::drain).
+    Counted,
+    /// Only items that continue work in flight are admitted, and they are counted.
     Draining,
     /// No item is admitted.
     Shut,
@@ -188,7 +190,8 @@ impl Admission {
     pub(crate) const fn intake(self) -> Intake {
         match self.0 >> INTAKE & INTAKE_MASK {
             0 => Intake::Open,
-            1 => Intake::Draining,
+            1 => Intake::Counted,
+            2 => Intake::Draining,
             _ => Intake::Shut,
         }
     }
@@ -216,10 +219,11 @@ impl Admission {
         }
     }
 
-    /// Admits an item that continues work in flight. Only a shut intake refuses such an item.
-    pub(crate) const fn admit_chained(self) -> (Self, Admit) {
+    /// Admits an item that this intake lets in, and that its issuer counts. Only a stricter intake, or a shut one,
+    /// refuses the item.
+    pub(crate) fn admit_counted(self, by: Intake) -> (Self, Admit) {
         match self.intake() {
-            Intake::Shut => (self, Admit::Refused),
+            intake if intake > by || intake == Intake::Shut => (self, Admit::Refused),
             _ if self.is_flushing() => (self, Admit::Flushing),
             _ if self.listed() + self.coming() == 0 && self.active() < self.max() => {
                 (self.plus(ACTIVE), Admit::Start)

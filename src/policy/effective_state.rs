@@ -16,6 +16,8 @@ pub(crate) struct RequestedSettings {
     pub(crate) max_active: usize,
     /// How many drains of the queue are under way.
     pub(crate) drains: usize,
+    /// How many threads find out at present whether the queue is empty, without a drain.
+    pub(crate) looks: usize,
     pub(crate) end: End,
 }
 
@@ -68,6 +70,8 @@ pub(crate) enum Caller {
 pub(crate) enum Answer {
     /// The submission is accepted without conditions.
     Freely,
+    /// The submission is accepted, and its item is counted.
+    Counted,
     /// The submission is accepted because it continues work in flight.
     Chained,
     Draining,
@@ -77,7 +81,7 @@ pub(crate) enum Answer {
 
 impl RequestedSettings {
     pub(crate) const fn new(max_active: usize) -> Self {
-        Self { max_active, drains: 0, end: End::No }
+        Self { max_active, drains: 0, looks: 0, end: End::No }
     }
 }
 
@@ -93,6 +97,7 @@ impl EffectiveState {
         let answers = [Caller::Outsider, Caller::OwnItem].map(|caller| self.answer(caller));
         match answers {
             [Answer::Freely, _] => Intake::Open,
+            [Answer::Counted, _] => Intake::Counted,
             [_, Answer::Chained] => Intake::Draining,
             _ => Intake::Shut,
         }
@@ -100,7 +105,7 @@ impl EffectiveState {
 
     /// Returns the answer to a submission by this caller.
     pub(crate) fn answer(self, caller: Caller) -> Answer {
-        let RequestedSettings { drains, end, .. } = self.requested;
+        let RequestedSettings { drains, looks, end, .. } = self.requested;
         let own = caller == Caller::OwnItem;
         if matches!(end, End::Now | End::Done) || end == End::Begun && !own {
             Answer::Destroyed
@@ -110,6 +115,8 @@ impl EffectiveState {
             Answer::Draining
         } else if drains > 0 || end == End::Begun || self.stage == Stage::Finishing {
             Answer::Chained
+        } else if looks > 0 {
+            Answer::Counted
         } else {
             Answer::Freely
         }
@@ -121,7 +128,7 @@ mod tests {
     use super::*;
 
     fn effective_state(drains: usize, end: End, stage: Stage) -> EffectiveState {
-        let requested = RequestedSettings { max_active: 3, drains, end };
+        let requested = RequestedSettings { max_active: 3, drains, looks: 0, end };
         EffectiveState { requested, frozen: false, stage }
     }
 
@@ -134,6 +141,31 @@ mod tests {
         let changed = EffectiveState { requested: RequestedSettings::new(7), ..frozen };
         assert_eq!(changed.max(), 0, "a new limit does not thaw it");
         assert_eq!(EffectiveState { frozen: false, ..changed }.max(), 7);
+    }
+
+    /// spec: F1.7: a look at the whole queue refuses no item, and lets in no item that is refused otherwise.
+    #[test]
+    fn a_look_only_counts_items() {
+        let table = [
+            (effective_state(0, End::No, Stage::Open), Intake::Counted),
+            (effective_state(1, End::No, Stage::Open), Intake::Draining),
+            (effective_state(0, End::No, Stage::Finishing), Intake::Draining),
+            (effective_state(0, End::Begun, Stage::Open), Intake::Draining),
+            (effective_state(0, End::Now, Stage::Open), Intake::Shut),
+            (effective_state(0, End::Done, Stage::Shut), Intake::Shut),
+        ];
+        for (usual, intake) in table {
+            let requested = RequestedSettings { looks: 1, ..usual.requested };
+            let looked_at = EffectiveState { requested, ..usual };
+            for caller in [Caller::Outsider, Caller::OwnItem, Caller::OtherItem] {
+                let answer = match usual.answer(caller) {
+                    Answer::Freely => Answer::Counted,
+                    answer => answer,
+                };
+                assert_eq!(looked_at.answer(caller), answer, "{usual:?}, {caller:?}");
+            }
+            assert_eq!(looked_at.intake(), intake, "{usual:?}");
+        }
     }
 
     /// spec: F4.1 (only chained queueing, others are refused), E5.2 (refuses new work, runs what was accepted), I3.4

@@ -1,36 +1,44 @@
 //! Finds out whether a queue with several limiters is empty.
 //!
-//! A drain reads the limiters one after the other. If it did only that, it could miss an item:
+//! A thread reads the limiters one after the other. If it did only that, it could miss an item:
 //!
-//! * drain: reads the first limiter, which is empty;
+//! * thread: reads the first limiter, which is empty;
 //! * item in the second limiter: puts another item into the first limiter, and completes;
-//! * drain: reads the second limiter, which is empty. So the drain misses the item in the first limiter.
+//! * thread: reads the second limiter, which is empty. So the thread misses the item in the first limiter.
 //!
-//! Therefore a drain first sets the intakes so that only the queue's own items can add items. A [`ChainedCount`] counts
-//! the added items. The drain reads this count before it reads the limiters, and again after that. An item that adds
-//! another item raises the count *after* the other item is admitted, and *before* it gives up its own slot:
+//! Therefore the thread first sets all intakes so that issuers count the items that they add, in a [`CountedItems`]. A
+//! drain lets in only the items of the queue's own items. A mere look ([`Intake::Counted`]) lets in all items. The
+//! thread reads the count before it reads the limiters, and again after that. An issuer raises the count *after* its
+//! item is admitted, and *before* the submission returns. So an item that adds another item raises the count before it
+//! gives up its own slot:
 //!
-//! * If the first reading of the count includes the added item, the drain finds this item in its limiter, unless the
+//! * If the first reading of the count includes the added item, the thread finds this item in its limiter, unless the
 //!   item has completed by then. The reason is that `admit` raises the count with release, and `load` reads the count
 //!   with acquire.
-//! * Suppose that the first reading does not include the added item, but the drain finds all limiters empty. Then the
-//!   drain has seen that the adding item gave up its slot. The adding item had raised the count before that. So the
+//! * Suppose that the first reading does not include the added item, but the thread finds all limiters empty. Then the
+//!   thread has seen that the adding item gave up its slot. The adding item had raised the count before that. So the
 //!   second reading is higher than the first.
+//!
+//! During a look, an issuer outside of the queue may add an item after the thread has read the item's limiter, and
+//! raise the count after the second reading. Such a submission has not returned yet, so it is as good as a submission
+//! that comes after the look.
+//!
+//! [`Intake::Counted`]: crate::policy::admission::Intake::Counted
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::limiter::LimiterCell;
 
-/// The number of items that a queue's own items have added while the intake was not open to other issuers.
+/// The number of items that issuers have added while the intake was not open.
 #[derive(Debug)]
-pub(crate) struct ChainedCount(AtomicU64);
+pub(crate) struct CountedItems(AtomicU64);
 
-impl ChainedCount {
+impl CountedItems {
     pub(crate) fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Calls `admit`, which admits an item on behalf of the calling item. Counts the item if it was admitted.
+    /// Calls `admit`, which admits an item. Counts the item if it was admitted.
     #[cold]
     pub(crate) fn admit<A, E>(&self, admit: impl FnOnce() -> Result<A, E>) -> Result<A, E> {
         let admitted = admit()?;
@@ -44,11 +52,12 @@ impl ChainedCount {
 }
 
 /// Returns true only if there was a moment at which no item was in flight in any of these limiters. In that case, the
-/// caller sees the effects of all items. `chained` returns the sum of the [`ChainedCount`]s of the limiters' queues.
+/// caller sees the effects of all items. `counted` returns the sum of the [`CountedItems`] of the limiters' queues. The
+/// caller has set the intakes of all limiters so that issuers count their items.
 pub(crate) fn were_empty<'a>(
-    chained: impl Fn() -> u64,
+    counted: impl Fn() -> u64,
     mut limiters: impl Iterator<Item = &'a LimiterCell>,
 ) -> bool {
-    let before = chained();
-    limiters.all(LimiterCell::is_empty) && chained() == before
+    let before = counted();
+    limiters.all(LimiterCell::is_empty) && counted() == before
 }

@@ -112,18 +112,20 @@ impl LimiterCell {
         self.admit_by(Admission::admit)
     }
 
-    /// Admits an item that continues work in flight.
+    /// Admits an item that this intake lets in, and that the caller counts.
     #[cold]
-    pub(crate) fn admit_chained(&self) -> Came {
-        self.admit_by(Admission::admit_chained)
+    pub(crate) fn admit_counted(&self, by: Intake) -> Came {
+        self.admit_by(|word| word.admit_counted(by))
     }
 
-    /// Repeats [`admit`](Self::admit) or [`admit_chained`](Self::admit_chained) under the lock of the queue's
-    /// flushes.
+    /// Repeats [`admit`](Self::admit), or [`admit_counted`](Self::admit_counted) if an intake is given, under the lock
+    /// of the queue's flushes.
     #[cold]
-    pub(crate) fn admit_beside_flush(&self, chained: bool) -> Came {
-        let admit = if chained { Admission::admit_chained } else { Admission::admit };
-        self.admit_by(|word| word.beside_flush(admit))
+    pub(crate) fn admit_beside_flush(&self, by: Option<Intake>) -> Came {
+        self.admit_by(|word| match by {
+            None => word.beside_flush(Admission::admit),
+            Some(by) => word.beside_flush(|word| word.admit_counted(by)),
+        })
     }
 
     #[inline]
@@ -269,7 +271,7 @@ mod tests {
         while limiter.admit() != Came::Not(NotAdmitted::Full) {}
         let word = limiter.load();
         assert!(word.is_full() && word.coming() > 4000, "{word:?}");
-        assert_eq!(limiter.admit_chained(), Came::Not(NotAdmitted::Full));
+        assert_eq!(limiter.admit_counted(Intake::Draining), Came::Not(NotAdmitted::Full));
         assert_eq!(limiter.admit_many(3), AdmitMany::Full);
         assert_eq!(limiter.load(), word);
     }

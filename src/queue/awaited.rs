@@ -52,8 +52,7 @@ impl WorkQueue {
     ///
     /// Returns the errors of [`flush_async`](Self::flush_async).
     pub fn wait_idle_async(&self) -> impl Future<Output = Result<(), WaitError>> + Send + Sync + use<> {
-        let queue = self.clone();
-        awaited::idle(Arc::clone(&self.handle), move || queue.is_empty())
+        awaited::idle(Arc::clone(&self.handle))
     }
 
     /// Begins a [`drain`](Self::drain). From this call on, the queue accepts only submissions by its own items. The

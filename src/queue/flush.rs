@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use crate::engine::refusal::WaitError;
 use crate::queue::WorkQueue;
-use crate::sys::clock;
-use crate::sys::thread;
 use crate::sys::wait::Until;
 
 impl WorkQueue {
@@ -95,7 +93,7 @@ impl WorkQueue {
     /// Returns the same errors as [`flush`](Self::flush).
     #[doc(alias = "join")]
     pub fn wait_idle(&self) -> Result<(), WaitError> {
-        self.idle_until(Until::FOREVER)
+        self.handle.queue().wait_idle(Until::FOREVER)
     }
 
     /// Waits as [`wait_idle`](Self::wait_idle) does, but for at most `timeout`.
@@ -123,20 +121,6 @@ impl WorkQueue {
     /// Returns the same errors as [`wait_idle`](Self::wait_idle). Returns [`WaitError::TimedOut`] if the queue was not
     /// idle in time.
     pub fn wait_idle_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.idle_until(Until::after(timeout))
-    }
-
-    fn idle_until(&self, until: Until) -> Result<(), WaitError> {
-        loop {
-            self.handle.queue().flush_until(until)?;
-            if self.is_empty() {
-                return Ok(());
-            }
-            if until.time().is_some_and(|end| clock::now() >= end) {
-                return Err(WaitError::TimedOut);
-            }
-            // An item that has ended may count for a moment longer.
-            thread::yield_now();
-        }
+        self.handle.queue().wait_idle(Until::after(timeout))
     }
 }

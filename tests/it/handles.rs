@@ -4,6 +4,9 @@ use std::collections::HashSet;
 use std::error::Error;
 use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use cmwq::{
@@ -13,7 +16,8 @@ use cmwq::{
 };
 
 use crate::support::{
-    all_kinds, begun_on, eventually, held, on_each_executor, one_cpu, one_cpu_unseen, time_limit,
+    all_kinds, begun_on, cpus, eventually, held, on_each_executor, one_cpu, one_cpu_unseen, stress,
+    time_limit,
 };
 
 /// spec: Q1.7, W2.7: handles of the same queue or item are equal, and have a number that no other one has.
@@ -120,6 +124,50 @@ fn running_and_waiting_items_are_counted() {
     behind.into_iter().for_each(|item| item.join().unwrap());
     eventually("nothing is left", || (queue.running(), queue.waiting()) == (0, 0));
     assert!(later.cancel());
+}
+
+/// spec: F1.7: a wait for an idle queue misses no item that changes from CPU to CPU, and refuses no submission.
+#[test]
+fn a_wait_for_an_idle_queue_follows_items_across_cpus() {
+    const STEPS: usize = 20;
+    fn step(queue: &WorkQueue, left: usize, ended: Arc<AtomicBool>) {
+        let again = queue.clone();
+        let item = move || match left {
+            0 => ended.store(true, Ordering::Relaxed),
+            _ => step(&again, left - 1, ended),
+        };
+        drop(queue.item(item).on_cpu(left % 4).spawn().unwrap());
+    }
+    let executor = cpus(4);
+    let queues = [WorkQueue::per_cpu("p"), WorkQueue::unbound("u").max_active(1)];
+    for queue in queues.map(|queue| queue.build_on(&executor).unwrap()) {
+        for round in 0..stress(200) {
+            let ended = Arc::new(AtomicBool::new(false));
+            step(&queue, STEPS, Arc::clone(&ended));
+            match round % 2 {
+                0 => queue.wait_idle().unwrap(),
+                _ => cmwq::blocking::block_on(queue.wait_idle_async()).unwrap(),
+            }
+            assert!(ended.load(Ordering::Relaxed), "round {round}");
+            assert!(queue.is_empty());
+        }
+        // Other threads go on submitting during the wait.
+        let stop = Arc::new(AtomicBool::new(false));
+        let issuer = {
+            let (queue, stop) = (queue.clone(), Arc::clone(&stop));
+            thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    queue.items((0..3).map(|_| || ())).spawn_detached().unwrap();
+                    queue.spawn(|| ()).unwrap().join().unwrap();
+                }
+            })
+        };
+        for _ in 0..stress(200) {
+            queue.wait_idle().unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        issuer.join().unwrap();
+    }
 }
 
 /// spec: F1.7: a wait for an idle queue includes the items that items submit, refuses no submission, and can time out.

@@ -60,19 +60,19 @@ impl Queue {
     /// Admits an item off the common path. This function is separate from its caller, to keep the common path short.
     #[cold]
     fn admit_otherwise(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
-        match self.pass(limiter, false) {
+        match self.pass(limiter, None) {
             Ok(pass) => Ok(pass),
-            Err(NotAdmitted::Intake) => self.admit_chained(limiter),
+            Err(NotAdmitted::Intake) => self.admit_counted(limiter),
             Err(NotAdmitted::Full) => Err(QueueError::Full),
         }
     }
 
-    /// Admits an item, if the limiter lets it in. `chained` tells whether the item continues work that is in flight.
-    pub(crate) fn pass(&self, limiter: &Limiter, chained: bool) -> Result<Pass, NotAdmitted> {
-        let came = if chained { limiter.cell.admit_chained() } else { limiter.cell.admit() };
+    /// Admits an item, if the limiter lets it in. `by` is the intake that lets in an item that the caller counts.
+    pub(crate) fn pass(&self, limiter: &Limiter, by: Option<Intake>) -> Result<Pass, NotAdmitted> {
+        let came = by.map_or_else(|| limiter.cell.admit(), |by| limiter.cell.admit_counted(by));
         let (came, ticket) = match came {
             Came::Flushing => {
-                self.flush.admit(|| limiter.cell.admit_beside_flush(chained), |came| came.admitted())
+                self.flush.admit(|| limiter.cell.admit_beside_flush(by), |came| came.admitted())
             }
             came => (came, None),
         };
@@ -100,7 +100,7 @@ impl Queue {
             false => match self.pass_many(limiter, room) {
                 Ok(admitted) => Ok(admitted),
                 // The intake is not open, so only one item is admitted.
-                Err(NotAdmitted::Intake) => self.admit_chained(limiter).map(BatchPass::one),
+                Err(NotAdmitted::Intake) => self.admit_counted(limiter).map(BatchPass::one),
                 Err(NotAdmitted::Full) => Err(QueueError::Full),
             },
         };

@@ -30,16 +30,13 @@ pub(crate) fn flush(
     async { begun?.await }
 }
 
-/// Waits until the queue was empty at one moment. `is_empty` says whether it is empty now.
-pub(crate) async fn idle(queue: Arc<QueueHandle>, is_empty: impl Fn() -> bool) -> Result<(), WaitError> {
-    loop {
+/// Waits for a moment at which the queue is empty. The queue goes on admitting items from all issuers.
+pub(crate) async fn idle(queue: Arc<QueueHandle>) -> Result<(), WaitError> {
+    waits::check_origin(queue.queue().executor.origin)?;
+    while !queue.queue().was_idle() {
         Flushing::begin(Arc::clone(&queue))?.await?;
-        if is_empty() {
-            return Ok(());
-        }
-        // An item that has ended may count for a moment longer.
-        Yield(false).await;
     }
+    Ok(())
 }
 
 /// Shuts the queue to outsiders. The returned future is ready when the queue is empty. When the future is dropped, the
@@ -109,21 +106,5 @@ impl Drop for Flushing {
             drop(wait);
             queue.flush.abandon(flush);
         }
-    }
-}
-
-/// A future that is ready when it is polled a second time, so that the runtime can poll other tasks in between.
-struct Yield(bool);
-
-impl Future for Yield {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.0 {
-            return Poll::Ready(());
-        }
-        self.0 = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
     }
 }

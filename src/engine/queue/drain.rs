@@ -20,14 +20,15 @@ use super::shard::Limiter;
 use super::workqueue::{Queue, QueueHandle};
 
 impl Queue {
+    /// Admits an item while the intake is not open, and counts the item.
     #[cold]
-    pub(super) fn admit_chained(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
+    pub(super) fn admit_counted(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         loop {
-            // The answer may be out of date before the item is admitted. In that case the limiter refuses the item, and
-            // the loop asks again.
-            let is_chained = self.answer(self.caller())? == Intake::Draining;
+            // The answer may be out of date before the item is admitted. If a stricter intake is in force by then, the
+            // limiter refuses the item, and the loop asks again.
+            let by = self.answer(self.caller())?;
             // The calling item, if there is one, has not ended yet, as `protocol::drain` demands.
-            match self.chained.admit(|| self.pass(limiter, is_chained)) {
+            match self.counted.admit(|| self.pass(limiter, Some(by))) {
                 Ok(pass) => return Ok(pass),
                 Err(NotAdmitted::Full) => return Err(QueueError::Full),
                 Err(NotAdmitted::Intake) => {}
@@ -41,6 +42,7 @@ impl Queue {
         let making = self.making.lock();
         match self.effective_state(making.requested).answer(caller) {
             Answer::Freely => Ok(Intake::Open),
+            Answer::Counted => Ok(Intake::Counted),
             Answer::Chained => Ok(Intake::Draining),
             Answer::Draining => Err(QueueError::Draining),
             Answer::Destroyed => Err(QueueError::Destroyed),
@@ -198,15 +200,45 @@ impl Queue {
         waits::check_queue(self)
     }
 
-    /// Returns true only if there was a moment at which no item of the queue was in flight.
+    /// Waits for a moment at which no item of the queue is in flight. The queue goes on admitting items from all
+    /// issuers.
+    pub(crate) fn wait_idle(&self, until: Until) -> Result<(), WaitError> {
+        self.check_wait()?;
+        // As in `wait_until_empty`, the flush waits while an item is in flight.
+        while !self.was_idle() {
+            match self.flush_until(until) {
+                Err(WaitError::TimedOut) if self.was_idle() => return Ok(()),
+                flushed => flushed?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true only if there was a moment at which no item of the queue was in flight, while the queue goes on
+    /// admitting items from all issuers.
+    pub(super) fn was_idle(&self) -> bool {
+        if self.shared_limiter().is_some() {
+            return self.was_empty();
+        }
+        if self.len() > 0 {
+            return false;
+        }
+        self.change(|requested| requested.looks += 1);
+        let was_empty = self.was_empty();
+        self.change(|requested| requested.looks -= 1);
+        was_empty
+    }
+
+    /// Returns true only if there was a moment at which no item of the queue was in flight. The caller has seen to it
+    /// that issuers count their items.
     pub(super) fn was_empty(&self) -> bool {
         Self::were_empty(&[self])
     }
 
     pub(crate) fn were_empty(queues: &[impl AsRef<Self>]) -> bool {
-        let chained = || queues.iter().map(|queue| queue.as_ref().chained.load()).fold(0, u64::wrapping_add);
+        let counted = || queues.iter().map(|queue| queue.as_ref().counted.load()).fold(0, u64::wrapping_add);
         were_empty(
-            chained,
+            counted,
             queues.iter().flat_map(|queue| queue.as_ref().limiters()).map(|limiter| &*limiter.cell),
         )
     }

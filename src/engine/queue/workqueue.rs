@@ -16,7 +16,7 @@ use crate::policy::attrs::{Attrs, PoolAttrs};
 use crate::policy::effective_state::{EffectiveState, RequestedSettings, Stage};
 use crate::policy::item::ShardId;
 use crate::policy::locks::Rank;
-use crate::protocol::drain::ChainedCount;
+use crate::protocol::drain::CountedItems;
 use crate::protocol::flush::FlushCell;
 use crate::protocol::given_up::GivenUpCount;
 use crate::protocol::places::PlacesCell;
@@ -122,7 +122,7 @@ pub(crate) struct Queue {
     /// there are no such hooks.
     pub(crate) carriers: Option<Box<[Carrier]>>, // I
     pub(crate) flush: FlushCell<Entry>,      // F
-    pub(crate) chained: ChainedCount,        // A
+    pub(crate) counted: CountedItems,        // A
     /// The shards, indexed by the slot of the CPU. A pointer is null until its shard is made. A thread that loads a
     /// shard holds a handle or another reference to the queue, and shards are freed with the queue.
     table: Box<[AtomicPtr<Shard>]>, // A, set under M
@@ -238,7 +238,7 @@ impl QueueHandle {
             executor,
             carriers: (!carriers.is_empty()).then_some(carriers),
             flush: FlushCell::new(),
-            chained: ChainedCount::new(),
+            counted: CountedItems::new(),
             table: (0..slots).map(|_| AtomicPtr::default()).collect(),
             making: Mutex::ranked(Rank::Making, Making::new(requested, kind, attrs)),
             shared_limiter,

@@ -122,6 +122,7 @@ impl Admission {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::tests::intake;
     use super::super::{Admit, COUNT_MASK, Intake, MAX, MAX_ACTIVE_DEFAULT, NO_LIMIT};
     use super::*;
 
@@ -161,7 +162,7 @@ mod tests {
     /// spec: F4: an intake refuses a batch just as it refuses a single item.
     #[test]
     fn the_intake_keeps_a_batch_out() {
-        for intake in [Intake::Draining, Intake::Shut] {
+        for intake in [Intake::Counted, Intake::Draining, Intake::Shut] {
             let word = Admission::new(9).with_intake(intake);
             assert_eq!(word.admit_many(5), (word, AdmitMany::Refused));
         }
@@ -185,10 +186,6 @@ mod tests {
         assert_eq!(full.admit_many(256), (full, AdmitMany::Full));
         let listed = Admission((LISTED_MASK - 3) << LISTED);
         assert_eq!(listed.admit_many(256).1, admitted(0, 3));
-    }
-
-    fn intake() -> impl Strategy<Value = Intake> {
-        prop_oneof![4 => Just(Intake::Open), 1 => Just(Intake::Draining), 1 => Just(Intake::Shut)]
     }
 
     /// Generates words with all kinds of counts, including full counts.

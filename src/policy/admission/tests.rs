@@ -83,7 +83,7 @@ fn an_item_stays_behind_pushed_items_that_are_not_listed() {
     let (word, second) = word.complete();
     assert_eq!((first, second, word.active(), word.coming()), (Slot::Handed, Slot::Free, 0, 1));
     assert_eq!(word.admit().1, Admit::Wait);
-    assert_eq!(word.admit_chained().1, Admit::Wait);
+    assert_eq!(word.admit_counted(Intake::Draining).1, Admit::Wait);
 }
 
 /// A frozen limiter (max 0) hands no slot over.
@@ -103,7 +103,7 @@ fn a_flush_counts_the_items_in_flight_and_later_ones_take_a_ticket() {
         let (flushing, found) = word.begin_flush();
         assert_eq!((found.in_flight, flushing.in_flight()), (before, before));
         assert_eq!(flushing.admit(), (flushing, Admit::Flushing));
-        assert_eq!(flushing.admit_chained(), (flushing, Admit::Flushing));
+        assert_eq!(flushing.admit_counted(Intake::Draining), (flushing, Admit::Flushing));
         assert_eq!(flushing.admit_many(5), (flushing, AdmitMany::Flushing));
         let (next, answer) = flushing.beside_flush(Admission::admit);
         assert_eq!((next.end_flush().0, answer), word.admit());
@@ -116,8 +116,8 @@ fn a_flush_counts_the_items_in_flight_and_later_ones_take_a_ticket() {
 fn a_flushing_limiter_refuses_as_any_other() {
     let word = Admission::new(1).begin_flush().0.with_intake(Intake::Draining);
     assert_eq!(word.admit().1, Admit::Refused);
-    assert_eq!(word.admit_chained().1, Admit::Flushing);
-    assert_eq!(word.with_intake(Intake::Shut).admit_chained().1, Admit::Refused);
+    assert_eq!(word.admit_counted(Intake::Draining).1, Admit::Flushing);
+    assert_eq!(word.with_intake(Intake::Shut).admit_counted(Intake::Draining).1, Admit::Refused);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn the_limit_may_change_while_items_are_active_and_listed() {
 fn an_item_waits_behind_the_listed_ones_after_the_limit_was_raised() {
     let word = Admission::new(0).admit().0.list().0.with_max(9);
     assert_eq!(word.admit().1, Admit::Wait);
-    assert_eq!(word.admit_chained().1, Admit::Wait);
+    assert_eq!(word.admit_counted(Intake::Draining).1, Admit::Wait);
     assert_eq!(word.start_listed().0.admit().1, Admit::Start, "no item waits any more");
 }
 
@@ -167,30 +167,35 @@ fn an_item_waits_behind_the_listed_ones_after_the_limit_was_raised() {
 fn the_intake_decides_which_items_are_admitted() {
     let chained = Admission::new(1).with_intake(Intake::Draining);
     assert_eq!(chained.admit(), (chained, Admit::Refused));
-    let (busy, admit) = chained.admit_chained();
+    let (busy, admit) = chained.admit_counted(Intake::Draining);
     assert_eq!(admit, Admit::Start);
     assert_eq!(busy.admit(), (busy, Admit::Refused));
-    assert_eq!(busy.admit_chained().1, Admit::Wait);
+    assert_eq!(busy.admit_counted(Intake::Draining).1, Admit::Wait);
     let shut = busy.with_intake(Intake::Shut);
     assert_eq!(shut.admit(), (shut, Admit::Refused));
-    assert_eq!(shut.admit_chained(), (shut, Admit::Refused));
+    assert_eq!(shut.admit_counted(Intake::Draining), (shut, Admit::Refused));
     assert_eq!(shut.complete().1, Slot::Free, "admitted items may finish");
-    let (late, slot) = busy.admit_chained().0.with_intake(Intake::Shut).list();
+    let (late, slot) = busy.admit_counted(Intake::Draining).0.with_intake(Intake::Shut).list();
     assert_eq!(
         (slot, late.active()),
         (Slot::Handed, 2),
         "an issuer that lists its item too late takes the first one"
     );
-    let (word, slot) = busy.admit_chained().0.list().0.with_intake(Intake::Shut).complete();
+    let (word, slot) = busy.admit_counted(Intake::Draining).0.list().0.with_intake(Intake::Shut).complete();
     assert_eq!((slot, word.listed()), (Slot::Free, 1), "no item starts any more");
     assert_eq!(word.recall().1, Slot::Handed);
     assert_eq!(shut.with_intake(Intake::Draining), busy);
+    let counted = Admission::new(1).with_intake(Intake::Counted);
+    assert_eq!(counted.admit(), (counted, Admit::Refused), "each item is counted");
+    assert_eq!(counted.admit_counted(Intake::Counted).1, Admit::Start);
+    assert_eq!(chained.admit_counted(Intake::Counted), (chained, Admit::Refused), "the drain is stricter");
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
+    /// An item comes, and its issuer may count it.
     Come {
-        chained: bool,
+        by: Option<Intake>,
     },
     ComeMany(usize),
     /// An issuer that was told to wait puts its item on the list.
@@ -211,7 +216,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => any::<bool>().prop_map(|chained| Step::Come { chained }),
+        6 => prop::option::of(intake()).prop_map(|by| Step::Come { by }),
         2 => (1usize..6).prop_map(Step::ComeMany),
         8 => Just(Step::Push),
         6 => Just(Step::List),
@@ -220,15 +225,28 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Flush),
         2 => (0usize..4).prop_map(Step::SetMax),
         4 => Just(Step::StartListed),
-        1 => prop_oneof![4 => Just(Intake::Open), 1 => Just(Intake::Draining), 1 => Just(Intake::Shut)]
-            .prop_map(Step::SetIntake),
+        1 => intake().prop_map(Step::SetIntake),
         2 => Just(Step::Recall),
     ]
 }
 
+pub(super) fn intake() -> impl Strategy<Value = Intake> {
+    prop_oneof![
+        5 => Just(Intake::Open),
+        1 => Just(Intake::Counted),
+        1 => Just(Intake::Draining),
+        1 => Just(Intake::Shut),
+    ]
+}
+
 /// Whether the intake admits an item.
-fn lets_in(intake: Intake, chained: bool) -> bool {
-    intake == Intake::Open || intake == Intake::Draining && chained
+fn lets_in(intake: Intake, by: Option<Intake>) -> bool {
+    match intake {
+        Intake::Open => true,
+        Intake::Counted => by.is_some_and(|by| by != Intake::Open),
+        Intake::Draining => matches!(by, Some(Intake::Draining | Intake::Shut)),
+        Intake::Shut => false,
+    }
 }
 
 proptest! {
@@ -248,11 +266,13 @@ proptest! {
         for step in steps {
             let before = active;
             match step {
-                Step::Come { chained } => {
-                    let admit = if chained { Admission::admit_chained } else { Admission::admit };
-                    let (next, admit) = word.beside_flush(admit);
+                Step::Come { by } => {
+                    let (next, admit) = word.beside_flush(|word| match by {
+                        None => word.admit(),
+                        Some(by) => word.admit_counted(by),
+                    });
                     word = next;
-                    prop_assert_eq!(admit != Admit::Refused, lets_in(intake, chained));
+                    prop_assert_eq!(admit != Admit::Refused, lets_in(intake, by));
                     match admit {
                         Admit::Start => {
                             prop_assert!(list.is_empty(), "overtakes {:?}", list);
@@ -268,13 +288,13 @@ proptest! {
                     word = next;
                     match answer {
                         AdmitMany::In(came) => {
-                            prop_assert!(lets_in(intake, false));
+                            prop_assert!(lets_in(intake, None));
                             prop_assert_eq!(came.started + came.waiting, items);
                             prop_assert!(came.started == 0 || list.is_empty(), "overtakes {:?}", list);
                             active += came.started;
                             coming += came.waiting;
                         }
-                        AdmitMany::Refused => prop_assert!(!lets_in(intake, false)),
+                        AdmitMany::Refused => prop_assert!(!lets_in(intake, None)),
                         AdmitMany::Full | AdmitMany::Flushing => prop_assert!(false, "full, or flushing"),
                     }
                 }

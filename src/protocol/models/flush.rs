@@ -62,7 +62,7 @@ impl Queue {
         let cell = &self.parts.limiters[limiter];
         let (came, ticket) = match cell.admit() {
             Came::Flushing => {
-                self.parts.flush.admit(|| cell.admit_beside_flush(false), |came| came.admitted())
+                self.parts.flush.admit(|| cell.admit_beside_flush(None), |came| came.admitted())
             }
             came => (came, None),
         };

@@ -228,7 +228,7 @@ impl World {
     fn admit(&mut self, limiter: usize) -> (Option<Ticket>, State) {
         let cell = &self.limiters[limiter].cell;
         let (came, ticket) = match cell.admit() {
-            Came::Flushing => self.cell.admit(|| cell.admit_beside_flush(false), |came| came.admitted()),
+            Came::Flushing => self.cell.admit(|| cell.admit_beside_flush(None), |came| came.admitted()),
             came => (came, None),
         };
         self.seen.tickets += usize::from(ticket.is_some());
