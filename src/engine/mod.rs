@@ -32,6 +32,7 @@
 //! | `W` | under the register of `waits` (debug builds) |
 //! | `M` | under `making` of the queue |
 //! | `R` | under the plug of the shard's route |
+//! | `U` | under `making_pools` of the executor |
 //! | `P` | under the register of pools and classes |
 //! | `C` | under `members` of the class |
 //! | `S` | under `state` of the pool |
@@ -46,8 +47,9 @@
 //! | lock | locks that are taken inside it |
 //! |---|---|
 //! | `W` | `F`, `L`, a scope's roll: one at a time |
-//! | `M` | `R`, `P`, `C`, `S`, `F`, the register of queues, `defaults`, shards' numbers |
+//! | `M` | `R`, `U`, `P`, `C`, `S`, `F`, the register of queues, `defaults`, shards' numbers |
 //! | `R` | `S` of the pool that the route leaves |
+//! | `U` | `P`, `S`, the present CPUs |
 //! | `P` | `C` of a class that is opened |
 //! | `C` | `S` of the class's pools, the present CPUs |
 //! | `S` | the `calls` of a rescuer |

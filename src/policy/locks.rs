@@ -12,6 +12,8 @@ pub(crate) enum Rank {
     Making,
     /// `R`: the plug of a route, which holds entries back.
     Route,
+    /// `U`: the per-CPU pools of an executor.
+    PerCpuPools,
     /// `P`: the pools and classes of an executor.
     Pools,
     /// `C`: the pools of a class, and the number of its users.

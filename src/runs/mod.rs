@@ -17,6 +17,7 @@
 //! | `cap` | pools that share too few threads |
 //! | `pods` | managed queues on machines of several caches: for how long an item may wait |
 //! | `local` | items that stay with the worker whose item has queued them |
+//! | `first_use` | threads that make the same thing at its first use |
 //! | `flushes` | random runs of flushes, with later items that wait for them; `prng` draws the steps |
 //! | `rescuer` | the times at which a rescuer is called |
 //! | `programs` | random programs of every operation |
@@ -27,6 +28,7 @@ mod affinity;
 mod cap;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod detection;
+mod first_use;
 mod flushes;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod local;

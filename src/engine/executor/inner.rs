@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::policy::attrs::AttrDefaults;
 use crate::policy::cpu_set::CpuSet;
+use crate::policy::locks::Rank;
 use crate::policy::nearby::Nearby;
 use crate::policy::pods::AffinityScope;
 use crate::policy::topology::Topology;
@@ -55,7 +56,8 @@ pub(crate) struct ExecutorInner {
     /// node's CPUs in rotation.
     pub(crate) turns: AtomicUsize, // A
     /// The pools of each CPU, indexed by slot. Each pool is made when it is first used.
-    per_cpu: Box<[CpuPools]>, // A
+    per_cpu: Box<[CpuPools]>, // A, set under U
+    making_pools: Mutex<()>,         // U
 }
 
 /// The pools and the bh contexts of one CPU: one of each for normal priority, and one of each for high priority.
@@ -99,6 +101,7 @@ impl ExecutorInner {
             nearby: OnceLock::new(),
             turns: AtomicUsize::new(0),
             per_cpu,
+            making_pools: Mutex::ranked(Rank::PerCpuPools, ()),
         }
     }
 
@@ -156,7 +159,13 @@ impl ExecutorInner {
             pool.adapt(&self.core.environment.present());
             pool
         };
-        Arc::clone(pools[usize::from(high)].get_or_init(make))
+        let pool = &pools[usize::from(high)];
+        if let Some(pool) = pool.get() {
+            return Arc::clone(pool);
+        }
+        // Under the lock, no thread waits for the cell itself, which a made-up machine does not know of.
+        let _making = self.making_pools.lock();
+        Arc::clone(pool.get_or_init(make))
     }
 }
 

@@ -5,6 +5,8 @@
 //! set completes the entry without a run. The waiting lists belong to the queue alone, so the thread empties these
 //! itself. The owners of the items on them learn of the cancel even while the running items hold all slots.
 
+use std::sync::OnceLock;
+
 use crate::policy::effective_state::End;
 use crate::policy::time::Time;
 use crate::sys::sync::Ordering;
@@ -21,17 +23,27 @@ use super::drain::wait_until_empty;
 use super::route;
 use super::workqueue::Queue;
 
+/// Returns the token of a cell. If there is none, makes one outside of the cell, and puts it in unless another thread
+/// has been faster. So no thread waits for the cell while the thread that makes the token waits for a lock or, on a
+/// made-up machine, for its turn.
+fn made_outside(cell: &OnceLock<Token>, make: impl FnOnce() -> Token) -> &Token {
+    cell.get().unwrap_or_else(|| {
+        let token = make();
+        cell.get_or_init(|| token)
+    })
+}
+
 impl ExecutorInner {
     /// Returns the token above those of the queues. A shutdown that runs out of time cancels it.
     pub(crate) fn token(&self) -> &Token {
-        self.token.get_or_init(|| Token::new(Time::NEVER))
+        made_outside(&self.token, || Token::new(Time::NEVER))
     }
 }
 
 impl Queue {
     /// Returns the token above those of the queue's items.
     pub(crate) fn token(&self) -> &Token {
-        self.token.get_or_init(|| self.executor.token().child(Time::NEVER))
+        made_outside(&self.token, || self.executor.token().child(Time::NEVER))
     }
 
     /// Returns whether the queue's items are asked to stop.
