@@ -127,6 +127,54 @@ fn a_token_that_was_entered_holds_until_the_call_ends() {
     assert!(other.is_cancelled() && parent.child().child().is_cancelled());
 }
 
+/// spec: I3.2 (a cancelled token has only cancelled tokens below it): seen by a waker, and by threads that wait or ask.
+#[test]
+fn a_cancelled_token_has_only_cancelled_tokens_below_it() {
+    struct Looks {
+        below: [CancelToken; 2],
+        seen: AtomicUsize,
+    }
+
+    impl std::task::Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            self.seen.store(self.below.iter().filter(|token| token.is_cancelled()).count(), Ordering::SeqCst);
+        }
+    }
+
+    let parent = CancelToken::new();
+    let below = [parent.child(), parent.child().child()];
+    let looks = Arc::new(Looks { below, seen: AtomicUsize::new(0) });
+    let mut future = Box::pin(parent.cancelled_async());
+    let waker = std::task::Waker::from(Arc::clone(&looks));
+    assert!(future.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+    parent.cancel();
+    assert_eq!(looks.seen.load(Ordering::SeqCst), 2, "the waker finds them cancelled");
+
+    for _ in 0..stress(200) {
+        let root = CancelToken::new();
+        let chain: Vec<_> =
+            std::iter::successors(Some(root.clone()), |last| Some(last.child())).take(50).collect();
+        let [middle, last] = [&chain[25], &chain[49]];
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                root.wait().unwrap();
+                assert!(middle.is_cancelled() && last.is_cancelled());
+            });
+            s.spawn(|| {
+                while !root.is_cancelled() {
+                    std::thread::yield_now();
+                }
+                assert!(middle.is_cancelled() && last.is_cancelled());
+            });
+            s.spawn(|| {
+                middle.cancel();
+                assert!(last.is_cancelled(), "another thread cancels it, too");
+            });
+            root.cancel();
+        });
+    }
+}
+
 /// spec: I3.3 (a stop cancels an item that has not begun), W1.3
 #[test]
 fn a_stop_cancels_an_item_that_has_not_begun() {
