@@ -128,7 +128,7 @@ fn the_submission_that_makes_an_item_pending_decides() {
     assert!(submit("last", false, now));
     assert_eq!(told.recv_timeout(SOON).unwrap(), ["last"]);
 
-    // A cancelled entry that lies on the list is not used again for a submission that carries something.
+    // A cancelled entry that lies on the list is used again, and carries what the new submission carries.
     let (holder, door) = held(&WorkQueue::builder("holds").build_on(&executor).unwrap());
     assert!(submit("left behind", false, now) && work.cancel() && submit("anew", false, now));
     door.open();
@@ -136,6 +136,32 @@ fn the_submission_that_makes_an_item_pending_decides() {
     holder.join().unwrap();
     work.flush().unwrap();
     assert!(told.try_recv().is_err());
+}
+
+/// spec: I2.3, Q3.4: a full queue accepts a cancelled item whose entry lies on its list, with a hook as without.
+#[test]
+fn a_full_queue_takes_a_cancelled_item_again() {
+    let executor = one_cpu_unseen();
+    let plain = WorkQueue::builder("plain").max_pending(1).build_on(&executor).unwrap();
+    let hooked = WorkQueue::builder("hooked").max_pending(1).carry(innermost).build_on(&executor).unwrap();
+    for (queue, name) in [(plain, vec![]), (hooked, vec!["again"])] {
+        let (holder, door) = held(&WorkQueue::builder("holds").build_on(&executor).unwrap());
+        let (tell, told) = mpsc::channel();
+        let work = Work::new(move || tell.send(current()).unwrap());
+        {
+            let _within = Within::enter("first");
+            assert!(queue.enqueue(&work).unwrap() && work.cancel());
+        }
+        let _within = Within::enter("again");
+        assert_eq!(queue.spawn(|| ()).unwrap_err().error, QueueError::Full);
+        assert_eq!(queue.enqueue(&work), Ok(true), "{}", queue.name());
+        assert_eq!(queue.enqueue(&work), Ok(false));
+        door.open();
+        assert_eq!(told.recv_timeout(SOON).unwrap(), name);
+        holder.join().unwrap();
+        queue.flush().unwrap();
+        assert_eq!((queue.counters().started, queue.counters().cancelled), (1, 1));
+    }
 }
 
 /// spec: I2.3: an item that is queued again and again from several threads runs with the name of a submission, and

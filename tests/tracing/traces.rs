@@ -1,5 +1,6 @@
 //! The parents of the spans in which items run.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use cmwq::{Work, WorkQueue};
@@ -95,10 +96,28 @@ fn a_span_goes_to_no_other_subscriber() {
             request.in_scope(|| hooked.spawn(|| say("unknown"))).unwrap().join().unwrap();
         }
     });
-    let told: Vec<_> = of_target("traces").into_iter().filter(|told| told.field("what") == "unknown").collect();
+    let told: Vec<_> =
+        of_target("traces").into_iter().filter(|told| told.field("what") == "unknown").collect();
     assert_eq!(told.len(), 6);
     for told in told {
         assert_eq!(told.within.len(), 1, "{told:?}");
         assert!(told.within[0].starts_with("execute "), "{told:?}");
     }
+}
+
+/// spec: I2.7, I2.3: an item that was cancelled and is queued again, by its old entry, belongs to the later request.
+#[test]
+fn an_item_that_is_queued_again_belongs_to_the_later_request() {
+    listen();
+    let executor = crate::one_cpu().build().unwrap();
+    let queue = WorkQueue::builder("anew").max_active(1).build_on(&executor).unwrap();
+    let (open, opened) = mpsc::channel();
+    drop(queue.spawn(move || cmwq::blocking(|| opened.recv())).unwrap());
+    let work = Work::new(|| say("anew"));
+    tracing::info_span!("former").in_scope(|| queue.enqueue(&work)).unwrap();
+    assert!(work.cancel());
+    assert!(tracing::info_span!("later").in_scope(|| queue.enqueue(&work)).unwrap());
+    open.send(()).unwrap();
+    work.flush().unwrap();
+    assert_eq!(around("anew"), ["execute", "later"]);
 }
