@@ -416,6 +416,44 @@ fn a_joiner_is_told_at_the_deadline() {
     assert_eq!((counters.started, counters.cancelled, counters.expired), (2, 1, 1));
 }
 
+/// spec: I3.5 (is counted): each item that is too late is counted once, whatever gives it up.
+#[test]
+fn an_item_that_is_too_late_is_counted_whatever_gives_it_up() {
+    // With one slot, the items wait on the queue's list, and otherwise on the pool's.
+    for (max_active, by_shutdown) in [(1, false), (8, false), (1, true), (8, true)] {
+        let executor = one_cpu_unseen();
+        let queue = WorkQueue::builder("late").max_active(max_active).build_on(&executor).unwrap();
+        let (first, door) = held(&queue);
+        let never = || unreachable!("it is given up");
+        let [told, late] =
+            [(); 2].map(|()| queue.item(never).within(Duration::from_millis(1)).spawn().unwrap());
+        queue.item(never).within(Duration::ZERO).spawn_detached().unwrap();
+        let token = CancelToken::new();
+        queue.item(never).token(&token).spawn_detached().unwrap();
+        token.cancel();
+        let ready = queue.spawn(never).unwrap();
+        assert!(matches!(told.join(), Err(JoinError::DeadlinePassed)), "its joiner gives it up");
+        std::thread::sleep(Duration::from_millis(1));
+        if by_shutdown {
+            let report = executor.shutdown(Duration::from_millis(1)).unwrap();
+            assert_eq!((report.queues[0].dropped, report.queues[0].running), (1, 1), "only one was ready");
+        } else {
+            assert_eq!(queue.destroy_now_timeout(Duration::from_millis(1)), Err(WaitError::TimedOut));
+        }
+        door.open();
+        first.join().unwrap();
+        assert!(matches!(late.join(), Err(JoinError::DeadlinePassed)));
+        assert!(matches!(ready.join(), Err(JoinError::Cancelled)));
+        let ended = || queue.counters().started + queue.counters().cancelled == 6 - u64::from(by_shutdown);
+        eventually("all items are counted", ended);
+        assert_eq!(
+            (queue.counters().expired, queue.counters().started),
+            (3, 1),
+            "{max_active}, {by_shutdown}"
+        );
+    }
+}
+
 /// spec: I3.5 (an item that runs learns of its deadline)
 #[test]
 fn a_running_item_learns_of_its_deadline() {

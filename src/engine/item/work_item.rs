@@ -21,7 +21,7 @@ use crate::engine::trace::subscriber::Parent;
 use crate::engine::user_code::{contain, discard};
 use crate::engine::worker::worker_thread::WorkerThread;
 
-use super::entry::{ByWorker, Entry, Header, ItemOperations, ItemType};
+use super::entry::{Abandoned, ByWorker, Entry, Header, ItemOperations, ItemType};
 use super::timers::TimerName;
 use super::token::Token;
 use super::waits::register::{self, Target};
@@ -268,7 +268,7 @@ unsafe fn run(
 /// # Safety
 ///
 /// The conditions of [`ItemOperations`] hold, and the entry was popped from a list.
-unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> bool {
+unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> Abandoned {
     let item: NonNull<WorkItem> = item.cast();
     let entry = entry.expect("a reusable item is given up only for an entry");
     // SAFETY: the item's word records the entry until `abandon` has taken the entry out of the word.
@@ -277,7 +277,7 @@ unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> bool {
         // SAFETY: according to `abandon`, the item is over.
         contain(|| unsafe { free(item) });
     }
-    would_have_run
+    if would_have_run { Abandoned::Ready } else { Abandoned::Cancelled { late: false } }
 }
 
 /// # Safety

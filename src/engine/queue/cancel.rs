@@ -82,8 +82,8 @@ impl Queue {
 /// Completes an entry without a run, and tells the item's owner. The entry was taken off a waiting list.
 #[cold]
 fn cancel_entry(entry: Entry) {
-    let _would_have_run = entry.abandon();
-    entry.shard().events.cancelled.raise();
+    let given_up = entry.abandon();
+    entry.shard().events.cancelled(given_up.is_late());
     entry.shard().queue().left_pending();
     if let Some(next) = complete(entry) {
         route::submit(next);
