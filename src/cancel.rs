@@ -169,9 +169,8 @@ impl CancelToken {
         Self(self.0.child(clock::now() + time))
     }
 
-    /// Cancels this token, and then all tokens below it. Wakes the threads and tasks that wait for them. Has no effect if
-    /// the token is already cancelled. A thread that wakes up may find a token below not yet cancelled, until this call
-    /// returns.
+    /// Cancels this token and all tokens below it, and then wakes the threads and tasks that wait for them. Has no effect
+    /// if the token is already cancelled. Code that finds the token cancelled also finds the tokens below it cancelled.
     ///
     /// The call runs no item. It may run the destructors of closures whose timers it cancels, and the wakers of tasks;
     /// their panics are contained.

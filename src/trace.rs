@@ -39,6 +39,8 @@
 //! the items that its handler submits, and those of the items that these items submit are one connected trace. Of
 //! several submissions of a reusable item that coalesce, the one that made the item pending counts. If a subscriber
 //! does not ask for TRACE, there is no span `execute`, and [`current_span`] makes the issuer's span current in the item.
+//! If the issuer or the worker has a subscriber of its own thread, which does not know the other's spans, the span
+//! `execute` has no parent.
 //!
 //! Each submission causes the first four events of the table, in this order. If a rescuer executes the item, `rescued`
 //! comes directly before `execute_start`. There are two exceptions. The first exception is an item that was cancelled

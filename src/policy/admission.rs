@@ -309,13 +309,17 @@ impl Admission {
     }
 
     /// Completes an active item. Hands its slot to the first item on the list, or frees the slot. While the intake is
-    /// shut, no item gets the slot.
+    /// shut, an item gets the slot only if more items are active than any limit allows. Most of these are given up, and
+    /// so is the item that gets the slot. If there are that many, [`recall`](Self::recall) may have left the item on the
+    /// list.
     pub(crate) const fn complete(self) -> (Self, Slot) {
         if self.listed() > 0 && self.has_no_limit() {
             return self.minus(LISTED).freed();
         }
         debug_assert!(self.active() > 0, "an item without a slot completed");
-        if self.listed() > 0 && self.active() <= self.max() && !self.is_shut() {
+        let (active, max) = (self.active(), self.max());
+        let is_handed = if self.is_shut() { active > MAX_ACTIVE_LIMIT as u64 } else { active <= max };
+        if self.listed() > 0 && is_handed {
             return (self.minus(LISTED), Slot::Handed);
         }
         self.minus(ACTIVE).freed()

@@ -206,6 +206,15 @@ impl ItemState {
         }
     }
 
+    /// Queues the item as [`queue_without_entry`](Self::queue_without_entry) does. The caller holds the slow-path state's
+    /// lock. If the item becomes pending, the caller attaches what the submission carries.
+    pub(crate) fn revive_carrying_slowly(self, target: Target) -> (Self, Queue) {
+        match self.queue_without_entry(target) {
+            (next, Queue::Revived) => (next.attached(), Queue::Revived),
+            answer => answer,
+        }
+    }
+
     /// Notes that the caller attaches something to the pending submission.
     pub(crate) const fn attached(self) -> Self {
         Self(self.0 | ATTACHED)

@@ -109,6 +109,22 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         }
     }
 
+    /// Submits the item like [`queue_without_entry`](Self::queue_without_entry), with a value that the submission carries
+    /// into its run. Returns the value if this call does not make the item pending.
+    #[cold]
+    pub(crate) fn revive_carrying(&self, target: Target, carried: C) -> (Option<Queued>, Option<C>) {
+        let mut slow_state = self.slow_state.lock();
+        match self.update(|state| state.revive_carrying_slowly(target)) {
+            Queue::Revived => {
+                slow_state.carried = Some(carried);
+                (Some(Queued::Revived), None)
+            }
+            Queue::Coalesced => (Some(Queued::Coalesced), Some(carried)),
+            Queue::Refused => (Some(Queued::Refused), Some(carried)),
+            Queue::Push | Queue::Slow => (None, Some(carried)),
+        }
+    }
+
     /// Submits the item with `transition`. `before` converts the old word. The converted word shows which entry is
     /// revived or left behind.
     #[cold]

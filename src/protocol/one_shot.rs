@@ -27,7 +27,9 @@
 //! **Stops.** A running item that listens for its handle leaves an alarm under the cell's *stop key*, and sets the
 //! *listens* bit while [`wakers`] holds its lock. The handle that asks the item to stop sees this bit, and rings the
 //! alarm. If it sees no bit, the item finds itself asked when it sets the bit. The worker removes the alarm before it
-//! finishes the item, and a handle that goes removes the alarm before it detaches, for the same reason as above.
+//! finishes the item, and a handle that goes removes the alarm before it detaches, for the same reason as above. The
+//! alarm acts for good, so no ring of its key may be late: only the handle rings it, which keeps the cell meanwhile, and
+//! no other object has an odd address as a key.
 
 use crate::policy::one_shot::{Finish, Listen, OneShotState, Stop, Take, Waiting};
 use crate::sys::sync::{AtomicU64, Ordering};

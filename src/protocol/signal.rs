@@ -26,11 +26,21 @@ impl Signal {
     }
 
     pub(crate) fn set(&self) {
-        let before = self.0.swap(SET, Ordering::Release);
-        wait::wake_all(self.key());
-        if before & AWAITED != 0 {
+        let has_task = self.set_word();
+        self.wake_threads();
+        if has_task {
             wakers::ring(self.key());
         }
+    }
+
+    /// Sets the signal, and wakes neither threads nor tasks. Returns whether a task has left an alarm.
+    pub(super) fn set_word(&self) -> bool {
+        self.0.swap(SET, Ordering::Release) & AWAITED != 0
+    }
+
+    /// Wakes the threads that wait for the signal, which is set.
+    pub(super) fn wake_threads(&self) {
+        wait::wake_all(self.key());
     }
 
     pub(crate) fn is_set(&self) -> bool {

@@ -127,6 +127,54 @@ fn a_token_that_was_entered_holds_until_the_call_ends() {
     assert!(other.is_cancelled() && parent.child().child().is_cancelled());
 }
 
+/// spec: I3.2 (a cancelled token has only cancelled tokens below it): seen by a waker, and by threads that wait or ask.
+#[test]
+fn a_cancelled_token_has_only_cancelled_tokens_below_it() {
+    struct Looks {
+        below: [CancelToken; 2],
+        seen: AtomicUsize,
+    }
+
+    impl std::task::Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            self.seen.store(self.below.iter().filter(|token| token.is_cancelled()).count(), Ordering::SeqCst);
+        }
+    }
+
+    let parent = CancelToken::new();
+    let below = [parent.child(), parent.child().child()];
+    let looks = Arc::new(Looks { below, seen: AtomicUsize::new(0) });
+    let mut future = Box::pin(parent.cancelled_async());
+    let waker = std::task::Waker::from(Arc::clone(&looks));
+    assert!(future.as_mut().poll(&mut std::task::Context::from_waker(&waker)).is_pending());
+    parent.cancel();
+    assert_eq!(looks.seen.load(Ordering::SeqCst), 2, "the waker finds them cancelled");
+
+    for _ in 0..stress(200) {
+        let root = CancelToken::new();
+        let chain: Vec<_> =
+            std::iter::successors(Some(root.clone()), |last| Some(last.child())).take(50).collect();
+        let [middle, last] = [&chain[25], &chain[49]];
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                root.wait().unwrap();
+                assert!(middle.is_cancelled() && last.is_cancelled());
+            });
+            s.spawn(|| {
+                while !root.is_cancelled() {
+                    std::thread::yield_now();
+                }
+                assert!(middle.is_cancelled() && last.is_cancelled());
+            });
+            s.spawn(|| {
+                middle.cancel();
+                assert!(last.is_cancelled(), "another thread cancels it, too");
+            });
+            root.cancel();
+        });
+    }
+}
+
 /// spec: I3.3 (a stop cancels an item that has not begun), W1.3
 #[test]
 fn a_stop_cancels_an_item_that_has_not_begun() {
@@ -366,6 +414,44 @@ fn a_joiner_is_told_at_the_deadline() {
     queue.flush().unwrap();
     let counters = queue.counters();
     assert_eq!((counters.started, counters.cancelled, counters.expired), (2, 1, 1));
+}
+
+/// spec: I3.5 (is counted): each item that is too late is counted once, whatever gives it up.
+#[test]
+fn an_item_that_is_too_late_is_counted_whatever_gives_it_up() {
+    // With one slot, the items wait on the queue's list, and otherwise on the pool's.
+    for (max_active, by_shutdown) in [(1, false), (8, false), (1, true), (8, true)] {
+        let executor = one_cpu_unseen();
+        let queue = WorkQueue::builder("late").max_active(max_active).build_on(&executor).unwrap();
+        let (first, door) = held(&queue);
+        let never = || unreachable!("it is given up");
+        let [told, late] =
+            [(); 2].map(|()| queue.item(never).within(Duration::from_millis(1)).spawn().unwrap());
+        queue.item(never).within(Duration::ZERO).spawn_detached().unwrap();
+        let token = CancelToken::new();
+        queue.item(never).token(&token).spawn_detached().unwrap();
+        token.cancel();
+        let ready = queue.spawn(never).unwrap();
+        assert!(matches!(told.join(), Err(JoinError::DeadlinePassed)), "its joiner gives it up");
+        std::thread::sleep(Duration::from_millis(1));
+        if by_shutdown {
+            let report = executor.shutdown(Duration::from_millis(1)).unwrap();
+            assert_eq!((report.queues[0].dropped, report.queues[0].running), (1, 1), "only one was ready");
+        } else {
+            assert_eq!(queue.destroy_now_timeout(Duration::from_millis(1)), Err(WaitError::TimedOut));
+        }
+        door.open();
+        first.join().unwrap();
+        assert!(matches!(late.join(), Err(JoinError::DeadlinePassed)));
+        assert!(matches!(ready.join(), Err(JoinError::Cancelled)));
+        let ended = || queue.counters().started + queue.counters().cancelled == 6 - u64::from(by_shutdown);
+        eventually("all items are counted", ended);
+        assert_eq!(
+            (queue.counters().expired, queue.counters().started),
+            (3, 1),
+            "{max_active}, {by_shutdown}"
+        );
+    }
 }
 
 /// spec: I3.5 (an item that runs learns of its deadline)

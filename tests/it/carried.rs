@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use cmwq::{Executor, QueueError, Work, WorkQueue, WorkQueueBuilder};
+use cmwq::{CancelToken, Executor, QueueError, Work, WorkQueue, WorkQueueBuilder};
 use testkit::{SOON, eventually};
 
 use crate::support::{cpus, held, one_cpu, one_cpu_unseen};
@@ -128,7 +128,7 @@ fn the_submission_that_makes_an_item_pending_decides() {
     assert!(submit("last", false, now));
     assert_eq!(told.recv_timeout(SOON).unwrap(), ["last"]);
 
-    // A cancelled entry that lies on the list is not used again for a submission that carries something.
+    // A cancelled entry that lies on the list is used again, and carries what the new submission carries.
     let (holder, door) = held(&WorkQueue::builder("holds").build_on(&executor).unwrap());
     assert!(submit("left behind", false, now) && work.cancel() && submit("anew", false, now));
     door.open();
@@ -136,6 +136,32 @@ fn the_submission_that_makes_an_item_pending_decides() {
     holder.join().unwrap();
     work.flush().unwrap();
     assert!(told.try_recv().is_err());
+}
+
+/// spec: I2.3, Q3.4: a full queue accepts a cancelled item whose entry lies on its list, with a hook as without.
+#[test]
+fn a_full_queue_takes_a_cancelled_item_again() {
+    let executor = one_cpu_unseen();
+    let plain = WorkQueue::builder("plain").max_pending(1).build_on(&executor).unwrap();
+    let hooked = WorkQueue::builder("hooked").max_pending(1).carry(innermost).build_on(&executor).unwrap();
+    for (queue, name) in [(plain, vec![]), (hooked, vec!["again"])] {
+        let (holder, door) = held(&WorkQueue::builder("holds").build_on(&executor).unwrap());
+        let (tell, told) = mpsc::channel();
+        let work = Work::new(move || tell.send(current()).unwrap());
+        {
+            let _within = Within::enter("first");
+            assert!(queue.enqueue(&work).unwrap() && work.cancel());
+        }
+        let _within = Within::enter("again");
+        assert_eq!(queue.spawn(|| ()).unwrap_err().error, QueueError::Full);
+        assert_eq!(queue.enqueue(&work), Ok(true), "{}", queue.name());
+        assert_eq!(queue.enqueue(&work), Ok(false));
+        door.open();
+        assert_eq!(told.recv_timeout(SOON).unwrap(), name);
+        holder.join().unwrap();
+        queue.flush().unwrap();
+        assert_eq!((queue.counters().started, queue.counters().cancelled), (1, 1));
+    }
 }
 
 /// spec: I2.3: an item that is queued again and again from several threads runs with the name of a submission, and
@@ -245,4 +271,38 @@ fn what_is_not_used_is_dropped() {
     holder.join().unwrap();
     drop(queue);
     eventually("the hook ends with its queue", || shares() == 1);
+}
+
+/// spec: I2.8 (the item's token), I3.1: a hook that is called at the item's beginning finds the token of the item.
+#[test]
+fn a_hook_finds_the_token_of_the_item() {
+    thread_local!(static FOUND: RefCell<Option<CancelToken>> = const { RefCell::new(None) });
+    let find = || FOUND.set(Some(cmwq::cancel_token()));
+    let is_own = || FOUND.take().expect("the hook was called") == cmwq::cancel_token();
+    let (executor, hour) = (cpus(2), Duration::from_secs(3600));
+    let queue = WorkQueue::builder("finds").carry(move || find).build_on(&executor).unwrap();
+    let (token, later) = (CancelToken::new(), Duration::from_millis(1));
+    assert!(queue.spawn(is_own).unwrap().join().unwrap());
+    assert!(queue.item(is_own).token(&token).spawn().unwrap().join().unwrap());
+    assert!(queue.item(is_own).token(&token).named("named").after(later).spawn().unwrap().join().unwrap());
+    assert!(queue.item(is_own).within(hour).spawn().unwrap().join().unwrap());
+    assert!(queue.scope(|s| s.spawn_with_token(&token, is_own).unwrap().join().unwrap()));
+    let (tell, told) = mpsc::channel();
+    let report = || {
+        let tell = tell.clone();
+        move || tell.send((is_own(), cmwq::cancel_token())).unwrap()
+    };
+    queue.item(report()).token(&token).spawn_detached().unwrap();
+    queue.enqueue(&Work::new(report())).unwrap();
+    let _plain_ticks = queue.item(report()).spawn_every(later).unwrap();
+    for _ in 0..4 {
+        assert!(told.recv_timeout(SOON).unwrap().0);
+    }
+    let (tell, told) = mpsc::channel();
+    let tick = move || tell.send((is_own(), cmwq::cancel_token())).unwrap();
+    let _ticks = queue.item(tick).token(&token).spawn_every(later).unwrap();
+    let (first, second) = (told.recv_timeout(SOON).unwrap(), told.recv_timeout(SOON).unwrap());
+    assert!(first.0 && second.0 && first.1 == second.1);
+    token.cancel();
+    assert!(first.1.is_cancelled());
 }

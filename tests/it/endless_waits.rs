@@ -451,6 +451,23 @@ fn waits_with_a_timeout_are_not_refused_for_a_cycle() {
     queue.flush().unwrap();
 }
 
+/// spec: F5.9, I3.5: a deadline ends the join of an item that has not begun, so such a join closes no cycle.
+#[test]
+fn a_join_that_a_deadline_ends_is_not_refused_for_a_cycle() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let [one, other] = ["one", "other"].map(|name| WorkQueue::ordered(name).build_on(&executor).unwrap());
+    let (give_late, take_late) = hand_over::<JoinHandle<u32>>();
+    let (give_behind, take_behind) = hand_over::<JoinHandle<u32>>();
+    let first = one.spawn(move || take_late().join()).unwrap();
+    let second = other.spawn(move || take_behind().join()).unwrap();
+    // Each of the two joins an item that waits behind the other one.
+    give_behind.send(one.spawn(|| 1).unwrap()).unwrap();
+    give_late.send(other.item(|| 2).within(Duration::from_millis(50)).spawn().unwrap()).unwrap();
+    assert!(matches!(first.join().unwrap(), Err(JoinError::DeadlinePassed)));
+    assert_eq!(second.join().unwrap().unwrap(), 1);
+}
+
 /// spec: F5.9: items wait for earlier ones in every way, so there is never a cycle.
 #[test]
 fn waits_without_a_cycle_are_never_refused() {

@@ -1,5 +1,6 @@
 //! The parents of the spans in which items run.
 
+use std::sync::mpsc;
 use std::time::Duration;
 
 use cmwq::{Work, WorkQueue};
@@ -77,4 +78,46 @@ fn the_ready_hook_leaves_the_span_of_the_item() {
     .join()
     .unwrap();
     assert_eq!(around("elsewhere"), ["request"]);
+}
+
+/// spec: I2.7 (several subscribers): a worker's subscriber gets no span that another subscriber has made.
+#[test]
+fn a_span_goes_to_no_other_subscriber() {
+    listen();
+    let executor = crate::one_cpu().build().unwrap();
+    let plain = WorkQueue::builder("plain").build_on(&executor).unwrap();
+    let hooked = WorkQueue::builder("hooked").carry(cmwq::trace::current_span).build_on(&executor).unwrap();
+    // The ids of its spans begin anew.
+    let own = tracing_subscriber::registry();
+    tracing::subscriber::with_default(own, || {
+        let requests = [(); 3].map(|()| tracing::info_span!("request"));
+        for request in &requests {
+            request.in_scope(|| plain.spawn(|| say("unknown"))).unwrap().join().unwrap();
+            request.in_scope(|| hooked.spawn(|| say("unknown"))).unwrap().join().unwrap();
+        }
+    });
+    let told: Vec<_> =
+        of_target("traces").into_iter().filter(|told| told.field("what") == "unknown").collect();
+    assert_eq!(told.len(), 6);
+    for told in told {
+        assert_eq!(told.within.len(), 1, "{told:?}");
+        assert!(told.within[0].starts_with("execute "), "{told:?}");
+    }
+}
+
+/// spec: I2.7, I2.3: an item that was cancelled and is queued again, by its old entry, belongs to the later request.
+#[test]
+fn an_item_that_is_queued_again_belongs_to_the_later_request() {
+    listen();
+    let executor = crate::one_cpu().build().unwrap();
+    let queue = WorkQueue::builder("anew").max_active(1).build_on(&executor).unwrap();
+    let (open, opened) = mpsc::channel();
+    drop(queue.spawn(move || cmwq::blocking(|| opened.recv())).unwrap());
+    let work = Work::new(|| say("anew"));
+    tracing::info_span!("former").in_scope(|| queue.enqueue(&work)).unwrap();
+    assert!(work.cancel());
+    assert!(tracing::info_span!("later").in_scope(|| queue.enqueue(&work)).unwrap());
+    open.send(()).unwrap();
+    work.flush().unwrap();
+    assert_eq!(around("anew"), ["execute", "later"]);
 }

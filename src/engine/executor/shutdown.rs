@@ -9,7 +9,7 @@
 use crate::policy::effective_state::Stage;
 use crate::sys::wait::Until;
 
-use crate::engine::item::entry::Entry;
+use crate::engine::item::entry::{Abandoned, Entry};
 use crate::engine::item::waits;
 use crate::engine::queue::admission::complete;
 use crate::engine::queue::drain::wait_until_empty;
@@ -165,13 +165,13 @@ fn give_up_here(entry: Entry) {
         if entry.is_marker() {
             return route::meet(entry);
         }
-        let would_have_run = entry.abandon();
+        let given_up = entry.abandon();
         let queue = entry.shard().queue();
         queue.left_pending();
-        if would_have_run {
+        if given_up == Abandoned::Ready {
             queue.given_up.raise();
         } else {
-            entry.shard().events.cancelled.raise();
+            entry.shard().events.cancelled(given_up.is_late());
         }
         next = complete(entry);
     }

@@ -43,13 +43,22 @@ impl Token {
     }
 
     /// Calls the function of the item whose token this is. The end of the item's queue, and of its executor, cancels the
-    /// token meanwhile.
+    /// token meanwhile. Only calls the function if the thread has entered the token already.
     pub(crate) fn enter_item<R>(&self, function: impl FnOnce() -> R) -> R {
+        if self.is_entered() {
+            return function();
+        }
         let _watch = with_item(|worker, queue| {
             self.listen(worker);
             self.follow(queue.token())
         });
         self.enter(function)
+    }
+
+    fn is_entered(&self) -> bool {
+        let is_this =
+            |entered: &RefCell<Option<Self>>| entered.borrow().as_ref().is_some_and(|token| self.is(token));
+        ENTERED.try_with(is_this).unwrap_or(false)
     }
 
     /// Lets the handle of the worker's one-shot cancel this token, when it asks the item to stop.

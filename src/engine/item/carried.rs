@@ -5,7 +5,7 @@
 //! admitted, and the hook returns a function that makes the captured values current again. This function travels with
 //! the submission: beside the closure of a one-shot, or in the slow-path state of a reusable item. The worker that runs
 //! the item calls it directly before the item's function, and drops its result directly after the item's function has
-//! returned or panicked.
+//! returned or panicked. Meanwhile the worker has entered the item's token.
 //!
 //! If a hook panics, the item runs without what the hook would have carried. A submission without carriers costs the
 //! issuer one comparison, and costs the worker nothing.
@@ -73,7 +73,7 @@ impl<F: Closure<T>, T> Closure<T> for Carrying<F> {
 
     fn call(self) -> T {
         match self.carried {
-            Some(carried) => carried.run(|| self.closure.call()),
+            Some(carried) => self.closure.call_carrying(carried),
             None => self.closure.call(),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::engine::carrier::Carried;
 use crate::engine::refusal::Cancelled;
 use crate::engine::trace::subscriber::Parent;
 
@@ -27,6 +28,14 @@ pub(crate) trait Closure<T> {
     }
 
     fn call(self) -> T;
+
+    /// Calls the closure while what its submission carries is current.
+    fn call_carrying(self, carried: Carried) -> T
+    where
+        Self: Sized,
+    {
+        carried.run(|| self.call())
+    }
 }
 
 impl<F: FnOnce() -> T, T> Closure<T> for F {
@@ -73,13 +82,24 @@ impl<F: FnOnce() -> T, T> Closure<T> for WithToken<F> {
     }
 
     fn call(self) -> T {
+        self.call_within(|closure| closure())
+    }
+
+    /// The hooks find the item's token, so it is entered first.
+    fn call_carrying(self, carried: Carried) -> T {
+        self.call_within(|closure| carried.run(closure))
+    }
+}
+
+impl<F> WithToken<F> {
+    fn call_within<T>(self, call: impl FnOnce(F) -> T) -> T {
         let Self { token, armed, name, closure } = self;
         drop(armed);
         token.enter_item(|| {
             if let Some(name) = name {
                 context::describe(name.into_owned());
             }
-            closure()
+            call(closure)
         })
     }
 }

@@ -17,6 +17,8 @@ use crate::policy::flush::Ticket;
 use crate::protocol::item::HasTicket;
 use crate::sys::sync::{AtomicU64, Ordering};
 
+use crate::engine::refusal::Cancelled;
+
 use super::latency::{Begun, Timing};
 
 /// The first field of every item.
@@ -54,11 +56,28 @@ pub(crate) struct ItemOperations {
     pub(crate) execute: unsafe fn(Entry, ByWorker<'_>),
     /// Gives up an entry that was popped from a list, without running the item, and tells the item's owner and the
     /// threads that wait for the item. The entry is `None` if the item was on no list yet. The function gives up the
-    /// entry's share of the item, but the caller still has to complete the entry. Returns whether the item would have
-    /// run for this entry.
-    pub(crate) abandon: unsafe fn(NonNull<Header>, Option<&Entry>) -> bool,
+    /// entry's share of the item, but the caller still has to complete the entry.
+    pub(crate) abandon: unsafe fn(NonNull<Header>, Option<&Entry>) -> Abandoned,
     /// Returns the item's type.
     pub(crate) item_type: unsafe fn(NonNull<Header>) -> &'static ItemType,
+}
+
+/// The state in which an item was when it was given up.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Abandoned {
+    /// It would have run for this entry.
+    Ready,
+    /// It would not have run, because of its token or its deadline. Its owner learns of this only now.
+    Obstructed(Cancelled),
+    /// This submission had been cancelled. `late` says whether this was because its deadline had passed.
+    Cancelled { late: bool },
+}
+
+impl Abandoned {
+    pub(crate) fn is_late(self) -> bool {
+        matches!(self, Self::Obstructed(Cancelled::DeadlinePassed) | Self::Cancelled { late: true })
+    }
 }
 
 /// The worker that executes an entry.
@@ -256,9 +275,8 @@ impl Entry {
         unsafe { (operations.execute)(self, by) }
     }
 
-    /// Gives up the entry without running the item. Returns whether the item would have run. The caller still has to
-    /// complete the entry.
-    pub(crate) fn abandon(&self) -> bool {
+    /// Gives up the entry without running the item. The caller still has to complete the entry.
+    pub(crate) fn abandon(&self) -> Abandoned {
         // SAFETY: as in `execute`.
         let operations = unsafe { self.item.as_ref() }.operations;
         // SAFETY: as in `execute`.

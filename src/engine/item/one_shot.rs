@@ -32,7 +32,7 @@ use crate::engine::worker::worker_thread::{NotRun, WorkerThread};
 use self::handle::RawHandle;
 use super::cells::Chunk;
 use super::closure::Closure;
-use super::entry::{ByWorker, Entry, Header, ItemOperations};
+use super::entry::{Abandoned, ByWorker, Entry, Header, ItemOperations};
 use super::one_shot::handle::{Head, Operations};
 
 #[repr(C)]
@@ -269,12 +269,12 @@ where
     worker.complete(entry);
 }
 
-/// Ends an item that was cancelled after its worker had taken it. `late` says whether its deadline had passed. `tell`
-/// tells the item's owner.
+/// Ends an item that does not run although the calling thread has taken it. `late` says whether its deadline had passed.
+/// `tell` tells the item's owner.
 ///
 /// # Safety
 ///
-/// The cell was made for `F`, `T` and `O`. The worker has taken the item, and its closure and owner are out of the cell.
+/// The cell was made for `F`, `T` and `O`. The caller has taken the item, and its closure and owner are out of the cell.
 #[cold]
 unsafe fn end_without_run<F, T, O>(
     cell: NonNull<OneShot<F, T, O>>,
@@ -314,33 +314,37 @@ fn clear<F, T, O>(contents: &mut Contents<F, T, O>, ended: Ended) -> Ended {
 /// # Safety
 ///
 /// The item is a cell made for `F`, `T` and `O`, and the caller owns the entry's side of the item.
-unsafe fn abandon<F, T, O>(item: NonNull<Header>, _entry: Option<&Entry>) -> bool {
+unsafe fn abandon<F, T, O>(item: NonNull<Header>, _entry: Option<&Entry>) -> Abandoned
+where
+    F: Closure<T> + Send,
+    O: Owner,
+{
     let cell: NonNull<OneShot<F, T, O>> = item.cast();
     // SAFETY: the entry's bit keeps the cell in memory until `take` or `abandon` clears the bit.
     let state = unsafe { &cell.as_ref().head.cell };
-    let (finish, would_have_run) = match state.take() {
-        Take::Leave { .. } => return false,
-        Take::Free { .. } => (Finish::Free, false),
-        Take::Run => {
-            // SAFETY: the state says that the closure has begun, so no other thread uses the contents.
-            let contents = unsafe { &mut *cell.as_ref().contents.get() };
-            let closure = std::mem::replace(contents, Contents::Gone);
-            contain(|| drop(closure));
-            let key = state.key();
-            match state.abandon(false) {
-                Finish::Wake(waiting) => {
-                    OneShotCell::wake(key, waiting);
-                    return true;
-                }
-                finish => (finish, true),
-            }
+    match state.take() {
+        Take::Leave { late } => return Abandoned::Cancelled { late },
+        Take::Free { late } => {
+            // SAFETY: the handle is gone, and the entry's side ends here.
+            contain(|| unsafe { free(cell) });
+            return Abandoned::Cancelled { late };
         }
-    };
-    if finish == Finish::Free {
-        // SAFETY: the handle is gone, and the entry's side ends here.
-        contain(|| unsafe { free(cell) });
+        Take::Run => {}
     }
-    would_have_run
+    // SAFETY: the state says that the closure has begun, so no other thread uses the contents.
+    let contents = unsafe { &mut *cell.as_ref().contents.get() };
+    let Contents::Closure(function, owner) = std::mem::replace(contents, Contents::Gone) else {
+        unreachable!("a one-shot that has not begun has its closure")
+    };
+    let given_up = function.obstacle().map_or(Abandoned::Ready, Abandoned::Obstructed);
+    contain(|| drop(function));
+    let tell = || match given_up {
+        Abandoned::Ready => drop(owner),
+        _ => owner.cancelled(),
+    };
+    // SAFETY: the caller has taken the item, and its closure and owner are out of the cell.
+    unsafe { end_without_run(cell, false, given_up.is_late(), tell) };
+    given_up
 }
 
 fn operations<F, T, O>() -> &'static Operations {

@@ -60,13 +60,7 @@ struct ArmAgain<'a> {
     queue: &'a Arc<QueueHandle>,
     place: Place,
     period: &'a Period,
-    leash: Option<&'a Leash>,
-}
-
-/// The token of a periodic item, which ends the ticks when it is cancelled.
-struct Leash {
-    token: Token,
-    armed: Armed,
+    armed: Option<&'a Armed>,
 }
 
 impl Drop for ArmAgain<'_> {
@@ -76,7 +70,7 @@ impl Drop for ArmAgain<'_> {
         *ticks = ticks.ran(self.period.period, now);
         let next = ticks.next;
         drop(ticks);
-        if self.leash.is_some_and(|leash| leash.token.is_cancelled() || leash.token.deadline() <= next) {
+        if self.work.token.as_ref().is_some_and(|token| token.is_cancelled() || token.deadline() <= next) {
             return;
         }
         let after = next.since(now);
@@ -84,8 +78,8 @@ impl Drop for ArmAgain<'_> {
         // last.
         let _armed: Result<Arm, QueueError> =
             Queue::arm(self.queue, self.place, None, after, self.work, false);
-        if let (Some(leash), Some(name)) = (self.leash, self.work.cell.timer()) {
-            leash.armed.timer().is(name);
+        if let (Some(armed), Some(name)) = (self.armed, self.work.cell.timer()) {
+            armed.timer().is(name);
         }
     }
 }
@@ -117,27 +111,27 @@ where
     // The item shares its function with this call, which hands the function back if the item is refused. A run takes
     // the function out, because user code must not run while a lock is held.
     let function = Arc::new(Mutex::new(Some(function)));
-    let leash = token.map(|token| Leash { armed: Armed::new(&token), token });
-    let timer = leash.as_ref().map(|leash| leash.armed.timer());
+    let armed = token.as_ref().map(Armed::new);
+    let timer = armed.as_ref().map(Armed::timer);
     let work = {
         let (queue, shared, function) = (Arc::clone(queue), Arc::clone(&shared), Arc::clone(&function));
         let run = move |work: &WorkHandle| {
-            if leash.as_ref().is_some_and(|leash| leash.token.is_cancelled()) {
+            if work.token.as_ref().is_some_and(Token::is_cancelled) {
                 return;
             }
-            let _again = ArmAgain { work, queue: &queue, place, period: &shared, leash: leash.as_ref() };
+            let _again = ArmAgain { work, queue: &queue, place, period: &shared, armed: armed.as_ref() };
             shared.runs.fetch_add(1, Ordering::Relaxed);
             if let Some(name) = &name {
                 context::describe(name.clone().into_owned());
             }
             let mut taken = Taken::take(&function);
             let Some(function) = &mut taken.function else { return };
-            match &leash {
+            match &work.token {
                 None => function(),
-                Some(leash) => leash.token.enter_item(function),
+                Some(token) => token.enter_item(function),
             }
         };
-        WorkHandle::new(ItemType::of::<F>(), Box::new(run))
+        WorkHandle::with_token(ItemType::of::<F>(), token, Box::new(run))
     };
     match Queue::arm(queue, place, None, first, &work, false) {
         Ok(_armed) => {

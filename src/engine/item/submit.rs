@@ -7,6 +7,7 @@ use crate::policy::admission::Slot;
 use crate::protocol::item::Queued;
 use crate::sys::machine;
 
+use crate::engine::carrier::Carried;
 use crate::engine::queue::admission::Pass;
 use crate::engine::queue::limits::Kept;
 use crate::engine::queue::route;
@@ -22,6 +23,9 @@ use super::one_shot;
 use super::one_shot::handle::RawHandle;
 use super::place::Place;
 use super::work::WorkHandle;
+
+/// The answer to a submission of a reusable item: whether it made the item pending.
+type Answer = Result<bool, QueueError>;
 
 impl Queue {
     /// Queues a closure that runs once. If the queue refuses the closure, returns the closure with the error.
@@ -196,12 +200,16 @@ impl Queue {
         }
         let shard = self.shard(self.executor.placement.slot_for(place));
         let is_idle = work.cell.load().is_idle();
-        if !is_idle {
-            if let Some(answer) = self.queue_without_entry(shard, work) {
-                return answer;
+        let carried = if is_idle {
+            self.carried_for(work)
+        } else if let Some(answer) = self.queue_without_entry(shard, work) {
+            return answer;
+        } else {
+            match self.revive_carrying(shard, work, self.carried_for(work)) {
+                Ok(answer) => return answer,
+                Err(carried) => carried,
             }
-        }
-        let carried = self.carried_for(work);
+        };
         let kept = if shard.limiter().cell.is_full() {
             Err(QueueError::Full)
         } else {
@@ -210,7 +218,7 @@ impl Queue {
         let (kept, pass) = match kept.and_then(|kept| Ok((kept, self.admit(shard.limiter())?))) {
             Ok(admitted) => admitted,
             // If another thread has queued the item meanwhile, the item needs no room.
-            Err(error) => return self.queue_without_entry(shard, work).unwrap_or(Err(error)),
+            Err(error) => return self.queue_without_room(shard, work, carried).unwrap_or(Err(error)),
         };
         // A user's destructor may wait for the queue, so it runs after the admission is undone.
         let mut unused = None;
@@ -239,16 +247,49 @@ impl Queue {
         answer(queued, shard, work)
     }
 
+    /// Queues the item if it needs no new entry, because there is no room for one.
+    #[cold]
+    #[inline(never)]
+    fn queue_without_room(
+        &self,
+        shard: &Shard,
+        work: &WorkHandle,
+        carried: Option<Carried>,
+    ) -> Option<Answer> {
+        let answer = self.queue_without_entry(shard, work);
+        answer.or_else(|| self.revive_carrying(shard, work, carried).ok())
+    }
+
+    /// Queues the item if a cancelled entry of the item lies on a list of the shard. That entry carries `carried` from
+    /// now on. Returns `carried` if the item needs a new entry.
+    #[cold]
+    #[inline(never)]
+    fn revive_carrying(
+        &self,
+        shard: &Shard,
+        work: &WorkHandle,
+        carried: Option<Carried>,
+    ) -> Result<Answer, Option<Carried>> {
+        if !self.carries() || self.may_revive(shard.limiter()).is_err() {
+            return Err(carried);
+        }
+        let (queued, unused) = shard.with_target(work.cell.load(), |target| match carried {
+            None => (work.cell.queue_without_entry(target), None),
+            Some(carried) => work.cell.revive_carrying(target, carried),
+        });
+        queued.map(|queued| answer(queued, shard, work)).ok_or(unused)
+    }
+
     /// Queues the item if it needs no new entry. That is the case if the item is pending, or if a cancelled entry of
-    /// the item lies on a list of the shard. Returns `None` if the item needs a new entry. A pending item can be queued
-    /// again even if the queue refuses other items.
-    fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Result<bool, QueueError>> {
+    /// the item lies on a list of the shard. Returns `None` if the item needs a new entry, or if the submission carries
+    /// something that the cancelled entry must carry. A pending item can be queued again even if the queue refuses other
+    /// items.
+    fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Answer> {
         let queue = |target| work.cell.queue_without_entry(target);
         match self.may_revive(shard.limiter()) {
             Ok(()) => {
                 let state = work.cell.load();
-                // With a hook, the submission carries something, so it needs an entry of its own.
-                let queued = if state.is_pending() || self.carriers.is_some() {
+                let queued = if state.is_pending() || self.carries() {
                     queue(shard.new_place())
                 } else {
                     shard.with_target(state, queue)
@@ -280,7 +321,7 @@ fn queue_again(shard: &Shard, work: &WorkHandle, pass: Pass) -> Queued {
     shard.with_target(work.cell.load(), |target| work.cell.queue(target, pass.ticket))
 }
 
-pub(super) fn answer(queued: Queued, shard: &Shard, work: &WorkHandle) -> Result<bool, QueueError> {
+pub(super) fn answer(queued: Queued, shard: &Shard, work: &WorkHandle) -> Answer {
     match queued {
         Queued::Push => Ok(true),
         Queued::Revived => {

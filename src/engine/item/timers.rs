@@ -23,7 +23,7 @@ use crate::engine::queue::shard::Limiter;
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::user_code::{contain, destroy};
 
-use super::entry::Header;
+use super::entry::{Abandoned, Header};
 use super::work::WorkHandle;
 
 /// The timers of one executor.
@@ -185,10 +185,10 @@ impl Unlisted {
 impl Unlisted {
     /// Gives up the item. Returns false if the item had already been cancelled.
     fn give_up(self) -> bool {
-        std::mem::ManuallyDrop::new(self).abandon()
+        !matches!(std::mem::ManuallyDrop::new(self).abandon(), Abandoned::Cancelled { .. })
     }
 
-    fn abandon(&self) -> bool {
+    fn abandon(&self) -> Abandoned {
         // SAFETY: `self` owns the entry's side, which keeps the item in memory.
         let operations = unsafe { self.0.as_ref() }.operations;
         // SAFETY: these are the functions for the item's own type. The entry's side is given up only once, either by
@@ -201,7 +201,7 @@ impl Drop for Unlisted {
     fn drop(&mut self) {
         let item = std::mem::ManuallyDrop::new(Self(self.0));
         destroy(move || {
-            item.abandon();
+            let _given_up = item.abandon();
         });
     }
 }

@@ -19,6 +19,7 @@ use crate::engine::user_code::destroy;
 
 use super::entry::{Entry, Header, ItemType};
 use super::timers::TimerName;
+use super::token::Token;
 
 /// See the module. Because of `repr(C)`, a pointer to the item also points to its header.
 #[repr(C)]
@@ -30,6 +31,8 @@ pub(crate) struct WorkItem {
     pub(crate) item_type: &'static ItemType,              // I
     /// The item's number in the process, which no other reusable item has.
     pub(crate) id: u64, // I
+    /// The token of a periodic item, if the item was submitted with one.
+    pub(crate) token: Option<Token>, // I
     /// Only the worker that executes the item uses the function, and the thread that frees the item.
     pub(super) function: UnsafeCell<Box<Function>>,
 }

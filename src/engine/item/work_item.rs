@@ -21,8 +21,9 @@ use crate::engine::trace::subscriber::Parent;
 use crate::engine::user_code::{contain, discard};
 use crate::engine::worker::worker_thread::WorkerThread;
 
-use super::entry::{ByWorker, Entry, Header, ItemOperations, ItemType};
+use super::entry::{Abandoned, ByWorker, Entry, Header, ItemOperations, ItemType};
 use super::timers::TimerName;
+use super::token::Token;
 use super::waits::register::{self, Target};
 use super::waits::task::SignalWait;
 use super::waits::{self};
@@ -35,12 +36,22 @@ static OPERATIONS: ItemOperations = ItemOperations { execute, abandon, item_type
 
 impl WorkHandle {
     pub(crate) fn new(item_type: &'static ItemType, function: Box<Function>) -> Self {
+        Self::with_token(item_type, None, function)
+    }
+
+    /// Makes an item whose runs have this token, if there is one. The function enters the token.
+    pub(crate) fn with_token(
+        item_type: &'static ItemType,
+        token: Option<Token>,
+        function: Box<Function>,
+    ) -> Self {
         let item = WorkItem {
             header: Header::new(&OPERATIONS),
             cell: ItemCell::new(),
             origin: Origin::here(),
             item_type,
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            token,
             function: UnsafeCell::new(function),
         };
         Self(NonNull::from(Box::leak(Box::new(item))))
@@ -212,9 +223,11 @@ unsafe fn run_carrying(item: NonNull<WorkItem>, entry: Entry, worker: &WorkerThr
     // SAFETY: the run keeps the item in memory.
     let mut carried = unsafe { item.as_ref() }.cell.take_carried();
     let parent = carried.as_mut().map(|carried| carried.parent()).unwrap_or_default();
-    let call = |function: &mut Function, handle: &WorkHandle| match carried {
-        Some(carried) => carried.run(|| function(handle)),
-        None => function(handle),
+    let call = |function: &mut Function, handle: &WorkHandle| match (carried, &handle.token) {
+        (None, _) => function(handle),
+        (Some(carried), None) => carried.run(|| function(handle)),
+        // The hooks find the item's token, so it is entered first.
+        (Some(carried), Some(token)) => token.enter_item(|| carried.run(|| function(handle))),
     };
     // SAFETY: as the caller promises.
     unsafe { run(item, entry, worker, parent, call) }
@@ -255,7 +268,7 @@ unsafe fn run(
 /// # Safety
 ///
 /// The conditions of [`ItemOperations`] hold, and the entry was popped from a list.
-unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> bool {
+unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> Abandoned {
     let item: NonNull<WorkItem> = item.cast();
     let entry = entry.expect("a reusable item is given up only for an entry");
     // SAFETY: the item's word records the entry until `abandon` has taken the entry out of the word.
@@ -264,7 +277,7 @@ unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> bool {
         // SAFETY: according to `abandon`, the item is over.
         contain(|| unsafe { free(item) });
     }
-    would_have_run
+    if would_have_run { Abandoned::Ready } else { Abandoned::Cancelled { late: false } }
 }
 
 /// # Safety

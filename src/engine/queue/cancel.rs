@@ -75,37 +75,27 @@ impl Queue {
         // The owners of the listed items are told first, because a waker that the token calls may wait for one of them.
         self.cancel_listed();
         self.token().cancel();
-        loop {
-            let emptied = self.cancel_listed();
-            // If items remain on a list, too many other items were on their way to it. Those items leave soon.
-            let wait = if emptied { until } else { until.or_after(RECHECK) };
-            match wait_until_empty(&[self], wait) {
-                Err(WaitError::TimedOut) if !emptied && !until.is_over() => {}
-                waited => return waited.map(|()| self.finish_destroy()),
-            }
-        }
+        wait_until_empty(&[self], until)?;
+        Ok(self.finish_destroy())
     }
 
-    /// Completes the entries of the waiting lists without a run. Returns whether the lists are empty.
-    fn cancel_listed(&self) -> bool {
-        self.limiters().fold(true, |emptied, limiter| {
+    /// Completes the entries of the waiting lists without a run. Items that reach a list later get a slot there, and go
+    /// to a worker. If so many do that entries stay on a list, they get the slots of those items.
+    fn cancel_listed(&self) {
+        for limiter in self.limiters() {
             while limiter.cell.recall() {
                 let entry = limiter.first_waiting();
                 destroy(move || cancel_entry(entry));
             }
-            emptied && limiter.cell.load().waiting() == 0
-        })
+        }
     }
 }
-
-/// How long a thread waits before it looks at a waiting list again that it could not empty.
-const RECHECK: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// Completes an entry without a run, and tells the item's owner. The entry was taken off a waiting list.
 #[cold]
 fn cancel_entry(entry: Entry) {
-    let _would_have_run = entry.abandon();
-    entry.shard().events.cancelled.raise();
+    let given_up = entry.abandon();
+    entry.shard().events.cancelled(given_up.is_late());
     entry.shard().queue().left_pending();
     if let Some(next) = complete(entry) {
         route::submit(next);

@@ -30,7 +30,7 @@ use super::worker::shared::Worker;
 
 use self::subscriber::Parent;
 #[cfg(feature = "tracing")]
-use self::subscriber::{is_on, told};
+use self::subscriber::{is_of_this_thread, is_on, told};
 
 /// The target of all events and of the span: `cmwq`.
 #[cfg(feature = "tracing")]
@@ -142,7 +142,7 @@ pub(super) fn execute_start(
 #[cfg(feature = "tracing")]
 pub fn current_span() -> impl FnOnce() -> Option<tracing::span::EnteredSpan> + Send + 'static {
     let span = Span::current();
-    move || if in_execution() { None } else { Some(span.entered()) }
+    move || if in_execution() && is_of_this_thread(&span) { None } else { Some(span.entered()) }
 }
 
 /// Returns whether the calling thread's span is that of an item.
@@ -185,9 +185,10 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool, parent: Paren
     told(|| {
         // The parent is the issuer's span, or none. It is not this thread's present span, because an earlier item may
         // have left a span entered.
+        let known = parent.span.as_ref().filter(|span| is_of_this_thread(span));
         let span = tracing::trace_span!(
             target: TARGET,
-            parent: parent.span.as_ref().and_then(Span::id),
+            parent: known.and_then(Span::id),
             EXECUTE,
             work = entry.item().addr().get(),
             function = item_type.name(),

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 
 #[cfg(feature = "tracing")]
-use tracing::{Level, Span};
+use tracing::{Dispatch, Level, Span, dispatcher::get_default};
 
 #[cfg(feature = "tracing")]
 use crate::engine::user_code;
@@ -35,6 +35,17 @@ pub(super) fn told(tell: impl FnOnce()) {
             telling.set(false);
         }
     });
+}
+
+/// Returns whether the calling thread's subscriber has made this span. An id of a span means nothing to any other
+/// subscriber.
+///
+/// Subscribers cannot be compared. But the text of the global one contains its address, and no two texts of subscribers
+/// of single threads are equal. So for these the answer is false.
+#[cfg(feature = "tracing")]
+pub(super) fn is_of_this_thread(span: &Span) -> bool {
+    let is_same = |made: &Dispatch| get_default(|here| format!("{here:?}") == format!("{made:?}"));
+    span.with_subscriber(|(_, made)| is_same(made)).unwrap_or(false)
 }
 
 /// The span that is current for an issuer, and becomes the parent of the run's span.

@@ -1,9 +1,11 @@
 //! Models of [`CancelNode`](crate::protocol::cancel::CancelNode): a node is cancelled while other threads add children,
 //! remove children, wait, and leave alarms.
 //!
-//! Whatever the order, a child of a cancelled node is cancelled, each thread that waits is woken, and each alarm rings.
+//! Whatever the order, a thread that finds a node cancelled finds all nodes below it cancelled, each thread that waits is
+//! woken, and each alarm rings.
 //!
-//! Red under: `cancel-takes-the-children-first`, `child-is-added-after-the-look`, `cancel-forgets-grandchildren`.
+//! Red under: `cancel-takes-the-children-first`, `child-is-added-after-the-look`, `cancel-forgets-grandchildren`,
+//! `cancel-begins-at-the-top`, `cancel-tells-before-all-are-set`, `cancel-alarm-after-the-look`.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -42,6 +44,57 @@ fn a_child_that_is_added_during_a_cancel_is_cancelled() {
         let (child, grandchild) = adds.join().unwrap();
         assert!(parent.is_cancelled() && child.is_cancelled() && grandchild.is_cancelled());
         assert_eq!(parent.children() + child.children(), 0, "a cancelled node keeps no child");
+    });
+}
+
+/// spec: I3.2 (a cancelled node has only cancelled nodes below it)
+#[test]
+fn a_thread_that_finds_a_node_cancelled_finds_the_nodes_below_cancelled() {
+    check(4, || {
+        let root = CancelNode::new();
+        let child = root.child().0;
+        let grandchild = child.child().0;
+        let cancels = {
+            let root = root.clone();
+            thread::spawn(move || root.cancel())
+        };
+        if root.is_cancelled() {
+            assert!(child.is_cancelled() && grandchild.is_cancelled());
+        }
+        // The nodes below the child are cancelled when this call returns, whichever thread has begun first.
+        child.cancel();
+        assert!(child.is_cancelled() && grandchild.is_cancelled());
+        cancels.join().unwrap();
+        assert_eq!(root.children() + child.children(), 0, "a cancelled node keeps no child");
+    });
+}
+
+/// spec: I3.2 (a cancelled node has only cancelled nodes below it), for an alarm that rings during the cancel.
+#[test]
+fn an_alarm_finds_the_nodes_below_cancelled() {
+    struct Looks(CancelNodes, Event);
+    type CancelNodes = [crate::sys::sync::Arc<CancelNode>; 2];
+
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            assert!(self.0.iter().all(|node| node.is_cancelled()));
+            self.1.set();
+        }
+    }
+
+    check(4, || {
+        let root = CancelNode::new();
+        let child = root.child().0;
+        let looks = Arc::new(Looks([child.clone(), child.child().0], Event::new()));
+        let alarm = Alarm { waker: Waker::from(Arc::clone(&looks)), ring: Waker::wake };
+        assert!(root.watch(Watcher::ONLY, alarm));
+        let cancels = {
+            let child = child.clone();
+            thread::spawn(move || child.cancel())
+        };
+        root.cancel();
+        looks.1.wait();
+        cancels.join().unwrap();
     });
 }
 

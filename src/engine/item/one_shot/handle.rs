@@ -9,6 +9,7 @@ use std::task::{Poll, Waker};
 use std::thread::Result as RunResult;
 
 use crate::policy::one_shot::Waiting;
+use crate::policy::time::Time;
 use crate::protocol::one_shot::OneShotCell;
 use crate::sys::fork::Origin;
 use crate::sys::machine;
@@ -152,7 +153,8 @@ impl<T> RawHandle<T> {
         let item = self.head.as_ptr().cast::<Header>().cast_const();
         waits::check_origin(self.origin)?;
         waits::check_one_shot(item, self.limiter)?;
-        let target = Target::OneShot { item, limiter: self.limiter, state: self.state() };
+        let has_deadline = self.token().is_some_and(|token| token.deadline() < Time::NEVER);
+        let target = Target::OneShot { item, limiter: self.limiter, state: self.state(), has_deadline };
         waits::wait(target, until, || self.is_finished(), |until| self.sleep(until))
     }
 

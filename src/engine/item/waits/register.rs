@@ -1,7 +1,8 @@
 //! The register of waiting items. Debug builds keep the register so that they can refuse a wait that closes a cycle
 //! among these items.
 //!
-//! An item is registered while it waits without a timeout. It is also registered while it has an open scope, because
+//! An item is registered while it waits without a timeout. If it waits for a one-shot that has a deadline and has not
+//! begun, the deadline ends the wait, so such a wait counts as one that needs nothing. An item is also registered while it has an open scope, because
 //! the item cannot end before the scope ends. Before a wait begins, [`policy::waits`](crate::policy::waits) decides
 //! under the register's lock whether the wait would ever end. So a cycle is found when the last of its waits is about
 //! to begin. The wait at the end of a scope is not checked, but each spawn into the scope is checked. Other events are
@@ -71,8 +72,9 @@ impl Register {
 /// The target of a wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'a> {
-    /// The end of a one-shot, whose lane is `limiter`.
-    OneShot { item: *const Header, limiter: *const Limiter, state: &'a OneShotCell },
+    /// The end of a one-shot, whose lane is `limiter`. If the one-shot has a deadline and has not begun, the wait ends at
+    /// the deadline.
+    OneShot { item: *const Header, limiter: *const Limiter, state: &'a OneShotCell, has_deadline: bool },
     /// A flush that has begun on this queue.
     Flush { queue: &'a Queue, flush: &'a Flush },
     /// The signal of a reusable item. The signal stands for the end of a run that has begun, or for the end of a
@@ -318,11 +320,11 @@ impl Node {
             rolls.flat_map(|roll| roll.0.lock().by_number.values().copied().collect::<Vec<_>>()).collect();
         match self.target {
             None => {}
-            Some(Target::OneShot { item, limiter, state }) => {
+            Some(Target::OneShot { item, limiter, state, has_deadline }) => {
                 let state = state.load();
                 if state.has_begun() {
                     needs.push(Need::End(item.addr()));
-                } else if !state.is_finished() {
+                } else if !state.is_finished() && !has_deadline {
                     needs.push(Need::Slot(limiter.addr()));
                 }
             }

@@ -63,6 +63,14 @@ impl Count {
 }
 
 impl Events {
+    /// Counts an item whose entry is completed without a run. `late` says whether the item's deadline had passed.
+    pub(crate) fn cancelled(&self, late: bool) {
+        self.cancelled.raise();
+        if late {
+            self.expired.raise();
+        }
+    }
+
     /// Counts a finding about one of the shard's items, after the finding was carried out.
     pub(crate) fn found(&self, finding: Finding) {
         match finding {

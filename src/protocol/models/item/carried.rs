@@ -2,7 +2,8 @@
 //!
 //! Each value that an accepted submission carries is found by the run of that submission, or returned by its cancel.
 //!
-//! Red under: `carried-after-the-step`, `begin-leaves-what-is-carried`, `cancel-leaves-what-is-carried`.
+//! Red under: `carried-after-the-step`, `revives-before-it-carries`, `begin-leaves-what-is-carried`,
+//! `cancel-leaves-what-is-carried`.
 
 use super::*;
 
@@ -21,6 +22,18 @@ impl Model {
         assert_eq!(left, None);
         self.due.fetch_add(1, Ordering::Relaxed);
         self.carried.fetch_add(value, Ordering::Relaxed);
+    }
+
+    /// Submits the item with a value, to a queue that has no room for another entry.
+    fn queue_carrying_without_room(&self, shard: usize, value: u64) {
+        let (queued, left) = self.item.revive_carrying(self.target(shard), value);
+        if queued == Some(Queued::Revived) {
+            assert_eq!(left, None);
+            self.due.fetch_add(1, Ordering::Relaxed);
+            self.carried.fetch_add(value, Ordering::Relaxed);
+        } else {
+            assert_eq!(left, Some(value), "refused, or pending already");
+        }
     }
 }
 
@@ -46,6 +59,22 @@ fn a_revived_entry_finds_the_value() {
         model.cancel();
         let worker = spawn(&model, |model| model.work(0));
         model.queue_carrying(0, 1);
+        worker.join().unwrap();
+        model.assert_quiet();
+    });
+}
+
+/// spec: I2.3: the same in a queue that has no room, while another thread submits the item, too.
+#[test]
+fn an_entry_that_is_revived_for_want_of_room_finds_the_value() {
+    check(3, || {
+        let model = Arc::new(Model::new());
+        model.queue(0);
+        model.cancel();
+        let worker = spawn(&model, |model| model.work(0));
+        let issuer = issue(&model, 0, |model| model.queue_carrying_without_room(0, 10));
+        model.queue_carrying_without_room(0, 1);
+        issuer.join().unwrap();
         worker.join().unwrap();
         model.assert_quiet();
     });
