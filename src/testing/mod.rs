@@ -57,6 +57,26 @@
 //! });
 //! ```
 //!
+//! # Faults
+//!
+//! By default, nothing fails. [`Faults`] plans what fails in a run: threads that cannot be made, refused submissions, late
+//! timers, CPUs that go and come back, panics of items, and a shutdown at any step. Together with a seed, faults can also
+//! be [drawn at random](Faults::random), and the seed repeats them.
+//!
+//! ```
+//! use cmwq::WorkQueue;
+//! use cmwq::testing::{FaultKind, Faults, Setup};
+//!
+//! let faults = Faults::random(&[FaultKind::Timers, FaultKind::Panics]).refuse("mails", 3);
+//! Setup::new().faults(faults).explore(100, || {
+//!     let queue = WorkQueue::new("mails");
+//!     let mails: Vec<_> = (0..5).map(|number| queue.spawn(move || number)).collect();
+//!     assert_eq!(mails.iter().filter(|mail| mail.is_err()).count(), 1);
+//!     let sent = mails.into_iter().flatten().filter_map(|mail| mail.join().ok());
+//!     assert!(sent.count() >= 3);
+//! });
+//! ```
+//!
 //! # Failures
 //!
 //! A run fails with a panic if its closure panics, and also in these cases. The message tells the seed and the last
@@ -105,6 +125,7 @@
 //! * On systems without pinning of threads, a seed does not fix the CPU of the test's own submissions.
 
 mod explore;
+mod faults;
 mod setup;
 
 use std::time::Duration;
@@ -112,6 +133,7 @@ use std::time::Duration;
 use crate::executor::of_run::OfRun;
 use crate::sys::machine::{self, Event};
 
+pub use self::faults::{FaultKind, Faults};
 pub use self::setup::Setup;
 
 /// Runs a test in virtual time, with the default [`Setup`]. Returns the result of the closure.

@@ -105,6 +105,11 @@ impl Machine {
     pub(super) fn point(&self, me: Tid) {
         let mut inner = self.enter();
         let other = inner.schedule.switches(me);
+        let shuts_down = inner.schedule.faults.step();
+        if shuts_down.is_some() {
+            inner.wake(Key::Shutdown, true);
+        }
+        let other = shuts_down.or(other);
         if inner.schedule.is_endless() {
             let text = inner.endless(me);
             inner.fail(text);
@@ -185,6 +190,7 @@ impl Machine {
                 }
             }
             inner.schedule.move_on();
+            inner.note_changes();
         }
     }
 

@@ -23,8 +23,10 @@
 
 mod baton;
 mod cpus;
+mod faults;
 mod lock;
 mod moment;
+mod plan;
 mod record;
 mod rests;
 mod scene;
@@ -45,23 +47,25 @@ pub(crate) use self::baton::Place;
 use self::baton::{Inner, Machine};
 pub(crate) use self::lock::{Condvar, Mutex, MutexGuard, locks_taken};
 pub(crate) use self::moment::{Check, Moment};
+pub(crate) use self::plan::{Absence, Chosen, Plan};
 pub(crate) use self::record::Event;
 use self::rests::Rests;
 pub(crate) use self::scene::{
-    burn, check, claim, pause, refuse_threads, refuse_threads_named, stand_on, take_cpu, threads,
+    bind, bound, burn, check, claim, cpu_time, cpus, current, current_cpu, pause, present_cpus,
+    refuse_threads, refuse_threads_named, seen, sleeps_so_far, stand_on, take_cpu, threads,
 };
 use self::schedule::State;
 pub(crate) use self::schedule::{Config, Order, Tid};
 pub(crate) use self::steps::{
-    begins, ends, events, fail_if, holds, keeps_house, let_time_pass, listens, note, number,
-    own_panic_is_told, panic_is_told, park_a_while, released, settle, step, step_to, until_locked,
-    until_ready, until_woken, waits_for_item, waits_for_queue, wake_object,
+    begins, carry_out, ends, events, fail_if, holds, keeps_house, lateness, let_time_pass, listens,
+    no_more_faults, note, number, own_panic_is_told, panic_as_planned, panic_is_told, park_a_while,
+    refuses_submission, released, settle, step, step_to, until_locked, until_ready, until_shutdown,
+    until_woken, waits_for_item, waits_for_queue, wake_object,
 };
 pub(crate) use self::watch::{Outcome, run_watched};
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 use crate::sys::affinity;
-use crate::sys::thread_state::{self, Seen};
 
 /// The event for which a thread waits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -76,6 +80,8 @@ pub(crate) enum Key {
     Object(usize),
     /// The moment at which no thread can take a step.
     Quiet,
+    /// The step at which the plan shuts the executors down.
+    Shutdown,
 }
 
 /// The calling thread's place in its machine.
@@ -335,7 +341,7 @@ pub(crate) fn adopt<R, F: FnOnce() -> R + Send + 'static>(
     name: &str,
     body: F,
 ) -> io::Result<(impl FnOnce() -> R + Send + 'static + use<R, F>, Option<Tid>)> {
-    if with(|machine, _| machine.enter().schedule.refuses(name)) == Some(true) {
+    if with(|machine, me| machine.enter().refuses_thread(me, name)) == Some(true) {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     let place = with(|machine, me| Place::of_child(machine, me, name));
@@ -376,69 +382,6 @@ pub(crate) fn wait_for_end(thread: std::thread::ThreadId, until: Option<Time>) -
         Some(ended || machine.sleep(me, Key::End(tid), until, Rests::No))
     })
     .flatten()
-}
-
-/// Returns the CPU of the calling thread.
-#[inline(always)]
-pub(crate) fn current_cpu() -> Option<usize> {
-    with(|machine, me| machine.inner.lock().schedule.threads[me].cpu)
-}
-
-/// Returns all CPUs of the calling thread's machine.
-pub(crate) fn cpus() -> Option<CpuSet> {
-    with(|machine, _| machine.inner.lock().schedule.all())
-}
-
-/// Returns the calling thread's number on its machine.
-pub(crate) fn current() -> Option<Tid> {
-    with(|_, me| me)
-}
-
-/// Binds a thread of the calling thread's machine to the CPUs of this set. Returns false if the machine has none of
-/// these CPUs.
-pub(crate) fn bind(thread: Tid, cpus: &CpuSet) -> Option<bool> {
-    with(|machine, me| {
-        let mut inner = machine.inner.lock();
-        let cpus = inner.schedule.all().intersection(cpus);
-        let some = !cpus.is_empty();
-        if some {
-            inner.schedule.bind(thread, cpus);
-            // The calling thread may have lost its CPU.
-            machine.hand_over(inner, me);
-        }
-        some
-    })
-}
-
-/// Returns the CPUs on which a thread of the calling thread's machine may run.
-pub(crate) fn bound(thread: Tid) -> Option<CpuSet> {
-    with(|machine, _| {
-        let inner = machine.inner.lock();
-        inner.schedule.threads[thread].mask.clone().unwrap_or_else(|| inner.schedule.all())
-    })
-}
-
-/// Returns the state of a thread of the calling thread's machine.
-pub(crate) fn seen(thread: Tid) -> Option<Seen> {
-    with(|machine, _| {
-        let thread = &machine.inner.lock().schedule.threads[thread];
-        let state = match thread.state {
-            State::Ready | State::Runs | State::Burns(_) => thread_state::State::Runs,
-            State::Sleeps | State::Wakes => thread_state::State::Sleeps,
-            State::Ended => thread_state::State::Gone,
-        };
-        Seen { state, cpu: Some(thread.cpu) }
-    })
-}
-
-/// Returns the CPU time that a thread of the calling thread's machine has used.
-pub(crate) fn cpu_time(thread: Tid) -> Option<Duration> {
-    with(|machine, _| machine.inner.lock().schedule.cpu_time(thread))
-}
-
-/// Returns how many times a thread of the calling thread's machine has slept.
-pub(crate) fn sleeps_so_far(thread: Tid) -> Option<u64> {
-    with(|machine, _| machine.inner.lock().schedule.threads[thread].sleeps)
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ impl Schedule {
                 now == *number && !keeps_house
             }
             Timer::Burnt(..) | Timer::Slice(_) | Timer::Woken(_) => true,
+            Timer::Cpus => false,
         };
         let long = self.now.since(since) >= DESERTED.0 && self.moves - moves >= DESERTED.1;
         long && !self.timers.values().any(waits)

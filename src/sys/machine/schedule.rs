@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::faults::Faults;
+use super::plan::Plan;
 use super::rests::Rests;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
@@ -137,6 +139,8 @@ pub(super) enum Timer {
     Slice(usize),
     /// The thread was woken, and is ready now.
     Woken(Tid),
+    /// A CPU goes or comes back.
+    Cpus,
 }
 
 /// See the module.
@@ -148,6 +152,8 @@ pub(super) struct Schedule {
     pub(super) threads: Vec<Thread>,
     /// For each CPU, the thread that has it.
     pub(super) cpus: Vec<Option<Tid>>,
+    /// The CPUs on which no thread may run at the moment.
+    pub(super) away: CpuSet,
     /// For each CPU, whether a timer is set for the end of a slice.
     pub(super) slices: Vec<bool>,
     /// The threads that wait for a CPU, in their order.
@@ -181,6 +187,7 @@ pub(super) struct Schedule {
     lowest: i64,
     /// The thread that has just yielded. Another thread goes first.
     yielded: Option<Tid>,
+    pub(super) faults: Faults,
 }
 
 impl Schedule {
@@ -193,6 +200,7 @@ impl Schedule {
             now: Time::default(),
             threads: Vec::new(),
             cpus: vec![None; cpus],
+            away: CpuSet::new(),
             slices: vec![false; cpus],
             ready: VecDeque::new(),
             apart: Vec::new(),
@@ -210,6 +218,7 @@ impl Schedule {
             in_vain: 0,
             lowest: 0,
             yielded: None,
+            faults: Faults::new(Plan::default()),
         };
         let main = schedule.add("main".to_owned(), None);
         schedule.make_ready(main);
@@ -380,6 +389,7 @@ impl Schedule {
             Timer::Wakes(..) | Timer::Burnt(..) => {}
             Timer::Woken(thread) => self.make_ready(thread),
             Timer::Slice(cpu) => self.slice_ends(cpu),
+            Timer::Cpus => self.change_cpus(),
         }
     }
 
