@@ -41,6 +41,22 @@ fn threads_are_refused_from_a_number_on_for_a_time() {
     }
 }
 
+/// spec: T3.2: a long time without threads is not mistaken for a wait without an end.
+#[test]
+fn work_waits_long_for_a_thread() {
+    for faults in
+        [Faults::new().no_threads_from(2, secs(500)), Faults::new().no_threads_during(ms(1)..secs(500))]
+    {
+        with(faults).run(|| {
+            let begin = clock::now();
+            advance(ms(1));
+            WorkQueue::new("waits").spawn(|| ()).unwrap().join().unwrap();
+            let took = clock::now() - begin;
+            assert!(took >= secs(499) && took < secs(510), "{took:?}");
+        });
+    }
+}
+
 /// spec: T3.2: the threads of users are refused, too, and so is the manager of an executor.
 #[test]
 fn any_thread_can_be_refused() {
@@ -58,12 +74,14 @@ fn any_thread_can_be_refused() {
 /// spec: T3.2: a wait that can never end is told, even though the manager tries again for ever.
 #[test]
 fn work_without_any_worker_is_told() {
-    let told = message(|| {
-        with(Faults::new().no_threads_from(2, Duration::MAX)).run(|| {
-            _ = WorkQueue::new("starves").spawn(|| ()).unwrap().join();
+    for nth in [1, 2] {
+        let told = message(|| {
+            with(Faults::new().no_threads_from(nth, Duration::MAX)).run(|| {
+                _ = WorkQueue::new("starves").spawn(|| ()).unwrap().join();
+            });
         });
-    });
-    assert_says(&told, &["all threads wait for ever", "waits for item testing::faults"]);
+        assert_says(&told, &["all threads wait for ever", "waits for item testing::faults"]);
+    }
 }
 
 /// spec: T3.3 (the n-th submission, by name)

@@ -13,6 +13,9 @@ use super::{Check, Key, MACHINES, ME, Me, Moment, quietly, watch};
 use crate::policy::time::Time;
 use crate::sys::lock::apart_from_all;
 
+/// What sleeping threads do at intervals, until it returns true.
+pub(crate) type Chore = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// See the module.
 pub(crate) struct Machine {
     pub(super) inner: parking_lot::Mutex<Inner>,
@@ -20,6 +23,8 @@ pub(crate) struct Machine {
     pub(super) number: u64,
     /// See [`Config::fine`].
     pub(super) fine: bool,
+    /// What sleeping threads do at intervals.
+    pub(super) chores: parking_lot::Mutex<Vec<Chore>>,
     /// The value that the machine keeps for its user.
     pub(super) kept: parking_lot::Mutex<Option<Arc<dyn Any + Send + Sync>>>,
 }
@@ -73,6 +78,7 @@ impl Machine {
         Self {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             fine: config.fine,
+            chores: parking_lot::Mutex::default(),
             kept: parking_lot::Mutex::new(None),
             inner: parking_lot::Mutex::new(Inner {
                 schedule: Schedule::new(config),

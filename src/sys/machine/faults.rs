@@ -64,6 +64,18 @@ impl Faults {
         by_number || self.plan.no_threads_during.iter().any(|times| times.contains(&at))
     }
 
+    /// Returns the end of the last time in which no thread could be made, if this time has begun and will end. Otherwise
+    /// returns the begin of the run.
+    pub(super) fn threads_since(&self, now: Time) -> Time {
+        let begin = Time::default();
+        let ranges = self.plan.no_threads_during.iter().map(|times| (begin + times.start, begin + times.end));
+        let numbered = self.plan.no_threads_from.iter().zip(&self.refused_since);
+        let numbered = numbered.filter(|((_, time), _)| *time < Duration::MAX);
+        let numbered = numbered.filter_map(|((_, time), since)| since.map(|since| (since, since + *time)));
+        let begun = ranges.chain(numbered).filter(|(begin, _)| *begin <= now).map(|(_, end)| end);
+        begun.max().unwrap_or(begin)
+    }
+
     pub(super) fn refuses_submission(&mut self, queue: &str) -> bool {
         let chosen = is_chosen(&self.plan.refusals, &mut self.submissions, queue);
         let rates = self.plan.refusal_rates.iter().filter(|(text, _)| queue.contains(&**text));

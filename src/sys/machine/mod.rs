@@ -43,7 +43,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-pub(crate) use self::baton::Place;
+pub(crate) use self::baton::{Chore, Place};
 use self::baton::{Inner, Machine};
 pub(crate) use self::lock::{Condvar, Mutex, MutexGuard, locks_taken};
 pub(crate) use self::moment::{Check, Moment};
@@ -57,10 +57,10 @@ pub(crate) use self::scene::{
 use self::schedule::State;
 pub(crate) use self::schedule::{Config, Order, Tid};
 pub(crate) use self::steps::{
-    begins, carry_out, ends, events, fail_if, holds, keeps_house, lateness, let_time_pass, listens,
-    no_more_faults, note, number, own_panic_is_told, panic_as_planned, panic_is_told, park_a_while,
-    refuses_submission, released, settle, step, step_to, until_locked, until_ready, until_shutdown,
-    until_woken, waits_for_item, waits_for_queue, wake_object,
+    add_chore, begins, carry_out, ends, events, fail_if, has_chores, holds, keeps_house, lateness,
+    let_time_pass, listens, no_more_faults, note, number, own_panic_is_told, panic_as_planned, panic_is_told,
+    park_a_while, perform_chores, refuses_submission, released, settle, step, step_to, until_locked,
+    until_ready, until_shutdown, until_woken, waits_for_item, waits_for_queue, wake_object,
 };
 pub(crate) use self::watch::{Outcome, run_watched};
 use crate::policy::cpu_set::CpuSet;

@@ -88,6 +88,7 @@ nothing! {
     keeps_house(_only: bool);
     released(_lock: usize);
     panic_as_planned();
+    perform_chores();
 }
 
 #[inline(always)]
@@ -118,6 +119,19 @@ pub(crate) fn waits_for_queue(_queue: &str, _what: impl FnOnce() -> String) -> W
 
 #[inline(always)]
 pub(crate) fn refuses_submission<'a>(_queue: impl FnOnce() -> &'a str) -> bool {
+    false
+}
+
+/// What sleeping threads do at intervals.
+pub(crate) type Chore = Arc<dyn Fn() -> bool + Send + Sync>;
+
+#[inline(always)]
+pub(crate) fn add_chore(_chore: impl FnOnce() -> Chore) -> bool {
+    false
+}
+
+#[inline(always)]
+pub(crate) fn has_chores() -> bool {
     false
 }
 

@@ -6,9 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::baton::Machine;
+use super::baton::{Chore, Machine};
 use super::plan::Plan;
 use super::record::{Event, Item, Panic, Waits};
 use super::rests::Rests;
@@ -78,6 +79,26 @@ fn guard_against_strangers(number: u64) {
 /// step for a long time.
 pub(crate) fn keeps_house(only: bool) {
     with(|machine, me| machine.enter().schedule.threads[me].keeps_house = only);
+}
+
+/// Adds a chore of the threads that sleep on the calling thread's machine. Returns false if the thread belongs to no
+/// machine.
+pub(crate) fn add_chore(chore: impl FnOnce() -> Chore) -> bool {
+    with(|machine, _| machine.chores.lock().push(chore())).is_some()
+}
+
+/// Returns whether sleeping threads have chores.
+pub(crate) fn has_chores() -> bool {
+    with(|machine, _| !machine.chores.lock().is_empty()).unwrap_or(false)
+}
+
+/// Performs the chores of the calling thread's machine, and forgets those that are done.
+pub(crate) fn perform_chores() {
+    let chores = with(|machine, _| machine.chores.lock().clone()).unwrap_or_default();
+    let is_done = |chore: &Chore| chore();
+    let done: Vec<_> = chores.into_iter().filter(is_done).collect();
+    let is_left = |chore: &Chore| !done.iter().any(|done| Arc::ptr_eq(done, chore));
+    with(|machine, _| machine.chores.lock().retain(is_left));
 }
 
 /// Notes an event of the calling thread.
