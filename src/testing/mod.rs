@@ -112,14 +112,15 @@
 //!   can go on, as its contract permits. A lock is not fair, and a waiting writer keeps no readers out.
 //! * Memory orderings are those of one thread at a time. Models such as `loom`'s find wrong orderings.
 //! * A closure that calls [`Executor::global`](crate::Executor::global) or
-//!   [`build_global`](crate::ExecutorBuilder::build_global) leaves its executor and the events of its run in memory. From
-//!   then on, locks of ordinary executors cost a few nanoseconds more.
+//!   [`build_global`](crate::ExecutorBuilder::build_global) leaves its executor in memory.
 //! * The threads of a run take turns on one real CPU. Threads and programs that begin inside a run and do not belong to
 //!   it stay on that CPU, such as those of another crate's pool.
 //! * The kit counts the steps at one moment, and calls a million of them an item without an end. So a loop that polls
-//!   must sleep in between, and a test must not submit hundreds of thousands of items at one moment.
+//!   must sleep in between. A test that submits hundreds of thousands of items at one moment must
+//!   [permit more](Setup::max_steps).
 //! * The kit counts the timers that fire while the test's own thread waits. More than a million of them look like a wait
-//!   without an end, for example if a test advances by a day beside a period of 50 ms.
+//!   without an end, for example if a test advances by a day beside a period of 50 ms, unless the test
+//!   [permits more](Setup::max_steps).
 //! * If the process is stopped for several seconds of real time, as in a debugger, a run may fail for having taken no
 //!   step.
 //! * On systems without pinning of threads, a seed does not fix the CPU of the test's own submissions.

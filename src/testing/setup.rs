@@ -20,8 +20,8 @@ const CPUS: usize = 2;
 /// The time for which a thread may wait outside of the kit.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The number of steps that a run may take while no time passes.
-const ENDLESS: u64 = 1_000_000;
+/// The number of steps that a run may take while no time passes, unless the setup says otherwise.
+const MAX_STEPS: u64 = 1_000_000;
 
 /// The name of the thread that performs planned shutdowns.
 const FAULTS: &str = "test/faults";
@@ -48,6 +48,7 @@ pub struct Setup {
     cpus: usize,
     seed: Option<u64>,
     patience: Duration,
+    max_steps: u64,
     faults: Faults,
 }
 
@@ -60,7 +61,7 @@ impl Default for Setup {
 impl Setup {
     /// Returns the default setup: two CPUs, no seed, and one second of patience.
     pub fn new() -> Self {
-        Self { cpus: CPUS, seed: None, patience: PATIENCE, faults: Faults::new() }
+        Self { cpus: CPUS, seed: None, patience: PATIENCE, max_steps: MAX_STEPS, faults: Faults::new() }
     }
 
     /// Sets the number of CPUs. By default, the executors of a run use all of these CPUs, which share one cache. The
@@ -96,6 +97,34 @@ impl Setup {
             "the patience is a millisecond at least, not {patience:?}"
         );
         self.patience = patience;
+        self
+    }
+
+    /// Sets the number of steps after which a run counts as endless, if no time passes meanwhile. The same number of
+    /// timers may fire while the test's own thread waits. Default: a million. A test that submits hundreds of thousands
+    /// of items at one moment, or that advances by a year beside a short period, needs more.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the number is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cmwq::testing::{self, Setup};
+    /// use std::time::Duration;
+    ///
+    /// let runs = Setup::new().max_steps(10_000_000).run(|| {
+    ///     let ticks = cmwq::WorkQueue::new("ticks").item(|| ()).spawn_every(Duration::from_millis(100)).unwrap();
+    ///     testing::advance(Duration::from_secs(3600));
+    ///     ticks.runs()
+    /// });
+    /// assert_eq!(runs, 36_000);
+    /// ```
+    #[track_caller]
+    pub fn max_steps(mut self, steps: u64) -> Self {
+        assert!(steps > 0, "a run takes at least one step");
+        self.max_steps = steps;
         self
     }
 
@@ -166,7 +195,8 @@ impl Setup {
 
     fn config(&self) -> Config {
         let mut config = Config::new(self.cpus);
-        (config.fine, config.endless) = (false, ENDLESS);
+        config.fine = false;
+        (config.endless, config.restless) = (self.max_steps, self.max_steps);
         config.apart = &["/manager", FAULTS];
         let Some(seed) = self.seed else { return config };
         let random = &mut Rng::with_seed(seed.rotate_left(32));

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use super::record::Record;
 use super::rests::Rests;
 use super::schedule::{Config, Schedule, State, Tid};
-use super::{Check, Key, MACHINES, ME, Me, Moment, quietly, watch};
+use super::{Check, Key, MACHINES, ME, Me, Moment, QUIET, quietly, watch};
 use crate::policy::time::Time;
 use crate::sys::lock::apart_from_all;
 
@@ -131,6 +131,10 @@ impl Machine {
     pub(super) fn sleep(&self, me: Tid, key: Key, until: Option<Time>, rests: Rests) -> bool {
         let mut inner = self.enter();
         if !self.fine && until.is_some_and(|until| until <= inner.schedule.now) {
+            // A thread that polls in this way lets the other threads go on.
+            if !QUIET.get() {
+                self.let_others_go_on(inner, me);
+            }
             return false;
         }
         inner.sleepers.entry(key).or_default().push(me);
@@ -145,6 +149,16 @@ impl Machine {
             inner.forget_sleeper(me);
         }
         !timed_out
+    }
+
+    /// Puts the calling thread behind all others that can go on, and waits until its turn comes again.
+    pub(super) fn let_others_go_on(&self, mut inner: Guard<'_>, me: Tid) {
+        inner.schedule.yields(me);
+        if inner.schedule.is_endless() {
+            let text = inner.endless(me);
+            inner.fail(text);
+        }
+        self.hand_over(inner, me);
     }
 
     /// Passes the baton on, and waits until the caller's turn comes again.

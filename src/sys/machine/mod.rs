@@ -39,11 +39,11 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-pub(crate) use self::baton::{Chore, Place};
+pub(crate) use self::baton::Place;
 use self::baton::{Inner, Machine};
 pub(crate) use self::lock::{Condvar, Mutex, MutexGuard, locks_taken};
 pub(crate) use self::moment::{Check, Moment};
@@ -275,21 +275,12 @@ impl Inner {
 /// Lets another thread that has a CPU go on, if there is such a thread.
 #[inline(always)]
 pub(crate) fn yield_now() -> bool {
-    with(|machine, me| {
-        let mut inner = machine.enter();
-        inner.schedule.yields(me);
-        if inner.schedule.is_endless() {
-            let text = inner.endless(me);
-            inner.fail(text);
-        }
-        machine.hand_over(inner, me);
-    })
-    .is_some()
+    with(|machine, me| machine.let_others_go_on(machine.enter(), me)).is_some()
 }
 
-/// A thread of a machine, which can be unparked.
+/// A thread of a machine, which can be unparked. The value may outlive its machine.
 #[derive(Clone)]
-pub(crate) struct Parked(Arc<Machine>, Tid);
+pub(crate) struct Parked(Weak<Machine>, Tid);
 
 impl fmt::Debug for Parked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -300,12 +291,13 @@ impl fmt::Debug for Parked {
 impl Parked {
     #[inline(always)]
     pub(crate) fn current() -> Option<Self> {
-        with(|machine, me| Self(Arc::clone(machine), me))
+        with(|machine, me| Self(Arc::downgrade(machine), me))
     }
 
     pub(crate) fn unpark(&self) {
-        let mut inner = self.0.inner.lock();
-        if inner.watcher.is_some() && with(|machine, _| Arc::ptr_eq(machine, &self.0)) != Some(true) {
+        let Some(its_machine) = self.0.upgrade() else { return };
+        let mut inner = its_machine.inner.lock();
+        if inner.watcher.is_some() && with(|machine, _| Arc::ptr_eq(machine, &its_machine)) != Some(true) {
             return inner.meets_a_stranger();
         }
         inner.schedule.threads[self.1].token = true;

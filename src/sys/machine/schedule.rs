@@ -23,8 +23,7 @@ pub(crate) type Tid = usize;
 /// After this number of steps without any time passing, a thread is taken to wait in a loop for another thread.
 const ENDLESS: u64 = 10_000_000;
 
-/// After time has passed this number of times without a step of the main thread, a run is taken to be restless: it
-/// never comes to an end.
+/// After time has passed this number of times without a step of the main thread, a run is taken to be restless.
 const RESTLESS: u64 = 1_000_000;
 
 /// The behaviour of a machine.
@@ -49,6 +48,9 @@ pub(crate) struct Config {
     pub(crate) order: Order,
     /// The number of steps without any time passing after which a run counts as endless.
     pub(crate) endless: u64,
+    /// After time has passed this number of times without a step of the main thread, a run counts as restless: it never
+    /// comes to an end.
+    pub(crate) restless: u64,
 }
 
 /// How a machine chooses the thread that goes on.
@@ -74,6 +76,7 @@ impl Config {
             fine: true,
             order: Order::Random,
             endless: ENDLESS,
+            restless: RESTLESS,
         }
     }
 
@@ -353,7 +356,7 @@ impl Schedule {
 
     /// Returns whether the run does not come to rest.
     pub(super) fn is_restless(&self) -> bool {
-        self.alone > RESTLESS
+        self.alone > self.config.restless
     }
 
     /// Returns the time of the first timer, or `None` if no timer is set.

@@ -215,8 +215,13 @@ fn ready(
         loop {
             let ready = attempt();
             let mut inner = machine.enter();
-            if ready || !in_time || until.is_some_and(|until| inner.schedule.now >= until) {
+            let is_late = until.is_some_and(|until| inner.schedule.now >= until);
+            if ready || !in_time || is_late {
                 inner.schedule.has_found();
+                if !ready && in_time && !QUIET.get() {
+                    // A thread that polls in this way lets the other threads go on.
+                    machine.let_others_go_on(inner, me);
+                }
                 return ready;
             }
             drop(inner);
