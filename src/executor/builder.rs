@@ -320,7 +320,7 @@ impl ExecutorBuilder {
             Some(cpus) if self.topology == TopologySource::Probe => Topology::flat(cpus),
             _ => sys::topology::load(&self.topology).map_err(BuildExecutorError::Topology)?,
         };
-        let real = made_up.map_or_else(sys::affinity::process_cpus, Ok);
+        let real = machine::present_cpus().map_or_else(sys::affinity::process_cpus, Ok);
         let (cpus, slots) = self.choose_cpus(&topology, real)?;
         Ok(self.assemble_on(topology, cpus, slots))
     }

@@ -198,6 +198,49 @@
 //! # }
 //! ```
 //!
+//! # Whatever fails
+//!
+//! A plan of [faults](crate::testing::Faults) says what fails in a run. Here, an outbox must know of each mail whether it
+//! was sent, at whatever step the process is told to end, whichever submissions the queue refuses, and whichever item
+//! panics. Each seed draws such faults. If a mail is lost, the message tells the seed and its faults.
+//!
+//! ```
+//! # #[cfg(not(feature = "testing"))] fn main() {}
+//! # #[cfg(feature = "testing")] fn main() {
+//! use std::sync::Arc;
+//!
+//! use cmwq::blocking::sync::Mutex;
+//! use cmwq::testing::{FaultKind, Faults, Setup};
+//! use cmwq::{Executor, WorkQueue};
+//!
+//! /// Sends the mails. Returns those that were not sent.
+//! fn send(executor: &Executor, mails: &[u32], sent: &Arc<Mutex<Vec<u32>>>) -> Vec<u32> {
+//!     let builder = WorkQueue::builder("mails").max_pending(10);
+//!     let Ok(queue) = builder.build_on(executor) else { return mails.to_vec() };
+//!     let job = |mail: u32| {
+//!         let sent = Arc::clone(sent);
+//!         queue.spawn(move || sent.lock().push(mail))
+//!     };
+//!     let jobs: Vec<_> = mails.iter().map(|mail| (*mail, job(*mail))).collect();
+//!     let is_left = |job: Result<cmwq::JoinHandle<()>, _>| job.map_or(true, |job| job.join().is_err());
+//!     jobs.into_iter().filter_map(|(mail, job)| is_left(job).then_some(mail)).collect()
+//! }
+//!
+//! Setup::new().faults(Faults::random(&FaultKind::ALL)).explore(200, || {
+//!     let executor = Executor::builder().build_global().expect("the first thread can be made");
+//!     let (mut left, sent) = (vec![1, 2, 3], Arc::new(Mutex::new(Vec::new())));
+//!     for _attempt in 0..20 {
+//!         left = send(&executor, &left, &sent);
+//!     }
+//!     let is_down = WorkQueue::builder("another").build_on(&executor).is_err();
+//!     assert!(left.is_empty() || is_down, "not sent: {left:?}");
+//!     left.extend(&*sent.lock());
+//!     left.sort();
+//!     assert_eq!(left, [1, 2, 3]);
+//! });
+//! # }
+//! ```
+//!
 //! # If a run fails
 //!
 //! The message on standard error tells the seed and the order of events. `CMWQ_TEST_SEED=17 cargo test name` repeats the

@@ -207,7 +207,15 @@ impl Running {
     pub(crate) const fn kick(self) -> (Self, Kick) {
         if self.is_short() && self.running() == 0 {
             (self.unshort(), Kick::Starve)
-        } else if self.need_more_worker() {
+        } else {
+            self.kick_further()
+        }
+    }
+
+    /// Returns what a caller that has just told the manager that the pool starves must do about pending work. The
+    /// answer is never [`Kick::Starve`].
+    pub(crate) const fn kick_further(self) -> (Self, Kick) {
+        if self.need_more_worker() {
             (self.wake_one(), Kick::Wake(Reserved { errand: None }))
         } else if !self.is_watched() {
             (Self(self.0 | WATCHED), Kick::Watch)
@@ -528,6 +536,19 @@ mod tests {
         let abandoned = pool.abandoned();
         assert!(matches!(abandoned.kick().1, Kick::Wake(_)));
         assert_eq!(abandoned.reserve(), (abandoned, None));
+    }
+
+    /// spec: E2.5: the manager is told once, even if it notes again that the pool is short.
+    #[test]
+    fn a_pool_that_starves_tells_the_manager_once_in_a_check() {
+        let (short, is_known) = word(0, 1, Some(2)).short();
+        assert!(is_known);
+        let (told, kick) = short.kick();
+        assert_eq!((told.is_short(), kick), (false, Kick::Starve));
+        let again = told.short().0;
+        assert!(matches!(again.kick_further().1, Kick::Wake(_)));
+        let full = word(0, 1, Some(1)).short().0.unwatchable();
+        assert_eq!(full.kick_further(), (full, Kick::Enough));
     }
 
     #[test]

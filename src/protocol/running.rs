@@ -68,6 +68,18 @@ impl RunningCell {
         if has_work() { self.kick() } else { Kick::Enough }
     }
 
+    /// Decides like [`look`](Self::look), for a caller that has just told the manager that the pool starves. The answer
+    /// is never [`Kick::Starve`].
+    ///
+    /// The manager may have set the short bit again, because a woken worker is on its way. This worker, or the thread
+    /// that drops its reservation, looks afterwards. If the caller told the manager again, the two threads would go on
+    /// with this until the worker gets a CPU.
+    #[cold]
+    pub(crate) fn look_further(&self, has_work: impl FnOnce() -> bool) -> Kick {
+        fence_after_update(); // with `pushed`, as in `look`
+        if has_work() { self.decide(Running::kick_further) } else { Kick::Enough }
+    }
+
     /// Decides what the caller does about pending work. The common answer, "enough", costs one load. The loaded word
     /// may be out of date. This does no harm, because a thread that lowers the word checks for work afterwards.
     #[inline]

@@ -97,6 +97,9 @@ mod imp {
     pub(crate) fn sleep(key: usize, validate: impl FnOnce() -> bool, until: Until) -> bool {
         let mut validate = Some(validate);
         let mut once = || validate.take().is_some_and(|validate| validate());
+        if machine::has_chores() {
+            return sleep_with_chores(key, &mut once, until);
+        }
         if let Some(woken) = machine::sleep(machine::Key::Address(key), &mut once, until.0) {
             return woken;
         }
@@ -109,6 +112,21 @@ mod imp {
             (chore.perform)();
             until.0.is_none() || until.0 != break_at.0
         }
+    }
+
+    /// Sleeps on a made-up machine like [`sleep`], and performs the machine's chores about once a second.
+    #[cold]
+    fn sleep_with_chores(key: usize, validate: &mut dyn FnMut() -> bool, until: Until) -> bool {
+        let break_at = until.or_after(Duration::from_secs(1));
+        // The sleep may be without an end. If only chores are performed, the machine notices this.
+        machine::keeps_house(true);
+        let woken = machine::sleep(machine::Key::Address(key), validate, break_at.0).unwrap_or(true);
+        let woken = woken || {
+            machine::perform_chores();
+            until.0.is_none() || until.0 != break_at.0
+        };
+        machine::keeps_house(false);
+        woken
     }
 
     fn park(key: usize, validate: impl FnOnce() -> bool, Until(until): Until) -> bool {

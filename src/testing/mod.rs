@@ -57,6 +57,26 @@
 //! });
 //! ```
 //!
+//! # Faults
+//!
+//! By default, nothing fails. [`Faults`] plans what fails in a run: threads that cannot be made, refused submissions, late
+//! timers, CPUs that go and come back, panics of items, and a shutdown at any step. Together with a seed, faults can also
+//! be [drawn at random](Faults::random), and the seed repeats them.
+//!
+//! ```
+//! use cmwq::WorkQueue;
+//! use cmwq::testing::{FaultKind, Faults, Setup};
+//!
+//! let faults = Faults::random(&[FaultKind::Timers, FaultKind::Panics]).refuse("mails", 3);
+//! Setup::new().faults(faults).explore(100, || {
+//!     let queue = WorkQueue::new("mails");
+//!     let mails: Vec<_> = (0..5).map(|number| queue.spawn(move || number)).collect();
+//!     assert_eq!(mails.iter().filter(|mail| mail.is_err()).count(), 1);
+//!     let sent = mails.into_iter().flatten().filter_map(|mail| mail.join().ok());
+//!     assert!(sent.count() >= 3);
+//! });
+//! ```
+//!
 //! # Failures
 //!
 //! A run fails with a panic if its closure panics, and also in these cases. The message tells the seed and the last
@@ -92,19 +112,21 @@
 //!   can go on, as its contract permits. A lock is not fair, and a waiting writer keeps no readers out.
 //! * Memory orderings are those of one thread at a time. Models such as `loom`'s find wrong orderings.
 //! * A closure that calls [`Executor::global`](crate::Executor::global) or
-//!   [`build_global`](crate::ExecutorBuilder::build_global) leaves its executor and the events of its run in memory. From
-//!   then on, locks of ordinary executors cost a few nanoseconds more.
+//!   [`build_global`](crate::ExecutorBuilder::build_global) leaves its executor in memory.
 //! * The threads of a run take turns on one real CPU. Threads and programs that begin inside a run and do not belong to
 //!   it stay on that CPU, such as those of another crate's pool.
 //! * The kit counts the steps at one moment, and calls a million of them an item without an end. So a loop that polls
-//!   must sleep in between, and a test must not submit hundreds of thousands of items at one moment.
+//!   must sleep in between. A test that submits hundreds of thousands of items at one moment must
+//!   [permit more](Setup::max_steps).
 //! * The kit counts the timers that fire while the test's own thread waits. More than a million of them look like a wait
-//!   without an end, for example if a test advances by a day beside a period of 50 ms.
+//!   without an end, for example if a test advances by a day beside a period of 50 ms, unless the test
+//!   [permits more](Setup::max_steps).
 //! * If the process is stopped for several seconds of real time, as in a debugger, a run may fail for having taken no
 //!   step.
 //! * On systems without pinning of threads, a seed does not fix the CPU of the test's own submissions.
 
 mod explore;
+mod faults;
 mod setup;
 
 use std::time::Duration;
@@ -112,6 +134,7 @@ use std::time::Duration;
 use crate::executor::of_run::OfRun;
 use crate::sys::machine::{self, Event};
 
+pub use self::faults::{FaultKind, Faults};
 pub use self::setup::Setup;
 
 /// Runs a test in virtual time, with the default [`Setup`]. Returns the result of the closure.

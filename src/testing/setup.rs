@@ -8,8 +8,11 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use crate::executor::of_run::OfRun;
-use crate::sys::machine::{self, Config, Order, Outcome};
+use crate::sys::machine::{self, Config, Order, Outcome, Plan};
+use crate::sys::thread::spawn;
 use crate::sys::wait::Until;
+
+use super::faults::Faults;
 
 /// The number of CPUs of a run, unless the setup says otherwise.
 const CPUS: usize = 2;
@@ -17,8 +20,11 @@ const CPUS: usize = 2;
 /// The time for which a thread may wait outside of the kit.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The number of steps that a run may take while no time passes.
-const ENDLESS: u64 = 1_000_000;
+/// The number of steps that a run may take while no time passes, unless the setup says otherwise.
+const MAX_STEPS: u64 = 1_000_000;
+
+/// The name of the thread that performs planned shutdowns.
+const FAULTS: &str = "test/faults";
 
 /// The number of events that a failure tells.
 const TOLD: usize = 200;
@@ -42,6 +48,8 @@ pub struct Setup {
     cpus: usize,
     seed: Option<u64>,
     patience: Duration,
+    max_steps: u64,
+    faults: Faults,
 }
 
 impl Default for Setup {
@@ -53,7 +61,7 @@ impl Default for Setup {
 impl Setup {
     /// Returns the default setup: two CPUs, no seed, and one second of patience.
     pub fn new() -> Self {
-        Self { cpus: CPUS, seed: None, patience: PATIENCE }
+        Self { cpus: CPUS, seed: None, patience: PATIENCE, max_steps: MAX_STEPS, faults: Faults::new() }
     }
 
     /// Sets the number of CPUs. By default, the executors of a run use all of these CPUs, which share one cache. The
@@ -92,12 +100,60 @@ impl Setup {
         self
     }
 
+    /// Sets the number of steps after which a run counts as endless, if no time passes meanwhile. The same number of
+    /// timers may fire while the test's own thread waits. Default: a million. A test that submits hundreds of thousands
+    /// of items at one moment, or that advances by a year beside a short period, needs more.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the number is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cmwq::testing::{self, Setup};
+    /// use std::time::Duration;
+    ///
+    /// let runs = Setup::new().max_steps(10_000_000).run(|| {
+    ///     let ticks = cmwq::WorkQueue::new("ticks").item(|| ()).spawn_every(Duration::from_millis(100)).unwrap();
+    ///     testing::advance(Duration::from_secs(3600));
+    ///     ticks.runs()
+    /// });
+    /// assert_eq!(runs, 36_000);
+    /// ```
+    #[track_caller]
+    pub fn max_steps(mut self, steps: u64) -> Self {
+        assert!(steps > 0, "a run takes at least one step");
+        self.max_steps = steps;
+        self
+    }
+
+    /// Sets the faults that happen in the run. By default, nothing fails.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cmwq::WorkQueue;
+    /// use cmwq::testing::{Faults, Setup};
+    ///
+    /// Setup::new().faults(Faults::new().panic_at("", 1)).run(|| {
+    ///     let queue = WorkQueue::new("renders");
+    ///     assert!(queue.spawn(|| ()).unwrap().join().is_err());
+    ///     assert!(queue.spawn(|| ()).unwrap().join().is_ok());
+    /// });
+    /// ```
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.faults = faults;
+        self
+    }
+
     /// Calls the closure on the main thread of a new machine, and returns its result. See the [module](super).
     ///
     /// # Panics
     ///
     /// Panics if the closure panics, or if the run [fails](super#failures). Also panics if the calling thread itself
-    /// belongs to a run, or if the system cannot make a thread.
+    /// belongs to a run, if the system cannot make a thread, or if the plan of [`faults`](Self::faults) does not fit
+    /// the number of CPUs.
     #[track_caller]
     pub fn run<R: Send + 'static>(&self, test: impl FnOnce() -> R + Send + 'static) -> R {
         match self.perform(test) {
@@ -116,7 +172,9 @@ impl Setup {
         test: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, Failure> {
         assert!(!machine::listens(), "a run inside of a run");
-        let outcome = machine::run_watched(self.config(), self.patience, || main(test));
+        let plan = self.faults.plan(self.seed.unwrap_or(0), self.cpus);
+        let faults = (self.faults != Faults::new()).then(|| plan.to_string());
+        let outcome = machine::run_watched(self.config(), self.patience, || main(plan, test));
         let Outcome { result, events: (events, forgotten) } =
             outcome.expect("the system can make the main thread of a run");
         let cause = match result {
@@ -127,7 +185,7 @@ impl Setup {
         let forgotten = forgotten + events.len().saturating_sub(TOLD);
         let last = events.len().saturating_sub(TOLD);
         let events = events[last..].iter().map(ToString::to_string).collect();
-        Err(Failure { cause, events, forgotten })
+        Err(Failure { cause, faults, events, forgotten })
     }
 
     /// Returns the first seed of runs that explore.
@@ -137,13 +195,15 @@ impl Setup {
 
     fn config(&self) -> Config {
         let mut config = Config::new(self.cpus);
-        (config.fine, config.endless) = (false, ENDLESS);
+        config.fine = false;
+        (config.endless, config.restless) = (self.max_steps, self.max_steps);
+        config.apart = &["/manager", FAULTS];
         let Some(seed) = self.seed else { return config };
         let random = &mut Rng::with_seed(seed.rotate_left(32));
         // Wrong orders are often found by a few interruptions at the right moments, or by many at any moments.
         (config.switches, config.order) = match seed % 4 {
             0 => (100, Order::Random),
-            1 => (0, Order::Ranks { falls: (0..random.u32(1..=3)).map(|_| fall(random)).collect() }),
+            1 => (0, Order::Ranks { falls: (0..random.u32(1..=3)).map(|_| magnitude(random, 10)).collect() }),
             2 => (500, Order::Random),
             _ => (0, Order::Random),
         };
@@ -151,31 +211,57 @@ impl Setup {
     }
 }
 
-/// Draws the number of a point. Each order of magnitude up to a thousand is as likely as any other.
-fn fall(random: &mut Rng) -> u64 {
-    let magnitude = random.u32(0..10);
+/// Draws a number from 1 on. Each of so many powers of two is as likely to be the largest possible number.
+pub(super) fn magnitude(random: &mut Rng, powers: u32) -> u64 {
+    let magnitude = random.u32(0..powers);
     random.u64(1..=2_u64 << magnitude)
 }
 
 /// The main thread of a run.
-fn main<R>(test: impl FnOnce() -> R) -> R {
+fn main<R>(plan: Plan, test: impl FnOnce() -> R) -> R {
+    begin(plan);
     let result = catch_unwind(AssertUnwindSafe(test));
+    machine::no_more_faults();
     end();
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
+/// Lets the planned faults happen from now on. If there is a shutdown among them, makes the thread that performs it.
+fn begin(plan: Plan) {
+    if plan == Plan::default() {
+        return;
+    }
+    if let Some((_, timeout)) = plan.shutdown {
+        let body = move || {
+            if machine::until_shutdown() {
+                shut_down(Until::after(timeout));
+            }
+        };
+        spawn(FAULTS.to_owned(), None, body).expect("the system can make a thread");
+        // The new thread waits from now on.
+        machine::settle();
+    }
+    machine::carry_out(plan);
+}
+
 /// Ends the executors of the run. Items that have not begun are dropped.
 fn end() {
+    shut_down(Until::after(Duration::ZERO));
+}
+
+fn shut_down(until: Until) {
     let Some(run) = OfRun::current() else { return };
     for executor in run.all() {
         // A second shutdown changes nothing.
-        _ = executor.shutdown(Until::after(Duration::ZERO));
+        _ = executor.shutdown(until);
     }
 }
 
 /// A run that has failed.
 pub(super) struct Failure {
     cause: Cause,
+    /// The faults of the run, if any were planned.
+    faults: Option<String>,
     /// The last events.
     events: Vec<String>,
     /// The number of events before these.
@@ -201,6 +287,9 @@ impl Failure {
             ),
             None => write!(story, "the run has failed"),
         };
+        if let Some(faults) = &self.faults {
+            _ = write!(story, "\nthe faults of this run: {faults}");
+        }
         story += "\nthe order of events:";
         if self.forgotten > 0 {
             _ = write!(story, "\n    ... after {} earlier events", self.forgotten);

@@ -6,6 +6,7 @@ use lexopt::prelude::*;
 
 const HELP: &str = "\
 Usage: soak [--seconds N] [--seed N] [--drivers N] [--json] [--any-memory] [--race]
+       soak --seeds N [--first N] [--seconds N]
 
 Drive every public operation of cmwq at random from many threads, and check the accounts.
 
@@ -15,6 +16,9 @@ Drive every public operation of cmwq at random from many threads, and check the 
       --json         print the summary as JSON
       --any-memory   do not check that memory stays constant; for sanitizers, which keep freed memory
       --race         only make a data race, which ThreadSanitizer reports
+      --seeds N      run the small programs of N seeds in virtual time, for `--seconds` at most (default: no limit)
+                     (without `--seconds`, and with the feature testing, some hundred seeds also follow the soak)
+      --first N      begin with this seed (default: 0)
   -h, --help         print this help
 
 Exit status: 0 on success, 1 if an item was lost or run twice or memory grew, 2 for a usage error. A lost wake-up, which
@@ -26,6 +30,13 @@ pub(crate) enum Command {
     Run(Args),
     Print(String),
     Race,
+    /// Run the programs of so many seeds from `first` on.
+    Seeds {
+        first: u64,
+        seeds: u64,
+        /// The longest time for all of them.
+        time: Duration,
+    },
     /// The command line names another test, or asks for a listing, as `cargo test` does to all test programs.
     Nothing,
 }
@@ -37,17 +48,26 @@ pub(crate) struct Args {
     pub(crate) drivers: usize,
     pub(crate) json: bool,
     pub(crate) memory: bool,
+    /// Whether the programs of some seeds follow.
+    pub(crate) seeds: bool,
 }
 
 impl Command {
     pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Self, lexopt::Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let seed = now.as_micros() as u64;
-        let mut args = Args { duration: Duration::from_secs(5), seed, drivers: 6, json: false, memory: true };
+        let duration = Duration::from_secs(5);
+        let mut args = Args { duration, seed, drivers: 6, json: false, memory: true, seeds: false };
+        let (mut seeds, mut first, mut limit) = (None, 0, Duration::MAX);
         while let Some(arg) = parser.next()? {
             match arg {
                 Short('h') | Long("help") => return Ok(Self::Print(HELP.into())),
-                Long("seconds") => args.duration = Duration::from_secs(parser.value()?.parse()?),
+                Long("seconds") => {
+                    args.duration = Duration::from_secs(parser.value()?.parse()?);
+                    limit = args.duration;
+                }
+                Long("seeds") => seeds = Some(parser.value()?.parse()?),
+                Long("first") => first = parser.value()?.parse()?,
                 Long("seed") => args.seed = parser.value()?.parse()?,
                 Long("drivers") => args.drivers = parser.value()?.parse()?,
                 Long("json") => args.json = true,
@@ -64,6 +84,11 @@ impl Command {
         if args.drivers == 0 {
             return Err("--drivers must be at least 1".into());
         }
+        if let Some(seeds) = seeds {
+            return Ok(Self::Seeds { first, seeds, time: limit });
+        }
+        // `cargo test` sets no time.
+        args.seeds = limit == Duration::MAX && !args.json;
         Ok(Self::Run(args))
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use cmwq::{BlockingGuard, MayBlockGuard, Work};
-use testkit::spin;
 
 use crate::books::{Books, Cell, Exists, Ticket};
+use crate::clock;
 use crate::operations;
 use crate::random::Random;
 use crate::world::{Queue, World};
@@ -63,20 +63,20 @@ pub(crate) fn behave(world: &Arc<World>, random: &mut Random) {
             // This ends the item as a panic does, but prints nothing.
             resume_unwind(Box::new("on purpose"));
         }
-        1 => spin(random.micros(300)),
-        2 => cmwq::blocking(|| std::thread::sleep(random.micros(300))),
-        3 => std::thread::sleep(random.micros(100)),
-        4 => cmwq::blocking(|| cmwq::blocking(std::thread::yield_now)),
+        1 => clock::spin(random.micros(300)),
+        2 => cmwq::blocking(|| clock::sleep(random.micros(300))),
+        3 => clock::sleep(random.micros(100)),
+        4 => cmwq::blocking(|| cmwq::blocking(clock::give_way)),
         5 => std::mem::forget(BlockingGuard::enter()),
         6 => spawn_child(world, random, false),
         7 => spawn_child(world, random, true),
         8 => flush_another(world, random),
         9 => drop_what_it_can(world, random),
         10 => check_identity(world, random),
-        11 => std::thread::sleep(random.micros(4000)),
-        12 => cmwq::may_block(|| std::thread::sleep(random.micros(4000))),
+        11 => clock::sleep(random.micros(4000)),
+        12 => cmwq::may_block(|| clock::sleep(random.micros(4000))),
         13 => cross_guards(random),
-        14 if random.once_in(8) => spin(random.micros(20_000)),
+        14 if random.once_in(8) => clock::spin(random.micros(20_000)),
         _ => {}
     }
 }
@@ -84,17 +84,17 @@ pub(crate) fn behave(world: &Arc<World>, random: &mut Random) {
 /// Enters guards that overlap. Some of them stay until the end of the item.
 fn cross_guards(random: &mut Random) {
     let (may, blocks) = (MayBlockGuard::enter(), BlockingGuard::enter());
-    std::thread::sleep(random.micros(1000));
+    clock::sleep(random.micros(1000));
     if random.once_in(2) {
         drop(may);
-        std::thread::sleep(random.micros(1000));
+        clock::sleep(random.micros(1000));
         std::mem::forget(blocks);
     } else {
         drop(blocks);
-        std::thread::sleep(random.micros(3000));
+        clock::sleep(random.micros(3000));
         std::mem::forget(may);
     }
-    std::thread::sleep(random.micros(1000));
+    clock::sleep(random.micros(1000));
 }
 
 /// Checks the current item and queue, which are known as long as there are handles.

@@ -14,10 +14,12 @@
 //! | `world` | the executors, queues and items of a round |
 //! | `books` | the accounts |
 //! | `behaviour` | the behaviour of items |
+//! | `clock` | how items spend time |
 //! | `operations` | the operations of drivers: a table, to which each group adds its part |
 //! | `round` | a round from its beginning to its end |
 //! | `report` | the progress line, and the summary |
 //! | `process` | memory and threads of the process |
+//! | `seeds` | the same operations on machines of the test kit, where a seed determines everything |
 #![allow(unsafe_code, reason = "unused memory is given back by a call of libc's")]
 #![allow(
     clippy::disallowed_methods,
@@ -28,11 +30,14 @@
 mod args;
 mod behaviour;
 mod books;
+mod clock;
 mod operations;
 mod process;
 mod random;
 mod report;
 mod round;
+#[cfg(all(feature = "testing", not(cmwq_yields)))]
+mod seeds;
 mod world;
 
 use std::process::ExitCode;
@@ -44,12 +49,25 @@ use crate::process::Usage;
 use crate::random::Random;
 use crate::report::Report;
 
+/// Whether this build has the test kit.
+const HAS_KIT: bool = cfg!(all(feature = "testing", not(cmwq_yields)));
+
+/// The number of seeds that follow a soak of the default length.
+const SEEDS: u64 = 300;
+
 /// How long drivers work in one round.
 const ROUND: Duration = Duration::from_millis(1000);
 
 fn main() -> ExitCode {
     match Command::parse(lexopt::Parser::from_env()) {
-        Ok(Command::Run(args)) => soak(&args),
+        Ok(Command::Run(args)) => {
+            let is_well = soak(&args);
+            match is_well && args.seeds && HAS_KIT {
+                true => search(0, SEEDS, Duration::MAX),
+                false => ExitCode::from(u8::from(!is_well)),
+            }
+        }
+        Ok(Command::Seeds { first, seeds, time }) => search(first, seeds, time),
         Ok(Command::Print(text)) => {
             print!("{text}");
             ExitCode::SUCCESS
@@ -86,7 +104,19 @@ fn race() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn soak(args: &Args) -> ExitCode {
+#[cfg(all(feature = "testing", not(cmwq_yields)))]
+fn search(first: u64, seeds: u64, time: Duration) -> ExitCode {
+    seeds::search(first, seeds, time)
+}
+
+#[cfg(not(all(feature = "testing", not(cmwq_yields))))]
+fn search(_first: u64, _seeds: u64, _time: Duration) -> ExitCode {
+    eprintln!("soak: --seeds needs the feature testing");
+    ExitCode::from(2)
+}
+
+/// Returns whether all was well.
+fn soak(args: &Args) -> bool {
     let mut random = Random::new(args.seed);
     let begun = Instant::now();
     let end = begun + args.duration;
@@ -112,5 +142,5 @@ fn soak(args: &Args) -> ExitCode {
         }
     }
     report.finish(args, failure.as_deref(), warm.unwrap_or_else(Usage::now));
-    ExitCode::from(u8::from(failure.is_some()))
+    failure.is_none()
 }

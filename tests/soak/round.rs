@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use testkit::holds_within;
-
+use crate::clock::holds_within;
 use crate::operations::Driver;
 use crate::process::Usage;
 use crate::random::Random;

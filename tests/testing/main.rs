@@ -4,6 +4,7 @@
 
 mod cancels;
 mod failures;
+mod faults;
 mod programs;
 mod schedules;
 mod support;

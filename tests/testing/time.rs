@@ -206,3 +206,19 @@ fn a_run_ends_with_its_closure() {
     assert_eq!(ran.load(Relaxed), 1, "the item that had begun has ended, and no other has begun");
     assert_eq!(Arc::strong_count(&ran), 1, "everything was dropped");
 }
+
+/// spec: T1.4: a long time with many timers passes, if the test permits it.
+#[test]
+fn a_long_time_passes_if_it_is_permitted() {
+    let ticks = |setup: Setup| {
+        setup.run(|| {
+            let ticks = WorkQueue::new("ticks").item(|| ()).spawn_every(ms(50)).unwrap();
+            advance(secs(60));
+            ticks.runs()
+        })
+    };
+    let told = message(|| _ = ticks(Setup::new().max_steps(1000)));
+    assert!(told.contains("time passes, but this wait does not end"), "{told}");
+    assert_eq!(ticks(Setup::new().max_steps(10_000)), 1200);
+    assert_eq!(message(|| drop(Setup::new().max_steps(0))), "a run takes at least one step");
+}

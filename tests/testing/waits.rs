@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
 
 use cmwq::blocking::channel::{RecvTimeoutError, SendTimeoutError, bounded, unbounded};
 use cmwq::blocking::sync::{Condvar, Mutex, RwLock, RwLockUpgradableReadGuard};
 use cmwq::blocking::{block_on, thread};
-use cmwq::testing::{self, explore, run_until_idle};
+use cmwq::testing::{self, Setup, explore, run_until_idle};
 use cmwq::{JoinError, WorkQueue, clock};
 
-use super::support::{ms, secs};
+use super::support::{message, ms, secs};
 
 /// spec: T1.3 (locks)
 #[test]
@@ -242,4 +243,35 @@ fn a_notification_at_the_moment_of_a_timeout_is_not_lost() {
         }
         assert!(!second.join().unwrap());
     });
+}
+
+/// spec: T1.3: a thread that polls with waits of zero lets the others go on, and is told if it never ends.
+#[test]
+fn waits_of_zero_let_others_go_on() {
+    let polls = || {
+        let queue = WorkQueue::unbound("polls").build().unwrap();
+        let (send, receive) = unbounded();
+        let mut joined = Err(queue.spawn(move || send.send(7)).unwrap());
+        let receives = queue.spawn(move || {
+            loop {
+                if let Ok(message) = receive.recv_timeout(Duration::ZERO) {
+                    return message;
+                }
+            }
+        });
+        while let Err(item) = joined {
+            joined = item.join_timeout(Duration::ZERO);
+        }
+        assert_eq!(receives.unwrap().join().unwrap(), 7);
+    };
+    testing::run(polls);
+    Setup::new().cpus(1).run(polls);
+    Setup::new().explore(20, polls);
+    let told = message(|| {
+        Setup::new().max_steps(10_000).run(|| {
+            let (_send, receive) = unbounded::<()>();
+            while receive.recv_timeout(Duration::ZERO).is_err() {}
+        });
+    });
+    assert!(told.contains("10000 steps were taken, and no time passes"), "{told}");
 }

@@ -11,9 +11,9 @@ use std::sync::{Arc, Weak};
 use crate::policy::manager::CREATION_COOLDOWN;
 use crate::policy::presence::{Attempt, Presence};
 use crate::policy::time::Time;
-use crate::sys::clock;
 use crate::sys::sync::Mutex;
 use crate::sys::wait::{Chore, set_chore};
+use crate::sys::{clock, machine};
 
 use crate::engine::pool::calls::Order;
 use crate::engine::pool::worker_pool::Pool;
@@ -281,18 +281,26 @@ static MISSING: Mutex<Vec<Weak<dyn Maker>>> = Mutex::new(Vec::new());
 
 /// Notes that the manager of this maker is missing. From now on, each waiting thread tries to make this manager.
 fn register_missing(maker: &Arc<dyn Maker>) {
-    let mut missing = MISSING.lock();
     let this = Arc::downgrade(maker);
+    // Only threads of a made-up machine may make the machine's threads.
+    let own = this.clone();
+    if machine::add_chore(|| Arc::new(move || is_settled(&own))) {
+        return;
+    }
+    let mut missing = MISSING.lock();
     if !missing.iter().any(|known| known.ptr_eq(&this)) {
         missing.push(this);
     }
     set_chore(Some(Chore { every: CREATION_COOLDOWN, perform: try_again }));
 }
 
+/// Tries to make a manager. Returns whether it needs to be made no more.
+fn is_settled(maker: &Weak<dyn Maker>) -> bool {
+    maker.upgrade().is_none_or(|maker| maker.manager().is_none_or(ManagerHandle::bring_about))
+}
+
 fn try_again() {
     let known = MISSING.lock().clone();
-    let bring_about = |maker: Arc<dyn Maker>| maker.manager().is_none_or(ManagerHandle::bring_about);
-    let is_settled = |maker: &Weak<dyn Maker>| maker.upgrade().is_none_or(bring_about);
     let settled: Vec<_> = known.into_iter().filter(is_settled).collect();
     let mut missing = MISSING.lock();
     missing.retain(|maker| !settled.iter().any(|settled| settled.ptr_eq(maker)));

@@ -75,7 +75,8 @@ impl Pool {
     #[cold]
     fn starve(&self) {
         self.ask_for_worker();
-        self.look();
+        self.perform(self.running.look_further(|| self.has_work()), Near::Anywhere);
+        self.seek(Near::Anywhere);
     }
 
     /// Asks the manager to watch the pool, which is full and not watched.

@@ -9,6 +9,7 @@ use crate::policy::effective_state::RequestedSettings;
 use crate::policy::histogram::Latency;
 use crate::policy::metering::as_nanos;
 use crate::protocol::places::Reserve;
+use crate::sys::machine;
 use crate::sys::sync::Ordering;
 
 use crate::engine::executor::inner::ExecutorInner;
@@ -122,6 +123,9 @@ impl Queue {
     /// Takes a place among the items that may be pending.
     #[inline]
     pub(crate) fn take_place(&self) -> Result<Kept<'_>, QueueError> {
+        if machine::refuses_submission(|| self.name()) {
+            return Err(QueueError::Full);
+        }
         match self.max_places() {
             Some(max) if !self.places.take(max) => Err(QueueError::Full),
             _ => Ok(Kept(self)),
@@ -130,6 +134,10 @@ impl Queue {
 
     /// Takes places for `items` items, or for as many of them as there is room for. Returns the number of places.
     pub(crate) fn take_places(&self, items: usize) -> usize {
+        // On a made-up machine, the items of a batch are admitted one by one.
+        if machine::refuses_submission(|| self.name()) {
+            return 0;
+        }
         self.max_places().map_or(items, |max| self.places.take_many(max, items as u64) as usize)
     }
 
@@ -141,7 +149,8 @@ impl Queue {
 
     /// Returns whether a submission would get a place.
     pub(crate) fn has_room(&self) -> bool {
-        self.max_places().is_none_or(|max| self.places.has_room(max))
+        !machine::refuses_submission(|| self.name())
+            && self.max_places().is_none_or(|max| self.places.has_room(max))
     }
 
     /// Takes a place for an item that was accepted earlier, even if there is no room.

@@ -18,7 +18,7 @@ use crate::policy::worker::Phase;
 use crate::protocol::counters::Start;
 use crate::sys::fork::{self, Origin};
 use crate::sys::sync::Ordering;
-use crate::sys::{self, affinity};
+use crate::sys::{self, affinity, machine};
 
 use crate::engine::executor::core::Core;
 use crate::engine::executor::reports::PanicReport;
@@ -209,7 +209,10 @@ impl WorkerThread {
         self.begin(entry, shard, item_type, work);
         let execution = trace::execute_start(entry, item_type, &self.pool, parent);
         let timed = entry.begins(&shard.timing);
-        let result = catch_unwind(AssertUnwindSafe(function));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            machine::panic_as_planned();
+            function()
+        }));
         if self.origin.is_forked() {
             // The item has forked, and this is the child. The child must not go on as a worker, because only the parent
             // may complete the entry.

@@ -7,10 +7,11 @@
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
 //! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`,
-//! `short-in-two-steps`.
+//! `short-in-two-steps`, `starves-again-and-again`.
 
 use std::sync::Arc;
 
+use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
@@ -190,6 +191,45 @@ fn the_manager_learns_that_a_pool_begins_to_starve() {
             })
         };
         let is_known = running.short();
+        let is_told = worker.join().unwrap();
+        assert!(is_known || is_told, "the pool starves, and the manager does not know");
+    });
+}
+
+/// The manager has no room for a worker, while another worker is on its way. An issuer tells the manager that no worker
+/// runs. The manager finds the worker on its way, and sets the short bit again. Meanwhile this worker arrives and leaves
+/// the count. So the manager knows in the end, or is told. The issuer tells the manager only once.
+///
+/// spec: E2.5 (work waits, never for ever)
+#[test]
+fn a_worker_on_its_way_passes_the_news_on() {
+    check_all(|| {
+        let running = Arc::new(RunningCell::new(Running::managed(2).unwatchable()));
+        let reserve = || match running.pushed() {
+            Kick::Wake(reserved) => reserved,
+            other => panic!("an empty pool reserves a worker, not {other:?}"),
+        };
+        let (_owed, coming) = (reserve(), reserve());
+        // In the pool, the set of idle workers knows which workers are on their way. It has the pool's lock.
+        let on_its_way = Arc::new(Mutex::new(true));
+        assert!(running.short());
+        let worker = {
+            let (running, on_its_way) = (running.clone(), on_its_way.clone());
+            thread::spawn(move || {
+                *on_its_way.lock().unwrap() = false;
+                assert!(running.start(coming));
+                running.leave();
+                running.look(|| true) == Kick::Starve
+            })
+        };
+        let tells = running.look(|| true) == Kick::Starve;
+        let is_known = tells && {
+            let on_its_way = on_its_way.lock().unwrap();
+            running.short() && !*on_its_way
+        };
+        if tells {
+            assert_ne!(running.look_further(|| true), Kick::Starve, "the manager was told a moment ago");
+        }
         let is_told = worker.join().unwrap();
         assert!(is_known || is_told, "the pool starves, and the manager does not know");
     });

@@ -27,7 +27,7 @@ pub(crate) fn current_cpu() -> Option<usize> {
 /// parent process set the affinity of the main thread, and cpusets change it. The calling thread, in contrast, may have
 /// pinned itself.
 pub(crate) fn process_cpus() -> io::Result<CpuSet> {
-    if let Some(cpus) = machine::cpus() {
+    if let Some(cpus) = machine::present_cpus() {
         return Ok(cpus);
     }
     // SAFETY: the call has no arguments and touches no memory of the program.

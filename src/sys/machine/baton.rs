@@ -9,9 +9,12 @@ use std::sync::{Arc, Weak};
 use super::record::Record;
 use super::rests::Rests;
 use super::schedule::{Config, Schedule, State, Tid};
-use super::{Check, Key, MACHINES, ME, Me, Moment, quietly, watch};
+use super::{Check, Key, MACHINES, ME, Me, Moment, QUIET, quietly, watch};
 use crate::policy::time::Time;
 use crate::sys::lock::apart_from_all;
+
+/// What sleeping threads do at intervals, until it returns true.
+pub(crate) type Chore = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// See the module.
 pub(crate) struct Machine {
@@ -20,6 +23,8 @@ pub(crate) struct Machine {
     pub(super) number: u64,
     /// See [`Config::fine`].
     pub(super) fine: bool,
+    /// What sleeping threads do at intervals.
+    pub(super) chores: parking_lot::Mutex<Vec<Chore>>,
     /// The value that the machine keeps for its user.
     pub(super) kept: parking_lot::Mutex<Option<Arc<dyn Any + Send + Sync>>>,
 }
@@ -73,6 +78,7 @@ impl Machine {
         Self {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             fine: config.fine,
+            chores: parking_lot::Mutex::default(),
             kept: parking_lot::Mutex::new(None),
             inner: parking_lot::Mutex::new(Inner {
                 schedule: Schedule::new(config),
@@ -105,6 +111,11 @@ impl Machine {
     pub(super) fn point(&self, me: Tid) {
         let mut inner = self.enter();
         let other = inner.schedule.switches(me);
+        let shuts_down = inner.schedule.faults.step();
+        if shuts_down.is_some() {
+            inner.wake(Key::Shutdown, true);
+        }
+        let other = shuts_down.or(other);
         if inner.schedule.is_endless() {
             let text = inner.endless(me);
             inner.fail(text);
@@ -120,6 +131,10 @@ impl Machine {
     pub(super) fn sleep(&self, me: Tid, key: Key, until: Option<Time>, rests: Rests) -> bool {
         let mut inner = self.enter();
         if !self.fine && until.is_some_and(|until| until <= inner.schedule.now) {
+            // A thread that polls in this way lets the other threads go on.
+            if !QUIET.get() {
+                self.let_others_go_on(inner, me);
+            }
             return false;
         }
         inner.sleepers.entry(key).or_default().push(me);
@@ -134,6 +149,16 @@ impl Machine {
             inner.forget_sleeper(me);
         }
         !timed_out
+    }
+
+    /// Puts the calling thread behind all others that can go on, and waits until its turn comes again.
+    pub(super) fn let_others_go_on(&self, mut inner: Guard<'_>, me: Tid) {
+        inner.schedule.yields(me);
+        if inner.schedule.is_endless() {
+            let text = inner.endless(me);
+            inner.fail(text);
+        }
+        self.hand_over(inner, me);
     }
 
     /// Passes the baton on, and waits until the caller's turn comes again.
@@ -185,6 +210,7 @@ impl Machine {
                 }
             }
             inner.schedule.move_on();
+            inner.note_changes();
         }
     }
 

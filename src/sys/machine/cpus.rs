@@ -17,6 +17,37 @@ impl Schedule {
         (0..self.cpus.len()).collect()
     }
 
+    /// Returns the CPUs that are not away.
+    pub(super) fn present(&self) -> CpuSet {
+        (0..self.cpus.len()).filter(|cpu| !self.away.contains(*cpu)).collect()
+    }
+
+    /// Returns the CPUs on which the thread may run at the moment, or `None` if it needs no CPU. If all CPUs to which
+    /// the thread is bound are away, it may run on any other CPU.
+    pub(super) fn mask(&self, thread: Tid) -> Option<CpuSet> {
+        let mask = self.threads[thread].mask.as_ref()?;
+        if self.away.is_empty() {
+            return Some(mask.clone());
+        }
+        let present = self.present();
+        let left = mask.intersection(&present);
+        Some(if left.is_empty() { present } else { left })
+    }
+
+    /// Sets the CPUs on which no thread may run from now on. At least one CPU is left.
+    pub(super) fn set_away(&mut self, away: CpuSet) {
+        self.away = away;
+        let left = self.present().first().expect("at least one CPU is left");
+        for thread in self.threads.iter_mut().filter(|thread| thread.mask.is_none()) {
+            if self.away.contains(thread.cpu) {
+                thread.cpu = left;
+            }
+        }
+        let taken: Vec<_> = self.away.iter().filter(|cpu| self.cpus[*cpu].is_some()).collect();
+        taken.into_iter().for_each(|cpu| self.preempt(cpu));
+        self.fill();
+    }
+
     /// Returns the CPUs that no thread has.
     pub(super) fn idle(&self) -> CpuSet {
         (0..self.cpus.len()).filter(|cpu| self.cpus[*cpu].is_none()).collect()
@@ -55,7 +86,7 @@ impl Schedule {
     pub(super) fn fill(&mut self) {
         for at in 0.. {
             let Some(thread) = self.ready.get(at).copied() else { break };
-            let may = self.threads[thread].mask.clone().unwrap_or_default();
+            let may = self.mask(thread).unwrap_or_default();
             let idle = |cpu: &usize| may.contains(*cpu) && self.cpus[*cpu].is_none();
             // The thread prefers the CPU on which it ran last.
             let last = self.threads[thread].cpu;
@@ -127,7 +158,10 @@ impl Schedule {
 
     /// Returns the first thread that waits for this CPU.
     fn waits_for(&self, cpu: usize) -> Option<Tid> {
-        let may = |thread: &Tid| self.threads[*thread].mask.as_ref().is_some_and(|mask| mask.contains(cpu));
+        let may = |thread: &Tid| {
+            let mask = if self.away.is_empty() { None } else { self.mask(*thread) };
+            mask.as_ref().or(self.threads[*thread].mask.as_ref()).is_some_and(|mask| mask.contains(cpu))
+        };
         self.ready.iter().copied().find(may)
     }
 

@@ -23,8 +23,10 @@
 
 mod baton;
 mod cpus;
+mod faults;
 mod lock;
 mod moment;
+mod plan;
 mod record;
 mod rests;
 mod scene;
@@ -37,31 +39,33 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub(crate) use self::baton::Place;
 use self::baton::{Inner, Machine};
 pub(crate) use self::lock::{Condvar, Mutex, MutexGuard, locks_taken};
 pub(crate) use self::moment::{Check, Moment};
+pub(crate) use self::plan::{Absence, Chosen, Plan};
 pub(crate) use self::record::Event;
 use self::rests::Rests;
 pub(crate) use self::scene::{
-    burn, check, claim, pause, refuse_threads, refuse_threads_named, stand_on, take_cpu, threads,
+    bind, bound, burn, check, claim, cpu_time, cpus, current, current_cpu, pause, present_cpus,
+    refuse_threads, refuse_threads_named, seen, sleeps_so_far, stand_on, take_cpu, threads,
 };
 use self::schedule::State;
 pub(crate) use self::schedule::{Config, Order, Tid};
 pub(crate) use self::steps::{
-    begins, ends, events, fail_if, holds, keeps_house, let_time_pass, listens, note, number,
-    own_panic_is_told, panic_is_told, park_a_while, released, settle, step, step_to, until_locked,
-    until_ready, until_woken, waits_for_item, waits_for_queue, wake_object,
+    add_chore, begins, carry_out, ends, events, fail_if, has_chores, holds, keeps_house, lateness,
+    let_time_pass, listens, no_more_faults, note, number, own_panic_is_told, panic_as_planned, panic_is_told,
+    park_a_while, perform_chores, refuses_submission, released, settle, step, step_to, until_locked,
+    until_ready, until_shutdown, until_woken, waits_for_item, waits_for_queue, wake_object,
 };
 pub(crate) use self::watch::{Outcome, run_watched};
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 use crate::sys::affinity;
-use crate::sys::thread_state::{self, Seen};
 
 /// The event for which a thread waits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -76,6 +80,8 @@ pub(crate) enum Key {
     Object(usize),
     /// The moment at which no thread can take a step.
     Quiet,
+    /// The step at which the plan shuts the executors down.
+    Shutdown,
 }
 
 /// The calling thread's place in its machine.
@@ -269,21 +275,12 @@ impl Inner {
 /// Lets another thread that has a CPU go on, if there is such a thread.
 #[inline(always)]
 pub(crate) fn yield_now() -> bool {
-    with(|machine, me| {
-        let mut inner = machine.enter();
-        inner.schedule.yields(me);
-        if inner.schedule.is_endless() {
-            let text = inner.endless(me);
-            inner.fail(text);
-        }
-        machine.hand_over(inner, me);
-    })
-    .is_some()
+    with(|machine, me| machine.let_others_go_on(machine.enter(), me)).is_some()
 }
 
-/// A thread of a machine, which can be unparked.
+/// A thread of a machine, which can be unparked. The value may outlive its machine.
 #[derive(Clone)]
-pub(crate) struct Parked(Arc<Machine>, Tid);
+pub(crate) struct Parked(Weak<Machine>, Tid);
 
 impl fmt::Debug for Parked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -294,12 +291,13 @@ impl fmt::Debug for Parked {
 impl Parked {
     #[inline(always)]
     pub(crate) fn current() -> Option<Self> {
-        with(|machine, me| Self(Arc::clone(machine), me))
+        with(|machine, me| Self(Arc::downgrade(machine), me))
     }
 
     pub(crate) fn unpark(&self) {
-        let mut inner = self.0.inner.lock();
-        if inner.watcher.is_some() && with(|machine, _| Arc::ptr_eq(machine, &self.0)) != Some(true) {
+        let Some(its_machine) = self.0.upgrade() else { return };
+        let mut inner = its_machine.inner.lock();
+        if inner.watcher.is_some() && with(|machine, _| Arc::ptr_eq(machine, &its_machine)) != Some(true) {
             return inner.meets_a_stranger();
         }
         inner.schedule.threads[self.1].token = true;
@@ -335,7 +333,7 @@ pub(crate) fn adopt<R, F: FnOnce() -> R + Send + 'static>(
     name: &str,
     body: F,
 ) -> io::Result<(impl FnOnce() -> R + Send + 'static + use<R, F>, Option<Tid>)> {
-    if with(|machine, _| machine.enter().schedule.refuses(name)) == Some(true) {
+    if with(|machine, me| machine.enter().refuses_thread(me, name)) == Some(true) {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     let place = with(|machine, me| Place::of_child(machine, me, name));
@@ -376,69 +374,6 @@ pub(crate) fn wait_for_end(thread: std::thread::ThreadId, until: Option<Time>) -
         Some(ended || machine.sleep(me, Key::End(tid), until, Rests::No))
     })
     .flatten()
-}
-
-/// Returns the CPU of the calling thread.
-#[inline(always)]
-pub(crate) fn current_cpu() -> Option<usize> {
-    with(|machine, me| machine.inner.lock().schedule.threads[me].cpu)
-}
-
-/// Returns all CPUs of the calling thread's machine.
-pub(crate) fn cpus() -> Option<CpuSet> {
-    with(|machine, _| machine.inner.lock().schedule.all())
-}
-
-/// Returns the calling thread's number on its machine.
-pub(crate) fn current() -> Option<Tid> {
-    with(|_, me| me)
-}
-
-/// Binds a thread of the calling thread's machine to the CPUs of this set. Returns false if the machine has none of
-/// these CPUs.
-pub(crate) fn bind(thread: Tid, cpus: &CpuSet) -> Option<bool> {
-    with(|machine, me| {
-        let mut inner = machine.inner.lock();
-        let cpus = inner.schedule.all().intersection(cpus);
-        let some = !cpus.is_empty();
-        if some {
-            inner.schedule.bind(thread, cpus);
-            // The calling thread may have lost its CPU.
-            machine.hand_over(inner, me);
-        }
-        some
-    })
-}
-
-/// Returns the CPUs on which a thread of the calling thread's machine may run.
-pub(crate) fn bound(thread: Tid) -> Option<CpuSet> {
-    with(|machine, _| {
-        let inner = machine.inner.lock();
-        inner.schedule.threads[thread].mask.clone().unwrap_or_else(|| inner.schedule.all())
-    })
-}
-
-/// Returns the state of a thread of the calling thread's machine.
-pub(crate) fn seen(thread: Tid) -> Option<Seen> {
-    with(|machine, _| {
-        let thread = &machine.inner.lock().schedule.threads[thread];
-        let state = match thread.state {
-            State::Ready | State::Runs | State::Burns(_) => thread_state::State::Runs,
-            State::Sleeps | State::Wakes => thread_state::State::Sleeps,
-            State::Ended => thread_state::State::Gone,
-        };
-        Seen { state, cpu: Some(thread.cpu) }
-    })
-}
-
-/// Returns the CPU time that a thread of the calling thread's machine has used.
-pub(crate) fn cpu_time(thread: Tid) -> Option<Duration> {
-    with(|machine, _| machine.inner.lock().schedule.cpu_time(thread))
-}
-
-/// Returns how many times a thread of the calling thread's machine has slept.
-pub(crate) fn sleeps_so_far(thread: Tid) -> Option<u64> {
-    with(|machine, _| machine.inner.lock().schedule.threads[thread].sleeps)
 }
 
 #[cfg(test)]

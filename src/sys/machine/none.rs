@@ -48,6 +48,7 @@ none! {
     current() -> Tid;
     current_cpu() -> usize;
     cpus() -> CpuSet;
+    present_cpus() -> CpuSet;
     bind(_thread: Tid, _cpus: &CpuSet) -> bool;
     bound(_thread: Tid) -> CpuSet;
     seen(_thread: Tid) -> Seen;
@@ -86,6 +87,8 @@ nothing! {
     holds(_lock: usize);
     keeps_house(_only: bool);
     released(_lock: usize);
+    panic_as_planned();
+    perform_chores();
 }
 
 #[inline(always)]
@@ -112,6 +115,29 @@ pub(crate) fn waits_for_item(_address: usize, _what: impl FnOnce() -> String) ->
 #[inline(always)]
 pub(crate) fn waits_for_queue(_queue: &str, _what: impl FnOnce() -> String) -> Waiting {
     Waiting
+}
+
+#[inline(always)]
+pub(crate) fn refuses_submission<'a>(_queue: impl FnOnce() -> &'a str) -> bool {
+    false
+}
+
+/// What sleeping threads do at intervals.
+pub(crate) type Chore = Arc<dyn Fn() -> bool + Send + Sync>;
+
+#[inline(always)]
+pub(crate) fn add_chore(_chore: impl FnOnce() -> Chore) -> bool {
+    false
+}
+
+#[inline(always)]
+pub(crate) fn has_chores() -> bool {
+    false
+}
+
+#[inline(always)]
+pub(crate) fn lateness() -> Duration {
+    Duration::ZERO
 }
 
 #[inline(always)]

@@ -44,6 +44,8 @@ pub(super) struct Item {
     pub(super) address: usize,
     pub(super) name: &'static str,
     pub(super) queue: String,
+    /// Whether the plan of faults lets this run of the item panic.
+    pub(super) panics: bool,
 }
 
 /// The panic of an item.
@@ -160,13 +162,42 @@ impl Record {
 
 impl Inner {
     pub(super) fn note(&mut self, thread: Tid, what: String) {
-        let event = Event { at: self.schedule.now, thread: self.schedule.name(thread).to_owned(), what };
+        self.note_of(self.schedule.name(thread).to_owned(), what);
+    }
+
+    pub(super) fn note_of(&mut self, thread: String, what: String) {
+        let event = Event { at: self.schedule.now, thread, what };
         let events = &mut self.record.events;
         if events.len() == KEPT {
             events.pop_front();
             self.record.forgotten += 1;
         }
         events.push_back(event);
+    }
+
+    /// Returns whether the calling thread cannot make a thread with this name.
+    pub(super) fn refuses_thread(&mut self, me: Tid, name: &str) -> bool {
+        let now = self.schedule.now;
+        let is_fault = self.schedule.faults.refuses_thread(now);
+        if is_fault {
+            self.note(me, format!("fault: makes no thread {name:?}"));
+        }
+        is_fault || self.schedule.refuses(name)
+    }
+
+    /// Notes that CPUs have gone or come back.
+    pub(super) fn note_changes(&mut self) {
+        if let Some(change) = self.schedule.faults.take_change() {
+            self.note_of("the machine".to_owned(), change);
+        }
+    }
+
+    /// Returns whether the thread's item panics as planned.
+    pub(super) fn panics_as_planned(&mut self, thread: Tid) -> bool {
+        let Some(item) = self.record.item(thread).filter(|item| item.panics) else { return false };
+        let what = format!("fault: lets {item} panic");
+        self.note(thread, what);
+        true
     }
 
     /// Returns the name of a thread, with the item that it runs.

@@ -44,12 +44,15 @@ impl Schedule {
     /// time.
     pub(super) fn is_deserted(&self) -> bool {
         let (since, moves) = self.quiet_since;
+        // A thread that cannot be made for a while may go on after that.
+        let since = since.max(self.faults.threads_since(self.now));
         let waits = |timer: &Timer| match timer {
             Timer::Wakes(thread, number) => {
                 let Thread { number: now, keeps_house, .. } = self.threads[*thread];
                 now == *number && !keeps_house
             }
             Timer::Burnt(..) | Timer::Slice(_) | Timer::Woken(_) => true,
+            Timer::Cpus => false,
         };
         let long = self.now.since(since) >= DESERTED.0 && self.moves - moves >= DESERTED.1;
         long && !self.timers.values().any(waits)

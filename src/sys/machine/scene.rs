@@ -1,11 +1,15 @@
-//! What a test on a machine can do: use the CPU, sleep, and set the scene for other threads.
+//! What a test on a machine can do: use the CPU, sleep, and set the scene for other threads. Also what a thread can ask
+//! about the CPUs and the threads of its machine.
 
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::schedule::{State, Tid};
 use super::{Check, nap, with};
+use crate::policy::cpu_set::CpuSet;
+use crate::sys::thread_state::{self, Seen};
 
 /// Sets the check that runs whenever time is about to pass on the calling thread's machine.
 pub(crate) fn check(check: Check) {
@@ -63,4 +67,72 @@ pub(crate) fn take_cpu(cpu: usize, time: Duration) {
 pub(crate) fn stand_on(cpu: usize) {
     with(|machine, me| machine.inner.lock().schedule.threads[me].cpu = cpu)
         .expect("the thread belongs to a machine");
+}
+
+/// Returns the CPU of the calling thread.
+#[inline(always)]
+pub(crate) fn current_cpu() -> Option<usize> {
+    with(|machine, me| machine.inner.lock().schedule.threads[me].cpu)
+}
+
+/// Returns all CPUs of the calling thread's machine, even those that are away.
+pub(crate) fn cpus() -> Option<CpuSet> {
+    with(|machine, _| machine.inner.lock().schedule.all())
+}
+
+/// Returns the CPUs of the calling thread's machine that are not away.
+pub(crate) fn present_cpus() -> Option<CpuSet> {
+    with(|machine, _| machine.inner.lock().schedule.present())
+}
+
+/// Returns the calling thread's number on its machine.
+pub(crate) fn current() -> Option<Tid> {
+    with(|_, me| me)
+}
+
+/// Binds a thread of the calling thread's machine to the CPUs of this set. Returns false if the machine has none of
+/// these CPUs, or if all of them are away.
+pub(crate) fn bind(thread: Tid, cpus: &CpuSet) -> Option<bool> {
+    with(|machine, me| {
+        let mut inner = machine.inner.lock();
+        let cpus = inner.schedule.present().intersection(cpus);
+        let some = !cpus.is_empty();
+        if some {
+            inner.schedule.bind(thread, cpus);
+            // The calling thread may have lost its CPU.
+            machine.hand_over(inner, me);
+        }
+        some
+    })
+}
+
+/// Returns the CPUs on which a thread of the calling thread's machine may run.
+pub(crate) fn bound(thread: Tid) -> Option<CpuSet> {
+    with(|machine, _| {
+        let inner = machine.inner.lock();
+        inner.schedule.mask(thread).unwrap_or_else(|| inner.schedule.present())
+    })
+}
+
+/// Returns the state of a thread of the calling thread's machine.
+pub(crate) fn seen(thread: Tid) -> Option<Seen> {
+    with(|machine, _| {
+        let thread = &machine.inner.lock().schedule.threads[thread];
+        let state = match thread.state {
+            State::Ready | State::Runs | State::Burns(_) => thread_state::State::Runs,
+            State::Sleeps | State::Wakes => thread_state::State::Sleeps,
+            State::Ended => thread_state::State::Gone,
+        };
+        Seen { state, cpu: Some(thread.cpu) }
+    })
+}
+
+/// Returns the CPU time that a thread of the calling thread's machine has used.
+pub(crate) fn cpu_time(thread: Tid) -> Option<Duration> {
+    with(|machine, _| machine.inner.lock().schedule.cpu_time(thread))
+}
+
+/// Returns how many times a thread of the calling thread's machine has slept.
+pub(crate) fn sleeps_so_far(thread: Tid) -> Option<u64> {
+    with(|machine, _| machine.inner.lock().schedule.threads[thread].sleeps)
 }

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::faults::Faults;
+use super::plan::Plan;
 use super::rests::Rests;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
@@ -21,8 +23,7 @@ pub(crate) type Tid = usize;
 /// After this number of steps without any time passing, a thread is taken to wait in a loop for another thread.
 const ENDLESS: u64 = 10_000_000;
 
-/// After time has passed this number of times without a step of the main thread, a run is taken to be restless: it
-/// never comes to an end.
+/// After time has passed this number of times without a step of the main thread, a run is taken to be restless.
 const RESTLESS: u64 = 1_000_000;
 
 /// The behaviour of a machine.
@@ -47,6 +48,9 @@ pub(crate) struct Config {
     pub(crate) order: Order,
     /// The number of steps without any time passing after which a run counts as endless.
     pub(crate) endless: u64,
+    /// After time has passed this number of times without a step of the main thread, a run counts as restless: it never
+    /// comes to an end.
+    pub(crate) restless: u64,
 }
 
 /// How a machine chooses the thread that goes on.
@@ -72,6 +76,7 @@ impl Config {
             fine: true,
             order: Order::Random,
             endless: ENDLESS,
+            restless: RESTLESS,
         }
     }
 
@@ -137,6 +142,8 @@ pub(super) enum Timer {
     Slice(usize),
     /// The thread was woken, and is ready now.
     Woken(Tid),
+    /// A CPU goes or comes back.
+    Cpus,
 }
 
 /// See the module.
@@ -148,6 +155,8 @@ pub(super) struct Schedule {
     pub(super) threads: Vec<Thread>,
     /// For each CPU, the thread that has it.
     pub(super) cpus: Vec<Option<Tid>>,
+    /// The CPUs on which no thread may run at the moment.
+    pub(super) away: CpuSet,
     /// For each CPU, whether a timer is set for the end of a slice.
     pub(super) slices: Vec<bool>,
     /// The threads that wait for a CPU, in their order.
@@ -181,6 +190,7 @@ pub(super) struct Schedule {
     lowest: i64,
     /// The thread that has just yielded. Another thread goes first.
     yielded: Option<Tid>,
+    pub(super) faults: Faults,
 }
 
 impl Schedule {
@@ -193,6 +203,7 @@ impl Schedule {
             now: Time::default(),
             threads: Vec::new(),
             cpus: vec![None; cpus],
+            away: CpuSet::new(),
             slices: vec![false; cpus],
             ready: VecDeque::new(),
             apart: Vec::new(),
@@ -210,6 +221,7 @@ impl Schedule {
             in_vain: 0,
             lowest: 0,
             yielded: None,
+            faults: Faults::new(Plan::default()),
         };
         let main = schedule.add("main".to_owned(), None);
         schedule.make_ready(main);
@@ -344,7 +356,7 @@ impl Schedule {
 
     /// Returns whether the run does not come to rest.
     pub(super) fn is_restless(&self) -> bool {
-        self.alone > RESTLESS
+        self.alone > self.config.restless
     }
 
     /// Returns the time of the first timer, or `None` if no timer is set.
@@ -380,6 +392,7 @@ impl Schedule {
             Timer::Wakes(..) | Timer::Burnt(..) => {}
             Timer::Woken(thread) => self.make_ready(thread),
             Timer::Slice(cpu) => self.slice_ends(cpu),
+            Timer::Cpus => self.change_cpus(),
         }
     }
 

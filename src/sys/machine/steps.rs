@@ -1,14 +1,16 @@
 //! The steps of a run that follow from what users' code does: the points at operations of the crate, the waits of
-//! users' own locks and channels, and the events that reports tell.
+//! users' own locks and channels, the events that reports tell, and the faults that the test has planned.
 //!
 //! Only a machine that does not stop at each atomic has such points. None of these functions is called while the caller
 //! holds a lock of the crate.
 
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::baton::Machine;
+use super::baton::{Chore, Machine};
+use super::plan::Plan;
 use super::record::{Event, Item, Panic, Waits};
 use super::rests::Rests;
 use super::{Key, QUIET, any, with};
@@ -79,6 +81,26 @@ pub(crate) fn keeps_house(only: bool) {
     with(|machine, me| machine.enter().schedule.threads[me].keeps_house = only);
 }
 
+/// Adds a chore of the threads that sleep on the calling thread's machine. Returns false if the thread belongs to no
+/// machine.
+pub(crate) fn add_chore(chore: impl FnOnce() -> Chore) -> bool {
+    with(|machine, _| machine.chores.lock().push(chore())).is_some()
+}
+
+/// Returns whether sleeping threads have chores.
+pub(crate) fn has_chores() -> bool {
+    with(|machine, _| !machine.chores.lock().is_empty()).unwrap_or(false)
+}
+
+/// Performs the chores of the calling thread's machine, and forgets those that are done.
+pub(crate) fn perform_chores() {
+    let chores = with(|machine, _| machine.chores.lock().clone()).unwrap_or_default();
+    let is_done = |chore: &Chore| chore();
+    let done: Vec<_> = chores.into_iter().filter(is_done).collect();
+    let is_left = |chore: &Chore| !done.iter().any(|done| Arc::ptr_eq(done, chore));
+    with(|machine, _| machine.chores.lock().retain(is_left));
+}
+
 /// Notes an event of the calling thread.
 #[inline(always)]
 pub(crate) fn note(what: impl FnOnce() -> String) {
@@ -94,21 +116,22 @@ pub(crate) fn listens() -> bool {
 /// Notes that the calling thread begins the item at this address.
 pub(crate) fn begins(address: usize, name: &'static str, queue: &str) {
     with(|machine, me| {
-        let item = Item { address, name, queue: queue.to_owned() };
+        let mut item = Item { address, name, queue: queue.to_owned(), panics: false };
         let mut inner = machine.enter();
         inner.note(me, format!("begins {item}"));
+        item.panics = inner.schedule.faults.panics(&item);
         inner.record.begins(me, item);
     });
 }
 
 /// Notes that the calling thread has ended its item. If the item panicked, and its panic is only told to a joiner,
-/// `tells_no_one` is true.
+/// `tells_no_one` is true. The test need not be told of a panic that it has planned.
 pub(crate) fn ends(panicked: bool, tells_no_one: bool) {
     with(|machine, me| {
         let mut inner = machine.enter();
         if let Some(item) = inner.record.ends(me) {
             inner.note(me, format!("{} {item}", if panicked { "panics in" } else { "ends" }));
-            if panicked && tells_no_one {
+            if panicked && tells_no_one && !item.panics {
                 inner.record.panics.push(Panic { thread: me, address: item.address, item: item.to_string() });
             }
         }
@@ -192,8 +215,13 @@ fn ready(
         loop {
             let ready = attempt();
             let mut inner = machine.enter();
-            if ready || !in_time || until.is_some_and(|until| inner.schedule.now >= until) {
+            let is_late = until.is_some_and(|until| inner.schedule.now >= until);
+            if ready || !in_time || is_late {
                 inner.schedule.has_found();
+                if !ready && in_time && !QUIET.get() {
+                    // A thread that polls in this way lets the other threads go on.
+                    machine.let_others_go_on(inner, me);
+                }
                 return ready;
             }
             drop(inner);
@@ -290,5 +318,67 @@ pub(crate) fn fail(text: impl FnOnce() -> String) {
 pub(crate) fn fail_if(wrong: bool, text: impl FnOnce() -> String) {
     if wrong {
         fail(text);
+    }
+}
+
+/// Lets the faults of this plan happen from now on.
+pub(crate) fn carry_out(plan: Plan) {
+    with(|machine, _| {
+        let mut inner = machine.enter();
+        inner.schedule.carry_out(plan);
+        inner.note_changes();
+    });
+}
+
+/// From now on, nothing fails any more, because the test is over.
+pub(crate) fn no_more_faults() {
+    with(|machine, _| {
+        let mut inner = machine.enter();
+        inner.schedule.no_more_faults();
+        inner.wake(Key::Shutdown, true);
+    });
+}
+
+/// Waits on a machine for the step at which the calling thread shuts the executors down. Returns false if there will be
+/// no such step any more.
+pub(crate) fn until_shutdown() -> bool {
+    with(|machine, me| {
+        machine.enter().schedule.faults.shuts_down = Some(me);
+        machine.sleep(me, Key::Shutdown, None, Rests::No);
+        let mut inner = machine.enter();
+        let is_over = inner.schedule.faults.is_over;
+        if !is_over {
+            inner.note(me, "fault: shuts the executors down".to_owned());
+        }
+        !is_over
+    })
+    .unwrap_or(false)
+}
+
+/// Returns whether a submission to the queue of this name finds the queue full, as the plan says.
+#[inline(always)]
+pub(crate) fn refuses_submission<'a>(queue: impl FnOnce() -> &'a str) -> bool {
+    let refuses = with(|machine, me| {
+        let (mut inner, queue) = (machine.enter(), queue());
+        let refuses = inner.schedule.faults.refuses_submission(queue);
+        if refuses {
+            inner.note(me, format!("fault: is refused by queue {queue:?}"));
+        }
+        refuses
+    });
+    refuses.unwrap_or(false)
+}
+
+/// Returns the time by which the next timer is late.
+#[inline(always)]
+pub(crate) fn lateness() -> Duration {
+    with(|machine, _| machine.enter().schedule.faults.lateness()).unwrap_or_default()
+}
+
+/// Panics if the plan says so of the item that the calling thread has just begun.
+#[inline(always)]
+pub(crate) fn panic_as_planned() {
+    if with(|machine, me| machine.enter().panics_as_planned(me)) == Some(true) {
+        panic!("a panic that the test has planned");
     }
 }

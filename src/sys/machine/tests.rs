@@ -188,3 +188,10 @@ fn waits_of_all_kinds_end_by_a_wake_up_or_in_time() {
 fn a_wait_that_never_ends_is_told() {
     run(Config::new(2), thread::park);
 }
+
+#[test]
+fn a_sleeper_that_outlives_its_machine_does_not_keep_it() {
+    let (number, sleeper) = run(Config::new(1), || (number(), Sleeper::current()));
+    assert!(number > 0 && baton::Machine::by_number(number).is_none());
+    sleeper.unpark();
+}

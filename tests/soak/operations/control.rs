@@ -6,6 +6,7 @@ use cmwq::kernel::ExecutorExt;
 use cmwq::{ApplyAttrsError, Attrs, SetDefaultScopeError, SetUnboundCpusError, WaitError};
 
 use crate::books::Books;
+use crate::clock;
 use crate::world::{BEATS, SCOPES};
 
 use super::{Driver, Operation};
@@ -76,7 +77,7 @@ fn freeze(driver: &mut Driver) {
     let Some(executor) = driver.world.executor(&mut driver.random) else { return };
     executor.freeze_begin();
     let _hint = executor.freeze_busy();
-    std::thread::sleep(driver.random.micros(500));
+    clock::sleep(driver.random.micros(500));
     executor.thaw();
 }
 

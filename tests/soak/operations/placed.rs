@@ -116,7 +116,7 @@ fn run_on_cpu(driver: &mut Driver) {
         Books::add(&books.refused);
         books.accepted.fetch_sub(1, SeqCst);
     }
-    if answer.is_ok() != executor.cpus().contains(cpu) && !driver.world.has_ends {
+    if answer.is_ok() != executor.cpus().contains(cpu) && !driver.world.may_refuse_any() {
         Books::add(&books.wrong);
     }
 }
@@ -129,7 +129,7 @@ fn run_on_each(driver: &mut Driver) {
         count.fetch_add(1, SeqCst);
     });
     let all = answer.is_ok() && runs.load(SeqCst) == executor.cpus().len();
-    if !all && !driver.world.has_ends {
+    if !all && !driver.world.may_refuse_any() {
         Books::add(&driver.world.books.wrong);
     }
 }

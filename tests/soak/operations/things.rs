@@ -1,8 +1,7 @@
 //! Queues and executors as a whole: flushes, replacements and snapshots.
 
-use std::thread::yield_now;
-
 use crate::books::Books;
+use crate::clock::give_way;
 
 use super::{Driver, Operation};
 
@@ -17,7 +16,7 @@ pub(crate) const TABLE: &[Operation] = &[
         perform: |d| d.world.replace_executor(&mut d.random),
     },
     Operation { name: "snapshot", weight: 4, perform: snapshot },
-    Operation { name: "yield", weight: 30, perform: |_| yield_now() },
+    Operation { name: "yield", weight: 30, perform: |_| give_way() },
 ];
 
 /// A driver is no item, so its flushes end.

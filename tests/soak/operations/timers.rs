@@ -8,6 +8,7 @@ use cmwq::{PeriodicHandle, Work};
 
 use crate::behaviour;
 use crate::books::{Books, Cell};
+use crate::clock;
 use crate::random::Random;
 use crate::world::{Queue, World};
 
@@ -108,7 +109,7 @@ fn spawn_every(driver: &mut Driver) {
     let beat = move || {
         let _inside = cell.enter(&books);
         Books::add(&books.ticks);
-        cmwq::blocking(|| std::thread::sleep(nap));
+        cmwq::blocking(|| clock::sleep(nap));
     };
     let period = Duration::from_micros(100) + driver.random.micros(2000);
     if let Ok(handle) = queue.item(beat).spawn_every(period) {
@@ -131,7 +132,7 @@ fn end_periodic(driver: &mut Driver) {
 fn end_and_check(world: &World, handle: &PeriodicHandle) {
     let ended = handle.cancel_and_wait();
     let runs = handle.runs();
-    std::thread::yield_now();
+    clock::give_way();
     if ended.is_err() || handle.is_running() || handle.runs() != runs {
         Books::add(&world.books.wrong);
     }

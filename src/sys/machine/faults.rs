@@ -1,0 +1,146 @@
+//! The faults of a run, which happen as its [`Plan`] says.
+//!
+//! The draws of faults are independent of the draws of the schedule.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::plan::{Chosen, Plan};
+use super::schedule::{Schedule, Tid, Timer};
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::time::Time;
+
+/// The faults of a run that has begun.
+#[derive(Debug)]
+pub(super) struct Faults {
+    plan: Plan,
+    random: Rng,
+    /// The number of attempts to make a thread.
+    threads: u64,
+    /// For each range of refused threads, the time of the first refusal.
+    refused_since: Vec<Option<Time>>,
+    /// For each chosen submission, the number of submissions that could have been chosen so far.
+    submissions: Vec<u64>,
+    /// The same for each chosen run of an item.
+    runs: Vec<u64>,
+    steps: u64,
+    /// The thread that shuts the executors down.
+    pub(super) shuts_down: Option<Tid>,
+    /// Whether the test is over. Then nothing fails any more.
+    pub(super) is_over: bool,
+    /// A change of the CPUs that was not noted as an event yet.
+    changed: Option<String>,
+}
+
+impl Faults {
+    pub(super) fn new(plan: Plan) -> Self {
+        Self {
+            random: Rng::with_seed(plan.seed),
+            threads: 0,
+            refused_since: vec![None; plan.no_threads_from.len()],
+            submissions: vec![0; plan.refusals.len()],
+            runs: vec![0; plan.panics.len()],
+            steps: 0,
+            shuts_down: None,
+            is_over: false,
+            changed: None,
+            plan,
+        }
+    }
+
+    /// Returns whether this attempt to make a thread fails.
+    pub(super) fn refuses_thread(&mut self, now: Time) -> bool {
+        self.threads += 1;
+        let numbered = self.plan.no_threads_from.iter().zip(&mut self.refused_since);
+        let by_number = numbered.filter(|((nth, time), since)| {
+            let lasts = |since: Time| now.since(since) < *time;
+            self.threads >= *nth && since.is_none_or(lasts)
+        });
+        let by_number = by_number.map(|(_, since)| _ = since.get_or_insert(now)).count() > 0;
+        let at = now.since(Time::default());
+        by_number || self.plan.no_threads_during.iter().any(|times| times.contains(&at))
+    }
+
+    /// Returns the end of the last time in which no thread could be made, if this time has begun and will end. Otherwise
+    /// returns the begin of the run.
+    pub(super) fn threads_since(&self, now: Time) -> Time {
+        let begin = Time::default();
+        let ranges = self.plan.no_threads_during.iter().map(|times| (begin + times.start, begin + times.end));
+        let numbered = self.plan.no_threads_from.iter().zip(&self.refused_since);
+        let numbered = numbered.filter(|((_, time), _)| *time < Duration::MAX);
+        let numbered = numbered.filter_map(|((_, time), since)| since.map(|since| (since, since + *time)));
+        let begun = ranges.chain(numbered).filter(|(begin, _)| *begin <= now).map(|(_, end)| end);
+        begun.max().unwrap_or(begin)
+    }
+
+    pub(super) fn refuses_submission(&mut self, queue: &str) -> bool {
+        let chosen = is_chosen(&self.plan.refusals, &mut self.submissions, queue);
+        let rates = self.plan.refusal_rates.iter().filter(|(text, _)| queue.contains(&**text));
+        // Each rate has its draw, so that the draws do not depend on the answers.
+        chosen | (rates.filter(|(_, rate)| self.random.u32(0..1000) < *rate).count() > 0)
+    }
+
+    /// Returns whether this run of an item panics. The description has the names of the item and of its queue.
+    pub(super) fn panics(&mut self, item: &impl ToString) -> bool {
+        !self.plan.panics.is_empty() && is_chosen(&self.plan.panics, &mut self.runs, &item.to_string())
+    }
+
+    pub(super) fn lateness(&mut self) -> Duration {
+        let longest = u64::try_from(self.plan.late.as_nanos()).unwrap_or(u64::MAX);
+        if longest == 0 { Duration::ZERO } else { Duration::from_nanos(self.random.u64(0..=longest)) }
+    }
+
+    /// Counts a step. Returns the thread that goes on now to shut the executors down.
+    pub(super) fn step(&mut self) -> Option<Tid> {
+        let (at, _) = self.plan.shutdown?;
+        self.steps += 1;
+        self.shuts_down.take_if(|_| self.steps == at)
+    }
+
+    pub(super) fn take_change(&mut self) -> Option<String> {
+        self.changed.take()
+    }
+}
+
+/// Counts an event with this description. Returns whether the event is one of the chosen.
+fn is_chosen(all: &[Chosen], seen: &mut [u64], description: &str) -> bool {
+    let candidates = all.iter().zip(seen).filter(|(chosen, _)| description.contains(&chosen.text));
+    let counted = candidates.map(|(chosen, seen)| {
+        *seen += 1;
+        *seen == chosen.nth
+    });
+    counted.filter(|is_it| *is_it).count() > 0
+}
+
+impl Schedule {
+    /// Takes CPUs away and gives them back, as the plan says for this time.
+    pub(super) fn change_cpus(&mut self) {
+        let away: CpuSet = self.faults.plan.away(self.now.since(Time::default())).collect();
+        if away == self.away {
+            return;
+        }
+        self.faults.changed = Some(match away.is_empty() {
+            true => "fault: all CPUs are back".to_owned(),
+            false => format!("fault: CPUs that are away: {away}"),
+        });
+        self.set_away(away);
+    }
+
+    /// Lets the faults of this plan happen from now on.
+    pub(super) fn carry_out(&mut self, plan: Plan) {
+        let shuts_down = self.faults.shuts_down;
+        let begin = self.now;
+        plan.changes().for_each(|at| self.set_timer(begin + at, Timer::Cpus));
+        self.faults = Faults { shuts_down, ..Faults::new(plan) };
+        self.change_cpus();
+    }
+
+    /// From now on, nothing fails any more, because the test is over.
+    pub(super) fn no_more_faults(&mut self) {
+        self.faults = Faults { is_over: true, ..Faults::new(Plan::default()) };
+        self.change_cpus();
+    }
+}

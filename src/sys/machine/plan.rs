@@ -1,0 +1,102 @@
+//! The plan of the faults that happen in a run.
+
+#![forbid(unsafe_code)]
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+/// The faults that happen in a run. All times are those since the begin of the run.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Plan {
+    /// Determines the draws of rates and of the lateness of timers.
+    pub(crate) seed: u64,
+    /// From the attempt with this number on, no thread can be made, for this time.
+    pub(crate) no_threads_from: Vec<(u64, Duration)>,
+    /// In these times, no thread can be made.
+    pub(crate) no_threads_during: Vec<Range<Duration>>,
+    /// The submissions that find their queue full.
+    pub(crate) refusals: Vec<Chosen>,
+    /// How many of a thousand submissions find their queue full, for queues whose name contains this text.
+    pub(crate) refusal_rates: Vec<(String, u32)>,
+    /// The longest time by which a timer is late.
+    pub(crate) late: Duration,
+    pub(crate) absences: Vec<Absence>,
+    /// The items that panic.
+    pub(crate) panics: Vec<Chosen>,
+    /// The step at which the executors are shut down, and the timeout of the shutdown.
+    pub(crate) shutdown: Option<(u64, Duration)>,
+}
+
+/// An event that is chosen by its number among those whose description contains a text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Chosen {
+    pub(crate) text: String,
+    /// The number of the event. The first event has the number 1.
+    pub(crate) nth: u64,
+}
+
+/// The time in which the process may not use a CPU.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Absence {
+    pub(crate) cpu: usize,
+    pub(crate) times: Range<Duration>,
+}
+
+impl Plan {
+    /// Returns the CPUs that are away at this time.
+    pub(crate) fn away(&self, at: Duration) -> impl Iterator<Item = usize> {
+        self.absences.iter().filter(move |absence| absence.times.contains(&at)).map(|absence| absence.cpu)
+    }
+
+    /// Returns the times at which a CPU goes or comes back.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = Duration> {
+        self.absences.iter().flat_map(|absence| [absence.times.start, absence.times.end])
+    }
+}
+
+/// Writes a time that may be for ever.
+struct For(Duration);
+
+impl fmt::Display for For {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == Duration::MAX { f.write_str("for ever") } else { write!(f, "for {:?}", self.0) }
+    }
+}
+
+impl fmt::Display for Plan {
+    /// Writes a sentence without an end, such as `timers are up to 3ms late, CPU 1 is away from 1s to 2s`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let any = |text: &str, what: &str| match text {
+            "" => format!("of any {what}"),
+            text => format!("of a {what} with {text:?} in its name"),
+        };
+        let mut all = Vec::new();
+        for (nth, time) in &self.no_threads_from {
+            all.push(format!("no thread can be made from number {nth} on, {}", For(*time)));
+        }
+        for Range { start, end } in &self.no_threads_during {
+            all.push(format!("no thread can be made from {start:?} to {end:?}"));
+        }
+        for Chosen { text, nth } in &self.refusals {
+            all.push(format!("submission {nth} {} is refused", any(text, "queue")));
+        }
+        for (text, rate) in &self.refusal_rates {
+            all.push(format!("{rate} of 1000 submissions {} are refused", any(text, "queue")));
+        }
+        if !self.late.is_zero() {
+            all.push(format!("timers are up to {:?} late", self.late));
+        }
+        for Absence { cpu, times } in &self.absences {
+            all.push(format!("CPU {cpu} is away from {:?} to {:?}", times.start, times.end));
+        }
+        for Chosen { text, nth } in &self.panics {
+            all.push(format!("run {nth} {} panics", any(text, "item or queue")));
+        }
+        if let Some((step, timeout)) = self.shutdown {
+            all.push(format!("step {step} shuts the executors down, with a timeout of {timeout:?}"));
+        }
+        f.write_str(if all.is_empty() { "none" } else { "" })?;
+        f.write_str(&all.join(", "))
+    }
+}

@@ -1,0 +1,433 @@
+//! [`Faults`]: what fails in a run.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::sys::machine::{Absence, Chosen, Plan};
+
+use super::setup::magnitude;
+
+/// A plan of the faults that happen in a run. A [`Setup`](super::Setup) takes it with
+/// [`faults`](super::Setup::faults).
+///
+/// Each method adds a fault, so faults can be combined. Virtual times count from the begin of the run, and numbers
+/// count from 1. Where a method takes a part of a name, an empty text stands for all names. When the test's closure has
+/// returned, no more faults happen. A message of a failure tells the plan, and each fault that has happened is one of
+/// the [`events`](super::events).
+///
+/// # Examples
+///
+/// A client tries again if a queue is full, even if the process has no CPU to spare and timers are late.
+///
+/// ```
+/// use cmwq::testing::{Faults, Setup};
+/// use cmwq::{QueueError, WorkQueue, blocking};
+/// use std::time::Duration;
+///
+/// let (ms, sec) = (Duration::from_millis, Duration::from_secs);
+/// let faults = Faults::new().refuse("mails", 1).refuse("mails", 2).late_timers(ms(50)).no_cpu(1, sec(0)..sec(60));
+/// assert!(faults.to_string().ends_with("CPU 1 is away from 0ns to 60s"));
+/// Setup::new().faults(faults).run(|| {
+///     let queue = WorkQueue::builder("mails").max_pending(100).build().unwrap();
+///     let mut refusals = 0;
+///     while let Err(refused) = queue.spawn(|| ()) {
+///         assert_eq!(refused.error, QueueError::Full);
+///         refusals += 1;
+///         blocking::thread::sleep(Duration::from_secs(1));
+///     }
+///     assert_eq!(refusals, 2);
+/// });
+/// ```
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[must_use]
+pub struct Faults {
+    plan: Plan,
+    /// The kinds of which each seed draws faults.
+    drawn: Vec<FaultKind>,
+}
+
+/// A kind of faults that [`Faults::random`] draws.
+///
+/// # Examples
+///
+/// ```
+/// use cmwq::testing::FaultKind;
+///
+/// assert!(FaultKind::OF_THE_SYSTEM.iter().all(|kind| FaultKind::ALL.contains(kind)));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// No thread can be made for some time, but the first can: it is the manager of an executor.
+    Threads,
+    /// Queues refuse some submissions.
+    Refusals,
+    /// Timers are late.
+    Timers,
+    /// A CPU goes away and comes back, if the run has several CPUs.
+    Cpus,
+    /// An item panics.
+    Panics,
+    /// The executors are shut down at one of the first thousand steps.
+    Shutdown,
+}
+
+impl FaultKind {
+    /// All kinds.
+    pub const ALL: [Self; 6] =
+        [Self::Threads, Self::Refusals, Self::Timers, Self::Cpus, Self::Panics, Self::Shutdown];
+
+    /// The faults of the system: [`Threads`](Self::Threads), [`Timers`](Self::Timers) and [`Cpus`](Self::Cpus). They
+    /// delay items, but queues keep their promises. So a program that does not depend on time notices nothing.
+    pub const OF_THE_SYSTEM: [Self; 3] = [Self::Threads, Self::Timers, Self::Cpus];
+}
+
+impl Faults {
+    /// Makes a plan without faults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets each seed draw faults of these kinds. About half of the seeds have faults of a kind. Runs without a seed
+    /// have the faults of seed 0. The drawn faults can be combined with others.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no kind.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cmwq::WorkQueue;
+    /// use cmwq::testing::{FaultKind, Faults, Setup};
+    ///
+    /// let faults = Faults::random(&FaultKind::OF_THE_SYSTEM);
+    /// Setup::new().faults(faults).explore(50, || {
+    ///     let sum = WorkQueue::new("sums").map(0..10_u64, |n| n).sum::<Result<u64, _>>();
+    ///     assert_eq!(sum.unwrap(), 45);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn random(kinds: &[FaultKind]) -> Self {
+        assert!(!kinds.is_empty(), "there is no kind of faults to draw");
+        Self { drawn: kinds.to_vec(), ..Self::new() }
+    }
+
+    /// Refuses threads for this time, from the attempt with this number on. Attempts of executors and of
+    /// [`blocking::thread::spawn`](crate::blocking::thread::spawn) count. The first thread of an executor is its
+    /// manager. [`Duration::MAX`] stands for ever.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the number is 0.
+    ///
+    /// # Examples
+    ///
+    /// A rescuer executes the items of its queue if no other thread can be made.
+    ///
+    /// ```
+    /// use cmwq::WorkQueue;
+    /// use cmwq::testing::{Faults, Setup};
+    /// use std::time::Duration;
+    ///
+    /// Setup::new().faults(Faults::new().no_threads_from(3, Duration::MAX)).run(|| {
+    ///     let queue = WorkQueue::builder("vital").rescuer(true).build().unwrap(); // threads 1 and 2
+    ///     assert_eq!(queue.spawn(|| 7).unwrap().join().unwrap(), 7);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn no_threads_from(mut self, nth: u64, time: Duration) -> Self {
+        assert_counted(nth, "thread");
+        self.plan.no_threads_from.push((nth, time));
+        self
+    }
+
+    /// Refuses all threads at these times.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the range is empty.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cmwq::testing::{Faults, Setup, advance};
+    /// use cmwq::{WorkQueue, clock};
+    /// use std::time::Duration;
+    ///
+    /// let sec = Duration::from_secs;
+    /// Setup::new().faults(Faults::new().no_threads_during(sec(1)..sec(10))).run(move || {
+    ///     let (begin, queue) = (clock::now(), WorkQueue::new("later"));
+    ///     advance(sec(5));
+    ///     queue.spawn(|| ()).unwrap().join().unwrap();
+    ///     assert!(clock::now() - begin >= sec(10));
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn no_threads_during(mut self, times: Range<Duration>) -> Self {
+        assert_some(&times);
+        self.plan.no_threads_during.push(times);
+        self
+    }
+
+    /// Refuses one submission to a queue with this text in its name, with the error
+    /// [`QueueError::Full`](crate::QueueError::Full). Only submissions that need a place among the pending items count.
+    /// So an item that is pending already, an item with a delay, and the submission of a permit are never refused. If the
+    /// issuers of a queue [wait](crate::WhenFull::Wait) for a place, they get it.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the number is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cmwq::testing::{Faults, Setup};
+    /// use cmwq::{QueueError, WorkQueue};
+    ///
+    /// Setup::new().faults(Faults::new().refuse("jobs", 2)).run(|| {
+    ///     let queue = WorkQueue::new("jobs");
+    ///     let errors: Vec<_> = (0..3).map(|_| queue.spawn_detached(|| ()).err()).collect();
+    ///     assert!(matches!(&errors[..], [None, Some(refused), None] if refused.error == QueueError::Full));
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn refuse(mut self, queue: &str, nth: u64) -> Self {
+        assert_counted(nth, "submission");
+        self.plan.refusals.push(Chosen { text: queue.to_owned(), nth });
+        self
+    }
+
+    /// Refuses this many of a thousand submissions to the queues with this text in their names, as
+    /// [`refuse`](Self::refuse) does. The seed determines which ones. Without a seed, these are those of seed 0.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the number is larger than 1000.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cmwq::WorkQueue;
+    /// use cmwq::testing::{Faults, Setup};
+    ///
+    /// let accepted = Setup::new().seed(1).faults(Faults::new().refuse_some("", 500)).run(|| {
+    ///     let queue = WorkQueue::new("half");
+    ///     (0..100).filter(|_| queue.spawn_detached(|| ()).is_ok()).count()
+    /// });
+    /// assert!((25..75).contains(&accepted));
+    /// ```
+    #[track_caller]
+    pub fn refuse_some(mut self, queue: &str, of_a_thousand: u32) -> Self {
+        assert!(of_a_thousand <= 1000, "a rate is at most 1000 of 1000 submissions, not {of_a_thousand}");
+        self.plan.refusal_rates.push((queue.to_owned(), of_a_thousand));
+        self
+    }
+
+    /// Lets the timers of queues fire late, by this time at most. The seed determines by how much. Delayed and periodic
+    /// items have such timers. Sleeps and timeouts are not late.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cmwq::testing::{Faults, Setup};
+    /// use cmwq::{WorkQueue, clock};
+    /// use std::time::Duration;
+    ///
+    /// let sec = Duration::from_secs;
+    /// Setup::new().seed(1).faults(Faults::new().late_timers(sec(2))).run(move || {
+    ///     let begin = clock::now();
+    ///     WorkQueue::new("timers").item(|| ()).after(sec(1)).spawn().unwrap().join().unwrap();
+    ///     let took = clock::now() - begin;
+    ///     assert!(took > sec(1) && took <= sec(3), "{took:?}");
+    /// });
+    /// ```
+    pub fn late_timers(mut self, at_most: Duration) -> Self {
+        self.plan.late = self.plan.late.max(at_most);
+        self
+    }
+
+    /// Takes a CPU from the process at these times, as if it went offline. Its threads go on on the other CPUs.
+    /// Executors notice this while they have work, within less than a second. An executor that is made meanwhile does
+    /// not use the CPU.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the range is empty. The run panics if it has no such CPU, or if all of its CPUs would be away.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cmwq::testing::{self, Faults, Setup};
+    /// use cmwq::{WorkQueue, clock};
+    /// use std::time::Duration;
+    ///
+    /// let sec = Duration::from_secs;
+    /// Setup::new().cpus(2).faults(Faults::new().no_cpu(1, sec(2)..sec(6))).run(move || {
+    ///     let begin = clock::now();
+    ///     // Four seconds on two CPUs, and four seconds on one of them.
+    ///     WorkQueue::new("renders").for_each(0..12, |_| testing::compute(sec(1))).unwrap();
+    ///     assert_eq!((clock::now() - begin).as_secs(), 8);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn no_cpu(mut self, cpu: usize, times: Range<Duration>) -> Self {
+        assert_some(&times);
+        self.plan.absences.push(Absence { cpu, times });
+        self
+    }
+
+    /// Lets an item panic at the begin of one of its runs. Runs count if this text is a part of the item's description,
+    /// as in the [`events`](super::events): `item my_crate::send::{{closure}} of queue "mails"`. No thread needs to
+    /// learn of the panic.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the number is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use cmwq::testing::{Faults, Setup};
+    /// use cmwq::WorkQueue;
+    ///
+    /// Setup::new().faults(Faults::new().panic_at("of queue \"mails\"", 2)).run(|| {
+    ///     let queue = WorkQueue::ordered("mails").build().unwrap();
+    ///     let mails: Vec<_> = (0..3).map(|number| queue.spawn(move || number).unwrap()).collect();
+    ///     let sent: Vec<_> = mails.into_iter().map(|mail| mail.join().ok()).collect();
+    ///     assert_eq!(sent, [Some(0), None, Some(2)]);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn panic_at(mut self, item: &str, nth: u64) -> Self {
+        assert_counted(nth, "run");
+        self.plan.panics.push(Chosen { text: item.to_owned(), nth });
+        self
+    }
+
+    /// Shuts all executors of the run down, with this timeout, at the step with this number. A thread of the run does
+    /// that, as at a signal. The steps are the operations of this crate, the begins and the ends of items, and each
+    /// [`point`](super::point). A plan has one shutdown, so a later call replaces an earlier one. A run that takes
+    /// fewer steps has no shutdown.
+    ///
+    /// This also ends a global executor that was made on first use, which in a program lives as long as the process.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the number is 0.
+    ///
+    /// # Examples
+    ///
+    /// At whatever step the shutdown begins, an accepted item runs or is reported as cancelled.
+    ///
+    /// ```
+    /// use cmwq::testing::{Faults, Setup};
+    /// use cmwq::{Executor, JoinError, WorkQueue};
+    /// use std::time::Duration;
+    ///
+    /// for step in 1..20 {
+    ///     let faults = Faults::new().shutdown_at(step, Duration::ZERO);
+    ///     Setup::new().seed(step).faults(faults).run(|| {
+    ///         let executor = Executor::builder().build_global().unwrap();
+    ///         let Ok(queue) = WorkQueue::builder("mails").build_on(&executor) else { return };
+    ///         let mails: Vec<_> = (0..3).filter_map(|number| queue.spawn(move || number).ok()).collect();
+    ///         for mail in mails {
+    ///             assert!(matches!(mail.join(), Ok(_) | Err(JoinError::Cancelled)));
+    ///         }
+    ///     });
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn shutdown_at(mut self, step: u64, timeout: Duration) -> Self {
+        assert_counted(step, "step");
+        self.plan.shutdown = Some((step, timeout));
+        self
+    }
+
+    /// Returns the faults of the run with this seed and this number of CPUs.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the plan does not fit a run with this number of CPUs.
+    #[track_caller]
+    pub(super) fn plan(&self, seed: u64, cpus: usize) -> Plan {
+        let random = &mut Rng::with_seed(seed.rotate_left(17) ^ 0xFA17);
+        let mut plan = self.clone();
+        // Kinds are drawn in a fixed order, each with the same number of draws, so that the faults of a kind do not
+        // depend on the other kinds.
+        for kind in FaultKind::ALL {
+            let own = &mut Rng::with_seed(random.u64(..));
+            if self.drawn.contains(&kind) && own.bool() {
+                plan = plan.with_drawn(kind, own, cpus);
+            }
+        }
+        if plan.plan != Plan::default() {
+            plan.plan.seed = random.u64(..);
+        }
+        check_cpus(&plan.plan, cpus);
+        plan.plan
+    }
+
+    fn with_drawn(self, kind: FaultKind, random: &mut Rng, cpus: usize) -> Self {
+        match kind {
+            FaultKind::Threads if random.bool() => self.no_threads_from(random.u64(2..=8), time(random)),
+            FaultKind::Threads => self.no_threads_during(times(random)),
+            FaultKind::Refusals => self.refuse_some("", [10, 100, 500][random.usize(..3)]),
+            FaultKind::Timers => self.late_timers(time(random)),
+            FaultKind::Cpus if cpus > 1 => self.no_cpu(random.usize(..cpus), times(random)),
+            FaultKind::Cpus => self,
+            FaultKind::Panics => self.panic_at("", magnitude(random, 6)),
+            FaultKind::Shutdown => {
+                let timeout = if random.bool() { Duration::ZERO } else { time(random) };
+                self.shutdown_at(magnitude(random, 10), timeout)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Faults {
+    /// Describes the planned faults.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.drawn.is_empty(), self.plan == Plan::default()) {
+            (true, _) => write!(f, "{}", self.plan),
+            (false, true) => write!(f, "drawn by the seed, of {:?}", self.drawn),
+            (false, false) => write!(f, "{}, others drawn by the seed, of {:?}", self.plan, self.drawn),
+        }
+    }
+}
+
+/// Draws a time between a millisecond and two minutes. Each order of magnitude is as likely as any other.
+fn time(random: &mut Rng) -> Duration {
+    Duration::from_millis(magnitude(random, 17))
+}
+
+fn times(random: &mut Rng) -> Range<Duration> {
+    let begin = if random.bool() { Duration::from_millis(1) } else { time(random) };
+    begin..begin + time(random)
+}
+
+#[track_caller]
+fn assert_counted(nth: u64, what: &str) {
+    assert!(nth > 0, "the first {what} has the number 1, and none has the number 0");
+}
+
+#[track_caller]
+fn assert_some(times: &Range<Duration>) {
+    assert!(!times.is_empty(), "the times of a fault end after they begin, not {times:?}");
+}
+
+#[track_caller]
+fn check_cpus(plan: &Plan, cpus: usize) {
+    if let Some(absence) = plan.absences.iter().find(|absence| absence.cpu >= cpus) {
+        panic!("CPU {} cannot go away: the CPUs of this run are 0 to {}", absence.cpu, cpus - 1);
+    }
+    for at in plan.changes() {
+        assert!(
+            (0..cpus).any(|cpu| plan.away(at).all(|away| away != cpu)),
+            "at {at:?}, all CPUs would be away"
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! The same operations on machines of the test kit: small programs, each of which follows from its seed. If a program
+//! fails, its seed repeats it exactly.
+
+use std::io::{IsTerminal, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use cmwq::blocking::thread;
+use cmwq::testing::{self, FaultKind, Faults, Setup};
+
+use crate::clock;
+use crate::operations::{Counts, Driver};
+use crate::process::Usage;
+use crate::random::Random;
+use crate::world::World;
+
+/// The seeds of programs that have found bugs. Each search begins with them.
+const FOUND: &[u64] = &[4393];
+
+/// One seed of so many is run twice, and the order of events must be the same.
+const AGAIN: u64 = 50;
+
+/// The longest time from the end of the drivers until all items are over. Threads may be refused for two minutes.
+const PATIENCE: Duration = Duration::from_secs(900);
+
+/// Runs the programs of `seeds` seeds from `first` on, for at most this time. Prints the first failure.
+pub(crate) fn search(first: u64, seeds: u64, time: Duration) -> ExitCode {
+    clock::be_virtual();
+    hush();
+    let end =
+        if time == Duration::MAX { String::new() } else { format!(", for {} s at most", time.as_secs()) };
+    eprintln!("soak: the programs of {seeds} seeds from {first} on{end}");
+    let (begun, counts) = (Instant::now(), Arc::new(Counts::new()));
+    let mut progress = Progress::new(begun, seeds);
+    let found = if seeds > 1 { FOUND } else { &[] };
+    let mut done = 0;
+    for seed in found.iter().copied().chain((0..seeds).map(|number| first.wrapping_add(number))) {
+        if begun.elapsed() >= time {
+            break;
+        }
+        let run_again = || {
+            let events = run(seed, &counts);
+            let again = if seed % AGAIN == 0 { run(seed, &counts) } else { events.clone() };
+            let differ = events.iter().zip(&again).find(|(one, other)| one != other);
+            assert!(events.len() == again.len() && differ.is_none(), "the order is another one: {differ:?}");
+        };
+        if catch_unwind(AssertUnwindSafe(run_again)).is_err() {
+            println!("soak: FAILED: the program of seed {seed}; to repeat: --seeds 1 --first {seed}");
+            // The threads of a failed run stay, so the process ends without them.
+            std::process::exit(1);
+        }
+        done += 1;
+        progress.tell(done, &counts);
+    }
+    let took = begun.elapsed().as_secs_f64();
+    println!(
+        "soak: ok: the programs of {done} seeds, {} operations, in {took:.0} s; {} at the end",
+        counts.total(),
+        Usage::at_rest()
+    );
+    ExitCode::SUCCESS
+}
+
+/// Runs the program of this seed on a machine of its own. Returns the last events.
+fn run(seed: u64, counts: &Arc<Counts>) -> Vec<String> {
+    let mut random = Random::new(seed);
+    let cpus = *random.pick(&[1, 2, 2, 4]);
+    let kinds = [FaultKind::Threads, FaultKind::Refusals, FaultKind::Timers, FaultKind::Cpus];
+    let faults = if random.once_in(2) { Faults::random(&kinds) } else { Faults::new() };
+    let setup = Setup::new().cpus(cpus).seed(seed).patience(Duration::from_secs(20)).faults(faults);
+    let counts = Arc::clone(counts);
+    setup.run(move || {
+        program(&mut random, &counts);
+        testing::events()
+    })
+}
+
+/// The program: some drivers, each of which performs some operations. Panics if the accounts are wrong.
+fn program(random: &mut Random, counts: &Arc<Counts>) {
+    let kind = random.below(6);
+    let world = World::new(random, kind);
+    let operations = 1 + random.below(40);
+    let drivers: Vec<_> = (0..1 + random.below(3))
+        .map(|_| {
+            let seed = random.next();
+            insist(|| {
+                let (mut driver, counts) = (Driver::new(Arc::clone(&world), seed), Arc::clone(counts));
+                thread::spawn(move || (0..operations).for_each(|_| driver.step(&counts)))
+            })
+        })
+        .collect();
+    drivers.into_iter().for_each(|driver| driver.join().expect("drivers do not panic"));
+    world.close();
+    clock::holds_within(PATIENCE, || world.books.balance() && !world.has_restless_item());
+    let verdict = |world: &World| world.books.verdict();
+    if let Err(complaint) = verdict(&world) {
+        panic!("{complaint}\n{}", world.describe());
+    }
+    assert!(!world.has_restless_item(), "an item is pending, running or disabled\n{}", world.describe());
+    world.clear();
+    let books = Arc::clone(&world.books);
+    drop(world);
+    let is_free = || books.works.load(SeqCst) == 0;
+    assert!(clock::holds_within(PATIENCE, is_free), "reusable items are left without any handle");
+    // The effects of the last destructors are in the books, too.
+    books.verdict().unwrap_or_else(|complaint| panic!("{complaint}"));
+}
+
+/// Makes a thread. If threads are refused, tries again, once a second.
+fn insist<T>(make: impl Fn() -> T) -> T {
+    loop {
+        match catch_unwind(AssertUnwindSafe(&make)) {
+            Ok(made) => return made,
+            Err(_) => clock::sleep(Duration::from_secs(1)),
+        }
+    }
+}
+
+/// Keeps the panic of a refused thread from being printed.
+fn hush() {
+    let usual = take_hook();
+    set_hook(Box::new(move |info| {
+        let text = info.payload().downcast_ref::<String>();
+        if !text.is_some_and(|text| text.starts_with("the system can make a thread")) {
+            usual(info);
+        }
+    }));
+}
+
+/// The progress line.
+struct Progress {
+    begun: Instant,
+    next: Instant,
+    seeds: u64,
+    /// On a terminal, lines replace each other.
+    terminal: bool,
+}
+
+impl Progress {
+    fn new(begun: Instant, seeds: u64) -> Self {
+        Self { begun, next: begun + Duration::from_secs(1), seeds, terminal: std::io::stderr().is_terminal() }
+    }
+
+    /// Prints a line if it is time for one.
+    fn tell(&mut self, done: u64, counts: &Counts) {
+        if Instant::now() < self.next {
+            return;
+        }
+        self.next = Instant::now() + Duration::from_secs(if self.terminal { 1 } else { 30 });
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let line = format!(
+            "{seconds:5.0} s  {done} of {} seeds  {:.0} in a second  {} operations  {}",
+            self.seeds,
+            done as f64 / seconds,
+            counts.total(),
+            Usage::now()
+        );
+        let (before, after) = if self.terminal { ("\r\x1b[K", "") } else { ("", "\n") };
+        drop(write!(std::io::stderr(), "{before}{line}{after}"));
+    }
+}
