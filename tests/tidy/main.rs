@@ -5,6 +5,7 @@
 mod circles;
 mod examples;
 mod mutants;
+mod package;
 mod promises;
 mod skips;
 mod spec;
