@@ -116,6 +116,58 @@ fn the_documentation_on_docs_rs_has_all_features() {
     assert_eq!(shown, expected);
 }
 
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn first_word(text: &str) -> Option<&str> {
+    text.split(|c| !is_word(c)).next().filter(|word| !word.is_empty())
+}
+
+fn last_word(text: &str) -> Option<&str> {
+    text.rsplit(|c| !is_word(c)).next().filter(|word| !word.is_empty())
+}
+
+/// Returns the names that a text mentions as code: `a` of `a(b)`, and of `B::a`.
+fn names_in(text: &str) -> Vec<&str> {
+    let found = text.split('`').skip(1).step_by(2).flat_map(|code| {
+        let calls = code.match_indices('(').filter_map(|(at, _)| last_word(&code[..at]));
+        let is_type =
+            |at: usize| last_word(&code[..at]).is_some_and(|word| word.starts_with(char::is_uppercase));
+        let paths = code.match_indices("::").filter(move |(at, _)| is_type(*at));
+        calls.chain(paths.filter_map(|(at, _)| first_word(&code[at + 2..])))
+    });
+    found.collect()
+}
+
+/// A reader of the list of changes finds each new name in the interface.
+#[test]
+fn the_list_of_changes_leads_to_names_that_exist() {
+    let (list, interface) = (read("CHANGELOG.md"), read("tests/public-api.txt"));
+    let changed = list.split("\n### Changed\n").nth(1).expect("a section").split("\n### ").next().unwrap();
+    let added = list.split("\n### Added\n").nth(1).expect("a section").split("\n### ").next().unwrap();
+    let rows: Vec<&str> = changed.lines().filter(|line| line.starts_with("| `")).collect();
+    assert!(rows.len() > 20, "there is a table of old and new names");
+    let replaced: Vec<&str> =
+        rows.iter().filter_map(|row| row.split(" | ").nth(1)).flat_map(names_in).collect();
+    let added = names_in(added);
+    assert!(replaced.len() > 30 && added.len() > 30, "{replaced:?}, {added:?}");
+    let existing: BTreeSet<&str> = interface.split("::").skip(1).filter_map(first_word).collect();
+    let missing: Vec<_> = replaced.iter().chain(&added).filter(|name| !existing.contains(*name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// At night a missing toolchain is a failure, and the CI installs it.
+#[test]
+fn the_public_interface_is_compared_at_night() {
+    assert!(recipe_of(&read("lab/Makefile"), "nightly").contains(&"$(MAKE) public-api COMPLETE=1"));
+    let script = read(".ci/api");
+    let toolchain = script.lines().find_map(|line| line.strip_prefix("toolchain=")).expect("it is fixed");
+    let ci = read(".github/workflows/ci.yml");
+    let nightly = ci.split_once("\n  nightly:\n").expect("there is such a job").1;
+    assert!(nightly.contains(&format!("rustup toolchain install {toolchain} --profile minimal\n")));
+}
+
 #[test]
 fn packages_are_used_outside_at_night_and_in_the_ci() {
     assert!(recipe_of(&read("lab/Makefile"), "nightly").contains(&"$(MAKE) package"));

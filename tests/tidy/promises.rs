@@ -174,6 +174,7 @@ fn the_gate_checks_times_instructions_packages_and_services() {
         ("undeclared", "undeclared -- --check"),
         ("timers", "\"$make\" timers-check"),
         ("instructions", "\"$make\" bench-check"),
+        ("interface", "\"$make\" public-api COMPLETE=1"),
         ("package", "\"$make\" package"),
         ("services", "\"$make\" services"),
     ] {
