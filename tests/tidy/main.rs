@@ -6,6 +6,7 @@ mod circles;
 mod examples;
 mod mutants;
 mod package;
+mod ports;
 mod promises;
 mod skips;
 mod spec;
