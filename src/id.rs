@@ -4,7 +4,10 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
+use crate::cancel::CancelToken;
 use crate::queue::WorkQueue;
+use crate::queue::builder::WorkQueueBuilder;
+use crate::queue::permits::Permit;
 use crate::work::Work;
 
 /// The number of a queue. No other queue of the process ever has the same number.
@@ -123,3 +126,15 @@ impl RefUnwindSafe for WorkQueue {}
 /// A panic of its function does not change what an item does: the next run calls the function again.
 impl UnwindSafe for Work {}
 impl RefUnwindSafe for Work {}
+
+/// A panic cannot leave a token half cancelled.
+impl UnwindSafe for CancelToken {}
+impl RefUnwindSafe for CancelToken {}
+
+/// A permit that a panic drops returns its place.
+impl UnwindSafe for Permit {}
+impl RefUnwindSafe for Permit {}
+
+/// A builder calls none of its hooks.
+impl UnwindSafe for WorkQueueBuilder {}
+impl RefUnwindSafe for WorkQueueBuilder {}

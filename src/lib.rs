@@ -326,7 +326,8 @@
 //! * `tracing`: subscribers of `tracing` receive the events of each item: the kernel's four events, and further events
 //!   that the crate adds. Each run has a span. The module `trace` lists names, levels and fields.
 
-#![cfg_attr(docsrs, feature(doc_cfg))]
+// Pages say which feature an item needs, and nothing about builds for tests.
+#![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(cmwq_loom, cmwq_yields, doc, doctest))))]
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use only a part of the crate"))]
 
 mod policy;

@@ -10,9 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use cmwq::{
-    BuildExecutorError, BuildQueueError, CpuSet, EnableError, Executor, JoinError, JoinHandle,
-    PeriodicHandle, QueueError, RunError, ScopeError, ShutdownError, TopologySource, WaitError, Work,
-    WorkQueue,
+    BuildExecutorError, BuildQueueError, CancelToken, CpuSet, EnableError, Executor, JoinError, JoinHandle,
+    PeriodicHandle, Permit, QueueError, RunError, ScopeError, ShutdownError, TopologySource, WaitError, Work,
+    WorkQueue, WorkQueueBuilder,
 };
 
 use crate::support::{
@@ -53,6 +53,9 @@ fn handles_are_unwind_safe() {
     is_safe::<WorkQueue>();
     is_safe::<Work>();
     is_safe::<PeriodicHandle>();
+    is_safe::<CancelToken>();
+    is_safe::<Permit>();
+    is_safe::<WorkQueueBuilder>();
     is_safe::<JoinHandle<std::cell::Cell<u8>>>();
     is_safe::<QueueError>();
     is_safe::<JoinError>();

@@ -5,6 +5,8 @@
 mod circles;
 mod examples;
 mod mutants;
+mod package;
+mod ports;
 mod promises;
 mod skips;
 mod spec;
