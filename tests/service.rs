@@ -1,5 +1,5 @@
-//! Tests `examples/service` over HTTP: it answers, sheds load beyond its bound, and on SIGTERM finishes the accepted
-//! jobs.
+//! Tests `examples/service` over HTTP: it answers, sheds load beyond its bound, gives up what takes too long, stops
+//! background tasks, and on SIGTERM finishes the accepted work.
 //!
 //! `cargo test` builds the examples; `cargo test --test service` alone does not.
 #![cfg(target_os = "linux")]
@@ -115,7 +115,7 @@ fn sum_of(body: &str, rounds: usize) -> String {
 fn the_service_answers_requests() {
     let service = Service::start(&[]);
     let ask = |line: &str, body: &str| request(&service.address, line, body).expect("an answer");
-    assert!(ask("GET /", "").2.contains("POST /jobs"));
+    assert!(ask("GET /", "").2.contains("/tasks?rounds=N"));
     for _ in 0..2 {
         let (status, _, body) = ask("POST /jobs", "abc");
         assert_eq!((status, body), (200, sum_of("abc", 1)));
@@ -152,7 +152,7 @@ fn the_service_sheds_load_beyond_its_bound_and_finishes_accepted_jobs() {
                     bump(&shed);
                     std::thread::sleep(Duration::from_millis(2));
                 }
-                // The request came while the service ended, so the service did not accept it.
+                // The request came while the service ended, so that the service did not even take it from its server.
                 Ok((500, ..)) if ending.load(Ordering::SeqCst) => break bump(&gone),
                 Ok(other) => panic!("{other:?}"),
                 Err(_) => break bump(&gone),
@@ -201,11 +201,146 @@ fn jobs_that_do_not_end_in_time_are_reported() {
         let waits = threads.spawn(|| request(&service.address, "POST /jobs", "abc").expect("an answer"));
         assert!(has_accepted(2));
         service.terminate();
-        assert_eq!(waits.join().expect("it has an answer").0, 500);
+        assert_eq!(waits.join().expect("it has an answer").0, 503);
     });
     let mut text = String::new();
     service.output.read_to_string(&mut text).expect("its output ends with it");
     assert!(text.contains("; jobs: 1 dropped, 1 running, 0 timers cancelled"), "{text}");
+    assert_eq!(service.process.wait().expect("it ends").code(), Some(1));
+}
+
+/// More rounds than any test waits for.
+const ENDLESS: &str = "rounds=10000000";
+
+/// spec: I5.1: a job that is too late is given up, whether it has begun or not, and its client is told.
+#[test]
+fn jobs_that_are_too_late_are_given_up() {
+    let service = Service::start(&["--active", "1", "--patience", "0.2"]);
+    std::thread::scope(|threads| {
+        let clients: Vec<_> = (0..3)
+            .map(|_| {
+                let line = format!("POST /jobs?{ENDLESS}");
+                threads.spawn(|| request(&service.address, { line }.as_str(), "abc").expect("an answer"))
+            })
+            .collect();
+        for client in clients {
+            let (status, head, _) = client.join().expect("it has an answer");
+            assert_eq!(status, 503);
+            assert!(head.contains("\r\nretry-after: 1"), "{head}");
+        }
+    });
+    let stats = request(&service.address, "GET /stats", "").expect("an answer").2;
+    assert!(stats.starts_with("accepted 3, finished 0, shed 0, given up 3"), "{stats}");
+    service.terminate();
+    assert_eq!(service.account(), (3, 0));
+}
+
+/// spec: I5.1: background tasks, their results, and their end by request, by their limit, and by age.
+#[test]
+fn tasks_run_in_the_background() {
+    let service = Service::start(&["--active", "1", "--pending", "2", "--limit", "600", "--keep", "0"]);
+    let ask = |line: &str, body: &str| request(&service.address, line, body).expect("an answer");
+    let start = |line: &str| {
+        let (status, head, body) = ask(line, "abc");
+        assert_eq!(status, 202);
+        assert!(head.contains(&format!("\r\nlocation: {}", body.trim_end())), "{head}");
+        body.trim_end().to_owned()
+    };
+    let ends_with = |task: &str, expected: u16| {
+        let mut last = 0;
+        let ends = (0..6000).any(|_| {
+            last = ask(&format!("GET {task}"), "").0;
+            std::thread::sleep(Duration::from_millis(10));
+            last != 202
+        });
+        // The result is kept for less than a second.
+        assert!(ends && (last == expected || last == 404), "{task}: {last}");
+    };
+    let endless = start(&format!("POST /tasks?{ENDLESS}"));
+    let behind = start("POST /tasks?rounds=3");
+    assert_eq!(ask(&format!("GET {behind}"), "").0, 202);
+    assert_eq!(ask(&format!("DELETE {endless}"), "").0, 202);
+    ends_with(&endless, 410);
+    ends_with(&behind, 200);
+    let is_forgotten = (0..6000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        ask(&format!("GET {behind}"), "").0 == 404
+    });
+    assert!(is_forgotten);
+    assert_eq!(ask("POST /tasks?rounds=0", "abc").0, 400);
+    assert_eq!((ask("GET /tasks/77", "").0, ask("DELETE /tasks/x", "").0), (404, 404));
+    service.terminate();
+    assert_eq!(service.account(), (0, 0));
+}
+
+/// spec: I5.1: what the client of a task reads, and a limit that ends a task.
+#[test]
+fn the_result_of_a_task_is_kept() {
+    let service = Service::start(&["--limit", "0.1"]);
+    let ask = |line: &str, body: &str| request(&service.address, line, body).expect("an answer");
+    for (task, status, text) in [
+        ("POST /tasks?rounds=3", 200, sum_of("abc", 3)),
+        (&format!("POST /tasks?{ENDLESS}"), 504, "it took too long\n".into()),
+    ] {
+        let place = ask(task, "abc").2;
+        let line = format!("GET {}", place.trim_end());
+        let ends = (0..6000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            ask(&line, "").0 != 202
+        });
+        assert!(ends, "{task}");
+        for _ in 0..2 {
+            let answer = ask(&line, "");
+            // On a machine that is very busy, even the short task can be too late.
+            assert!(answer.0 == 504 || (answer.0, &answer.2) == (status, &text), "{answer:?}");
+        }
+    }
+    service.terminate();
+    assert_eq!(service.account(), (0, 0));
+}
+
+/// spec: I5.1: the health check and the counts answer while all CPUs compute, and tasks beyond the bound are shed.
+#[test]
+fn the_service_stays_healthy_under_overload() {
+    let service = Service::start(&["--active", "4", "--pending", "2", "--grace", "0"]);
+    let ask = |line: &str, body: &str| request(&service.address, line, body).expect("an answer");
+    let shed = (0..100).any(|_| ask(&format!("POST /tasks?{ENDLESS}"), "abc").0 == 503);
+    assert!(shed, "the tasks have a bound");
+    for _ in 0..10 {
+        assert_eq!((ask("GET /health", "").0, ask("GET /stats", "").0), (200, 200));
+    }
+    service.terminate();
+}
+
+/// spec: I5.1: the end does not wait for work that a second signal asks to stop.
+#[test]
+fn a_second_signal_stops_what_runs() {
+    let mut service = Service::start(&["--active", "1", "--grace", "600"]);
+    std::thread::scope(|threads| {
+        let clients: Vec<_> = (0..2)
+            .map(|_| {
+                let line = format!("POST /jobs?{ENDLESS}");
+                threads.spawn(|| request(&service.address, { line }.as_str(), "abc").expect("an answer").0)
+            })
+            .collect();
+        let are_accepted = (0..6000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            let stats = request(&service.address, "GET /stats", "").expect("an answer").2;
+            stats.starts_with("accepted 2,")
+        });
+        assert!(are_accepted);
+        service.terminate();
+        let mut line = String::new();
+        while !line.starts_with("stopping: ") {
+            line.clear();
+            assert_ne!(service.output.read_line(&mut line).expect("its output"), 0);
+        }
+        service.terminate();
+        for client in clients {
+            // A job may have ended before the signal.
+            assert!([503, 200].contains(&client.join().expect("it has an answer")));
+        }
+    });
     assert_eq!(service.process.wait().expect("it ends").code(), Some(1));
 }
 
@@ -215,6 +350,8 @@ fn invalid_arguments_are_refused() {
         &["--pending", "0"][..],
         &["--active", "513"],
         &["--grace", "soon"],
+        &["--patience", "-1"],
+        &["--limit", "1e9"],
         &["--listen", "nowhere"],
         &["extra"],
     ] {
@@ -226,7 +363,7 @@ fn invalid_arguments_are_refused() {
     }
 }
 
-/// spec: O4: the metrics of the example, under its own load.
+/// spec: O4, I5.1: the metrics of the example, under its own load.
 #[cfg(feature = "metrics")]
 #[test]
 fn the_metrics_of_the_service_count_its_jobs() {
@@ -242,6 +379,8 @@ fn the_metrics_of_the_service_count_its_jobs() {
         value.parse::<u64>().expect("a number")
     };
     assert_eq!(sample("jobs"), 7);
+    let (_, _, text) = request(&service.address, "GET /metrics", "").expect("an answer");
+    assert!(text.contains("service_jobs_total{outcome=\"finished\"} 7\n"), "{text}");
     for queue in ["thumbnails", "mail", "journal", "legacy", "reports"] {
         let grows = (0..6000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
@@ -253,7 +392,7 @@ fn the_metrics_of_the_service_count_its_jobs() {
     assert_eq!(service.account(), (7, 7));
 }
 
-/// spec: O5: the client finds the example and changes its queues.
+/// spec: O5, I5.1: the client finds the example and changes its queues.
 #[cfg(feature = "control")]
 #[test]
 fn the_service_can_be_controlled() {
@@ -261,7 +400,7 @@ fn the_service_can_be_controlled() {
 
     let mut service = Service::start(&["--load", "100"]);
     let mut client = service.control();
-    for queue in ["jobs", "mail"] {
+    for queue in ["jobs", "tasks", "mail"] {
         client.set(queue, Attribute::MaxActive, "3").expect("it may be changed");
         assert_eq!(client.get(queue, Attribute::MaxActive).expect("there is one"), "3");
     }

@@ -1,22 +1,32 @@
-//! A small HTTP service with a bounded queue behind it.
+//! An HTTP service on plain threads: requests, background tasks, periodic work, metrics, and a socket for its admin.
 //!
 //! ```text
 //! cargo run --release --example service -- --listen 127.0.0.1:8080
 //! curl http://127.0.0.1:8080/                             # a list of the requests
 //! curl --data-binary @file http://127.0.0.1:8080/jobs     # the file's SHA-512
-//! curl -d secret 'http://127.0.0.1:8080/jobs?rounds=100000'
+//! curl -d secret 'http://127.0.0.1:8080/tasks?rounds=9000000'
+//! curl http://127.0.0.1:8080/tasks/1                      # its result, once there is one
+//! curl -X DELETE http://127.0.0.1:8080/tasks/1            # asks it to stop
 //! curl http://127.0.0.1:8080/stats
 //! curl http://127.0.0.1:8080/metrics                      # with --features metrics
-//! kill -TERM ...                                          # finishes the accepted jobs, and ends
+//! kill -TERM ...                                          # finishes the accepted work, and ends
 //! ```
 //!
 //! This example shows:
 //!
-//! * **Load shedding.** The queue's `max_pending` is the bound. Beyond it, `spawn` hands the closure back, with the
-//!   request in it, which is answered with 503 and `Retry-After`.
+//! * **Load shedding** (`jobs.rs`). The queue's `max_pending` is the bound. Each job reserves its place by a permit. A
+//!   request that gets none is answered with 503 and `Retry-After`, and no body is read.
 //! * **Items that compute and block.** One item reads the body, computes and answers, written plainly. While it waits
 //!   for the client it does not count, so slow clients cost no CPU, and as many jobs compute as there are CPUs.
-//! * **Periodic work** beside it, on a queue of its own that costs no thread.
+//! * **Deadlines.** A job that has not ended after `--patience` is given up. If it has not begun, it does not run. If it
+//!   has, it stops at its next look at its token.
+//! * **Every client is answered** (`client.rs`). The item owns the client. When the item is refused, comes too late or
+//!   is dropped by the shutdown, the client's destructor answers 503.
+//! * **Background tasks** (`tasks.rs`). The answer names the place of the result. A task is a `JoinHandle` in a table. A
+//!   client can ask it to stop.
+//! * **Periodic work**, on a queue of its own that costs no thread: the rate of the jobs, and the removal of old results.
+//! * **Urgent answers.** The queue of `/health`, `/stats` and `/metrics` has high priority, so they answer while all CPUs
+//!   compute.
 //! * **Metrics** (built with `--features metrics`): `GET /metrics`, for Prometheus, by the crates `metrics` and
 //!   `metrics-exporter-prometheus`.
 //! * **Control** (built with `--features control`): a Unix socket serves the executor. Clients can observe it, and
@@ -28,37 +38,39 @@
 //!   cargo run --release -p cmwqctl -- set mail max_active 8
 //!   ```
 //! * **A clean end.** On SIGTERM (or SIGINT) it stops accepting, and `GlobalExecutor::shutdown` finishes the accepted
-//!   jobs. Jobs that take longer than `--grace` are dropped and reported; a dropped request is answered with 500.
+//!   work. Work that takes longer than `--grace` is dropped or asked to stop, and reported. A second signal cancels the
+//!   token of all jobs and tasks, so that they stop at once.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod args;
+mod client;
+mod ending;
+mod hash;
 mod jobs;
 mod load;
 #[cfg(feature = "metrics")]
 mod numbers;
 mod observed;
+mod routes;
+mod tasks;
 
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use cmwq::{Executor, PeriodicHandle, QueueError, WorkQueue};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use tiny_http::{Method, Request, Server};
+use tiny_http::Server;
 
 use crate::args::{Args, HELP};
+use crate::client::{Answers, Client};
+use crate::ending::Ending;
 use crate::jobs::{Account, Jobs};
 use crate::load::Load;
 use crate::observed::Observed;
-
-const ABOUT: &str = "POST /jobs           the SHA-512 of the body, in hexadecimal
-POST /jobs?rounds=N  the SHA-512 of that, and so on: N times
-GET  /stats          the counts of the jobs
-GET  /metrics        numbers for Prometheus, if built with the feature metrics
-";
+use crate::routes::Routes;
+use crate::tasks::Tasks;
 
 fn main() -> ExitCode {
     let args = match args::parse(lexopt::Parser::from_env()) {
@@ -88,20 +100,21 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     };
     // This value permits the program to end the executor that all its queues use.
     let executor = Executor::builder().build_global()?;
-    let jobs = Jobs::new(args)?;
+    let ending = Ending::on_signals(&server)?;
+    let answers = Answers::new()?;
+    let jobs = Jobs::new(args, answers.clone(), &ending.hurry)?;
+    let tasks = Arc::new(Tasks::new(args, &ending.hurry)?);
     let account = Arc::clone(jobs.account());
-    let housekeeping = WorkQueue::new("housekeeping");
-    let rate = measure_rate(&housekeeping, &account)?;
-    let stopping = stop_on_signal(&server)?;
+    let periodic = periodic_work(&account, &tasks)?;
     println!("listening on http://{}", server.server_addr());
     // The load starts before the addresses are printed, so that clients find its queues.
     let load = if args.load > 0 { Some(Load::start(args.load)?) } else { None };
-    let observed = Observed::start(&server)?;
+    let routes = Routes { jobs, tasks, answers, observed: Observed::start(&server, &account)? };
 
     let ended = loop {
         match server.recv() {
-            Ok(request) => route(request, &jobs, &observed),
-            Err(_) if stopping.load(Relaxed) => break Ok(()),
+            Ok(request) => routes.take(request),
+            Err(_) if ending.begun.is_cancelled() => break Ok(()),
             Err(error) => break Err(error),
         }
     };
@@ -109,56 +122,27 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     println!("stopping: {account}");
     // Requests that were not accepted are refused with an answer; connections that arrive now are closed.
     while let Ok(Some(request)) = server.try_recv() {
-        jobs.refuse(request);
+        routes.answers.refuse(Client::new(request));
     }
-    drop((server, rate, load));
+    drop((server, periodic, load));
     let report = executor.shutdown(args.grace)?;
     println!("stopped: {account}");
     println!("{report}");
-    match report.is_complete() && account.accepted.load(Relaxed) == account.finished.load(Relaxed) {
+    match report.is_complete() && account.is_closed() && !ending.hurry.is_cancelled() {
         true => Ok(ended?),
         false => Err("not every accepted job was finished".into()),
     }
 }
 
-fn route(request: Request, jobs: &Jobs, observed: &Observed) {
-    let path = request.url().split('?').next().unwrap_or_default();
-    match (request.method(), path) {
-        (Method::Post, "/jobs") => jobs.submit(request),
-        (Method::Get, "/") => jobs.answer(request, 200, ABOUT.to_owned()),
-        (Method::Get, "/stats") => jobs.answer(request, 200, format!("{}\n", jobs.account())),
-        (Method::Get, "/metrics") => match observed.metrics() {
-            Some(text) => jobs.answer_by(request, move || (200, text())),
-            None => jobs.answer(request, 404, "this was built without the feature metrics\n".to_owned()),
-        },
-        (_, "/" | "/jobs" | "/stats" | "/metrics") => jobs.answer(request, 405, ABOUT.to_owned()),
-        _ => jobs.answer(request, 404, ABOUT.to_owned()),
-    }
-}
-
-/// Counts once a second how many jobs finished in that second.
-fn measure_rate(queue: &WorkQueue, account: &Arc<Account>) -> Result<PeriodicHandle, QueueError> {
-    let account = Arc::clone(account);
-    let before = AtomicU64::new(0);
+/// Counts once a second how many jobs finished in that second, and removes old results of tasks.
+fn periodic_work(account: &Arc<Account>, tasks: &Arc<Tasks>) -> Result<[PeriodicHandle; 2], QueueError> {
+    const PERIOD: Duration = Duration::from_secs(1);
+    let queue = WorkQueue::new("housekeeping");
+    let (account, tasks, before) = (Arc::clone(account), Arc::clone(tasks), AtomicU64::new(0));
     let measure = move || {
         let finished = account.finished.load(Relaxed);
         account.rate.store(finished - before.swap(finished, Relaxed), Relaxed);
     };
-    Ok(queue.item(measure).spawn_every(Duration::from_secs(1))?)
-}
-
-/// Starts a thread that waits for the signal and then wakes the accepting thread.
-fn stop_on_signal(server: &Arc<Server>) -> Result<Arc<AtomicBool>, Box<dyn Error>> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
-    let (server, stopping) = (Arc::downgrade(server), Arc::new(AtomicBool::new(false)));
-    let stop = Arc::clone(&stopping);
-    std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            stop.store(true, Relaxed);
-            if let Some(server) = server.upgrade() {
-                server.unblock();
-            }
-        }
-    });
-    Ok(stopping)
+    let forget = move || cmwq::set_description(format_args!("{} tasks are known", tasks.forget_old()));
+    Ok([queue.item(measure).spawn_every(PERIOD)?, queue.item(forget).spawn_every(PERIOD)?])
 }

@@ -1,9 +1,9 @@
 //! The ways to observe the service from outside, as far as they were built.
 
 use std::error::Error;
-#[cfg(feature = "metrics")]
 use std::sync::Arc;
 
+use crate::jobs::Account;
 #[cfg(feature = "metrics")]
 use crate::numbers::Numbers;
 
@@ -17,7 +17,11 @@ pub(crate) struct Observed {
 
 impl Observed {
     /// Starts to serve, and prints the addresses.
-    pub(crate) fn start(server: &tiny_http::Server) -> Result<Self, Box<dyn Error>> {
+    #[cfg_attr(
+        not(feature = "metrics"),
+        expect(unused_variables, reason = "only the metrics tell the account")
+    )]
+    pub(crate) fn start(server: &tiny_http::Server, account: &Arc<Account>) -> Result<Self, Box<dyn Error>> {
         if cfg!(feature = "metrics") {
             println!("metrics on http://{}/metrics", server.server_addr());
         }
@@ -27,7 +31,7 @@ impl Observed {
         println!("control on {}", control.path().display());
         Ok(Self {
             #[cfg(feature = "metrics")]
-            numbers: Arc::new(Numbers::new()?),
+            numbers: Arc::new(Numbers::new(account)?),
             #[cfg(all(unix, feature = "control"))]
             _control: control,
         })

@@ -2,7 +2,7 @@
 //!
 //! | example | shows |
 //! |---|---|
-//! | `examples/service` | HTTP without async |
+//! | `examples/service` | HTTP on plain threads: requests with deadlines, background tasks that can be stopped, periodic work, metrics, a control socket |
 //! | `examples/axum` | HTTP on tokio: a queue for each kind of work, shedding, metrics, clients that go away |
 //! | `examples/tonic` | gRPC on tokio: shedding, and streams that wait for room |
 //! | `examples/fleet` | jobs that Redis distributes to many machines |

@@ -406,13 +406,14 @@ fn named_tests(text: &str) -> Vec<&str> {
 
 /// Returns the files that may contain a test of this path: `it::flush::a` is in `tests/it/flush.rs`,
 /// `policy::idle_set::tests::a` in `src/policy/idle_set.rs` or next to it, `cmwqctl::cli::a` in `cmwqctl/tests/cli.rs`,
-/// `examples::axum::http::a` in `examples/axum/tests/http.rs`, `undeclared::a` in `lab/undeclared/tests/undeclared.rs`.
+/// `examples::axum::http::a` in `examples/axum/tests/http.rs`, `undeclared::a` in `lab/undeclared/tests/undeclared.rs`,
+/// `lab::service::smoke::a` in `lab/service/tests/smoke.rs`.
 fn files_of(test: &str) -> Vec<String> {
     let mut modules: Vec<&str> = test.split("::").collect();
     modules.pop();
     let (package, modules) = match modules[..] {
         ["cmwqctl", ref rest @ ..] => ("cmwqctl/".to_owned(), rest),
-        ["examples", package, ref rest @ ..] => (format!("examples/{package}/"), rest),
+        [folder @ ("examples" | "lab"), package, ref rest @ ..] => (format!("{folder}/{package}/"), rest),
         ref all => (String::new(), all),
     };
     let path = modules.join("/");

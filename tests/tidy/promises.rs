@@ -187,25 +187,26 @@ fn the_gate_checks_times_instructions_packages_and_services() {
     assert_eq!(library, Some("cmwq = { path = \"../..\" }"), "it is counted without features");
 }
 
-/// spec: X4.2: what only the examples of services need is built by no command for this package or its workspace.
+/// spec: X4.2, I5.2 (the gate tests the comparison): what only services need is built by no command for this package or
+/// its workspace.
 #[test]
 fn services_are_packages_of_their_own() {
     let manifest = read("Cargo.toml");
     let excluded =
         table_of(&manifest, "workspace").find(|line| line.starts_with("exclude = ")).expect("a list");
-    let built = read("lab/Makefile");
-    let built = built.lines().find_map(|line| line.strip_prefix("SERVICES = ")).expect("a list");
-    let mut services = Vec::new();
-    for entry in fs::read_dir(root().join("examples")).unwrap() {
-        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
-        if path.join("Cargo.toml").exists() {
-            let name = name.into_string().unwrap();
-            assert!(excluded.contains(&format!("\"examples/{name}\"")), "{name} is not in {excluded}");
-            assert!(path.join("Cargo.lock").exists(), "{name} has no lock of its own");
-            services.push(name);
-        }
-    }
+    let makefile = read("lab/Makefile");
+    let built = makefile.lines().find_map(|line| line.strip_prefix("SERVICES = ")).expect("a list");
+    let examples = fs::read_dir(root().join("examples")).unwrap();
+    let examples = examples.map(|entry| format!("examples/{}", entry.unwrap().file_name().display()));
+    let packages = examples.filter(|folder| root().join(folder).join("Cargo.toml").exists());
+    let mut services: Vec<String> = packages.chain(["lab/service".to_owned()]).collect();
     services.sort_unstable();
+    for folder in &services {
+        assert!(excluded.contains(&format!("\"{folder}\"")), "{folder} is not in {excluded}");
+        assert!(root().join(folder).join("Cargo.lock").exists(), "{folder} has no lock of its own");
+    }
+    let checked = recipe_of(&makefile, "check-benches");
+    assert!(checked.iter().any(|line| line.contains("SERVICES=lab/service ")), "{checked:?}");
     assert_eq!(built.split(' ').collect::<Vec<_>>(), services);
     let locked = read("Cargo.lock");
     for name in ["axum", "redis", "tonic"] {

@@ -95,11 +95,12 @@ fn after_remark(text: &str) -> &str {
 
 /// Returns the module of a file, as in the paths of tests: `it::flush` of `tests/it/flush.rs`, `policy::idle_set` of
 /// `src/policy/idle_set.rs`, `cmwqctl::cli` of `cmwqctl/tests/cli.rs`, `examples::axum::http` of
-/// `examples/axum/tests/http.rs`.
+/// `examples/axum/tests/http.rs`, `lab::service::smoke` of `lab/service/tests/smoke.rs`.
 fn module_of(path: &str) -> String {
     let folders = match path.split('/').next() {
         Some("cmwqctl") => 1,
         Some("examples") => 2,
+        Some("lab") if path.starts_with("lab/service/") => 2,
         _ => 0,
     };
     let package: usize = path.split_inclusive('/').take(folders).map(str::len).sum();
@@ -150,8 +151,10 @@ fn commented(source: &Source, is_listed: impl Fn(&str) -> bool) -> Vec<(String, 
 
 fn proofs() -> Proofs {
     let mut proofs = Proofs::new();
-    let sources: Vec<_> =
-        ["src", "tests", "examples", "cmwqctl", "lab/undeclared"].into_iter().flat_map(sources_of).collect();
+    let sources: Vec<_> = ["src", "tests", "examples", "cmwqctl", "lab/service", "lab/undeclared"]
+        .into_iter()
+        .flat_map(sources_of)
+        .collect();
     for source in &sources {
         // Some programs list what they run in another file of the same folder.
         let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);

@@ -2,8 +2,8 @@
 
 use crate::report::{CaseReport, Row};
 use crate::rival::{Entry, Part};
-use crate::stats::Spread;
 use crate::unit::{Better, Measure, Unit};
+use testkit::stats::Spread;
 
 /// The row of cmwq that an aim is about.
 #[derive(Clone, Copy)]

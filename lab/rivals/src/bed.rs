@@ -6,8 +6,9 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use testkit::stats;
+
 use crate::effort::Effort;
-use crate::stats;
 use crate::system::{self, Memory, Usage};
 use crate::unit::{Better, Measure, Unit};
 

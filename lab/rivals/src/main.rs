@@ -15,7 +15,7 @@
 //! | `load` | the behaviour of items |
 //! | `bed`, `system` | the process in which a rival runs, and the system's figures about it |
 //! | `child`, `run` | a process for each measurement, and the rounds of them |
-//! | `unit`, `stats`, `report` | numbers, and all results |
+//! | `unit`, `report` | numbers, and all results |
 //! | `aims` | the aims of cmwq |
 //! | `table`, `json`, `chart`, `page`, `about` | output formats |
 
@@ -32,7 +32,6 @@ mod page;
 mod report;
 mod rival;
 mod run;
-mod stats;
 mod system;
 mod table;
 mod unit;
@@ -41,9 +40,10 @@ mod workload;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use about::{About, Begin};
+use about::About;
 use args::{Args, Command};
 use effort::Effort;
+use testkit::conditions::Begin;
 
 fn main() -> ExitCode {
     let done = match Command::parse(lexopt::Parser::from_env()) {

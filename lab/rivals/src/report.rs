@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use crate::bed::COMMON;
 use crate::rival::Entry;
-use crate::stats::Spread;
 use crate::unit::{Better, Measure};
 use crate::workload::Case;
+use testkit::stats::Spread;
 
 /// A case, and its rows, with the best one first.
 pub(crate) struct CaseReport {
@@ -64,8 +64,8 @@ pub(crate) mod tests {
     use super::{CaseReport, Row};
     use crate::bed::COMMON;
     use crate::rival;
-    use crate::stats::Spread;
     use crate::workload::CASES;
+    use testkit::stats::Spread;
 
     /// Makes a report of one case with these rows and first values. `None` means stuck.
     pub(crate) fn report(case: &str, rows: &[(&str, Option<f64>)]) -> CaseReport {

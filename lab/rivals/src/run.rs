@@ -11,8 +11,8 @@ use crate::child::{Outcome, Task};
 use crate::effort::Effort;
 use crate::report::{CaseReport, Row};
 use crate::rival::Entry;
-use crate::stats::Spread;
 use crate::workload::Case;
+use testkit::stats::Spread;
 
 /// Measures all requested cases.
 pub(crate) fn measure(args: &Args) -> Vec<CaseReport> {

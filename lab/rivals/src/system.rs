@@ -69,22 +69,6 @@ pub(crate) fn memory(which: Memory) -> Option<f64> {
     Some(kilobytes.parse::<f64>().ok()? / 1024.0)
 }
 
-/// The time of all CPUs since the machine was started, in ticks.
-#[derive(Clone, Copy)]
-pub(crate) struct MachineTime {
-    pub(crate) all: u64,
-    /// The time in which a virtual CPU was ready to run, but its host ran something else.
-    pub(crate) stolen: u64,
-}
-
-pub(crate) fn machine_time() -> Option<MachineTime> {
-    let stat = fs::read_to_string("/proc/stat").ok()?;
-    let ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
-    // The remaining fields are guests' parts of the former ones.
-    let ticks: Vec<u64> = ticks.take(8).map(|ticks| ticks.parse().ok()).collect::<Option<_>>()?;
-    Some(MachineTime { all: ticks.iter().sum(), stolen: *ticks.get(7)? })
-}
-
 /// Returns the number of threads, from the number of links of a folder: one for each thread, and two more. That is
 /// cheap, and the sleeper reads it every time it wakes up.
 #[cfg(target_os = "linux")]

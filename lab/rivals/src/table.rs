@@ -4,8 +4,9 @@ use crate::aims::{Standing, Verdict};
 use crate::bed::COMMON;
 use crate::effort::Effort;
 use crate::report::{CaseReport, Row};
-use crate::stats::Spread;
 use crate::unit::Measure;
+use testkit::stats::Spread;
+use testkit::table::aligned;
 
 /// The measures of all cases that stand beside the case's own. The others have a table of their own.
 const FRONT: [&str; 4] = ["threads", "CPU time", "RSS", "sleeper p99"];
@@ -127,32 +128,6 @@ pub(crate) fn verdicts(verdicts: &[Verdict]) -> String {
         ]);
     }
     aligned(&lines, heads.len())
-}
-
-/// Formats lines as a table, whose head is the first one. Text is right-aligned from this column on. Columns are
-/// padded, so that the source is readable as well.
-fn aligned(lines: &[Vec<String>], right_from: usize) -> String {
-    let count = lines.first().map_or(0, Vec::len);
-    let width =
-        |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0).max(3);
-    let widths: Vec<usize> = (0..count).map(width).collect();
-    let mut table = String::new();
-    for (number, line) in lines.iter().enumerate() {
-        for (column, (text, width)) in line.iter().zip(&widths).enumerate() {
-            let text =
-                if column < right_from { format!("| {text:width$} ") } else { format!("| {text:>width$} ") };
-            table.push_str(&text);
-        }
-        table.push_str("|\n");
-        if number == 0 {
-            for (column, width) in widths.iter().enumerate() {
-                let (dashes, end) = ("-".repeat(*width + 1), if column < right_from { "-" } else { ":" });
-                table.push_str(&format!("|{dashes}{end}"));
-            }
-            table.push_str("|\n");
-        }
-    }
-    table
 }
 
 #[cfg(test)]

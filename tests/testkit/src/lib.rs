@@ -7,7 +7,8 @@
 //! | `skips` | reports that a test is skipped |
 //! | `lines` | a logger that keeps its lines |
 //! | `cpu` | uses CPU time, binds a thread to a CPU |
-//! | `picture` | draws the parts of a chart |
+//! | `stats`, `table`, `conditions` | the numbers of a measurement, as a table, and the machine that it ran on |
+//! | `picture`, `chart` | draw the parts of a chart, and a chart of bars |
 //! | `terminal` | runs a program in a terminal whose screen can be read (feature `terminal`) |
 //! | `threads` | facts about the threads of this process (Linux) |
 //! | `cgroup` | a cgroup for a test (Linux) |
@@ -19,11 +20,15 @@
 
 #[cfg(target_os = "linux")]
 pub mod cgroup;
+pub mod chart;
+pub mod conditions;
 mod cpu;
 mod lines;
 pub mod picture;
 mod programs;
 mod skips;
+pub mod stats;
+pub mod table;
 #[cfg(feature = "terminal")]
 pub mod terminal;
 #[cfg(target_os = "linux")]

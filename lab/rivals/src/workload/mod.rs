@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 use crate::bed::Bed;
 use crate::rival::{Can, Part, Rival};
-use crate::stats::{Spread, percentile};
 use crate::unit::{Better, Measure, Unit};
+use testkit::stats::{Spread, percentile};
 
 pub(crate) use list::CASES;
 

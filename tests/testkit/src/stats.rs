@@ -2,15 +2,18 @@
 
 /// The median of a sample, and the ends of its middle half.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) median: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
+pub struct Spread {
+    /// The median.
+    pub median: f64,
+    /// The first quartile.
+    pub low: f64,
+    /// The third quartile.
+    pub high: f64,
 }
 
 impl Spread {
     /// Returns `None` for an empty sample.
-    pub(crate) fn of(values: &[f64]) -> Option<Self> {
+    pub fn of(values: &[f64]) -> Option<Self> {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);
         let at = |share: f64| {
@@ -22,13 +25,13 @@ impl Spread {
     }
 
     /// Returns half of the width, in percent of the median.
-    pub(crate) fn percent(&self) -> f64 {
+    pub fn percent(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { 50.0 * (self.high - self.low) / self.median }
     }
 }
 
 /// Returns the least of these ascending values that this percentage of them does not exceed.
-pub(crate) fn percentile(ascending: &[f64], percent: usize) -> Option<f64> {
+pub fn percentile(ascending: &[f64], percent: usize) -> Option<f64> {
     let rank = (ascending.len() * percent).div_ceil(100).max(1);
     ascending.get(rank - 1).copied()
 }

@@ -1,0 +1,44 @@
+//! cmwq: a queue for each kind of work, on the pools of one executor. A permit admits, and the request awaits the
+//! handle.
+
+use cmwq::{Attrs, WorkQueue};
+
+use super::Busy;
+use crate::Failure;
+use crate::setup::{Limit, block_limit, compute_limit};
+use crate::work::Work;
+
+pub(crate) struct Engine {
+    compute: WorkQueue,
+    block: WorkQueue,
+}
+
+impl Engine {
+    pub(super) fn start(nice: Option<i32>) -> Result<Self, Failure> {
+        let queue = |name: &str, limit: Limit| {
+            // `max_pending` counts what has not begun.
+            let queue = WorkQueue::builder(name)
+                .max_active_total(limit.running.min(512))
+                .max_pending(limit.admitted - limit.running);
+            match nice {
+                Some(level) => queue.attrs(Attrs::new().nice(level)).build(),
+                None => queue.build(),
+            }
+        };
+        Ok(Self { compute: queue("compute", compute_limit())?, block: queue("block", block_limit())? })
+    }
+
+    pub(super) async fn run(&self, work: Work) -> Result<u64, Busy> {
+        match work {
+            Work::Compute { .. } => {
+                let permit = self.compute.try_reserve().map_err(|_| Busy)?;
+                permit.spawn(move || work.run()).map_err(|_| Busy)?.await.map_err(|_| Busy)
+            }
+            Work::Block { .. } => {
+                let permit = self.block.try_reserve().map_err(|_| Busy)?;
+                let item = permit.spawn(move || cmwq::blocking(|| work.run()));
+                item.map_err(|_| Busy)?.await.map_err(|_| Busy)
+            }
+        }
+    }
+}
