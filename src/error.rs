@@ -59,6 +59,8 @@ pub enum BuildExecutorError {
     Nice(i32),
     /// `max_threads` must be at least 1.
     NoThreads,
+    /// `max_pending` must be at least 1.
+    NoPending,
     /// `min_idle` must be at least 2.
     MinIdle(usize),
     /// The thread name prefix is empty, or contains a NUL.
@@ -102,6 +104,7 @@ impl fmt::Display for BuildExecutorError {
                 write!(f, "the scope `default` stands for the executor's default, which must be another one")
             }
             Self::NoThreads => write!(f, "max_threads is 0; an executor needs at least one thread"),
+            Self::NoPending => write!(f, "max_pending is 0; an executor must hold at least one pending item"),
             Self::MinIdle(threads) => write!(
                 f,
                 "min_idle is {threads}; it must be at least 2: a worker, and one that takes its place if it blocks"

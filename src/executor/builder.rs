@@ -1,5 +1,6 @@
 //! Describes, checks and builds an executor.
 
+mod backlog;
 mod carry;
 mod cpus;
 mod self_management;
@@ -84,6 +85,7 @@ pub struct ExecutorBuilder {
     idle_limits: IdleLimits,
     prestart: bool,
     max_threads: Option<usize>,
+    max_pending: Option<usize>,
     name_prefix: String,
     stack_size: Option<usize>,
     pub(crate) power_efficient: bool,
@@ -109,6 +111,7 @@ impl ExecutorBuilder {
             },
             prestart: false,
             max_threads: None,
+            max_pending: None,
             name_prefix: "cmwq".into(),
             stack_size: None,
             power_efficient: false,
@@ -349,6 +352,7 @@ impl ExecutorBuilder {
         let settings = Settings {
             idle_limits: self.idle_limits,
             max_threads: self.max_threads.unwrap_or_else(|| default_cap(slots.len(), sys::tasks::limit())),
+            max_pending: self.max_pending,
             nice: normal,
             name_prefix: self.name_prefix,
             stack_size: self.stack_size,
@@ -393,6 +397,9 @@ impl ExecutorBuilder {
         }
         if self.max_threads == Some(0) {
             return Err(BuildExecutorError::NoThreads);
+        }
+        if self.max_pending == Some(0) {
+            return Err(BuildExecutorError::NoPending);
         }
         if self.idle_limits.min_idle < MIN_IDLE {
             return Err(BuildExecutorError::MinIdle(self.idle_limits.min_idle));

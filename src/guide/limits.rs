@@ -11,6 +11,7 @@
 //! | items that run or block, for each CPU on which they were queued | [`max_active`](crate::WorkQueueBuilder::max_active), 1 to 512 | 256 |
 //! | items that run or block, in the whole queue | [`max_active_total`](crate::WorkQueueBuilder::max_active_total), 1 to 512 | unset: `max_active` applies |
 //! | items that wait | [`max_pending`](crate::WorkQueueBuilder::max_pending) | a hundred million |
+//! | items that wait in all queues together | [`max_pending`](crate::ExecutorBuilder::max_pending) of the executor | unset |
 //! | worker threads of the executor | [`max_threads`](crate::ExecutorBuilder::max_threads) | 512, or 8 for each CPU if that is more; fewer where the system permits fewer |
 //! | items of one `map` that are in flight | [`window`](crate::Map::window) | 64, or 4 for each CPU if that is more |
 //!
@@ -24,6 +25,8 @@
 //!   [reserves](crate::WorkQueue::reserve) a place before it makes the item, or the queue is built with
 //!   [`WhenFull::Wait`](crate::WhenFull::Wait). Armed timers do not count, and a timer that fires is accepted even if
 //!   the queue is full.
+//! * At the executor's `max_pending`, the queues with the longest backlogs are full first. Queues without pending items
+//!   still accept one.
 //! * At `max_threads`, items wait, but not for ever: workers give way between items. Blocked items keep their threads.
 //!   So if the items that hold all threads wait for items that have not begun, they deadlock. Then raise the limit,
 //!   lower `max_active`, or give the queue of the later items a [rescuer](crate::WorkQueueBuilder::rescuer).

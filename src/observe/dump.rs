@@ -36,6 +36,9 @@ impl fmt::Display for Snapshot {
             writeln!(f)?;
             heading(f, "Workqueue -> active/max_active")?;
             limits(f, &self.queues)?;
+            if let (Some(pending), Some(most)) = (self.pending, self.max_pending) {
+                writeln!(f, "{pending} of at most {most} items of all queues are pending")?;
+            }
         }
         writeln!(f)?;
         circumstances(f, self)

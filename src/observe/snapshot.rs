@@ -58,6 +58,14 @@ pub struct Snapshot {
     /// Whether work has had to wait for a thread because `max_threads` was reached.
     #[cfg_attr(feature = "serde", serde(default))]
     pub thread_limit_reached: bool,
+    /// The maximum number of pending items of all queues:
+    /// [`ExecutorBuilder::max_pending`](crate::ExecutorBuilder::max_pending). `None` if there is no limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub max_pending: Option<usize>,
+    /// The number of pending items of all queues, and of permits. `None` if there is no limit, because the executor
+    /// does not count these items then.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub pending: Option<usize>,
     /// Whether the crate binds no threads to CPUs and sets no nice levels on this system. If so, the system chooses the
     /// CPUs of workers, and workers have the nice level of the thread that made the executor. True on all systems other
     /// than Linux.

@@ -11,6 +11,7 @@ use crate::engine::executor::upkeep::Upkeep;
 use crate::engine::pool::calls::Rescuer;
 use crate::engine::pool::spec::PoolKind;
 use crate::engine::pool::worker_pool::Pool;
+use crate::engine::queue::backlog::Backlog;
 use crate::engine::queue::shard::Shard;
 use crate::engine::queue::view::{QueueView, ThreadView};
 use crate::engine::queue::workqueue::{Limit, Queue, Unbound};
@@ -36,6 +37,7 @@ impl Snapshot {
     pub(crate) fn take(executor: &ExecutorInner) -> Self {
         let mut snapshot = Self::without_pools(&executor.upkeep);
         snapshot.cpus = executor.cpus.clone();
+        snapshot.pending = executor.backlog.as_ref().map(Backlog::pending);
         let Some(defaults) = executor.defaults() else { return snapshot };
         snapshot.scopes = scopes(&executor.topology, &executor.cpus, defaults.scope);
         snapshot.unbound_cpus = defaults.cpus;
@@ -74,6 +76,8 @@ impl Snapshot {
             threads: here.map_or(0, |_| core.threads()),
             max_threads: Some(core.settings.max_threads).filter(|most| *most != usize::MAX),
             thread_limit_reached: upkeep.was_thread_limit_reached(),
+            max_pending: core.settings.max_pending,
+            pending: None,
             portable: sys::PORTABLE,
             nice_denied: core.denials.nice_denied(),
             affinity_denied: core.denials.affinity_denied(),

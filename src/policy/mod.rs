@@ -6,6 +6,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod attrs;
+pub(crate) mod backlog;
 pub(crate) mod blocking_detector;
 pub(crate) mod budget;
 pub(crate) mod concurrency;

@@ -7,6 +7,7 @@
 
 pub(crate) mod alive;
 pub(crate) mod attention;
+pub(crate) mod backlog;
 pub(crate) mod bell;
 pub(crate) mod cancel;
 pub(crate) mod counters;

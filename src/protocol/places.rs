@@ -67,9 +67,14 @@ impl PlacesCell {
         self.update(|word| word.take_many(max, places))
     }
 
-    /// Takes a place, or joins the line. `check` refuses an issuer if the queue is shut.
+    /// Takes a place, or joins the line. `check` refuses an issuer if the queue is shut. The refusal tells whether the
+    /// issuer has got a place meanwhile, which it then gives back.
     #[cold]
-    pub(crate) fn reserve<E>(&self, max: u64, check: impl FnOnce() -> Result<(), E>) -> Result<Reserve, E> {
+    pub(crate) fn reserve<E>(
+        &self,
+        max: u64,
+        check: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Reserve, (E, bool)> {
         let mut line = self.line.lock();
         if self.update(|word| word.take_or_wait(max)) {
             return Ok(Reserve::Place);
@@ -77,13 +82,10 @@ impl PlacesCell {
         let turn = Arc::new(Turn { has_place: AtomicU64::new(0), over: Arc::new(Signal::new()) });
         line.push_back(turn.clone());
         drop(line);
-        if let Err(error) = check() {
-            if self.end_turn(&turn) {
-                self.give_back(max, 1);
-            }
-            return Err(error);
+        match check() {
+            Ok(()) => Ok(Reserve::Wait(turn)),
+            Err(error) => Err((error, self.end_turn(&turn))),
         }
-        Ok(Reserve::Wait(turn))
     }
 
     /// Ends an issuer's turn. Returns whether the issuer has got a place, which it then owns.
@@ -93,7 +95,8 @@ impl PlacesCell {
         match line.iter().position(|other| std::ptr::eq(&**other, &**turn)) {
             Some(place) => {
                 // The bit may stay set although the line is empty now. All places are taken as long as that is so,
-                // and the thread that gives the next one back clears the bit.
+                // and the thread that gives the next one back clears the bit. If the number of places changes, the
+                // caller calls `hand`, which clears the bit.
                 line.remove(place);
                 false
             }
@@ -119,14 +122,20 @@ impl PlacesCell {
     /// Gives places back. If issuers wait in line, hands them the places that are free.
     #[inline]
     pub(crate) fn give_back(&self, max: u64, places: u64) {
-        let before = Places::from_bits(self.word.fetch_sub(places, Ordering::Relaxed));
-        if before.has_line() {
-            self.hand(max);
+        if self.leave(places) {
+            self.hand(max, |_handed| ());
         }
     }
 
+    /// Gives places back. Returns whether issuers wait in line.
+    #[inline]
+    pub(crate) fn leave(&self, places: u64) -> bool {
+        Places::from_bits(self.word.fetch_sub(places, Ordering::Relaxed)).has_line()
+    }
+
+    /// Hands free places to the issuers in line. Calls `note` with their number before these issuers learn of it.
     #[cold]
-    fn hand(&self, max: u64) {
+    pub(crate) fn hand(&self, max: u64, note: impl FnOnce(u64)) {
         let mut handed = Vec::new();
         let mut line = self.line.lock();
         let hand = |word| Places::from_bits(word).hand(max).map(Places::into_bits);
@@ -134,6 +143,7 @@ impl PlacesCell {
             handed.extend(line.pop_front().inspect(|turn| turn.has_place.store(1, Ordering::Relaxed)));
         }
         self.end_line(&line);
+        note(handed.len() as u64);
         drop(line);
         handed.iter().for_each(|turn| turn.over.set());
     }
@@ -141,6 +151,12 @@ impl PlacesCell {
     /// Returns whether a submission would get a place. The answer is only a hint.
     pub(crate) fn has_room(&self, max: u64) -> bool {
         Places::from_bits(self.word.load(Ordering::Relaxed)).has_room(max)
+    }
+
+    /// Returns the number of places that are taken. The number is only a hint.
+    #[inline]
+    pub(crate) fn taken(&self) -> u64 {
+        Places::from_bits(self.word.load(Ordering::Relaxed)).taken()
     }
 
     fn end_line(&self, line: &VecDeque<Arc<Turn>>) {

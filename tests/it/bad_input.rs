@@ -68,6 +68,7 @@ fn settings_out_of_range_are_errors() {
         );
     }
     assert!(matches!(refused(|b| b.max_threads(0)), BuildExecutorError::NoThreads));
+    assert!(matches!(refused(|b| b.max_pending(0)), BuildExecutorError::NoPending));
     for threads in [0, 1] {
         let error = refused(|b| b.min_idle(threads));
         assert!(matches!(error, BuildExecutorError::MinIdle(given) if given == threads), "{error:?}");

@@ -10,6 +10,7 @@
 
 mod attrs;
 mod awaits;
+mod backlog;
 mod bad_input;
 mod batches;
 mod bh;

@@ -16,6 +16,7 @@ use crate::engine::item::token::Token;
 use crate::engine::pool::class::{Class, Division, PoolChoice};
 use crate::engine::pool::spec::{PoolKind, PoolSpec};
 use crate::engine::pool::worker_pool::Pool;
+use crate::engine::queue::backlog::Backlog;
 use crate::engine::queue::register::Register;
 use crate::engine::queue::workqueue::QueueKind;
 use crate::engine::refusal::QueueError;
@@ -47,6 +48,8 @@ pub(crate) struct ExecutorInner {
     /// Whether a new queue makes the workers of its pools.
     pub(crate) prestarts: bool, // I
     pub(crate) queues: Register,     // K
+    /// The pending items of all queues, if there is a bound on them.
+    pub(crate) backlog: Option<Backlog>, // A
     pub(crate) topology: Topology,   // I
     /// The token above those of the queues. It is made when it is first needed.
     pub(crate) token: OnceLock<Token>, // A
@@ -83,6 +86,7 @@ impl ExecutorInner {
         (power_efficient, times_items, prestarts): (bool, bool, bool),
     ) -> Self {
         let per_cpu = (0..placement.slots()).map(|_| CpuPools::default()).collect();
+        let backlog = upkeep.core.settings.max_pending.map(Backlog::new);
         Self {
             origin: upkeep.core.origin,
             machine: machine::number(),
@@ -96,6 +100,7 @@ impl ExecutorInner {
             times_items,
             prestarts,
             queues: Register::new(),
+            backlog,
             topology,
             token: OnceLock::new(),
             nearby: OnceLock::new(),

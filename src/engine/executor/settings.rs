@@ -17,6 +17,8 @@ use super::reports::{PanicReport, StallReport};
 pub(crate) struct Settings {
     pub(crate) idle_limits: IdleLimits,
     pub(crate) max_threads: usize,
+    /// How many items of all queues may be pending. `None` if there is no bound.
+    pub(crate) max_pending: Option<usize>,
     /// The nice level of the manager, and of normal pools.
     pub(crate) nice: i32,
     pub(crate) name_prefix: String,

@@ -1,4 +1,4 @@
-//! How a queue's limits change at run time, how its pending items are counted, and how its counters are read.
+//! How a queue's limits change at run time, and how its counters are read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,10 @@ use crate::policy::counters::Counters;
 use crate::policy::effective_state::RequestedSettings;
 use crate::policy::histogram::Latency;
 use crate::policy::metering::as_nanos;
-use crate::protocol::places::Reserve;
-use crate::sys::machine;
 use crate::sys::sync::Ordering;
 
 use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::item::latency::Timing;
-use crate::engine::refusal::QueueError;
 
 use super::route;
 use super::shard::{Limiter, Shard};
@@ -116,67 +113,6 @@ impl Queue {
     pub(crate) fn is_congested(&self, slot: usize) -> bool {
         let limiter = self.shared_limiter().or_else(|| self.present_shard(slot)?.own_limiter());
         limiter.is_some_and(|limiter| limiter.cell.load().waiting() > 0)
-    }
-}
-
-impl Queue {
-    /// Takes a place among the items that may be pending.
-    #[inline]
-    pub(crate) fn take_place(&self) -> Result<Kept<'_>, QueueError> {
-        if machine::refuses_submission(|| self.name()) {
-            return Err(QueueError::Full);
-        }
-        match self.max_places() {
-            Some(max) if !self.places.take(max) => Err(QueueError::Full),
-            _ => Ok(Kept(self)),
-        }
-    }
-
-    /// Takes places for `items` items, or for as many of them as there is room for. Returns the number of places.
-    pub(crate) fn take_places(&self, items: usize) -> usize {
-        // On a made-up machine, the items of a batch are admitted one by one.
-        if machine::refuses_submission(|| self.name()) {
-            return 0;
-        }
-        self.max_places().map_or(items, |max| self.places.take_many(max, items as u64) as usize)
-    }
-
-    /// Takes a place, or joins the line of issuers that wait for one.
-    pub(super) fn reserve_place(&self) -> Result<Reserve, QueueError> {
-        let Some(max) = self.max_places() else { return Ok(Reserve::Place) };
-        self.places.reserve(max, || self.check_reserve())
-    }
-
-    /// Returns whether a submission would get a place.
-    pub(crate) fn has_room(&self) -> bool {
-        !machine::refuses_submission(|| self.name())
-            && self.max_places().is_none_or(|max| self.places.has_room(max))
-    }
-
-    /// Takes a place for an item that was accepted earlier, even if there is no room.
-    pub(crate) fn take_place_anyway(&self) {
-        if self.max_places().is_some() {
-            self.places.take_anyway();
-        }
-    }
-
-    /// Gives the place of an item back, because the item begins or is passed over.
-    #[inline]
-    pub(crate) fn left_pending(&self) {
-        self.left_pending_many(1);
-    }
-
-    /// Gives the places of this many items back.
-    #[inline]
-    pub(crate) fn left_pending_many(&self, items: usize) {
-        if let Some(max) = self.max_places() {
-            self.places.give_back(max, items as u64);
-        }
-    }
-
-    #[inline]
-    fn max_places(&self) -> Option<u64> {
-        self.spec.max_pending.map(|max| max as u64)
     }
 }
 

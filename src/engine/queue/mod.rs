@@ -8,7 +8,9 @@
 //! | `route` | the pool to which a shard's items go, and how the items keep their order while the pool changes |
 //! | `flush` | waiting for all items that were queued before the flush |
 //! | `drain` | draining and destroying a queue, and which callers may submit meanwhile |
-//! | `limits` | changes of a queue's limits, the number of its pending items, and its counters |
+//! | `limits` | changes of a queue's limits, and its counters |
+//! | `backlog` | the places of pending items, and the executor's bound on all of them |
+//! | `permits` | places that are reserved before there is an item |
 //! | `attrs` | how the attributes of a queue in use change, and an executor's defaults |
 //! | `register` | the queues of one executor, for operations on all of them |
 //! | `view` | the views of queues and threads that dumps show |
@@ -24,6 +26,7 @@
 pub(crate) mod admission;
 pub(crate) mod attrs;
 pub(crate) mod awaited;
+pub(crate) mod backlog;
 pub(crate) mod cancel;
 pub(crate) mod drain;
 pub(crate) mod flush;

@@ -146,7 +146,10 @@ impl<Q: AsRef<Queue>> InLine<Q> {
         queue.as_ref().check_reserve()?;
         match queue.as_ref().reserve_place()? {
             Reserve::Place => Ok(None),
-            Reserve::Wait(turn) => Ok(Some(Self { queue, turn: Some(turn) })),
+            Reserve::Wait(turn) => {
+                queue.as_ref().waits_in_line();
+                Ok(Some(Self { queue, turn: Some(turn) }))
+            }
         }
     }
 
@@ -169,8 +172,10 @@ impl<Q: AsRef<Queue>> InLine<Q> {
 
     /// Ends the turn. Returns whether the issuer has got a place.
     fn end_turn(&mut self) -> bool {
-        let turn = self.turn.take();
-        turn.is_some_and(|turn| self.queue.as_ref().places.end_turn(&turn))
+        let Some(turn) = self.turn.take() else { return false };
+        let has_place = self.queue.as_ref().places.end_turn(&turn);
+        self.queue.as_ref().left_line();
+        has_place
     }
 }
 

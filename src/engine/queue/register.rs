@@ -42,6 +42,9 @@ unsafe impl Send for Known {}
 #[derive(Debug)]
 pub(crate) struct QueueRef(NonNull<Queue>);
 
+// SAFETY: a `QueueRef` points at a `Queue`, which threads share, and any thread may give the reference up.
+unsafe impl Send for QueueRef {}
+
 impl Register {
     pub(crate) fn new() -> Self {
         let state = State { queues: BTreeMap::new(), entered: 0, frozen: false, stage: Stage::Open };

@@ -131,6 +131,9 @@ pub(crate) struct Queue {
     /// The places of the items that were accepted and have not begun. The queue counts them only if `max_pending` is
     /// set.
     pub(super) places: PlacesCell, // A, and the line under K
+    /// How many items may be pending at most. `None` if the queue does not count them. The executor's bound may permit
+    /// fewer.
+    pub(super) counts_pending: Option<u64>, // I
     /// The number of items that were given up because the executor was shut down.
     pub(crate) given_up: GivenUpCount, // A
     /// Whether workers do not simply run the queue's items: they take on the queue's name, or the queue gives its items
@@ -233,6 +236,8 @@ impl QueueHandle {
             executor.core.settings.hooks.carriers.iter().chain(&spec.carriers).cloned().collect();
         let shared_limiter = matches!(spec.limit, Limit::Total(_)).then(|| Limiter::new(effective_state));
         let is_unusual = AtomicBool::new(spec.names_threads);
+        let is_bounded = executor.backlog.is_some();
+        let counts_pending = spec.max_pending.map(|most| most as u64).or(is_bounded.then_some(u64::MAX >> 1));
         let queue = Queue {
             spec,
             executor,
@@ -243,6 +248,7 @@ impl QueueHandle {
             making: Mutex::ranked(Rank::Making, Making::new(requested, kind, attrs)),
             shared_limiter,
             places: PlacesCell::new(),
+            counts_pending,
             given_up: GivenUpCount::new(),
             is_unusual,
             token: OnceLock::new(),

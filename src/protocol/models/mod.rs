@@ -16,6 +16,7 @@
 mod abandon;
 mod alive;
 mod attention;
+mod backlog;
 mod bell;
 mod block;
 mod cancel;

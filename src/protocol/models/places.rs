@@ -112,7 +112,7 @@ fn an_issuer_in_line_is_told_that_the_queue_shuts() {
                 assert!(turn.wait(Until::FOREVER));
                 assert!(!shared.0.end_turn(&turn));
             }
-            Err(error) => assert_eq!(error, "shut"),
+            Err((error, has_place)) => assert_eq!((error, has_place), ("shut", false)),
         }
         shuts.join().unwrap();
         shared.0.give_back(MAX, 1);

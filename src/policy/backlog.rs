@@ -1,0 +1,80 @@
+//! Decides how many items of a queue may be pending if the executor has a bound on all pending items.
+//!
+//! A queue may have up to [`SHARE`] times as many pending items as there is room left in the executor. So the room is
+//! never used up by queues with a long backlog: a lone queue fills eight ninths of it, and two queues fill eight
+//! seventeenths each. If further queues need room, the queues with the longest backlogs are refused first, until their
+//! own items begin. (Switches share their memory among ports by this rule, as *dynamic thresholds*.)
+//!
+//! A queue without pending items may always have one. Otherwise the queue would depend on the items of other queues,
+//! which may wait for its own. So the executor may have as many items beyond the bound as it has queues.
+
+#![forbid(unsafe_code)]
+
+/// How many times the free room a queue may fill.
+const SHARE: u64 = 8;
+
+/// Returns how many items a queue with `own` pending items may have pending, while `pending` items of all queues are
+/// pending and `bound` are permitted.
+#[inline]
+pub(crate) const fn most(bound: u64, pending: u64, own: u64) -> u64 {
+    let free = bound.saturating_sub(pending);
+    // Each item that comes takes from the free room, too. This is the largest number of items that may come one by one,
+    // each of them while the queue has less than its share.
+    let more = (free.saturating_add(1).saturating_mul(SHARE)).saturating_sub(own) / (SHARE + 1);
+    if own == 0 && more == 0 { 1 } else { own + more }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Lets items come one by one while the queue has less than its share. Returns how many it has then.
+    fn one_by_one(bound: u64, mut pending: u64, mut own: u64) -> u64 {
+        while own < SHARE * bound.saturating_sub(pending) || own == 0 {
+            own += 1;
+            pending += 1;
+        }
+        own
+    }
+
+    /// spec: B4.2
+    #[test]
+    fn a_lone_queue_fills_eight_ninths() {
+        assert_eq!(most(900, 0, 0), 800);
+        assert_eq!(most(900, 800, 800), 800, "no more");
+        assert_eq!(most(900, 800, 0), 88, "another queue finds room");
+        assert_eq!(most(1, 0, 0), 1);
+        assert_eq!((most(1, 1, 0), most(1, 1, 1)), (1, 1), "a queue may always have one");
+        assert_eq!(most(u64::MAX, 0, 0), u64::MAX / 9);
+    }
+
+    /// spec: B4.2: two queues with endless backlogs share the room, and leave some for a third one.
+    #[test]
+    fn queues_with_long_backlogs_share_the_room() {
+        let bound = 1700;
+        let mut own = [0, 0];
+        for _ in 0..10_000 {
+            for n in 0..2 {
+                let pending = own.iter().sum();
+                own[n] = most(bound, pending, own[n]).min(own[n] + 3);
+                // Some items begin.
+                own[n] -= own[n].min(2);
+            }
+        }
+        assert!(own.iter().all(|own| (790..=810).contains(own)), "{own:?}");
+        assert!(most(bound, own.iter().sum(), 0) > 80);
+    }
+
+    proptest! {
+        /// spec: B4.1, B4.2
+        #[test]
+        fn many_items_at_once_are_as_good_as_one_by_one(bound in 0..2000u64, own in 0..500u64, others in 0..2000u64) {
+            let pending = own + others;
+            let most = most(bound, pending, own);
+            prop_assert_eq!(most.max(own), one_by_one(bound, pending, own));
+            prop_assert!(pending + (most - own) <= bound.max(pending) + u64::from(own == 0));
+        }
+    }
+}
