@@ -200,7 +200,7 @@
 //!
 //! # Whatever fails
 //!
-//! A plan of [faults](crate::testing::Faults) says what fails in a run. Here, an outbox must know of each mail whether it
+//! A plan of faults, `testing::Faults`, says what fails in a run. Here, an outbox must know of each mail whether it
 //! was sent, at whatever step the process is told to end, whichever submissions the queue refuses, and whichever item
 //! panics. Each seed draws such faults. If a mail is lost, the message tells the seed and its faults.
 //!

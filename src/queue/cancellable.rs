@@ -9,7 +9,7 @@ use crate::engine::item::closure::{Name, WithToken};
 use crate::engine::item::one_shot::handle::RawHandle;
 use crate::engine::item::place::Place;
 use crate::engine::item::token::{Armed, ArmedTimer, Token};
-use crate::engine::queue::limits::Kept;
+use crate::engine::queue::places::Kept;
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::{QueueError, WaitError};
 use crate::policy::time::Time;

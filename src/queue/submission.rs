@@ -9,7 +9,7 @@ use crate::engine::item::closure::{Name, Named};
 use crate::engine::item::periodic::{self, Schedule};
 use crate::engine::item::place::Place;
 use crate::engine::item::token::Token;
-use crate::engine::queue::limits::Kept;
+use crate::engine::queue::places::Kept;
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::QueueError;
 use crate::error::refused::Refused;

@@ -30,6 +30,7 @@ pub(crate) trait Closure<T> {
     fn call(self) -> T;
 
     /// Calls the closure while what its submission carries is current.
+    #[allow(clippy::boxed_local, reason = "the submission has boxed what it carries")]
     fn call_carrying(self, carried: Carried) -> T
     where
         Self: Sized,

@@ -12,7 +12,7 @@ use crate::sys::machine;
 
 use crate::engine::manager::inbox::Point;
 use crate::engine::queue::admission::Pass;
-use crate::engine::queue::limits::Kept;
+use crate::engine::queue::places::Kept;
 use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::QueueError;

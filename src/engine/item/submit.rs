@@ -9,7 +9,7 @@ use crate::sys::machine;
 
 use crate::engine::carrier::Carried;
 use crate::engine::queue::admission::Pass;
-use crate::engine::queue::limits::Kept;
+use crate::engine::queue::places::Kept;
 use crate::engine::queue::route;
 use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::Queue;

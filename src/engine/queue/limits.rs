@@ -116,31 +116,6 @@ impl Queue {
     }
 }
 
-/// A place among the items of a queue that may be pending. Dropping this value gives the place back.
-#[must_use]
-#[derive(Debug)]
-pub(crate) struct Kept<'queue>(&'queue Queue);
-
-impl<'queue> Kept<'queue> {
-    /// Takes over a place that was taken for this queue.
-    pub(crate) fn take_over(queue: &'queue Queue) -> Self {
-        Self(queue)
-    }
-
-    /// Leaves the place to an item, which gives it back when it begins.
-    #[inline]
-    pub(crate) fn leave(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Kept<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.left_pending();
-    }
-}
-
 impl Limiter {
     /// Starts items of the waiting list while there are free slots for them. The caller keeps the limiter alive.
     fn start_listed(&self) {

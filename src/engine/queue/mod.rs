@@ -9,7 +9,8 @@
 //! | `flush` | waiting for all items that were queued before the flush |
 //! | `drain` | draining and destroying a queue, and which callers may submit meanwhile |
 //! | `limits` | changes of a queue's limits, and its counters |
-//! | `backlog` | the places of pending items, and the executor's bound on all of them |
+//! | `places` | the places of pending items |
+//! | `backlog` | the executor's bound on the pending items of all queues |
 //! | `permits` | places that are reserved before there is an item |
 //! | `attrs` | how the attributes of a queue in use change, and an executor's defaults |
 //! | `register` | the queues of one executor, for operations on all of them |
@@ -32,6 +33,7 @@ pub(crate) mod drain;
 pub(crate) mod flush;
 pub(crate) mod limits;
 pub(crate) mod permits;
+pub(crate) mod places;
 pub(crate) mod register;
 pub(crate) mod route;
 pub(crate) mod shard;

@@ -14,7 +14,7 @@ use crate::engine::item::waits;
 use crate::engine::item::waits::task::SignalWait;
 use crate::engine::refusal::{QueueError, WaitError};
 
-use super::limits::Kept;
+use super::places::Kept;
 use super::shard::Shard;
 use super::workqueue::{Queue, QueueHandle, WhenFull};
 

@@ -1,0 +1,174 @@
+//! The places of pending items.
+//!
+//! A queue counts its pending items if it has a limit on them, or if its executor has a bound on the pending items of
+//! all queues. The policy of the [bound](crate::policy::backlog) turns it into a limit for each queue, which changes
+//! with the number of all pending items. So the places of a queue are taken, waited for and given back in one way.
+
+use crate::protocol::places::Reserve;
+use crate::sys::machine;
+
+use crate::engine::refusal::QueueError;
+
+use super::backlog::Backlog;
+use super::workqueue::Queue;
+
+/// A place among the items of a queue that may be pending. Dropping this value gives the place back.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Kept<'queue>(&'queue Queue);
+
+impl<'queue> Kept<'queue> {
+    /// Takes over a place that was taken for this queue.
+    pub(crate) fn take_over(queue: &'queue Queue) -> Self {
+        Self(queue)
+    }
+
+    /// Leaves the place to an item, which gives it back when it begins.
+    #[inline]
+    pub(crate) fn leave(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Kept<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.left_pending();
+    }
+}
+
+impl Queue {
+    /// Takes a place among the items that may be pending.
+    #[inline]
+    pub(crate) fn take_place(&self) -> Result<Kept<'_>, QueueError> {
+        if machine::refuses_submission(|| self.name()) {
+            return Err(QueueError::Full);
+        }
+        match self.most_pending() {
+            None => {}
+            Some(most) if self.places.take(most) => self.came(1),
+            Some(_) => return Err(QueueError::Full),
+        }
+        Ok(Kept::take_over(self))
+    }
+
+    /// Takes places for `items` items, or for as many of them as there is room for. Returns the number of places.
+    pub(crate) fn take_places(&self, items: usize) -> usize {
+        // On a made-up machine, the items of a batch are admitted one by one.
+        if machine::refuses_submission(|| self.name()) {
+            return 0;
+        }
+        let Some(most) = self.most_pending() else { return items };
+        let taken = self.places.take_many(most, items as u64);
+        self.came(taken);
+        taken as usize
+    }
+
+    /// Takes a place, or joins the line of issuers that wait for one. An issuer in line calls
+    /// [`waits_in_line`](Self::waits_in_line).
+    pub(super) fn reserve_place(&self) -> Result<Reserve, QueueError> {
+        let Some(most) = self.most_pending() else { return Ok(Reserve::Place) };
+        let reserved = self.places.reserve(most, || self.check_reserve());
+        let reserved = reserved.map_err(|(error, has_place)| {
+            if has_place {
+                self.left_pending();
+            }
+            self.line_may_be_empty();
+            error
+        })?;
+        if let Reserve::Place = reserved {
+            self.came(1);
+        }
+        Ok(reserved)
+    }
+
+    /// Lets items of other queues make room for an issuer that has joined the line. The issuer calls
+    /// [`left_line`](Self::left_line) in the end.
+    pub(super) fn waits_in_line(&self) {
+        if let Some(backlog) = &self.executor.backlog {
+            backlog.waits(self);
+            // An item of another queue may have made room before the issuer was listed.
+            self.hand_places();
+        }
+    }
+
+    pub(super) fn left_line(&self) {
+        if let Some(backlog) = &self.executor.backlog {
+            backlog.waits_no_more(self);
+            self.line_may_be_empty();
+        }
+    }
+
+    /// Sees to it that the queue does not keep its places for a line that has become empty. Without a bound, this is
+    /// done when the next of the places that are all taken is given back. With a bound, items of other queues may make
+    /// room, and they know only of listed queues.
+    #[cold]
+    fn line_may_be_empty(&self) {
+        if self.executor.backlog.is_some() {
+            self.hand_places();
+        }
+    }
+
+    /// Returns whether a submission would get a place.
+    pub(crate) fn has_room(&self) -> bool {
+        !machine::refuses_submission(|| self.name())
+            && self.most_pending().is_none_or(|most| self.places.has_room(most))
+    }
+
+    /// Takes a place for an item that was accepted earlier, even if there is no room.
+    pub(crate) fn take_place_anyway(&self) {
+        if self.counts_pending.is_some() {
+            self.places.take_anyway();
+            self.came(1);
+        }
+    }
+
+    /// Gives the place of an item back, because the item begins or is passed over.
+    #[inline]
+    pub(crate) fn left_pending(&self) {
+        self.left_pending_many(1);
+    }
+
+    /// Gives the places of this many items back.
+    #[inline]
+    pub(crate) fn left_pending_many(&self, items: usize) {
+        if let Some(most) = self.counts_pending {
+            match &self.executor.backlog {
+                None => self.places.give_back(most, items as u64),
+                Some(backlog) => self.left_backlog(backlog, items as u64),
+            }
+        }
+    }
+
+    fn left_backlog(&self, backlog: &Backlog, items: u64) {
+        // The issuers in line are listed, or look for room once more after they were listed. After the last of them has
+        // left the line, the thread of that issuer clears the mark of the line.
+        _ = self.places.leave(items);
+        backlog.left(items);
+    }
+
+    /// Hands free places to the issuers in line.
+    #[cold]
+    pub(super) fn hand_places(&self) {
+        if let Some(most) = self.most_pending() {
+            self.places.hand(most, |handed| self.came(handed));
+        }
+    }
+
+    /// Counts items that have got their places.
+    #[inline]
+    fn came(&self, items: u64) {
+        if let Some(backlog) = &self.executor.backlog {
+            backlog.came(items);
+        }
+    }
+
+    /// Returns how many items may be pending at present. `None` if the queue does not count them.
+    #[inline]
+    fn most_pending(&self) -> Option<u64> {
+        self.counts_pending.map(|most| match &self.executor.backlog {
+            None => most,
+            Some(backlog) => most.min(backlog.most(self.places.taken())),
+        })
+    }
+}
