@@ -55,8 +55,8 @@ impl Jobs {
         &self.account
     }
 
-    /// Accepts a job, or sheds it. A job that has not ended after the service's patience is given up: it does not begin,
-    /// or it stops early.
+    /// Accepts a job, or sheds it. A job that has not ended after the service's patience is given up: it does not
+    /// begin, or it stops early.
     pub(crate) fn submit(&self, client: Client, url: &str) {
         let Ok(permit) = self.queue.try_reserve() else {
             self.account.shed.fetch_add(1, Relaxed);

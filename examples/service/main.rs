@@ -18,15 +18,16 @@
 //!   request that gets none is answered with 503 and `Retry-After`, and no body is read.
 //! * **Items that compute and block.** One item reads the body, computes and answers, written plainly. While it waits
 //!   for the client it does not count, so slow clients cost no CPU, and as many jobs compute as there are CPUs.
-//! * **Deadlines.** A job that has not ended after `--patience` is given up. If it has not begun, it does not run. If it
-//!   has, it stops at its next look at its token.
+//! * **Deadlines.** A job that has not ended after `--patience` is given up. If it has not begun, it does not run. If
+//!   it has, it stops at its next look at its token.
 //! * **Every client is answered** (`client.rs`). The item owns the client. When the item is refused, comes too late or
 //!   is dropped by the shutdown, the client's destructor answers 503.
-//! * **Background tasks** (`tasks.rs`). The answer names the place of the result. A task is a `JoinHandle` in a table. A
-//!   client can ask it to stop.
-//! * **Periodic work**, on a queue of its own that costs no thread: the rate of the jobs, and the removal of old results.
-//! * **Urgent answers.** The queue of `/health`, `/stats` and `/metrics` has high priority, so they answer while all CPUs
-//!   compute.
+//! * **Background tasks** (`tasks.rs`). The answer names the place of the result. A task is a `JoinHandle` in a table.
+//!   A client can ask it to stop.
+//! * **Periodic work**, on a queue of its own that costs no thread: the rate of the jobs, and the removal of old
+//!   results.
+//! * **Urgent answers.** The queue of `/health`, `/stats` and `/metrics` has high priority, so they answer while all
+//!   CPUs compute.
 //! * **Metrics** (built with `--features metrics`): `GET /metrics`, for Prometheus, by the crates `metrics` and
 //!   `metrics-exporter-prometheus`.
 //! * **Control** (built with `--features control`): a Unix socket serves the executor. Clients can observe it, and

@@ -9,6 +9,20 @@
 //!
 //! Each of the last three is a package of its own. So no build of this crate compiles tokio.
 //!
+//! # Without async
+//!
+//! In `examples/service`, one thread accepts requests, and everything else is an item:
+//!
+//! * An item **owns its client**. If the item is refused, comes too late, or is dropped by the shutdown, the client's
+//!   destructor answers 503. So no path forgets a client.
+//! * Each request has a **[deadline](crate::Submission::within)**. An item that no client waits for any more does not run,
+//!   or stops early.
+//! * A **background task** is a [`JoinHandle`](crate::JoinHandle) in a table: `GET` asks whether it
+//!   [is finished](crate::JoinHandle::is_finished), and `DELETE` asks it to [stop](crate::JoinHandle::stop).
+//! * **Answers that must not wait** (health, metrics) have a queue of
+//!   [high priority](crate::WorkQueueBuilder::high_priority), because items of other queues compute.
+//! * One **[token](crate::CancelToken)** above all jobs: a second signal ends the grace period.
+//!
 //! # On an async runtime
 //!
 //! The runtime's threads do the network's work. What computes or blocks is an item, and the request awaits it: a
@@ -45,6 +59,10 @@
 //! * **Clients that go away.** The runtime drops the future of the request. A dropped handle detaches its item, which still
 //!   runs. If the result is then useless, let a wrapper of the handle call [`cancel`](crate::JoinHandle::cancel) when it
 //!   is dropped, as the examples do. That ends only an item that has not begun.
+//! * **Precedence.** Under overload, workers and the runtime's threads compete for the CPUs. If the workers have a greater
+//!   nice level than the runtime ([`Attrs::nice`](crate::Attrs::nice)), the system prefers the runtime's threads, which
+//!   accept, shed and answer. `make lab-service` in the repository measures a service at four times its capacity, over
+//!   this crate, tokio's blocking pool and rayon, with nice levels and without.
 //! * **In an item**, never wait for a future of the runtime by `Handle::block_on` without a guard:
 //!   [`blocking::block_on`](crate::blocking::block_on) has one.
 //!
