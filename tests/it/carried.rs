@@ -1,6 +1,6 @@
 //! What is current for an issuer is current in the item.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -78,6 +78,73 @@ fn every_submission_carries_what_is_current() {
     }
     drop(within);
     assert_eq!(queue.spawn(current).unwrap().join().unwrap(), [""; 0], "nothing is current");
+}
+
+/// spec: I2.1: each item of a batch carries what its own call of the hook has captured.
+#[test]
+fn each_item_of_a_batch_has_its_own_hook() {
+    thread_local!(static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) });
+    const COUNT: usize = 600;
+    let executor = cpus(2);
+    for max_active in [1, 256] {
+        let captured = AtomicUsize::new(0);
+        let capture = move || {
+            let number = captured.fetch_add(1, Ordering::Relaxed);
+            move || NUMBER.set(number)
+        };
+        let builder = WorkQueue::builder("batch").max_active(max_active).carry(capture);
+        let queue = builder.build_on(&executor).unwrap();
+        let items = queue.items((0..COUNT).map(|_| || NUMBER.get())).spawn().unwrap();
+        assert!(items.into_iter().map(|item| item.join().unwrap()).eq(0..COUNT));
+        let (tell, told) = mpsc::channel();
+        let report = |at: usize| {
+            let tell = tell.clone();
+            move || tell.send((at, NUMBER.get())).unwrap()
+        };
+        queue.items((COUNT..2 * COUNT).map(report)).spawn_detached().unwrap();
+        let works: Vec<Work> = (2 * COUNT..3 * COUNT).map(|at| Work::new(report(at))).collect();
+        queue.items(&works).enqueue().unwrap();
+        queue.flush().unwrap();
+        let told: Vec<_> = told.try_iter().collect();
+        assert_eq!(told.len(), 2 * COUNT);
+        assert!(told.into_iter().all(|(at, number)| at == number));
+    }
+}
+
+/// spec: I2.9 (a hook that uses its own queue): it submits items and waits for them, also amid a batch.
+#[test]
+fn a_hook_may_submit_to_its_own_queue() {
+    let executor = one_cpu();
+    for builder in [WorkQueue::builder("managed"), WorkQueue::ordered("ordered")] {
+        let own: Arc<Mutex<Option<WorkQueue>>> = Arc::default();
+        let (calls, queue_of_hook) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&own));
+        let counted = Arc::clone(&calls);
+        let capture = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let queue = queue_of_hook.lock().unwrap().clone().unwrap();
+            queue.flush_timeout(SOON).expect("all items that were queued before are on their way");
+            assert_eq!(
+                queue.spawn(current).unwrap().join().unwrap(),
+                [""; 0],
+                "what a hook submits carries nothing"
+            );
+            queue.enqueue(&Work::new(|| assert_eq!(current(), [""; 0]))).unwrap();
+            innermost()
+        };
+        let queue = builder.carry(capture).build_on(&executor).unwrap();
+        *own.lock().unwrap() = Some(queue.clone());
+        let _within = Within::enter("request");
+        assert_eq!(queue.spawn(current).unwrap().join().unwrap(), ["request"]);
+        assert_eq!(calls.swap(0, Ordering::Relaxed), 1);
+        for item in queue.items([current; 3]).spawn().unwrap() {
+            assert_eq!(item.join().unwrap(), ["request"]);
+        }
+        let works = [(); 3].map(|()| Work::new(|| assert_eq!(current(), ["request"])));
+        assert_eq!(queue.items(&works).enqueue().unwrap(), 3);
+        queue.flush().unwrap();
+        assert_eq!((calls.load(Ordering::Relaxed), queue.counters().panicked), (6, 0));
+        own.lock().unwrap().take();
+    }
 }
 
 /// spec: I2.1: an item's own submissions carry on what the item carries.

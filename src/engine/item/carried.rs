@@ -73,7 +73,7 @@ impl<F: Closure<T>, T> Closure<T> for Carrying<F> {
 
     fn call(self) -> T {
         match self.carried {
-            Some(carried) => self.closure.call_carrying(carried),
+            Some(carried) => self.closure.call_carrying(*carried),
             None => self.closure.call(),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::engine::carrier::Carried;
+use crate::engine::carrier::Captured;
 use crate::engine::refusal::Cancelled;
 use crate::engine::trace::subscriber::Parent;
 
@@ -30,8 +30,7 @@ pub(crate) trait Closure<T> {
     fn call(self) -> T;
 
     /// Calls the closure while what its submission carries is current.
-    #[allow(clippy::boxed_local, reason = "the submission has boxed what it carries")]
-    fn call_carrying(self, carried: Carried) -> T
+    fn call_carrying(self, carried: Captured) -> T
     where
         Self: Sized,
     {
@@ -87,7 +86,7 @@ impl<F: FnOnce() -> T, T> Closure<T> for WithToken<F> {
     }
 
     /// The hooks find the item's token, so it is entered first.
-    fn call_carrying(self, carried: Carried) -> T {
+    fn call_carrying(self, carried: Captured) -> T {
         self.call_within(|closure| carried.run(closure))
     }
 }

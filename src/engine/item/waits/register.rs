@@ -2,13 +2,13 @@
 //! among these items.
 //!
 //! An item is registered while it waits without a timeout. If it waits for a one-shot that has a deadline and has not
-//! begun, the deadline ends the wait, so such a wait counts as one that needs nothing. An item is also registered while it has an open scope, because
-//! the item cannot end before the scope ends. Before a wait begins, [`policy::waits`](crate::policy::waits) decides
-//! under the register's lock whether the wait would ever end. So a cycle is found when the last of its waits is about
-//! to begin. The wait at the end of a scope is not checked, but each spawn into the scope is checked. Other events are
-//! not checked, with one exception. If an item is stuck because it was given a slot while it waited, the register logs
-//! a report, but the item keeps waiting. If a lowered limit makes a wait endless, the register notices this only when
-//! it checks a later wait.
+//! begun, the deadline ends the wait, so such a wait counts as one that needs nothing. An item is also registered while
+//! it has an open scope, because the item cannot end before the scope ends. Before a wait begins,
+//! [`policy::waits`](crate::policy::waits) decides under the register's lock whether the wait would ever end. So a
+//! cycle is found when the last of its waits is about to begin. The wait at the end of a scope is not checked, but each
+//! spawn into the scope is checked. Other events are not checked, with one exception. If an item is stuck because it
+//! was given a slot while it waited, the register logs a report, but the item keeps waiting. If a lowered limit makes a
+//! wait endless, the register notices this only when it checks a later wait.
 //!
 //! **No false reports.** A wait is refused only if nothing could end it but a thread outside of the cycle that cancels
 //! an awaited item. The decision never rests on outdated facts, for these reasons:
