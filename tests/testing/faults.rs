@@ -249,7 +249,12 @@ fn a_planned_panic_is_that_of_the_item() {
     });
     assert_eq!(told.load(Relaxed), 3);
     // Without a handler, no thread learns of the panic, but the test has planned it.
-    with(Faults::new().panic_at("", 1)).run(|| WorkQueue::new("panics").spawn_detached(|| ()).unwrap());
+    with(Faults::new().panic_at("", 1)).run(|| {
+        let queue = WorkQueue::new("panics");
+        queue.spawn_detached(|| ()).unwrap();
+        queue.flush().unwrap();
+        assert_eq!(queue.counters().panicked, 1);
+    });
 }
 
 /// A mail service, which is shut down by its plan. Returns whether that happened before the last mail was sent.
@@ -415,7 +420,16 @@ fn nothing_else_fails() {
         "CPU 1 is away from 1s to 100s, run 1 of any item or queue panics, step 1000 shuts the executors down, with a timeout of 1s"
     );
     let other = Executor::builder().build().unwrap();
-    with(faults).run(|| WorkQueue::new("alone").spawn_detached(|| ()).unwrap());
+    // The thread goes on after the closure has returned.
+    let made = Arc::new(AtomicU32::new(0));
+    let makes = Arc::clone(&made);
+    with(faults.no_threads_during(ms(1)..secs(100))).run(move || {
+        drop(thread::spawn(move || {
+            thread::sleep(secs(1));
+            drop(thread::spawn(move || add(&makes)));
+        }));
+    });
+    assert_eq!(made.load(Relaxed), 1);
     let queue = WorkQueue::builder("ordinary").build_on(&other).unwrap();
     assert_eq!(queue.spawn(|| 2).unwrap().join().unwrap(), 2);
 }

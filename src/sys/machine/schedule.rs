@@ -181,7 +181,7 @@ pub(super) struct Schedule {
     /// The time of the last step of a thread that does not only keep house, and how often time has passed since then.
     pub(super) quiet_since: (Time, u64),
     /// The number of points so far.
-    points: u64,
+    pub(super) points: u64,
     /// Whether a thread has taken a step since the threads that look were last woken.
     pub(super) changed: bool,
     /// How many times threads have parked in vain since another thread took a step, or since time last passed.

@@ -132,7 +132,7 @@ fn wait<R>(machine: &Machine, told: &Receiver<Said<R>>, patience: Duration) -> S
 /// The thread that has the baton, as the watcher sees it.
 struct Holder {
     patience: Duration,
-    /// The thread, and the number of times that the baton had been passed on.
+    /// The thread, and the number of times that the baton had been passed on or that a thread had taken a step.
     seen: (Tid, u64),
     since: Instant,
     /// The number of times that the thread had slept, and the time since which this number is the same.
@@ -151,7 +151,7 @@ impl Holder {
     fn look(&mut self, machine: &Machine) -> Option<String> {
         let mut inner = machine.inner.lock();
         let now = Instant::now();
-        let seen = (inner.turn, inner.passes);
+        let seen = (inner.turn, inner.passes + inner.schedule.points);
         if seen != self.seen {
             (self.seen, self.since, self.asleep) = (seen, now, None);
             return None;
