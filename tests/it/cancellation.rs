@@ -460,14 +460,16 @@ fn a_running_item_learns_of_its_deadline() {
     let queue = WorkQueue::builder("q").build_on(&cpus(2)).unwrap();
     let item = || {
         let began = Instant::now();
-        let before = cmwq::cancel_token().check();
+        let before = (cmwq::cancel_token().check(), Instant::now());
         let slept = thread::sleep_cancellable(LONG);
         (before, slept, cmwq::is_cancelled(), cmwq::cancel_token().time_left(), began.elapsed() < LONG)
     };
     let deadline = Instant::now() + Duration::from_millis(200);
     match queue.item(item).deadline(deadline).spawn().unwrap().join() {
         Ok((before, slept, asked, left, early)) => {
-            assert_eq!((before, slept), (Ok(()), Err(Cancelled::DeadlinePassed)));
+            // On a busy machine, the deadline may pass just after the item has begun.
+            assert!(before.0.is_ok() || before.1 >= deadline);
+            assert_eq!(slept, Err(Cancelled::DeadlinePassed));
             assert!(asked && early && Instant::now() >= deadline);
             assert_eq!(left, Some(Duration::ZERO));
         }
