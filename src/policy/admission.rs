@@ -317,12 +317,15 @@ impl Admission {
             return self.minus(LISTED).freed();
         }
         debug_assert!(self.active() > 0, "an item without a slot completed");
-        let (active, max) = (self.active(), self.max());
-        let is_handed = if self.is_shut() { active > MAX_ACTIVE_LIMIT as u64 } else { active <= max };
-        if self.listed() > 0 && is_handed {
+        if self.listed() > 0 && self.hands_on() {
             return (self.minus(LISTED), Slot::Handed);
         }
         self.minus(ACTIVE).freed()
+    }
+
+    /// Returns whether the slot of an item that completes goes to an item on the list.
+    const fn hands_on(self) -> bool {
+        if self.is_shut() { self.active() > MAX_ACTIVE_LIMIT as u64 } else { self.active() <= self.max() }
     }
 
     const fn freed(self) -> (Self, Slot) {
