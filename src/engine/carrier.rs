@@ -9,7 +9,7 @@ use std::{fmt, mem};
 use super::trace::subscriber::Parent;
 use super::user_code::{self, contain, destroy};
 
-/// A hook that captures what is current for the issuer.
+/// A hook that runs on the issuer's thread and captures the issuer's context, such as its span.
 #[derive(Clone)]
 pub(crate) struct Carrier(Option<Arc<Capture>>);
 

@@ -407,9 +407,9 @@ impl IdleSet {
 }
 
 /// Returns whether the worker on the CPU `mine` goes idle, when the number of running workers exceeds the pool's
-/// target. The worker keeps running if it has its CPU to itself while two other workers share a CPU, because the system
-/// would take milliseconds to move one of these two. The other workers follow the same rule, so one of the two goes
-/// idle. `others` are the CPUs of the other running workers.
+/// target. If two other workers share a CPU, and this worker shares its CPU with none, it keeps running: if it went
+/// idle, the system would take milliseconds to move one of the two to the free CPU. The other workers follow the same
+/// rule, so one of the two goes idle. `others` are the CPUs of the other running workers.
 pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clone) -> bool {
     let two_share = |(at, cpu)| others.clone().skip(at + 1).any(|other| other == cpu);
     others.clone().any(|cpu| cpu == mine) || !others.clone().enumerate().any(two_share)

@@ -79,8 +79,8 @@
 //!
 //! # Failures
 //!
-//! A run fails with a panic if its closure panics, and also in these cases. The message tells the seed and the last
-//! events, and names threads by their items.
+//! A run fails with a panic if its closure panics, and also in these cases. The message has the seed and the last
+//! events, and calls each thread by its item.
 //!
 //! * All threads wait, and nothing will wake them. The message says who waits for whom.
 //! * An item does not come to an end: it computes, or no time passes any more, or the rest of the run is over.

@@ -51,7 +51,7 @@ pub(crate) struct ExecutorInner {
     /// The pending items of all queues, if there is a bound on them.
     pub(crate) backlog: Option<Backlog>, // A
     pub(crate) topology: Topology,   // I
-    /// The token above those of the queues. It is made when it is first needed.
+    /// The executor's token. It is the parent of the queues' tokens, and is made when it is first needed.
     pub(crate) token: OnceLock<Token>, // A
     /// The slots that serve each CPU and each node. These slots are computed when they are first used.
     nearby: OnceLock<Nearby>, // A

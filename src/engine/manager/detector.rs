@@ -49,7 +49,7 @@ const MISTRUST: u8 = 16;
 #[derive(Debug)]
 pub(crate) struct Detector {
     probe: Probe,
-    /// Whether the detector uses rings. If it does, the rings can wake the manager.
+    /// Whether the detector reads blocks from the rings of the system. Such a ring can wake the manager.
     listens: bool,
     pools: Vec<Watched>,
     /// The total number of eyes that are kept open, over all pools.

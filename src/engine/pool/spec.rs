@@ -19,11 +19,11 @@ pub(crate) enum PoolKind {
 #[derive(Debug)]
 pub(crate) struct PoolSpec {
     pub(crate) kind: PoolKind,
-    /// The CPUs that the pool's workers may run on, by the numbers of the topology.
+    /// The CPUs that the pool's workers may run on, as the topology numbers them.
     pub(crate) reach: CpuSet,
-    /// The CPUs that the pool serves, by the numbers of the topology.
+    /// The CPUs that the pool serves, as the topology numbers them.
     pub(crate) cpus: CpuSet,
-    /// The CPUs that the pool serves, by the numbers of the operating system. `None` if the pool's workers may not
+    /// The CPUs that the pool serves, as the operating system numbers them. `None` if the pool's workers may not
     /// leave these CPUs.
     pub(crate) home: Option<CpuSet>,
     pub(crate) nice: i32,

@@ -13,7 +13,7 @@ use super::{Check, Key, MACHINES, ME, Me, Moment, QUIET, quietly, watch};
 use crate::policy::time::Time;
 use crate::sys::lock::apart_from_all;
 
-/// What sleeping threads do at intervals, until it returns true.
+/// A function that each sleeping thread calls at intervals, until the function returns true.
 pub(crate) type Chore = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// See the module.

@@ -214,7 +214,7 @@ pub(crate) fn now() -> Option<Time> {
     with(|machine, _| machine.inner.lock().schedule.now)
 }
 
-/// Lets the calling thread sleep for this time. Returns false if the thread belongs to no machine.
+/// Puts the calling thread to sleep for this time. Returns false if the thread belongs to no machine.
 #[inline]
 pub(crate) fn nap(time: Duration) -> bool {
     with(|machine, me| {

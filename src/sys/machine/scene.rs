@@ -26,7 +26,7 @@ pub(crate) fn burn(time: Duration) {
     .expect("the thread belongs to a machine");
 }
 
-/// Lets the calling thread sleep for this time.
+/// Puts the calling thread to sleep for this time.
 pub(crate) fn pause(time: Duration) {
     assert!(nap(time), "the thread belongs to a machine");
 }
@@ -42,7 +42,7 @@ pub(crate) fn threads() -> usize {
     with(|machine, _| machine.inner.lock().schedule.threads.len()).expect("the thread belongs to a machine")
 }
 
-/// From now on, refuses each thread whose name contains this part.
+/// From now on, the machine refuses to make a thread if the thread's name contains `part`.
 pub(crate) fn refuse_threads_named(part: &str) {
     with(|machine, _| machine.inner.lock().schedule.refused.push(part.to_owned()))
         .expect("the thread belongs to a machine");

@@ -266,8 +266,9 @@ impl Pages {
 
     fn word(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(offset + size_of::<AtomicU64>() <= self.page && offset % size_of::<AtomicU64>() == 0);
-        // SAFETY: as long as `self` lives, the first page is mapped, readable and writable. The page begins with zeros,
-        // and is aligned to its size, which is more than the offset. Both sides write whole words there.
+        // SAFETY: as long as `self` lives, the first page is mapped, readable and writable. The page is
+        // zeroed at first, and is aligned to its own size. The offset is less than that size, so the word is within the
+        // page. Both sides write whole words there.
         unsafe { self.start.byte_add(offset).cast::<AtomicU64>().as_ref() }
     }
 

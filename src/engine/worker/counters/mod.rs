@@ -27,7 +27,7 @@ use crate::engine::COUNTED;
 
 use super::shared::Worker;
 
-/// The counts of all threads for one shard.
+/// The counts of one shard. Each thread that runs the shard's items has its own part of them.
 pub(crate) type Account = counters::Account<Arc<Worker>>;
 
 /// The counts that a shard itself holds: those of rare events, and of events on threads that have no cells.

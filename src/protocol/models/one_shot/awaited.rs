@@ -1,6 +1,6 @@
 //! Models of tasks that wait: for a one-shot through its handle, and for a signal.
 //!
-//! A task is woken whenever it waits in vain no longer, and it then sees the result. A handle that is dropped removes
+//! When the result is there, the task that waits for it is woken, and then sees the result. A handle that is dropped removes
 //! its own alarm and no other.
 //!
 //! Red under: `finish-forgets-the-task`, `task-watches-without-the-bit`, `signal-forgets-the-task`,
