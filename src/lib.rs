@@ -20,10 +20,10 @@
 //!
 //! | your items | the queue |
 //! |---|---|
-//! | compute, block under a [guard](#guards), or both | [`WorkQueue::new(name)`](WorkQueue::new): as many run at a time as there are CPUs near the issuer; blocked items do not count |
-//! | are short, and many | [`WorkQueue::per_cpu(name)`](WorkQueue::per_cpu): they run on the issuer's CPU |
-//! | compute for a long time, while short items must not wait | `WorkQueue::per_cpu(name)` with [`cpu_intensive(true)`](WorkQueueBuilder::cpu_intensive), for the long items alone; the short items stay on a queue of their own |
-//! | block in code where no guard can be placed | [`WorkQueue::unbound(name)`](WorkQueue::unbound): each active item has a thread; [`max_active`](WorkQueueBuilder::max_active) bounds them |
+//! | compute, block under a [guard](#guards), or both, be they long or short | [`WorkQueue::new(name)`](WorkQueue::new): as many run at a time as there are CPUs near the issuer; blocked items do not count |
+//! | do next to nothing, and come from threads on many CPUs | [`WorkQueue::per_cpu(name)`](WorkQueue::per_cpu): they run on the issuer's CPU, so **a single issuer uses a single CPU** |
+//! | compute for a long time, while short items must not wait | `WorkQueue::per_cpu(name)` with [`cpu_intensive(true)`](WorkQueueBuilder::cpu_intensive), for the long items alone, which run on the CPUs of their issuers; the short items stay on a queue of their own |
+//! | block in code where no guard can be placed | [`WorkQueue::unbound(name)`](WorkQueue::unbound): each active item has a thread; [`max_active_total`](WorkQueueBuilder::max_active_total) bounds them |
 //! | run one at a time, in the order of submission | [`WorkQueue::ordered(name)`](WorkQueue::ordered) |
 //! | must stay near their data | [`WorkQueue::builder(name)`](WorkQueue::builder) with [`attrs`](WorkQueueBuilder::attrs): an [`AffinityScope`], [`strict`](Attrs::strict) |
 //! | are urgent | one of these, with [`high_priority(true)`](WorkQueueBuilder::high_priority) |
@@ -31,9 +31,8 @@
 //! | come from clients, without a bound | one of these, with [`max_pending`](WorkQueueBuilder::max_pending): a full queue refuses an item with [`QueueError::Full`] and returns its closure, or lets the issuer [wait](WorkQueueBuilder::when_full) |
 //!
 //! Only `new` makes a queue at once. The other functions return a builder, and `build()?` makes the queue. Without
-//! settings, `WorkQueue::builder(name)` makes the same queue as `new`. All queues
-//! share the pools of an [`Executor`], by default the process-wide one. What only ports of kernel code need is in the
-//! module [`kernel`].
+//! settings, `WorkQueue::builder(name)` makes the same queue as `new`. All queues share the pools of an [`Executor`], by
+//! default the process-wide one. The module [`kernel`] has the functions that only ports of kernel code need.
 //!
 //! # Which call
 //!
@@ -44,8 +43,8 @@
 //! | a function again and again, once for all requests that come before it runs, and never twice at a time | a [`Work`], which threads share by cloning it, and [`enqueue(&work)?`](WorkQueue::enqueue) |
 //! | the same, a while after the last request (debouncing) | `item(&work).after(delay)`, and [`reschedule()?`](Submission::reschedule) |
 //! | on a CPU or node, later, once per period, with a name, or until a deadline | [`item`](WorkQueue::item), which returns a [`Submission`] |
-//! | many closures or many [`Work`]s, with one notification of the pool | [`items`](WorkQueue::items) |
-//! | a function for many inputs, with the results in order | [`map`](WorkQueue::map), a lazy iterator; at most 64 items are in flight, or 4 for each CPU if that is more |
+//! | many closures or many [`Work`]s, with one notification of the pool | [`items(closures).spawn()?`](WorkQueue::items) |
+//! | a function for many inputs, with the results in order | [`map(inputs, f).collect::<Result<Vec<_>, RunError>>()?`](WorkQueue::map), or any other use of this lazy iterator; at most 64 items are in flight, or 4 for each CPU if that is more |
 //! | a function for each of many inputs that borrow, one item for each | [`for_each`](WorkQueue::for_each), which waits for all |
 //! | closures that borrow, and the chunks of a slice | [`scope`](WorkQueue::scope), which waits for all, and in it [`s.spawn`](Scope::spawn) and [`s.chunks_mut`](Scope::chunks_mut) |
 //!
@@ -55,14 +54,15 @@
 //! |---|---|---|
 //! | items that compute at the same time | as many as there are CPUs, for each [class](#classes) | the kind of the queue |
 //! | items that have begun, running or blocked | of each queue, 256 of the items that were queued on one CPU | [`max_active`](WorkQueueBuilder::max_active), [`max_active_total`](WorkQueueBuilder::max_active_total) |
-//! | items that wait | a hundred million in a queue, because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending) |
+//! | items that wait | of each queue, a hundred million of the items that were queued on one CPU, because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending) |
+//! | items that wait, of all queues | no limit besides, because only the program knows its memory | the executor's [`max_pending`](ExecutorBuilder::max_pending) |
 //! | armed timers | no limit, because a timer is no thread, and each is removed when it fires or is cancelled | cancel them |
 //! | threads | 512 workers, or 8 for each CPU if that is more; fewer if the system permits fewer | [`max_threads`](ExecutorBuilder::max_threads) |
 //! | idle threads | surplus ones end after 300 s | [`idle_timeout`](ExecutorBuilder::idle_timeout), [`min_idle`](ExecutorBuilder::min_idle), [`prestart`](ExecutorBuilder::prestart) |
 //! | place | the issuer's last-level cache; another one if its CPUs are busy | [`attrs`](WorkQueueBuilder::attrs) |
 //! | missing guards | found by the best method that the system permits | [`detection`](ExecutorBuilder::detection) |
 //! | pools that start nothing for 30 s | reported to the log | [`watchdog_threshold`](ExecutorBuilder::watchdog_threshold) |
-//! | panics | end only their item; the joiner learns of them | [`panic_handler`](ExecutorBuilder::panic_handler) |
+//! | panics | end only their item; the joiner gets the payload; [`map`](WorkQueue::map) and [`for_each`](WorkQueue::for_each) return an error, and begin no further items | [`panic_handler`](ExecutorBuilder::panic_handler) |
 //! | histograms, events, metrics, control socket | off | see [Observation](#observation) |
 //!
 //! # What it costs
@@ -76,7 +76,7 @@
 //!
 //! # What it cannot do
 //!
-//! * It does not interrupt an item that has begun. Such an item stops early only if it asks ([`is_cancelled`]).
+//! * It does not interrupt an item that has begun. Such an item stops early only if it [asks](mod@guide::cancellation).
 //! * It polls no futures by itself. An item that waits holds its thread, also in
 //!   [`block_on`](blocking::block_on). Tasks of a runtime can await items.
 //! * It does not store items. Pending items end with the process.
@@ -201,7 +201,7 @@
 //! | an empty queue, which refuses submissions from outside until the wait ends (`drain`) or for ever (`destroy`) | [`WorkQueue::drain`], [`WorkQueue::destroy`] |
 //! | an empty queue, whose pending items do not run | [`WorkQueue::destroy_now`] |
 //! | a time when no item of a freezable queue runs, while all pending items are kept | [`freeze_begin`](kernel::ExecutorExt::freeze_begin), [`freeze_busy`](kernel::ExecutorExt::freeze_busy) and [`thaw`](kernel::ExecutorExt::thaw) |
-//! | the end of an executor within a given time, with a report of the items that did not end | [`Executor::shutdown`], [`GlobalExecutor::shutdown`] |
+//! | the end of an executor within a given time, with a report of the items that did not end | [`GlobalExecutor::shutdown`] for the process-wide one, [`Executor::shutdown`] for any other |
 //!
 //! Each wait has a form with a timeout, except those of `scope` and `for_each`, whose items hold borrows, and of `map`.
 //! Waiting is optional: accepted items run even if the last handle to their queue is dropped.
@@ -267,7 +267,7 @@
 //! | everything at one moment: scopes, pools, workers, queues, rescuers | [`Executor::dump`], a [`Snapshot`](observe::Snapshot), whose text is the kernel's `wq_dump` |
 //! | the running items with their age, and the number of waiting items | the snapshot's [`busy`](observe::Snapshot::busy) report, like the kernel's `show_all_workqueues` |
 //! | the counters of queues, at each interval | [`Executor::monitor`], in `wq_monitor`'s columns |
-//! | items that need a guard | [`Executor::undeclared_blockers`] and [`Executor::hogs`] |
+//! | types of items that need a guard; types of items of per-CPU queues that keep their CPU | [`Executor::undeclared_blockers`]; [`Executor::hogs`] |
 //! | the events of each item, in a log or a timeline | the feature `tracing`, and the module `trace` |
 //! | metrics of a service, for Prometheus and others | the feature `metrics`, and the module `metrics` |
 //! | all of this from another process, which may also change queues | the feature `control`, the module `control`, and the tool `cmwqctl` |

@@ -177,7 +177,7 @@ impl Executor {
         Monitor::new(&self.inner)
     }
 
-    /// Returns the types of items that used the CPU for longer than the
+    /// Returns the types of items of [per-CPU](crate::WorkQueue::per_cpu) queues that used the CPU for longer than the
     /// [`hog_threshold`](crate::ExecutorBuilder::hog_threshold) without blocking, while other items waited to start.
     /// The most frequent type comes first. The list is empty in a forked process, and with
     /// [`Detection::Off`](crate::Detection::Off).

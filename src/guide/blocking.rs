@@ -61,8 +61,8 @@
 //! # Finding missing guards
 //!
 //! [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) lists the types of items that slept without
-//! a guard while other items waited, and [`Executor::hogs`](crate::Executor::hogs) those that kept the CPU. A test of a
-//! program can check that the lists are empty:
+//! a guard while other items waited. [`Executor::hogs`](crate::Executor::hogs) lists those that kept the CPU of a
+//! per-CPU queue. A test of a program can check that the lists are empty:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -77,7 +77,8 @@
 //! ```
 //!
 //! The lists contain only items that delayed others. On a machine with many free CPUs, they may be empty although
-//! guards are missing. Run such a test on few CPUs, for example with `taskset -c 0`.
+//! guards are missing. Run such a test on few CPUs, for example with `taskset -c 0`. Which item of another queue keeps
+//! its CPU is shown by [`Snapshot::busy`](crate::observe::Snapshot::busy): see [`guide::debugging`](super::debugging).
 //!
 //! # Blocking on other items
 //!

@@ -60,7 +60,8 @@
 //! ```
 //!
 //! The state of a worker says whether its item computes (`running`), waits under a guard (`blocked`), was found asleep
-//! without a guard (`asleep`), or was found to keep the CPU (`hog`): see [`WorkerState`](crate::observe::WorkerState).
+//! without a guard (`asleep`), or was found to keep the CPU of a per-CPU queue (`hog`): see
+//! [`WorkerState`](crate::observe::WorkerState).
 //!
 //! # A stack of it
 //!

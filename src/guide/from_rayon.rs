@@ -63,7 +63,7 @@
 //! | `pool.install(f)` | [`spawn(f)`](crate::WorkQueue::spawn), and `join` |
 //! | `scope`, `in_place_scope` | [`scope`](crate::WorkQueue::scope), whose body runs on the caller's thread |
 //! | `s.spawn(\|s\| …)` in an item | the item captures `s`, and calls [`s.spawn`](crate::Scope::spawn) |
-//! | `par_iter().map(f).collect()` | [`map(inputs, f)`](crate::WorkQueue::map), an iterator of results in order |
+//! | `par_iter().map(f).collect()` | [`map(inputs, f)`](crate::WorkQueue::map)`.collect::<Result<Vec<_>, RunError>>()?`: an iterator, in the order of the inputs |
 //! | `par_iter().for_each(f)` | [`for_each(inputs, f)`](crate::WorkQueue::for_each) |
 //! | `par_chunks`, `par_chunks_mut` | [`Scope::chunks`](crate::Scope::chunks), [`chunks_mut`](crate::Scope::chunks_mut) |
 //! | `rayon::join(a, b)` | two items of a scope; for fine splitting, keep rayon |
@@ -78,6 +78,25 @@
 //!   other items.
 //! * **Items may block.** A read, a lock or a channel under a [guard](crate::guide::blocking) costs no CPU.
 //! * **Memory stays bounded.** `map` and `for_each` keep a [window](crate::Map::window) of items in flight, 64 by
-//!   default, or 4 for each CPU if that is more.
+//!   default, or 4 for each CPU if that is more. Results that the program has not taken yet count, too. So if the first
+//!   input takes long, the window limits how far the others get ahead of it.
+//! * **Errors are values.** If an item panics, or a shutdown drops it, `map` returns a
+//!   [`RunError`](crate::RunError) in its place and ends, and items that have not begun are cancelled:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::{RunError, WorkQueue};
+//!
+//! let queue = WorkQueue::new("squares");
+//! let squares = queue.map(0..10_000u64, |n| n * n).window(16).collect::<Result<Vec<_>, RunError>>()?;
+//! assert_eq!(squares[99], 9801);
+//!
+//! let broken = queue.map(0..10_000u64, |n| if n == 7 { panic!("seven") } else { n });
+//! let error = broken.collect::<Result<Vec<_>, RunError>>().unwrap_err();
+//! assert_eq!(error.to_string(), "the item panicked: seven");
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! * **A panic of a detached item** goes to the [`panic_handler`](crate::ExecutorBuilder::panic_handler). In rayon, it
 //!   ends the process unless there is a handler.

@@ -53,7 +53,8 @@
 //! # assert_eq!(cmwq::blocking::block_on(thumbnail(&queue, vec![0; 8])).unwrap(), 4);
 //! ```
 //!
-//! The other waits of this crate block their thread, so a task awaits their namesakes:
+//! The other waits of this crate block their thread, and so does a plain `spawn` on a full queue with
+//! [`WhenFull::Wait`](crate::WhenFull::Wait). A task awaits their namesakes instead:
 //! [`flush_async`](crate::WorkQueue::flush_async), [`wait_idle_async`](crate::WorkQueue::wait_idle_async),
 //! [`drain_async`](crate::WorkQueue::drain_async), [`destroy_async`](crate::WorkQueue::destroy_async),
 //! [`reserve_async`](crate::WorkQueue::reserve_async), [`Work::flush_async`](crate::Work::flush_async) and

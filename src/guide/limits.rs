@@ -7,12 +7,12 @@
 //!
 //! | to bound | limit | default |
 //! |---|---|---|
-//! | items that compute at the same time | the kind of the queue: [`new`](crate::WorkQueue::new) and [`per_cpu`](crate::WorkQueue::per_cpu) run as many as there are CPUs, for each [class](crate#classes) | on |
+//! | items that compute at the same time | the kind of the queue: [`new`](crate::WorkQueue::new) and [`per_cpu`](crate::WorkQueue::per_cpu) run as many as there are CPUs, for each [class](crate#classes); `per_cpu` runs the items of one issuer on one CPU | on |
 //! | items that run or block, for each CPU on which they were queued | [`max_active`](crate::WorkQueueBuilder::max_active), 1 to 512 | 256 |
 //! | items that run or block, in the whole queue | [`max_active_total`](crate::WorkQueueBuilder::max_active_total), 1 to 512 | unset: `max_active` applies |
-//! | items that wait | [`max_pending`](crate::WorkQueueBuilder::max_pending) | a hundred million |
+//! | items that wait | [`max_pending`](crate::WorkQueueBuilder::max_pending) | a hundred million, for each CPU on which they were queued |
 //! | items that wait in all queues together | [`max_pending`](crate::ExecutorBuilder::max_pending) of the executor | unset |
-//! | worker threads of the executor | [`max_threads`](crate::ExecutorBuilder::max_threads) | 512, or 8 for each CPU if that is more; fewer where the system permits fewer |
+//! | worker threads of the executor; the manager, its helper threads and rescuers come in addition | [`max_threads`](crate::ExecutorBuilder::max_threads), as in `Executor::builder().max_threads(64).build_global()?` before any queue is made | 512, or 8 for each CPU if that is more; fewer where the system permits fewer |
 //! | items of one `map` that are in flight | [`window`](crate::Map::window) | 64, or 4 for each CPU if that is more |
 //!
 //! A limit that is out of range is an error of the builder. The error names the value and the range.
@@ -23,7 +23,8 @@
 //! * At `max_pending`, the queue refuses items with [`QueueError::Full`](crate::QueueError::Full), and returns the
 //!   closure. The caller answers "busy", or runs the closure itself. To wait for room instead, the caller
 //!   [reserves](crate::WorkQueue::reserve) a place before it makes the item, or the queue is built with
-//!   [`WhenFull::Wait`](crate::WhenFull::Wait). Armed timers do not count, and a timer that fires is accepted even if
+//!   [`WhenFull::Wait`](crate::WhenFull::Wait): then a submission blocks its thread, and only an item that submits to
+//!   its own full queue is refused. Armed timers do not count, and a timer that fires is accepted even if
 //!   the queue is full.
 //! * At the executor's `max_pending`, the queues with the longest backlogs are full first. Queues without pending items
 //!   still accept one.
@@ -49,8 +50,8 @@
 //! # Why a queue accepts so many items by default
 //!
 //! A queue cannot know which refusal its user can handle. So without `max_pending`, it refuses items only when a
-//! hundred million of them wait. Each item that waits takes memory for its closure. A queue that is fed from outside
-//! the program needs `max_pending`.
+//! hundred million of them wait on one CPU. Each item that waits takes memory for its closure. A queue that is fed from
+//! outside the program needs `max_pending`.
 //!
 //! # Rules of thumb
 //!

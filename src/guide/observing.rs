@@ -5,6 +5,9 @@
 //! | how much runs, waits and fails | [`counters`](crate::WorkQueue::counters), always on; the feature `metrics` passes them to Prometheus and others | a few plain stores for each item |
 //! | how long items wait and run | [`histograms`](crate::WorkQueueBuilder::histograms), off by default | short items are sampled |
 //! | what runs now | [`Executor::dump`](crate::Executor::dump) | a few microseconds for each queue, at each call; no thread stops |
+//! | which queue uses the CPU | [`Executor::monitor`](crate::Executor::monitor), or `cmwqctl top`: the CPU time of each queue, at each interval | as the counters |
+//! | which item keeps a CPU | [`Snapshot::busy`](crate::observe::Snapshot::busy): running items with their age and state; for per-CPU queues also [`Executor::hogs`](crate::Executor::hogs) | as the dump |
+//! | which items block without a guard | [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) | nothing more |
 //! | what happened to one item | the feature `tracing`: events, and a span around each run | nothing without the feature; a comparison without a subscriber |
 //! | the same from outside, and to change a queue | the feature `control`, and `cmwqctl` | one thread, which sleeps |
 //!

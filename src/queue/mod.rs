@@ -159,7 +159,7 @@ impl WorkQueue {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let queue = cmwq::WorkQueue::unbound("resolver").max_active(16).build()?;
+    /// let queue = cmwq::WorkQueue::unbound("resolver").max_active_total(16).build()?;
     /// let host = queue.spawn(|| std::net::ToSocketAddrs::to_socket_addrs("127.0.0.1:80"))?;
     /// assert_eq!(host.join()??.count(), 1);
     /// # Ok(())

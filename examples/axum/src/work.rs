@@ -81,8 +81,8 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if data.len() > MOST_BYTES { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(data) }
 }
 
-/// An item that a request awaits. If the client goes away, this value is dropped. Then the item is cancelled, unless it
-/// has begun.
+/// An item that a request awaits. If the client goes away, this value is dropped. Then the item is cancelled, or
+/// asked to stop if it has begun.
 pub(crate) struct Running<T>(Result<JoinHandle<T>, QueueError>);
 
 /// Why a request has no result.
@@ -112,7 +112,7 @@ impl<T> Future for Running<T> {
 impl<T> Drop for Running<T> {
     fn drop(&mut self) {
         if let Ok(handle) = &self.0 {
-            handle.cancel();
+            handle.stop();
         }
     }
 }

@@ -92,8 +92,8 @@ fn begin(permit: Permit, SumRequest { data, rounds }: SumRequest) -> Result<Runn
     item.map(Running).map_err(|error| refused(error.error))
 }
 
-/// An item that a call awaits. If the call ends early, this value is dropped. Then the item is cancelled, unless it has
-/// begun.
+/// An item that a call awaits. If the call ends early, this value is dropped. Then the item is cancelled,
+/// or asked to stop if it has begun.
 struct Running(JoinHandle<SumReply>);
 
 impl Future for Running {
@@ -110,7 +110,7 @@ impl Future for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.cancel();
+        self.0.stop();
     }
 }
 
