@@ -1,6 +1,8 @@
 //! Random loads on machines of several caches, whose pods take each other's items.
 //!
 //! As for all runs, `CMWQ_SIM_RUNS` sets the number of runs, and `CMWQ_SIM_SEED=n` repeats one of them.
+//!
+//! Red under: `parks-without-a-look`.
 
 use std::sync::Arc;
 use std::time::Duration;

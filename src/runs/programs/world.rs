@@ -173,7 +173,7 @@ impl World {
             sum("hogs", |all| all.cpu_hogs),
             sum("wake-ups for a block", |all| all.concurrency_wakeups),
             sum("stolen", |all| all.stolen),
-            sum("maydays", |all| all.maydays),
+            sum("rescuer_calls", |all| all.rescuer_calls),
             sum("rescued", |all| all.rescued),
             sum("panicked", |all| all.panicked),
             sum("cancelled", |all| all.cancelled),
