@@ -35,6 +35,7 @@ impl Parked {
 macro_rules! none {
     ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
         $(#[inline(always)]
+        #[allow(dead_code, reason = "only Linux needs all of these functions")]
         pub(crate) fn $name($($argument: $type),*) -> Option<$answer> {
             None
         })*
