@@ -39,7 +39,7 @@ fn a_request_and_its_items_are_one_trace() {
             inner.enqueue(&work).unwrap();
             work.flush().unwrap();
             inner.spawn(|| say("inner")).unwrap().join().unwrap();
-            testkit::eventually("ticks", || periodic.runs() > 3);
+            cmwq::blocking(|| testkit::eventually("ticks", || periodic.runs() > 3));
             drop(periodic);
         })
     };
