@@ -5,9 +5,11 @@ use std::hash::{Hash, Hasher};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use crate::cancel::CancelToken;
+use crate::executor::builder::ExecutorBuilder;
 use crate::queue::WorkQueue;
 use crate::queue::builder::WorkQueueBuilder;
 use crate::queue::permits::Permit;
+use crate::queue::scope::ScopedJoinHandle;
 use crate::work::Work;
 
 /// The number of a queue. No other queue of the process ever has the same number.
@@ -138,3 +140,11 @@ impl RefUnwindSafe for Permit {}
 /// A builder calls none of its hooks.
 impl UnwindSafe for WorkQueueBuilder {}
 impl RefUnwindSafe for WorkQueueBuilder {}
+
+/// As for a builder of queues.
+impl UnwindSafe for ExecutorBuilder {}
+impl RefUnwindSafe for ExecutorBuilder {}
+
+/// A panic cannot leave a handle in a wrong state.
+impl<T> UnwindSafe for ScopedJoinHandle<'_, T> {}
+impl<T> RefUnwindSafe for ScopedJoinHandle<'_, T> {}

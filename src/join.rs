@@ -12,7 +12,10 @@ use crate::engine::refusal::WaitError;
 use crate::error::join::{JoinError, PanicPayload};
 use crate::sys::wait::Until;
 
-/// The handle of an item that runs once. Dropping the handle detaches the item, which still runs.
+pub(crate) mod stop_on_drop;
+
+/// The handle of an item that runs once. Dropping the handle detaches the item, which still runs, unless the handle was
+/// told to [stop it](JoinHandle::stop_on_drop).
 ///
 /// # Examples
 ///

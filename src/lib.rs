@@ -38,7 +38,7 @@
 //!
 //! | to submit | call |
 //! |---|---|
-//! | a closure, whose result is wanted | [`spawn`](WorkQueue::spawn), which returns a [`JoinHandle`] |
+//! | a closure, whose result is wanted | [`spawn`](WorkQueue::spawn), which returns a [`JoinHandle`] to join, to await or to [cancel](JoinHandle::stop) |
 //! | a closure without a result | [`spawn_detached`](WorkQueue::spawn_detached) |
 //! | a function again and again, once for all requests that come before it runs, and never twice at a time | a [`Work`], which threads share by cloning it, and [`enqueue(&work)?`](WorkQueue::enqueue) |
 //! | the same, a while after the last request (debouncing) | `item(&work).after(delay)`, and [`reschedule()?`](Submission::reschedule) |
@@ -411,7 +411,7 @@ pub use self::executor::shutdown::{QueueReport, ShutdownReport};
 #[cfg(not(cmwq_loom))]
 pub use self::id::{QueueId, WorkId};
 #[cfg(not(cmwq_loom))]
-pub use self::join::JoinHandle;
+pub use self::join::{JoinHandle, stop_on_drop::StopOnDrop};
 #[cfg(not(cmwq_loom))]
 pub use self::periodic::PeriodicHandle;
 #[cfg(not(cmwq_loom))]
@@ -425,9 +425,7 @@ pub use self::queue::map::Map;
 #[cfg(not(cmwq_loom))]
 pub use self::queue::permits::Permit;
 #[cfg(not(cmwq_loom))]
-pub use self::queue::scope::ScopedJoinHandle;
-#[cfg(not(cmwq_loom))]
-pub use self::queue::submission::Submission;
+pub use self::queue::{scope::ScopedJoinHandle, scoped::ScopedSubmission, submission::Submission};
 #[cfg(not(cmwq_loom))]
 pub use self::work::Work;
 #[cfg(not(cmwq_loom))]

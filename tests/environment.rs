@@ -301,14 +301,14 @@ fn no_worker_is_brought_home_to_a_lost_cpu() {
         allowed_of_threads().iter().all(|(name, cpus)| is_left(name, cpus))
     };
     soon("the workers follow", &executor, follow);
-    let brought = queue.counters().repatriated;
+    let brought = queue.counters().brought_back;
     for _ in 0..10 {
         soon("the pools rest", &executor, || {
             executor.dump().pools.iter().all(|pool| pool.idle == pool.workers)
         });
         queue.item(|| ()).on_cpu(first).spawn().unwrap().join().unwrap();
     }
-    assert_eq!(queue.counters().repatriated, brought, "{:?}", queue.counters());
+    assert_eq!(queue.counters().brought_back, brought, "{:?}", queue.counters());
 }
 
 // At rest. --------------------------------------------------------------------------------------------------------

@@ -384,7 +384,7 @@ fn a_child_can_read_a_queue_that_the_parent_was_changing() {
         }
         for _ in 0..100 {
             in_a_child(|| {
-                assert_eq!((queue.max_active(), queue.len()), (7, 0));
+                assert_eq!((queue.max_active(), queue.len()), (Some(7), 0));
                 queue.set_max_active(7).unwrap();
                 let cpu = executor.cpus().first().unwrap();
                 assert_eq!(queue.is_congested(cpu), Ok(false));

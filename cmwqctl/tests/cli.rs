@@ -168,7 +168,7 @@ fn attributes_are_read_and_changed() {
         assert!(all.contains(line), "{all}");
     }
     assert_eq!(service.run(&["set", "thumbnails", "max_active", "4"]).good(), "4\n");
-    assert_eq!(service.thumbnails.max_active(), 4);
+    assert_eq!(service.thumbnails.max_active(), Some(4));
     assert_eq!(service.run(&["get", "thumbnails", "max_active"]).good(), "4\n");
     assert_eq!(service.run(&["set", "thumbnails", "affinity_scope", "system"]).good(), "system\n");
     let nice = service.run(&["set", "thumbnails", "nice", "-100"]);
@@ -187,7 +187,7 @@ fn attributes_are_read_and_changed() {
         assert!(ran.err.contains(message), "{args:?}: {ran:?}");
         assert!(code != 1 || ran.err.starts_with("cmwqctl: "), "{ran:?}");
     }
-    assert_eq!(service.thumbnails.max_active(), 4);
+    assert_eq!(service.thumbnails.max_active(), Some(4));
     let ran = service.run(&["get", "thumbmails"]);
     assert!(ran.code == Some(1) && ran.err.contains("no queue is named \"thumbmails\""), "{ran:?}");
 }

@@ -128,7 +128,7 @@ fn attributes_are_changed_in_place() {
     terminal.press("\x7f\x7f4\r");
     terminal.wait_for("thumbnails: max_active is 4 now");
     terminal.wait_for("max_active 4 ");
-    assert_eq!(service.thumbnails.max_active(), 4);
+    assert_eq!(service.thumbnails.max_active(), Some(4));
     terminal.press("ejjjj\rx\r");
     terminal.wait_for("4x");
     terminal.press("ejjjj\r");
@@ -136,7 +136,7 @@ fn attributes_are_changed_in_place() {
     terminal.press("\x7f9999\r");
     terminal.wait_for("9999");
     terminal.wait_for("512");
-    assert_eq!(service.thumbnails.max_active(), 4);
+    assert_eq!(service.thumbnails.max_active(), Some(4));
     // Ctrl-C ends it as well.
     terminal.press("\x03");
     assert_restored(terminal);

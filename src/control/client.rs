@@ -44,7 +44,7 @@ const MAX_ANSWER: usize = 1 << 24;
 /// let mut client = Client::connect(server.path())?; // usually in another process
 /// assert_eq!(client.get("mail", Attribute::AffinityScope)?, "default (cache)");
 /// assert_eq!(client.set("mail", Attribute::MaxActive, "8")?, "8");
-/// assert_eq!(queue.max_active(), 8);
+/// assert_eq!(queue.max_active(), Some(8));
 /// assert_eq!(client.attributes("mail")?.len(), Attribute::ALL.len());
 /// assert_eq!(client.monitor()?.queues.len(), 1);
 /// assert_eq!(client.dump()?.queues[0].name, "mail");

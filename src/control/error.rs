@@ -103,14 +103,7 @@ impl fmt::Display for ServeError {
     }
 }
 
-impl std::error::Error for ServeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
+impl std::error::Error for ServeError {}
 
 /// The reason why a client got no result.
 ///
@@ -195,14 +188,7 @@ impl fmt::Display for ClientError {
     }
 }
 
-impl std::error::Error for ClientError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Connect { error, .. } | Self::Io(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+impl std::error::Error for ClientError {}
 
 impl From<io::Error> for ClientError {
     fn from(error: io::Error) -> Self {

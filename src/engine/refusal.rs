@@ -33,6 +33,10 @@ pub enum QueueError {
     ForeignPermit,
     /// The period of a periodic item is zero.
     ZeroPeriod,
+    /// The [window](crate::Map::window) of a map is zero.
+    ZeroWindow,
+    /// The [chunks](crate::Scope::chunks) of a slice would have no elements.
+    ZeroChunk,
     /// The topology has no such CPU.
     UnknownCpu {
         /// The number that was given.
@@ -69,10 +73,14 @@ impl fmt::Display for QueueError {
             }
             Self::ForeignPermit => write!(f, "the permit reserves a place in another queue; use it there"),
             Self::ZeroPeriod => write!(f, "the period is zero; a periodic item needs at least a nanosecond"),
+            Self::ZeroWindow => write!(f, "the window is 0; a map needs at least one item in flight"),
+            Self::ZeroChunk => write!(f, "the size of a chunk is 0; a chunk needs at least one element"),
             Self::UnknownCpu { cpu } => {
                 write!(f, "there is no CPU {cpu}; `Executor::cpus` returns the CPUs")
             }
-            Self::UnknownNode { node } => write!(f, "there is no NUMA node {node}"),
+            Self::UnknownNode { node } => {
+                write!(f, "there is no NUMA node {node}; the topology in `Executor::dump` has the nodes")
+            }
         }
     }
 }

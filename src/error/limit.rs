@@ -12,7 +12,7 @@ use std::fmt;
 ///
 /// let queue = WorkQueue::ordered("log").build()?;
 /// assert_eq!(queue.set_max_active(2), Err(SetMaxActiveError::Ordered));
-/// assert_eq!(queue.max_active(), 1);
+/// assert_eq!(queue.max_active(), Some(1));
 /// # Ok(())
 /// # }
 /// ```

@@ -2,6 +2,8 @@
 
 mod backlog;
 mod carry;
+#[cfg(feature = "serde")]
+mod config;
 mod cpus;
 mod self_management;
 mod threads;
@@ -49,7 +51,8 @@ const STACK_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else
 #[cfg(any(test, feature = "__testing"))]
 const PATIENCE_LEAST: Duration = Duration::from_millis(1);
 
-/// Describes and builds an executor. Every setting has a default.
+/// Describes and builds an executor. Every setting has a default. With the feature `serde`, a configuration can have the
+/// settings, under the names of the setters; hooks and the topology are set in code.
 ///
 /// # Examples
 ///

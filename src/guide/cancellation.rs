@@ -5,9 +5,10 @@
 //! | to stop | call | an item that has not begun |
 //! |---|---|---|
 //! | one item | [`JoinHandle::stop`](crate::JoinHandle::stop) | is cancelled, and its closure is dropped |
+//! | one item, when its handle or a future that awaits it is dropped | [`JoinHandle::stop_on_drop`](crate::JoinHandle::stop_on_drop) | is cancelled |
 //! | all items of a request, a session, a connection | [`CancelToken::cancel`](crate::CancelToken::cancel) of the [token](crate::Submission::token) with which they were submitted | does not run |
 //! | a periodic item and its present call | the same | |
-//! | the items of a scope | [`Scope::spawn_with_token`](crate::Scope::spawn_with_token), or their handles | does not run |
+//! | the items of a scope | [`Scope::item`](crate::Scope::item) with a [token](crate::ScopedSubmission::token), or their handles | does not run |
 //! | all items of a queue | [`WorkQueue::destroy_now`](crate::WorkQueue::destroy_now) | is cancelled |
 //! | all items of an executor, after a time | [`Executor::shutdown`](crate::Executor::shutdown), when its time runs out | is dropped and reported |
 //! | an item after a time | [`Submission::within`](crate::Submission::within), [`deadline`](crate::Submission::deadline) | does not run if it is too late |

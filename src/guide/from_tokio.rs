@@ -68,6 +68,7 @@
 //! | `spawn_blocking(f)` | [`spawn(f)`](crate::WorkQueue::spawn), or [`spawn_detached(f)`](crate::WorkQueue::spawn_detached) |
 //! | `handle.await` | `handle.await` in a task, [`join`](crate::JoinHandle::join) on a thread |
 //! | `handle.abort()` | [`stop`](crate::JoinHandle::stop), which also asks a closure that has begun; it ends when it [asks](crate::is_cancelled) |
+//! | `AbortOnDropHandle` of `tokio_util` | [`stop_on_drop`](crate::JoinHandle::stop_on_drop) |
 //! | `CancellationToken` of `tokio_util` | [`CancelToken`](crate::CancelToken), which also cancels items that have not begun |
 //! | `JoinError::is_panic` | [`JoinError::Panicked`](crate::JoinError::Panicked) |
 //! | `block_in_place(f)` | [`cmwq::blocking(f)`](crate::blocking()) in an item |

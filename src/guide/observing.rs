@@ -23,7 +23,7 @@
 //! | `cmwq_item_wait_seconds` | its p99 exceeds what a client bears | the queue needs less load, or a higher priority |
 //! | `cmwq_items_panicked_total` | grows | an item has panicked |
 //! | `cmwq_undeclared_blocks_total` | grows fast | items block without a guard |
-//! | `cmwq_maydays_total` | grows | a pool can get no thread, and calls rescuers |
+//! | `cmwq_rescuer_calls_total` | grows | a pool can get no thread, and calls rescuers |
 //!
 //! ```
 //! # #[cfg(feature = "metrics")]

@@ -57,8 +57,8 @@
 //!   came. Put the runtime's timeout around it: a caller whose future is dropped leaves the line. In a stream of requests,
 //!   wait without a timeout. Then the service reads no further requests, and the connection slows the client down.
 //! * **Clients that go away.** The runtime drops the future of the request. A dropped handle detaches its item, which still
-//!   runs. If the result is then useless, let a wrapper of the handle call [`stop`](crate::JoinHandle::stop) when it is
-//!   dropped, as the examples do. An item that has not begun is cancelled, and one that runs stops early if it
+//!   runs. If the result is then useless, await [`handle.stop_on_drop()`](crate::JoinHandle::stop_on_drop) instead, as
+//!   the examples do. Then an item that has not begun is cancelled, and one that runs stops early if it
 //!   [asks](crate::guide::cancellation). If a request has several items, give them one [token](crate::CancelToken).
 //! * **Precedence.** Under overload, workers and the runtime's threads compete for the CPUs. If the workers have a greater
 //!   nice level than the runtime ([`Attrs::nice`](crate::Attrs::nice)), the system prefers the runtime's threads, which

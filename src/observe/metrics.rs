@@ -65,9 +65,9 @@ const COUNTERS: [Metric<Counters, u64>; 14] = [
         counters.concurrency_wakeups
     }),
     count("cmwq_repatriations_total", "Workers that were moved back to their pod", |counters| {
-        counters.repatriated
+        counters.brought_back
     }),
-    count("cmwq_maydays_total", "Calls for the queue's rescuer", |counters| counters.maydays),
+    count("cmwq_rescuer_calls_total", "Calls for the queue's rescuer", |counters| counters.rescuer_calls),
 ];
 
 const QUEUE_GAUGES: [Metric<QueueSnapshot, f64>; 4] = [

@@ -153,7 +153,7 @@ impl fmt::Display for MonitorReport {
 
 impl fmt::Display for MonitorRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counters { started, cpu_hogs, concurrency_wakeups, repatriated, maydays, rescued, .. } =
+        let Counters { started, cpu_hogs, concurrency_wakeups, brought_back, rescuer_calls, rescued, .. } =
             self.counters;
         let in_flight = self.counters.in_flight();
         let seconds = self.counters.cpu_time.as_secs_f64();
@@ -165,8 +165,8 @@ impl fmt::Display for MonitorRow {
             "{} {started:8} {in_flight:5} {seconds:8.1} {:>7} {:>7} {:>7} {:>7}",
             Name(&self.name),
             shown(cpu_hogs, per_cpu),
-            if moves { repatriated } else { concurrency_wakeups },
-            shown(maydays, self.rescuer),
+            if moves { brought_back } else { concurrency_wakeups },
+            shown(rescuer_calls, self.rescuer),
             shown(rescued, self.rescuer),
         )
     }

@@ -63,11 +63,13 @@ pub struct Counters {
     /// Items whose worker was brought back to its pod before they began, because the system had moved the worker
     /// elsewhere. This happens only in plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict.
     #[doc(alias = "PWQ_STAT_REPATRIATED")]
-    pub repatriated: u64,
+    #[doc(alias = "repatriated")]
+    pub brought_back: u64,
     /// The number of calls to the queue's [rescuer](crate::WorkQueueBuilder::rescuer) by pools for which no worker
     /// could be made.
     #[doc(alias = "PWQ_STAT_MAYDAY")]
-    pub maydays: u64,
+    #[doc(alias = "maydays")]
+    pub rescuer_calls: u64,
     /// Items that the rescuer took, including cancelled ones.
     #[doc(alias = "PWQ_STAT_RESCUED")]
     pub rescued: u64,
@@ -108,8 +110,8 @@ impl AddAssign for Counters {
             concurrency_wakeups,
             away,
             stolen,
-            repatriated,
-            maydays,
+            brought_back,
+            rescuer_calls,
             rescued,
             panicked,
             cancelled,
@@ -123,8 +125,8 @@ impl AddAssign for Counters {
         self.concurrency_wakeups += concurrency_wakeups;
         self.away += away;
         self.stolen += stolen;
-        self.repatriated += repatriated;
-        self.maydays += maydays;
+        self.brought_back += brought_back;
+        self.rescuer_calls += rescuer_calls;
         self.rescued += rescued;
         self.panicked += panicked;
         self.cancelled += cancelled;
@@ -163,8 +165,8 @@ mod tests {
             concurrency_wakeups: 2,
             away: 3,
             stolen: 4,
-            repatriated: 5,
-            maydays: 6,
+            brought_back: 5,
+            rescuer_calls: 6,
             rescued: 7,
             panicked: 8,
             cancelled: 9,
@@ -175,7 +177,7 @@ mod tests {
         let sum: Counters = [one, one, Counters::default()].into_iter().sum();
         assert_eq!((sum.started, sum.completed, sum.cpu_time), (20, 14, Duration::from_millis(6)));
         assert_eq!((sum.cpu_hogs, sum.concurrency_wakeups, sum.away, sum.stolen), (2, 4, 6, 8));
-        assert_eq!((sum.repatriated, sum.maydays, sum.rescued, sum.panicked), (10, 12, 14, 16));
+        assert_eq!((sum.brought_back, sum.rescuer_calls, sum.rescued, sum.panicked), (10, 12, 14, 16));
         assert_eq!((sum.cancelled, sum.expired, sum.undeclared_blocks), (18, 16, 20));
     }
 }

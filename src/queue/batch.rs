@@ -108,7 +108,7 @@ impl<C: IntoIterator> Batch<'_, C> {
         T: Send + 'static,
     {
         let closures: Vec<C::Item> = self.items.into_iter().collect();
-        let place = match self.options.place(self.queue) {
+        let place = match self.options.place(self.queue.executor()) {
             Ok(place) => place,
             Err(error) => return Err(RefusedBatch::new(error, 0, Vec::new(), closures)),
         };
@@ -162,7 +162,7 @@ impl<C: IntoIterator> Batch<'_, C> {
         T: 'static,
     {
         let closures = self.items.into_iter();
-        let place = match self.options.place(self.queue) {
+        let place = match self.options.place(self.queue.executor()) {
             Ok(place) => place,
             Err(error) => return Err(RefusedBatch::new(error, 0, 0, closures.collect())),
         };
@@ -207,7 +207,7 @@ impl<C: AsRef<[Work]>> Batch<'_, C> {
     /// [`Submission::enqueue`](crate::Submission::enqueue), and the item's index. The items before it stay queued, and
     /// the items after it were not tried.
     pub fn enqueue(self) -> Result<usize, EnqueueBatchError> {
-        let place = self.options.place(self.queue);
+        let place = self.options.place(self.queue.executor());
         let place = place.map_err(|error| EnqueueBatchError::new(error, 0, 0))?;
         let works = self.items.as_ref().iter().map(|work| &work.item);
         let (handle, after) = (self.queue.handle(), self.options.delay());

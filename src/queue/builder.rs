@@ -53,7 +53,7 @@ pub(super) enum Kind {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let text = r#"{ "name": "uploads", "kind": "unbound", "max_active": 16, "max_pending": 1000 }"#;
 /// let queue = serde_json::from_str::<cmwq::WorkQueueBuilder>(text)?.build()?;
-/// assert_eq!((queue.name(), queue.max_active()), ("uploads", 16));
+/// assert_eq!((queue.name(), queue.max_active()), ("uploads", Some(16)));
 /// # Ok(())
 /// # }
 /// # #[cfg(not(feature = "serde"))]
@@ -169,7 +169,7 @@ impl WorkQueueBuilder {
     /// let executor = cmwq::Executor::builder().before_spawn(refuse).build()?;
     /// let queue = cmwq::WorkQueue::builder("writeback").rescuer(true).build_on(&executor)?;
     /// assert_eq!(queue.spawn(cmwq::is_rescuer)?.join()?, true);
-    /// assert_eq!((queue.counters().maydays, queue.counters().rescued), (1, 1));
+    /// assert_eq!((queue.counters().rescuer_calls, queue.counters().rescued), (1, 1));
     /// # Ok(())
     /// # }
     /// ```

@@ -35,6 +35,18 @@ impl Leash {
         }
     }
 
+    pub(super) fn holds(&mut self, token: &CancelToken) {
+        self.token = Some(token.0.clone());
+    }
+
+    pub(super) fn ends_at(&mut self, deadline: Instant) {
+        self.expires(clock::time(deadline));
+    }
+
+    pub(super) fn ends_in(&mut self, time: Duration) {
+        self.expires(clock::now() + time);
+    }
+
     fn expires(&mut self, at: Time) {
         self.deadline = Some(self.deadline.map_or(at, |deadline| deadline.min(at)));
     }
@@ -76,7 +88,7 @@ impl<I> Submission<'_, I> {
     where
         I: FnOnce() -> T,
     {
-        self.leash.token = Some(token.0.clone());
+        self.leash.holds(token);
         self
     }
 
@@ -109,7 +121,7 @@ impl<I> Submission<'_, I> {
     where
         I: FnOnce() -> T,
     {
-        self.leash.expires(clock::time(deadline));
+        self.leash.ends_at(deadline);
         self
     }
 
@@ -132,7 +144,7 @@ impl<I> Submission<'_, I> {
     where
         I: FnOnce() -> T,
     {
-        self.leash.expires(clock::now() + time);
+        self.leash.ends_in(time);
         self
     }
 }

@@ -28,20 +28,16 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// Returns the error of [`spawn`](Self::spawn) for the first chunk that the queue refuses. The function is called
-    /// for the chunks before it, and not for the chunks after it.
-    ///
-    /// # Panics
-    ///
-    /// Panics if `size` is 0.
+    /// * [`QueueError::ZeroChunk`] if `size` is 0.
+    /// * The error of [`spawn`](Self::spawn) for the first chunk that the queue refuses. The function is called for the
+    ///   chunks before it, and not for the chunks after it.
     #[doc(alias = "par_chunks")]
-    #[track_caller]
     pub fn chunks<T, F>(&'scope self, slice: &'scope [T], size: usize, function: F) -> Result<(), QueueError>
     where
         T: Sync,
         F: Fn(usize, &'scope [T]) + Send + Sync + 'scope,
     {
-        self.for_chunks(slice.chunks(size), size, function)
+        self.for_chunks(slice.chunks(size.max(1)), size, function)
     }
 
     /// Calls `function` for the chunks of a slice, as [`chunks`](Self::chunks) does. The function may change the
@@ -67,12 +63,7 @@ impl<'scope> Scope<'scope, '_> {
     /// # Errors
     ///
     /// Returns the same errors as [`chunks`](Self::chunks).
-    ///
-    /// # Panics
-    ///
-    /// Panics if `size` is 0.
     #[doc(alias = "par_chunks_mut")]
-    #[track_caller]
     pub fn chunks_mut<T, F>(
         &'scope self,
         slice: &'scope mut [T],
@@ -83,7 +74,7 @@ impl<'scope> Scope<'scope, '_> {
         T: Send,
         F: Fn(usize, &'scope mut [T]) + Send + Sync + 'scope,
     {
-        self.for_chunks(slice.chunks_mut(size), size, function)
+        self.for_chunks(slice.chunks_mut(size.max(1)), size, function)
     }
 
     fn for_chunks<C, F>(
@@ -96,6 +87,9 @@ impl<'scope> Scope<'scope, '_> {
         C: Send + 'scope,
         F: Fn(usize, C) + Send + Sync + 'scope,
     {
+        if size == 0 {
+            return Err(QueueError::ZeroChunk);
+        }
         let function = Arc::new(function);
         for (n, chunk) in chunks.enumerate() {
             let function = Arc::clone(&function);

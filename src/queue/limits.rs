@@ -2,17 +2,17 @@
 
 use crate::engine::queue::workqueue::Queue;
 use crate::error::limit::SetMaxActiveError;
-use crate::policy::admission::MAX_ACTIVE_LIMIT;
+use crate::policy::admission::{MAX_ACTIVE_LIMIT, NO_LIMIT};
 use crate::queue::WorkQueue;
 
 impl WorkQueue {
     /// Returns the limit of active items. The limit applies to each CPU's part of the queue, or to the whole queue if
     /// the queue was built with [`max_active_total`](crate::WorkQueueBuilder::max_active_total). Returns 1 for an
-    /// ordered queue. Returns `usize::MAX` for a bh queue, which has no such limit. In a forked child, returns the
-    /// limit that the queue was built with.
+    /// ordered queue, and `None` for a [bh](crate::kernel::bh) queue, which has no such limit. In a forked child, returns
+    /// the limit that the queue was built with.
     #[must_use]
-    pub fn max_active(&self) -> usize {
-        self.handle.queue().max_active()
+    pub fn max_active(&self) -> Option<usize> {
+        Some(self.handle.queue().max_active()).filter(|items| *items != NO_LIMIT)
     }
 
     /// Sets the limit of active items, from 1 to 512.
@@ -26,7 +26,7 @@ impl WorkQueue {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let queue = cmwq::WorkQueue::builder("uploads").max_active(2).build()?;
     /// queue.set_max_active(8)?;
-    /// assert_eq!(queue.max_active(), 8);
+    /// assert_eq!(queue.max_active(), Some(8));
     /// let error = queue.set_max_active(513).unwrap_err();
     /// assert_eq!(error.to_string(), "max_active is 513; it must be 1 to 512");
     /// # Ok(())

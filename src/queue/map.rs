@@ -101,7 +101,7 @@ impl WorkQueue {
                 let mut call = ByReference { function, input };
                 // A full queue has room again when the items of this call have begun.
                 let handle = loop {
-                    match s.spawn_closure(call) {
+                    match s.spawn_closure(Place::Here, call) {
                         Ok(handle) => break handle,
                         Err((QueueError::Full, refused)) if !in_flight.items.is_empty() => {
                             in_flight.join_first()?;
@@ -166,12 +166,10 @@ impl<I: Iterator, F, T> Map<I, F, T> {
     /// # }
     /// ```
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// Panics if `items` is 0.
-    #[track_caller]
+    /// If `items` is 0, the iterator queues nothing, and its only result is [`QueueError::ZeroWindow`].
     pub fn window(mut self, items: usize) -> Self {
-        assert!(items > 0, "the window is 0; a map needs at least one item in flight");
         self.window = items;
         self
     }
@@ -194,6 +192,9 @@ where
 {
     /// Queues items until the window is full. Returns why the queue has refused an item, if it has.
     fn fill(&mut self) -> Option<QueueError> {
+        if self.window == 0 && self.inputs.is_some() {
+            return Some(QueueError::ZeroWindow);
+        }
         while self.in_flight.len() < self.window {
             let next = self.refused.take().or_else(|| {
                 let Some(input) = self.inputs.as_mut()?.next() else {

@@ -15,6 +15,7 @@ pub(crate) mod map;
 mod options;
 pub(crate) mod permits;
 pub(crate) mod scope;
+pub(crate) mod scoped;
 mod spawn;
 pub(crate) mod submission;
 mod threads;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::item::closure::Name;
 use crate::engine::item::place::Place;
 use crate::engine::refusal::QueueError;
-use crate::queue::WorkQueue;
 
 /// The CPU or node that the caller has named.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -26,11 +26,11 @@ pub(super) struct Options {
 
 impl Options {
     /// Returns the place for the items.
-    pub(super) fn place(&self, queue: &WorkQueue) -> Result<Place, QueueError> {
+    pub(super) fn place(&self, executor: &ExecutorInner) -> Result<Place, QueueError> {
         match self.target {
             Target::Here => Ok(Place::Here),
-            Target::Cpu(cpu) => queue.executor().place_on_cpu(cpu),
-            Target::Node(node) => queue.executor().place_on_node(node),
+            Target::Cpu(cpu) => executor.place_on_cpu(cpu),
+            Target::Node(node) => executor.place_on_node(node),
         }
     }
 

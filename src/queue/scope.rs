@@ -82,15 +82,14 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cancel::CancelToken;
-use crate::engine::item::closure::{Closure, WithToken};
+use crate::engine::item::closure::Closure;
 use crate::engine::item::one_shot::handle::RawHandle;
+use crate::engine::item::place::Place;
 use crate::engine::item::scope::{Scope, ScopeState};
 use crate::engine::refusal::{QueueError, WaitError};
 use crate::error::join::{JoinError, PanicPayload};
 use crate::error::refused::Refused;
 use crate::error::scope::ScopeError;
-use crate::policy::time::Time;
 use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
 
@@ -209,7 +208,7 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.spawn_closure::<F, T>(closure).map_err(|(error, _closure)| error)
+        self.spawn_closure::<F, T>(Place::Here, closure).map_err(|(error, _closure)| error)
     }
 
     /// Queues a closure as [`spawn`](Self::spawn) does. If the queue refuses the closure, hands it back.
@@ -243,69 +242,21 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.spawn_closure::<F, T>(closure).map_err(|(error, closure)| Refused::new(error, closure))
-    }
-
-    /// Queues a closure as [`spawn`](Self::spawn) does, and lets a token cancel the item. The item's own token becomes a
-    /// [child](CancelToken::child) of `token`. So a scope, or code elsewhere, can end the whole scope early.
-    ///
-    /// An item that has not begun when the token is cancelled does not run, and its join returns
-    /// [`JoinError::Cancelled`] when the queue reaches it. Such an item does not make the scope panic.
-    ///
-    /// # Examples
-    ///
-    /// The first item that finds a word lets the others stop:
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use cmwq::{CancelToken, WorkQueue};
-    ///
-    /// let (queue, found) = (WorkQueue::new("search"), CancelToken::new());
-    /// let texts = ["to be or not to be", "that is the question", "whether 'tis nobler"];
-    /// queue.scope(|s| {
-    ///     for text in &texts {
-    ///         let search = || {
-    ///             let mut words = text.split(' ').take_while(|_| !cmwq::is_cancelled());
-    ///             if words.any(|word| word == "question") {
-    ///                 found.cancel();
-    ///             }
-    ///         };
-    ///         s.spawn_with_token(&found, search)?;
-    ///     }
-    ///     Ok::<_, cmwq::QueueError>(())
-    /// })?;
-    /// assert!(found.is_cancelled());
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Returns the same errors as [`spawn`](Self::spawn).
-    pub fn spawn_with_token<F, T>(
-        &'scope self,
-        token: &CancelToken,
-        closure: F,
-    ) -> Result<ScopedJoinHandle<'scope, T>, QueueError>
-    where
-        F: FnOnce() -> T + Send + 'scope,
-        T: Send + 'scope,
-    {
-        let token = token.0.child(Time::NEVER);
-        let closure = WithToken { token, armed: None, name: None, closure };
-        self.spawn_closure::<WithToken<F>, T>(closure).map_err(|(error, _closure)| error)
+        self.spawn_closure::<F, T>(Place::Here, closure)
+            .map_err(|(error, closure)| Refused::new(error, closure))
     }
 
     #[inline]
     pub(super) fn spawn_closure<F, T>(
         &'scope self,
+        place: Place,
         closure: F,
     ) -> Result<ScopedJoinHandle<'scope, T>, (QueueError, F)>
     where
         F: Closure<T> + Send + 'scope,
         T: Send + 'scope,
     {
-        let raw = self.spawn_raw::<F, T>(closure)?;
+        let raw = self.spawn_raw::<F, T>(place, closure)?;
         Ok(ScopedJoinHandle { raw: Some(raw), scope_state: self.scope_state() })
     }
 }

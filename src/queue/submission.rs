@@ -381,7 +381,7 @@ fn places<'queue>(
     options: &Options,
     permit: Option<Permit>,
 ) -> Result<Places<'queue>, QueueError> {
-    let place = options.place(queue)?;
+    let place = options.place(queue.executor())?;
     match permit {
         None => Ok((place, None)),
         Some(permit) if permit.queue() == *queue => {

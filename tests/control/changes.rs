@@ -42,7 +42,7 @@ fn each_attribute_is_changed_independently() {
     state.nice = -5;
     assert_eq!(queue.attrs().unwrap(), state);
     assert_eq!(client.set("mail", Attribute::MaxActive, "17").unwrap(), "17");
-    assert_eq!((queue.max_active(), queue.attrs().unwrap()), (17, state));
+    assert_eq!((queue.max_active(), queue.attrs().unwrap()), (Some(17), state));
     assert_eq!(client.set("mail", Attribute::MaxActive, "256").unwrap(), "256");
 
     let all = client.attributes("mail").unwrap();

@@ -55,6 +55,49 @@ fn an_item_learns_that_its_handle_wants_it_to_stop() {
     });
 }
 
+/// spec: I3.3, I1.2: a handle that was told to stop its item when it is dropped does so, and no other handle does.
+#[test]
+fn a_handle_stops_its_item_when_it_is_dropped() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            let pending = WorkQueue::ordered("o").build_on(executor).unwrap();
+            let (item, door) = held(&pending);
+            let never = || panic!("it was cancelled");
+            drop(pending.spawn(never).unwrap().stop_on_drop());
+            let awaited = pending.spawn(never).unwrap().stop_on_drop();
+            drop(Box::pin(async { awaited.await.unwrap() }));
+            let late = pending.spawn(never).unwrap().stop_on_drop();
+            let late = late.join_timeout(Duration::from_millis(1)).unwrap_err();
+            assert!(!late.is_finished());
+            drop(late);
+            let kept = pending.spawn(|| 1).unwrap().stop_on_drop().detach();
+            let joined = pending.spawn(|| 2).unwrap().stop_on_drop();
+            drop(pending.spawn(|| ()).unwrap());
+            door.open();
+            item.join().unwrap();
+            assert_eq!((kept.join().unwrap(), joined.join().unwrap()), (1, 2));
+            pending.flush().unwrap();
+            assert_eq!((pending.counters().cancelled, pending.counters().panicked), (3, 0));
+
+            let (tell, told) = mpsc::channel();
+            let (begin, begun) = mpsc::channel();
+            let waits = move || {
+                begin.send(()).unwrap();
+                cmwq::cancel_token().wait().unwrap();
+                tell.send("it was asked to stop").unwrap();
+            };
+            let waits = queue.spawn(waits).unwrap().stop_on_drop();
+            begun.recv().unwrap();
+            drop(waits);
+            assert_eq!(told.recv(), Ok("it was asked to stop"));
+            let ended = queue.spawn(|| 3).unwrap().stop_on_drop();
+            queue.flush().unwrap();
+            assert!(ended.is_finished());
+            assert_eq!(cmwq::blocking::block_on(ended).unwrap(), 3);
+        }
+    });
+}
+
 /// spec: I3.1 (an item hands its token out, and waits)
 #[test]
 fn a_token_that_was_handed_out_tells_of_the_item() {
@@ -205,9 +248,9 @@ fn items_of_a_scope_are_asked_to_stop() {
         let token = CancelToken::new();
         let count = 20;
         let stopped = queue.scope(|s| {
-            let by_token: Vec<_> = (0..count).map(|_| s.spawn_with_token(&token, wait).unwrap()).collect();
+            let by_token: Vec<_> = (0..count).map(|_| s.item(wait).token(&token).spawn().unwrap()).collect();
             let by_handle: Vec<_> = (0..count).map(|_| s.spawn(wait).unwrap()).collect();
-            let both = s.spawn_with_token(&CancelToken::new(), wait).unwrap();
+            let both = s.item(wait).token(&CancelToken::new()).spawn().unwrap();
             let mut stopped = by_handle.iter().filter(|handle| handle.stop()).count();
             stopped += usize::from(both.stop());
             token.cancel();
@@ -221,7 +264,7 @@ fn items_of_a_scope_are_asked_to_stop() {
             stopped
         });
         assert_eq!(asked.load(Ordering::SeqCst) + stopped, 2 * count + 1);
-        let never = queue.try_scope(|s| s.spawn_with_token(&token, || unreachable!("cancelled")).map(drop));
+        let never = queue.try_scope(|s| s.item(|| unreachable!("cancelled")).token(&token).spawn().map(drop));
         never.unwrap().unwrap();
     });
 }

@@ -353,7 +353,7 @@ fn a_hook_finds_the_token_of_the_item() {
     assert!(queue.item(is_own).token(&token).spawn().unwrap().join().unwrap());
     assert!(queue.item(is_own).token(&token).named("named").after(later).spawn().unwrap().join().unwrap());
     assert!(queue.item(is_own).within(hour).spawn().unwrap().join().unwrap());
-    assert!(queue.scope(|s| s.spawn_with_token(&token, is_own).unwrap().join().unwrap()));
+    assert!(queue.scope(|s| s.item(is_own).token(&token).spawn().unwrap().join().unwrap()));
     let (tell, told) = mpsc::channel();
     let report = || {
         let tell = tell.clone();

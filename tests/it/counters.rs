@@ -223,7 +223,7 @@ fn calls_for_help_are_credited_to_the_queue() {
     for queue in &queues {
         queue.spawn(|| ()).unwrap().join().unwrap();
         let counters = queue.counters();
-        assert!(counters.maydays >= 1, "a call may be repeated while the rescuer is on its way");
+        assert!(counters.rescuer_calls >= 1, "a call may be repeated while the rescuer is on its way");
         assert_eq!((counters.rescued, counters.started, counters.completed), (1, 1, 1));
     }
 }

@@ -306,7 +306,7 @@ fn a_rescuer_is_shown_with_its_item() {
     assert_eq!((dump.threads, dump.pools[0].workers), (0, 0), "a rescuer is no worker: {dump}");
     assert!(report.to_string().contains("(RESCUER)"), "{report}");
     let counters = queue_of(&dump, "saver").counters;
-    assert!(counters.rescued == 1 && counters.maydays >= 1, "{counters:?}");
+    assert!(counters.rescued == 1 && counters.rescuer_calls >= 1, "{counters:?}");
     assert!(dump.to_string().contains("Workqueue -> rescuer\n"), "{dump}");
     let row = executor.monitor().sample().to_string();
     let row = row.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>();

@@ -112,7 +112,7 @@ fn a_limit_that_is_set_while_frozen_applies_from_the_thaw_on() {
         })
         .collect();
     queue.set_max_active(2).unwrap();
-    assert_eq!(queue.max_active(), 2);
+    assert_eq!(queue.max_active(), Some(2));
     moment();
     assert_eq!(crowd.peak(), 0);
     executor.thaw();

@@ -10,9 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use cmwq::{
-    BuildExecutorError, BuildQueueError, CancelToken, CpuSet, EnableError, Executor, JoinError, JoinHandle,
-    PeriodicHandle, Permit, QueueError, RunError, ScopeError, ShutdownError, TopologySource, WaitError, Work,
-    WorkQueue, WorkQueueBuilder,
+    BuildExecutorError, BuildQueueError, CancelToken, CpuSet, EnableError, Executor, ExecutorBuilder,
+    JoinError, JoinHandle, PeriodicHandle, Permit, QueueError, RunError, ScopeError, ScopedJoinHandle,
+    ShutdownError, StopOnDrop, TopologySource, WaitError, Work, WorkQueue, WorkQueueBuilder,
 };
 
 use crate::support::{
@@ -56,6 +56,9 @@ fn handles_are_unwind_safe() {
     is_safe::<CancelToken>();
     is_safe::<Permit>();
     is_safe::<WorkQueueBuilder>();
+    is_safe::<ExecutorBuilder>();
+    is_safe::<ScopedJoinHandle<'_, std::cell::Cell<u8>>>();
+    is_safe::<StopOnDrop<std::cell::Cell<u8>>>();
     is_safe::<JoinHandle<std::cell::Cell<u8>>>();
     is_safe::<QueueError>();
     is_safe::<JoinError>();

@@ -48,11 +48,11 @@ fn raising_the_limit_starts_waiting_items() {
         eventually("the first one runs", || crowd.inside() == 1);
         queue.set_max_active(4).unwrap();
         eventually("three more run", || crowd.inside() == 4);
-        assert_eq!((queue.max_active(), crowd.peak()), (4, 4));
+        assert_eq!((queue.max_active(), crowd.peak()), (Some(4), 4));
         let error = queue.set_max_active(0).unwrap_err();
         assert_eq!(
             (error.to_string().as_str(), queue.max_active()),
-            ("max_active is 0; it must be 1 to 512", 4)
+            ("max_active is 0; it must be 1 to 512", Some(4))
         );
         queue.set_max_active(256).unwrap();
         eventually("the last one runs", || crowd.inside() == 5);
@@ -115,11 +115,11 @@ fn a_limit_that_has_no_meaning_is_refused() {
     for items in [0, 1, 2] {
         assert_eq!(ordered.set_max_active(items), Err(SetMaxActiveError::Ordered));
     }
-    assert_eq!(ordered.max_active(), 1);
+    assert_eq!(ordered.max_active(), Some(1));
     let queue = WorkQueue::builder("q").max_active(7).build_on(&executor).unwrap();
     let error = queue.set_max_active(513).unwrap_err();
     assert_eq!(error, SetMaxActiveError::MaxActive { value: 513, limit: 512 });
-    assert_eq!(queue.max_active(), 7);
+    assert_eq!(queue.max_active(), Some(7));
     queue.set_max_active(512).unwrap();
 }
 

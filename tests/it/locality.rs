@@ -473,7 +473,7 @@ fn a_worker_that_the_system_has_moved_begins_at_home() {
         }
     });
     let counters = queue.counters();
-    assert!(counters.repatriated >= 1 && counters.stolen == 0, "{counters:?}");
+    assert!(counters.brought_back >= 1 && counters.stolen == 0, "{counters:?}");
     assert_eq!(counters.started, 11);
 }
 

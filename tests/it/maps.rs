@@ -207,8 +207,13 @@ fn slices_are_divided_into_chunks() {
             let expected = elements.chunks(size).enumerate().map(|(n, chunk)| (n * size, chunk.to_vec()));
             assert!(chunks.into_iter().eq(expected));
         }
-        let panics = catch_unwind(AssertUnwindSafe(|| queue.scope(|s| s.chunks(&[1], 0, |_, _| ()))));
-        assert!(panics.is_err(), "chunks of no elements");
+        let never = |_: usize, _: &[u8]| unreachable!("a chunk has no elements");
+        assert_eq!(queue.scope(|s| s.chunks(&[1], 0, never)), Err(QueueError::ZeroChunk));
+        let mut one = [1];
+        assert_eq!(queue.scope(|s| s.chunks_mut(&mut one, 0, |_, _| ())), Err(QueueError::ZeroChunk));
+        let mut none = queue.map(0..3, |n| n).window(0);
+        assert!(matches!(none.next(), Some(Err(RunError::Refused(QueueError::ZeroWindow)))));
+        assert!(none.next().is_none(), "an error ends the iterator");
     });
 }
 

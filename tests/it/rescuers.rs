@@ -58,7 +58,7 @@ fn when_no_worker_can_be_made_the_rescuer_runs_every_item() {
         );
         assert_eq!(crowd.peak(), 1, "one at a time");
         assert_eq!(queue.counters().rescued, 50, "{}", queue.name());
-        assert!(queue.counters().maydays >= 1);
+        assert!(queue.counters().rescuer_calls >= 1);
         assert!(!is_rescuer(), "the test's thread is no rescuer");
     }
 }
@@ -83,7 +83,7 @@ fn items_that_wait_for_a_slot_are_rescued_without_another_call() {
         queue.flush_timeout(SOON).unwrap();
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?} for 200 items", begin.elapsed());
         assert_eq!(order.lock().unwrap().len(), 200);
-        assert!(queue.counters().maydays < 50, "{} calls", queue.counters().maydays);
+        assert!(queue.counters().rescuer_calls < 50, "{} calls", queue.counters().rescuer_calls);
     }
 }
 
@@ -96,11 +96,11 @@ fn work_that_comes_later_is_rescued_too() {
     for n in 0..10 {
         assert_eq!(queue.spawn(move || n).unwrap().join().unwrap(), n);
         assert_eq!(queue.counters().rescued, n + 1);
-        assert!(queue.counters().maydays >= 1);
+        assert!(queue.counters().rescuer_calls >= 1);
     }
     // A call may be missing, because the rescuer is still there after the item before. Calls may be repeated while the
     // rescuer is on its way.
-    assert!(queue.counters().maydays < 20, "{} calls", queue.counters().maydays);
+    assert!(queue.counters().rescuer_calls < 20, "{} calls", queue.counters().rescuer_calls);
 }
 
 /// spec: P2.8 (if its pool cannot make one): while workers can be made, the rescuer is not called.
@@ -113,7 +113,7 @@ fn a_rescuer_sleeps_while_workers_can_be_made() {
     for _ in 0..100 {
         assert!(!queue.spawn(is_rescuer).unwrap().join().unwrap());
     }
-    assert_eq!((queue.counters().maydays, queue.counters().rescued), (0, 0));
+    assert_eq!((queue.counters().rescuer_calls, queue.counters().rescued), (0, 0));
     // The rescuer's thread sets its own name.
     eventually("the rescuer is there", || threads_of(&prefix).contains(&format!("{prefix}/R-q")));
 }
@@ -247,7 +247,7 @@ fn a_rescuer_takes_turns_among_pools_in_distress() {
         let item = move || {
             // The first item waits until both pools have called, so that the rescuer has enough items in each.
             eventually("both pools call", || {
-                all_queued.load(Ordering::SeqCst) && called.counters().maydays >= 2
+                all_queued.load(Ordering::SeqCst) && called.counters().rescuer_calls >= 2
             });
             served.lock().unwrap().push(own_status("Cpus_allowed_list"));
         };

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use cmwq::{Batch, EnqueueBatchError, Executor, QueueError, Submission, Work, WorkQueue};
+use cmwq::{Batch, CancelToken, EnqueueBatchError, Executor, QueueError, Submission, Work, WorkQueue};
 
 use crate::support::{all_kinds, builder, current_pool, eventually, one_cpu, time_limit};
 
@@ -337,4 +337,68 @@ fn a_delayed_item_without_a_handle_drops_its_result_where_it_ran() {
     queue.item(move || drop(tell)).after(HOUR).spawn_detached().unwrap();
     assert_eq!(queue.destroy(), Ok(1));
     assert!(told.recv().is_err(), "the closure was dropped");
+}
+
+/// spec: W7.9, W1.8: all combinations of the options of an item that borrows, on queues of all kinds. A wrong option is
+/// an error, and hands the closure back.
+#[test]
+fn options_of_items_of_scopes_combine() {
+    let _limit = time_limit();
+    let executor = builder(TWO_NODES).0.build().unwrap();
+    let token = CancelToken::new();
+    for queue in all_kinds(&executor) {
+        for (target, named, held, limited) in (0..48).map(|n| (n / 8, n & 4 != 0, n & 2 != 0, n & 1 != 0)) {
+            let what = format!("{} {target} {named} {held} {limited}", queue.name());
+            queue.wait_idle().unwrap();
+            let (tell, told) = mpsc::channel();
+            let (tells, time_left) = (tells(&executor, &tell), Cell::new(None));
+            drop(tell);
+            let result = queue.scope(|s| {
+                let mut item = s.item(|| {
+                    tells();
+                    (cmwq::cancel_token().time_left(), what.len())
+                });
+                item = match target {
+                    0 => item,
+                    1 => item.on_cpu(3),
+                    2 => item.on_node(1),
+                    3 => item.on_node(77).on_cpu(12),
+                    4 => item.on_cpu(16),
+                    _ => item.on_node(2),
+                };
+                item = if limited { item.within(HOUR).deadline(Instant::now() + 2 * HOUR) } else { item };
+                item = if named { item.named(NAME) } else { item };
+                item = if held { item.token(&token) } else { item };
+                let (left, len) = item.try_spawn().map_err(|refused| refused.error)?.join().unwrap();
+                time_left.set(left);
+                assert_eq!(len, what.len());
+                Ok(())
+            });
+            match target {
+                4 => assert_eq!(result, Err(QueueError::UnknownCpu { cpu: 16 }), "{what}"),
+                5 => assert_eq!(result, Err(QueueError::UnknownNode { node: 2 }), "{what}"),
+                _ => {
+                    assert_eq!(result, Ok(()), "{what}");
+                    let seen = told.recv().unwrap();
+                    assert_eq!(seen.is_named, named, "{what}");
+                    assert_eq!(time_left.get().is_some_and(|left| left <= HOUR), limited, "{what}");
+                    if let Ok(cpu) = seen.pool.parse::<usize>() {
+                        assert!([true, cpu == 3, cpu / 8 == 1, cpu == 12][target], "{what}");
+                    }
+                }
+            }
+        }
+        let refused = queue.scope(|s| {
+            s.item(|| 7).on_cpu(16).try_spawn().map(drop).map_err(|refused| refused.into_closure()())
+        });
+        assert_eq!(refused, Err(7));
+    }
+    token.cancel();
+    let never = || unreachable!("its token is cancelled");
+    one_cpu_queue().scope(|s| drop(s.item(never).token(&token).spawn().unwrap()));
+    one_cpu_queue().scope(|s| drop(s.item(never).deadline(Instant::now()).spawn().unwrap()));
+}
+
+fn one_cpu_queue() -> WorkQueue {
+    WorkQueue::builder("q").build_on(&one_cpu()).unwrap()
 }

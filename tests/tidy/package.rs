@@ -173,3 +173,26 @@ fn packages_are_used_outside_at_night_and_in_the_ci() {
     assert!(recipe_of(&read("lab/Makefile"), "nightly").contains(&"$(MAKE) package"));
     assert!(read(".github/workflows/ci.yml").contains("- run: make package\n"));
 }
+
+/// A queue has eight ways to submit, and one that takes all options. The first page has few functions.
+#[test]
+fn ways_to_submit_are_few() {
+    let interface = read("tests/public-api.txt");
+    let of_queue = interface.lines().filter_map(|line| line.strip_prefix("pub fn cmwq::WorkQueue::"));
+    let submits = |line: &&str| {
+        let generic = line.find(['<', '(']).is_some_and(|at| line[at..].starts_with('<'));
+        (generic && !line.starts_with("hash<")) || line.contains("&cmwq::Work)")
+    };
+    let mut ways: Vec<_> =
+        of_queue.filter(submits).filter_map(|line| line.split(['<', '(']).next()).collect();
+    ways.sort_unstable();
+    let with_options = "item";
+    let one_call = ["enqueue", "for_each", "items", "map", "scope", "spawn", "spawn_detached", "try_scope"];
+    let mut expected = [&one_call[..], &[with_options]].concat();
+    expected.sort_unstable();
+    assert_eq!(ways, expected);
+    let free = interface.lines().filter_map(|line| line.strip_prefix("pub fn cmwq::"));
+    let free: BTreeSet<_> =
+        free.filter_map(first_word).filter(|name| name.starts_with(char::is_lowercase)).collect();
+    assert!((5..=40).contains(&free.len()), "{free:?}");
+}

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use cmwq::metrics::Collector;
-use cmwq::{Executor, JoinError, JoinHandle, Permit, QueueError, WorkQueue};
+use cmwq::{Executor, JoinError, JoinHandle, Permit, QueueError, StopOnDrop, WorkQueue};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use sha2::{Digest, Sha512};
 
@@ -83,7 +83,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// An item that a request awaits. If the client goes away, this value is dropped. Then the item is cancelled, or
 /// asked to stop if it has begun.
-pub(crate) struct Running<T>(Result<JoinHandle<T>, QueueError>);
+pub(crate) struct Running<T>(Result<StopOnDrop<T>, QueueError>);
 
 /// Why a request has no result.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ pub(crate) enum Failure {
 
 impl<T: Send + 'static> Running<T> {
     fn new(permit: Permit, item: impl FnOnce() -> T + Send + 'static) -> Self {
-        Self(permit.spawn(item).map_err(|refused| refused.error))
+        Self(permit.spawn(item).map(JoinHandle::stop_on_drop).map_err(|refused| refused.error))
     }
 }
 
@@ -105,14 +105,6 @@ impl<T> Future for Running<T> {
         match &mut self.0 {
             Ok(handle) => Pin::new(handle).poll(context).map_err(Failure::Ended),
             Err(error) => Poll::Ready(Err(Failure::Refused(*error))),
-        }
-    }
-}
-
-impl<T> Drop for Running<T> {
-    fn drop(&mut self) {
-        if let Ok(handle) = &self.0 {
-            handle.stop();
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use cmwq::{JoinError, JoinHandle, Permit, QueueError, WorkQueue};
+use cmwq::{JoinError, Permit, QueueError, StopOnDrop, WorkQueue};
 use futures_util::stream::{self, Stream, StreamExt};
 use sha2::{Digest as _, Sha512};
 use tonic::metadata::{MetadataMap, MetadataValue};
@@ -89,12 +89,12 @@ fn begin(permit: Permit, SumRequest { data, rounds }: SumRequest) -> Result<Runn
         }
         SumReply { sum: sum.to_vec() }
     });
-    item.map(Running).map_err(|error| refused(error.error))
+    item.map(|item| Running(item.stop_on_drop())).map_err(|error| refused(error.error))
 }
 
 /// An item that a call awaits. If the call ends early, this value is dropped. Then the item is cancelled,
 /// or asked to stop if it has begun.
-struct Running(JoinHandle<SumReply>);
+struct Running(StopOnDrop<SumReply>);
 
 impl Future for Running {
     type Output = Result<SumReply, Status>;
@@ -105,12 +105,6 @@ impl Future for Running {
             JoinError::Panicked(_) => Status::internal("this failed"),
             _ => ending(),
         })
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.stop();
     }
 }
 

@@ -27,6 +27,7 @@ use crate::sys::machine;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
+use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::queue::shard::Limiter;
 use crate::engine::queue::workqueue::QueueHandle;
 use crate::engine::refusal::QueueError;
@@ -159,7 +160,11 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Queues an item. If the item is refused, returns the closure with the error.
     #[inline]
-    pub(crate) fn spawn_raw<F, T>(&'scope self, function: F) -> Result<RawHandle<T>, (QueueError, F)>
+    pub(crate) fn spawn_raw<F, T>(
+        &'scope self,
+        place: Place,
+        function: F,
+    ) -> Result<RawHandle<T>, (QueueError, F)>
     where
         F: Closure<T> + Send + 'scope,
         T: Send + 'scope,
@@ -191,11 +196,15 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                 }
             })
         };
-        queue.spawn_made(Place::Here, None, function, make)
+        queue.spawn_made(place, None, function, make)
     }
 
     pub(crate) fn scope_state(&'scope self) -> &'scope ScopeState {
         &self.scope_state
+    }
+
+    pub(crate) fn executor(&self) -> &ExecutorInner {
+        &self.queue.queue().executor
     }
 
     pub(crate) fn queue_name(&self) -> &str {

@@ -110,7 +110,7 @@ impl State {
             }
             found.push(rescuer);
             if rescuer.list(pool) {
-                entry.shard().events.maydays.raise();
+                entry.shard().events.rescuer_calls.raise();
                 called.push(Arc::clone(rescuer));
             }
         }

@@ -68,7 +68,7 @@ impl WorkerThread {
                             self.meter.wakes();
                             if let Some(brought_home) = self.shared.was_placed() {
                                 self.pool.let_roam();
-                                self.repatriated.set(brought_home);
+                                self.brought_back.set(brought_home);
                             }
                             let (reserved, prepare) = self.pool.woken();
                             self.prepare(reserved, prepare)

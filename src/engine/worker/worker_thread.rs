@@ -72,7 +72,7 @@ pub(crate) struct WorkerThread {
     /// The id of the queue whose name the thread has, or 0 if the thread has its own name.
     named_after: Cell<u64>,
     /// Whether the worker was brought home to its pod since the last item.
-    pub(super) repatriated: Cell<bool>,
+    pub(super) brought_back: Cell<bool>,
     /// The rescuer, if this thread is one. A rescuer does not belong to the pool's idle set.
     rescuer: Option<Arc<Rescuer>>,
     /// Whether the pool's count stays the same when an item on this thread blocks. This holds for a rescuer, and for
@@ -154,7 +154,7 @@ impl WorkerThread {
             row: Cell::new(Row::default()),
             meter,
             named_after: Cell::new(0),
-            repatriated: Cell::new(false),
+            brought_back: Cell::new(false),
             rescuer,
             uncounted,
         }
@@ -278,8 +278,8 @@ impl WorkerThread {
         // The system is asked only once.
         let cpu = if self.pool.has_home_or_several_cpus() { affinity::current_cpu() } else { None };
         self.meter.begins(|| self.start_of(shard, cpu));
-        if self.repatriated.take() {
-            shard.events.repatriated.raise();
+        if self.brought_back.take() {
+            shard.events.brought_back.raise();
         }
         if self.uncounted {
             return;

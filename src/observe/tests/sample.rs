@@ -205,7 +205,7 @@ fn queues() -> Vec<QueueSnapshot> {
         shard(1, 3, (0, 0), Counters::default()),
         shard(2, 4, (0, 0), Counters::default()),
     ];
-    let of_log = Counters { repatriated: 1, maydays: 2, rescued: 3, ..counted(10, 9, 0) };
+    let of_log = Counters { brought_back: 1, rescuer_calls: 2, rescued: 3, ..counted(10, 9, 0) };
     let of_whole = ShardSnapshot { active: None, inactive: None, ..shard(3, 4, (0, 0), of_log) };
     let mut log = queue(3, "a_log_with_a_name_that_is_too_long", QueueKind::Ordered, vec![of_whole]);
     (log.active, log.inactive, log.len) = (1, 1, 2);

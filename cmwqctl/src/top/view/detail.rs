@@ -103,13 +103,13 @@ fn counters(queue: &QueueSnapshot) -> Vec<Vec<(&'static str, String)>> {
         vec![
             ("hogs     ", count(counters.cpu_hogs)),
             ("undecl.  ", count(counters.undeclared_blocks)),
-            ("maydays  ", count(counters.maydays)),
+            ("maydays  ", count(counters.rescuer_calls)),
             ("rescued  ", count(counters.rescued)),
         ],
         vec![
             ("panicked ", count(counters.panicked)),
             ("cancelled", count(counters.cancelled)),
-            ("repatr.  ", count(counters.repatriated)),
+            ("repatr.  ", count(counters.brought_back)),
         ],
     ]
 }

@@ -135,7 +135,7 @@ impl Threadpool {
     }
 
     pub fn num_threads(&self) -> usize {
-        self.queue.max_active()
+        self.queue.max_active().expect("only bh queues have no limit")
     }
 }
 

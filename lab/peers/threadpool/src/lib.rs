@@ -82,7 +82,7 @@ impl ThreadPool {
     }
 
     pub fn max_count(&self) -> usize {
-        self.queue().max_active()
+        self.queue().max_active().expect("only bh queues have no limit")
     }
 
     pub fn panic_count(&self) -> usize {

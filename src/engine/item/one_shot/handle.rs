@@ -107,6 +107,11 @@ impl<T> RawHandle<T> {
         self.was_cancelled(self.state().stop())
     }
 
+    /// Returns whether the item belongs to the process from which this process was forked.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.origin.is_forked()
+    }
+
     /// Cancels the item because its token is cancelled for this reason.
     fn cancel_for(&self, reason: Cancelled) -> bool {
         self.was_cancelled(self.state().cancel(reason == Cancelled::DeadlinePassed))

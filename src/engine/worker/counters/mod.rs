@@ -35,8 +35,8 @@ pub(crate) type Account = counters::Account<Arc<Worker>>;
 pub(crate) struct Events {
     pub(crate) cpu_hogs: Count,
     pub(crate) concurrency_wakeups: Count,
-    pub(crate) repatriated: Count,
-    pub(crate) maydays: Count,
+    pub(crate) brought_back: Count,
+    pub(crate) rescuer_calls: Count,
     pub(crate) rescued: Count,
     pub(crate) panicked: Count,
     pub(crate) cancelled: Count,

@@ -1,0 +1,139 @@
+//! The settings of an executor in a configuration.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::policy::cpu_set::CpuSet;
+use crate::policy::detection::Detection;
+use crate::policy::pods::AffinityScope;
+
+use super::ExecutorBuilder;
+
+/// The settings that a configuration can have. Each has the name of its setter. Hooks, the topology and the context are
+/// set in code.
+#[derive(Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Config {
+    cpus: Option<CpuSet>,
+    default_scope: AffinityScope,
+    nice: Option<i32>,
+    high_priority_nice: i32,
+    idle_timeout: Duration,
+    idle_ratio: NonZeroUsize,
+    min_idle: usize,
+    prestart: bool,
+    max_threads: Option<usize>,
+    max_pending: Option<usize>,
+    thread_name_prefix: String,
+    stack_size: Option<usize>,
+    histograms: bool,
+    detection: Detection,
+    hog_threshold: Option<Duration>,
+    watchdog_threshold: Option<Duration>,
+}
+
+impl Config {
+    fn of(builder: &ExecutorBuilder) -> Self {
+        Self {
+            cpus: builder.cpus.clone(),
+            default_scope: builder.default_scope,
+            nice: builder.nice_normal,
+            high_priority_nice: builder.nice_high,
+            idle_timeout: builder.idle_limits.idle_timeout,
+            idle_ratio: NonZeroUsize::new(builder.idle_limits.idle_ratio)
+                .expect("the setter takes a non-zero ratio"),
+            min_idle: builder.idle_limits.min_idle,
+            prestart: builder.prestart,
+            max_threads: builder.max_threads,
+            max_pending: builder.max_pending,
+            thread_name_prefix: builder.name_prefix.clone(),
+            stack_size: builder.stack_size,
+            histograms: builder.histograms,
+            detection: builder.self_management.detection,
+            hog_threshold: builder.self_management.hog_threshold,
+            watchdog_threshold: builder.self_management.watchdog_threshold,
+        }
+    }
+
+    fn apply(self, mut builder: ExecutorBuilder) -> ExecutorBuilder {
+        builder.cpus = self.cpus;
+        builder.nice_normal = self.nice;
+        builder.max_threads = self.max_threads;
+        builder.max_pending = self.max_pending;
+        builder.stack_size = self.stack_size;
+        builder
+            .default_scope(self.default_scope)
+            .high_priority_nice(self.high_priority_nice)
+            .idle_timeout(self.idle_timeout)
+            .idle_ratio(self.idle_ratio)
+            .min_idle(self.min_idle)
+            .prestart(self.prestart)
+            .thread_name_prefix(self.thread_name_prefix)
+            .histograms(self.histograms)
+            .detection(self.detection)
+            .hog_threshold(self.hog_threshold)
+            .watchdog_threshold(self.watchdog_threshold)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self::of(&ExecutorBuilder::new())
+    }
+}
+
+/// Hooks, the topology and the context are left out.
+impl Serialize for ExecutorBuilder {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Config::of(self).serialize(serializer)
+    }
+}
+
+/// A setting that is missing has its default.
+impl<'de> Deserialize<'de> for ExecutorBuilder {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Config::deserialize(deserializer).map(|config| config.apply(Self::new()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// spec: E2.11: a configuration sets what the setters set, and a name that is no setting is an error.
+    #[test]
+    fn a_configuration_is_as_good_as_setters() {
+        let builder = ExecutorBuilder::new()
+            .cpus("0-1".parse().unwrap())
+            .default_scope(AffinityScope::Numa)
+            .nice(3)
+            .high_priority_nice(-1)
+            .idle_timeout(Duration::from_secs(7))
+            .idle_ratio(NonZeroUsize::new(9).unwrap())
+            .min_idle(5)
+            .prestart(true)
+            .max_threads(64)
+            .max_pending(1000)
+            .thread_name_prefix("app")
+            .stack_size(256 << 10)
+            .histograms(true)
+            .detection(Detection::Off)
+            .hog_threshold(None)
+            .watchdog_threshold(Duration::from_secs(60));
+        let text = serde_json::to_string(&builder).unwrap();
+        let again: ExecutorBuilder = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_string(&again).unwrap(), text);
+        assert_ne!(serde_json::to_string(&ExecutorBuilder::new()).unwrap(), text);
+
+        let one: ExecutorBuilder = serde_json::from_str(r#"{ "max_threads": 64 }"#).unwrap();
+        let set = ExecutorBuilder::new().max_threads(64);
+        assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&set).unwrap());
+        let error = serde_json::from_str::<ExecutorBuilder>(r#"{ "threads": 64 }"#).unwrap_err().to_string();
+        assert!(error.contains("threads") && error.contains("max_threads"), "{error}");
+        let error =
+            serde_json::from_str::<ExecutorBuilder>(r#"{ "stack_size": 1 }"#).unwrap().build().unwrap_err();
+        assert!(error.to_string().contains('1'), "the value is checked by `build`: {error}");
+    }
+}

@@ -1,0 +1,190 @@
+//! [`ScopedSubmission`]: one item of a scope on its way into the queue, with options.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::cancel::CancelToken;
+use crate::engine::item::closure::{Named, WithToken};
+use crate::engine::item::scope::Scope;
+use crate::engine::refusal::QueueError;
+use crate::error::refused::Refused;
+use crate::queue::cancellable::Leash;
+use crate::queue::options::Options;
+use crate::queue::scope::ScopedJoinHandle;
+
+/// One item of a [`Scope`] on its way into the queue, with options: see [`Scope::item`].
+///
+/// The options are those of a [`Submission`](crate::Submission), except a delay and a permit. They can be combined in
+/// every way and in any order.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{CancelToken, Executor, WorkQueue};
+/// use std::time::{Duration, Instant};
+///
+/// let (queue, token) = (WorkQueue::new("sums"), CancelToken::new());
+/// let first = Executor::global().cpus().first().unwrap();
+/// let (low, high) = ([1, 2, 3], [4, 5, 6]);
+/// let sum: i32 = queue.scope(|s| {
+///     let low = s.item(|| low.iter().sum::<i32>()).on_cpu(first).named("the low ones").token(&token).spawn()?;
+///     let high = s.item(|| high.iter().sum::<i32>()).within(Duration::from_secs(60));
+///     let high = high.deadline(Instant::now() + Duration::from_secs(30)).spawn()?;
+///     Ok::<_, Box<dyn std::error::Error>>(low.join()? + high.join()?)
+/// })?;
+/// assert_eq!(sum, 21);
+///
+/// let refused = queue.scope(|s| match s.item(|| "here instead").on_node(1 << 20).try_spawn() {
+///     Ok(_) => unreachable!("there is no such node"),
+///     Err(refused) => (refused.into_closure())(),
+/// });
+/// assert_eq!(refused, "here instead");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a submission does nothing until it is ended by `spawn` or `try_spawn`"]
+pub struct ScopedSubmission<'scope, 'env: 'scope, F> {
+    scope: &'scope Scope<'scope, 'env>,
+    closure: F,
+    options: Options,
+    leash: Leash,
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Begins the submission of a closure with options, such as a token, a CPU or a name. Nothing is submitted before
+    /// the submission is ended by [`spawn`](ScopedSubmission::spawn) or [`try_spawn`](ScopedSubmission::try_spawn).
+    ///
+    /// # Examples
+    ///
+    /// The first item that finds a word lets the others stop:
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{CancelToken, WorkQueue};
+    ///
+    /// let (queue, found) = (WorkQueue::new("search"), CancelToken::new());
+    /// let texts = ["to be or not to be", "that is the question", "whether 'tis nobler"];
+    /// queue.scope(|s| {
+    ///     for text in &texts {
+    ///         let search = || {
+    ///             let mut words = text.split(' ').take_while(|_| !cmwq::is_cancelled());
+    ///             if words.any(|word| word == "question") {
+    ///                 found.cancel();
+    ///             }
+    ///         };
+    ///         s.item(search).token(&found).named("searching").spawn()?;
+    ///     }
+    ///     Ok::<_, cmwq::QueueError>(())
+    /// })?;
+    /// assert!(found.is_cancelled());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn item<F>(&'scope self, closure: F) -> ScopedSubmission<'scope, 'env, F> {
+        ScopedSubmission { scope: self, closure, options: Options::default(), leash: Leash::default() }
+    }
+}
+
+impl<'scope, F> ScopedSubmission<'scope, '_, F> {
+    /// Submits the item on the CPU `cpu`, as [`Submission::on_cpu`](crate::Submission::on_cpu) does.
+    pub fn on_cpu(mut self, cpu: usize) -> Self {
+        self.options.cpu(cpu);
+        self
+    }
+
+    /// Submits the item on a CPU of the NUMA node `node`, as [`Submission::on_node`](crate::Submission::on_node) does.
+    pub fn on_node(mut self, node: usize) -> Self {
+        self.options.node(node);
+        self
+    }
+
+    /// Gives the item a name, as [`Submission::named`](crate::Submission::named) does.
+    pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.options.name = Some(name.into());
+        self
+    }
+
+    /// Lets a token cancel the item. The item's own token becomes a [child](CancelToken::child) of `token`.
+    ///
+    /// An item that has not begun when the token is cancelled does not run, and its join returns
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled) when the queue reaches it. Such an item does not make the
+    /// scope panic.
+    pub fn token(mut self, token: &CancelToken) -> Self {
+        self.leash.holds(token);
+        self
+    }
+
+    /// Sets the time until which the item must begin, as [`Submission::deadline`](crate::Submission::deadline) does. An
+    /// item that is too late does not make the scope panic.
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.leash.ends_at(deadline);
+        self
+    }
+
+    /// Sets a [deadline](Self::deadline) in `time` from now.
+    pub fn within(mut self, time: Duration) -> Self {
+        self.leash.ends_in(time);
+        self
+    }
+
+    /// Queues the closure, which runs once, before the scope ends: see [`Scope::spawn`].
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Scope::spawn`], and those of [`on_cpu`](Self::on_cpu) and [`on_node`](Self::on_node).
+    pub fn spawn<T>(self) -> Result<ScopedJoinHandle<'scope, T>, QueueError>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.end().map_err(|(error, _closure)| error)
+    }
+
+    /// Queues the closure as [`spawn`](Self::spawn) does. If the queue refuses the closure, hands it back.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`spawn`](Self::spawn), with the closure.
+    pub fn try_spawn<T>(self) -> Result<ScopedJoinHandle<'scope, T>, Refused<F>>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.end().map_err(|(error, closure)| Refused::new(error, closure))
+    }
+
+    fn end<T>(self) -> Result<ScopedJoinHandle<'scope, T>, (QueueError, F)>
+    where
+        F: FnOnce() -> T + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let Self { scope, closure, options, leash } = self;
+        let place = match options.place(scope.executor()) {
+            Ok(place) => place,
+            Err(error) => return Err((error, closure)),
+        };
+        match (leash.token(), options.name) {
+            (Some(token), name) => {
+                let closure = WithToken { token, armed: None, name, closure };
+                scope
+                    .spawn_closure::<WithToken<F>, T>(place, closure)
+                    .map_err(|(error, refused)| (error, refused.closure))
+            }
+            (None, Some(name)) => scope
+                .spawn_closure::<Named<F>, T>(place, Named { name, closure })
+                .map_err(|(error, refused)| (error, refused.closure)),
+            (None, None) => scope.spawn_closure::<F, T>(place, closure),
+        }
+    }
+}
+
+impl<F> fmt::Debug for ScopedSubmission<'_, '_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopedSubmission")
+            .field("scope", self.scope)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
