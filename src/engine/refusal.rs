@@ -29,7 +29,7 @@ pub enum QueueError {
     Forked,
     /// The calling item holds the only slot in which the new item could run, and would wait for the new item.
     WouldDeadlock,
-    /// The permit of the submission is for another queue.
+    /// The permit of the submission was reserved on another queue.
     ForeignPermit,
     /// The period of a periodic item is zero.
     ZeroPeriod,
@@ -142,7 +142,7 @@ impl fmt::Display for WaitError {
 
 impl std::error::Error for WaitError {}
 
-/// Why an item should stop, and why a wait ended early.
+/// Why an item should stop, or why a wait ended early.
 ///
 /// # Examples
 ///

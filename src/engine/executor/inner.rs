@@ -168,7 +168,8 @@ impl ExecutorInner {
         if let Some(pool) = pool.get() {
             return Arc::clone(pool);
         }
-        // Under the lock, no thread waits for the cell itself, which a made-up machine does not know of.
+        // A made-up machine does not know of threads that wait for a `OnceLock`. Under this lock, no thread waits for
+        // one.
         let _making = self.making_pools.lock();
         Arc::clone(pool.get_or_init(make))
     }

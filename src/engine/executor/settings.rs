@@ -58,7 +58,8 @@ pub(crate) struct Hooks {
     pub(crate) before_spawn: Option<Box<BeforeSpawn>>,
     pub(crate) panic_handler: Option<Box<PanicHandler>>,
     pub(crate) stall_handler: Option<Box<StallHandler>>,
-    /// The hooks that capture what submissions carry. They drop themselves as the other hooks are dropped below.
+    /// The hooks that capture values for submissions to carry. They drop themselves as the other hooks are dropped
+    /// below.
     pub(crate) carriers: Vec<Carrier>,
 }
 

@@ -301,7 +301,7 @@ impl Owner for Member {
     }
 
     fn cancelled(self) {
-        // The item does not count as dropped, because the code that cancelled it knows of the cancellation.
+        // The item does not count as dropped, because the code that cancelled it already knows.
         ManuallyDrop::new(self).leave();
     }
 

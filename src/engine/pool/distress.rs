@@ -40,7 +40,8 @@ impl Pool {
     /// work here.
     pub(super) fn mayday(self: &Arc<Self>, now: Time) {
         if self.needs_help() {
-            // A rescuer may be the only thread that can run them.
+            // Workers may never get to their local entries, so these go to the worklist, from which rescuers can take
+            // them.
             self.spread();
         }
         let mut state = self.state.lock();

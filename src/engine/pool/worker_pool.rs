@@ -46,9 +46,9 @@ pub(crate) struct Pool {
     pub(super) aside: Shown, // A, written under S
     /// A hint, which the manager writes. A worker that finds that the pool no longer starves writes it, too.
     pub(super) starves: Starving, // A
-    /// Which worker searches before it sleeps. A hint.
+    /// Names the worker that searches before it sleeps. A hint.
     pub(crate) search: SearchCell, // A
-    /// Which worker has more local entries than it needs. A hint.
+    /// Names a worker that has more local entries than it needs. A hint.
     pub(super) crowded: CrowdedCell, // A
     /// The pool's place among the siblings with which it shares items.
     pub(super) seat: Option<Seat>, // I

@@ -67,7 +67,8 @@ impl Queue {
         }
     }
 
-    /// Admits an item, if the limiter lets it in. `by` is the intake that lets in an item that the caller counts.
+    /// Admits an item, if the limiter lets it in. If the caller counts the item, `by` is the intake that lets the item
+    /// in.
     pub(crate) fn pass(&self, limiter: &Limiter, by: Option<Intake>) -> Result<Pass, NotAdmitted> {
         let came = by.map_or_else(|| limiter.cell.admit(), |by| limiter.cell.admit_counted(by));
         let (came, ticket) = match came {

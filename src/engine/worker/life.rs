@@ -117,7 +117,7 @@ impl WorkerThread {
         }
     }
 
-    /// Stays awake for a short time, so that a thread that now wakes the worker needs no system call.
+    /// Stays awake for a short time. During this time, a thread that wakes the worker needs no system call.
     fn search(&self) {
         let id = self.shared.id;
         let phase = || self.shared.cell.load().phase();
