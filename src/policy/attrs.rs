@@ -24,7 +24,7 @@ use super::pods::AffinityScope;
 /// # Ok(())
 /// # }
 /// ```
-/// With the feature `serde`, attributes can be part of a configuration. Attributes that are missing are not set.
+/// With the feature `serde`, attributes can be part of a configuration. An attribute that is missing there is not set.
 ///
 /// ```
 /// # #[cfg(feature = "serde")]

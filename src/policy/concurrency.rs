@@ -212,8 +212,8 @@ impl Running {
         }
     }
 
-    /// Returns what a caller that has just told the manager that the pool starves must do about pending work. The
-    /// answer is never [`Kick::Starve`].
+    /// Returns what the caller must do about pending work. The caller has just told the manager that the pool starves,
+    /// so the answer is never [`Kick::Starve`].
     pub(crate) const fn kick_further(self) -> (Self, Kick) {
         if self.need_more_worker() {
             (self.wake_one(), Kick::Wake(Reserved { errand: None }))
@@ -226,8 +226,8 @@ impl Running {
         }
     }
 
-    /// Returns what a running worker must do about an item that it keeps for itself. The manager must watch the pool,
-    /// because the worker's present item may be long.
+    /// Returns what a running worker must do after it has put an item on its local list. The manager must watch the
+    /// pool, because the worker's present item may be long.
     pub(crate) const fn keep(self) -> (Self, Kick) {
         if self.is_watched() { (self, Kick::Enough) } else { (Self(self.0 | WATCHED), Kick::Watch) }
     }
@@ -324,8 +324,8 @@ impl Running {
     }
 
     /// Notes that the manager has no room for a worker that the pool has asked for. Returns whether no worker runs. If
-    /// a worker runs, the manager is told later: once no worker runs, the next thread that finds work
-    /// [tells](Kick::Starve) it.
+    /// a worker runs, another thread informs the manager later. This is the next thread that finds work after the last
+    /// worker has left the count (see [`Kick::Starve`]).
     pub(crate) const fn short(self) -> (Self, bool) {
         (Self(self.0 | SHORT), self.running() == 0)
     }

@@ -16,7 +16,7 @@ pub(crate) struct RequestedSettings {
     pub(crate) max_active: usize,
     /// How many drains of the queue are under way.
     pub(crate) drains: usize,
-    /// How many threads find out at present whether the queue is empty, without a drain.
+    /// The number of threads that at present check whether the queue is empty, without a drain.
     pub(crate) looks: usize,
     pub(crate) end: End,
 }
@@ -27,8 +27,8 @@ pub(crate) enum End {
     No,
     /// The destruction was requested. The request cannot be withdrawn.
     Begun,
-    /// The destruction was requested, and the items that have not begun are given up. Not even the queue's own items may
-    /// submit any more.
+    /// The destruction was requested, and the items that have not begun are given up. From now on, even the queue's own
+    /// items must not submit.
     Now,
     /// The destruction was requested, and after that a thread found the queue empty.
     Done,

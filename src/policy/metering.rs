@@ -63,7 +63,7 @@ impl Metering {
         self.items >= self.span
     }
 
-    /// Returns the number of items that are expected to use a tenth of a millisecond together.
+    /// Returns the number of items that are expected to take a tenth of a millisecond together.
     pub(crate) const fn span(&self) -> u32 {
         self.span
     }

@@ -120,7 +120,7 @@ pub(crate) enum Verdict {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Watch {
     quiet_looks: u8,
-    /// The time of the first check in a row of checks that have all found work without a worker.
+    /// The time at which work first lacked a worker. Since then, all checks have found work without a worker.
     stuck_since: Option<Time>,
     /// The longest time from the last check to the next.
     period: Duration,

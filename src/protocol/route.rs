@@ -18,7 +18,7 @@
 //!
 //! * issuer: reads the route; pushes to the former pool; reads the route again: it still leads there;
 //! * turning thread: changes the word; looks for entries in the former pool, or pushes the marker. The issuer's entry
-//!   is not in the former pool yet.
+//!   was not there yet at that moment.
 //!
 //! With the fences, either the entry lies before the marker, or the issuer finds that the route was turned. In the
 //! second case, the issuer pushes a marker of its own ([`late`](RouteCell::late)) before the submission returns. So the
