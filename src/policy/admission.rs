@@ -81,7 +81,7 @@ pub(crate) enum Intake {
     Shut,
 }
 
-/// What the issuer does with its item.
+/// The answer to the issuer of an item, which says what it does next.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admit {
@@ -100,7 +100,7 @@ pub(crate) enum Admit {
     Refused,
 }
 
-/// Why an item was not admitted.
+/// The reason why an item was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAdmitted {
     /// The intake does not admit the item.
@@ -125,7 +125,7 @@ pub(crate) enum Slot {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) in_flight: u64,
-    /// How many of the items in flight count as coming.
+    /// The number of items in flight that count as coming.
     pub(crate) coming: u64,
 }
 

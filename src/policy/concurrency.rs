@@ -1,4 +1,5 @@
-//! When a pool wakes a worker: the concurrency word of a pool, and the questions that threads ask of it.
+//! Decides when a pool wakes a worker. This file has the concurrency word of a pool, and the questions that threads ask
+//! of it.
 //!
 //! A *managed* pool keeps `target` workers runnable. The target is 1 for a per-CPU pool, and the number of the pod's
 //! CPUs for the pool of a pod. A worker counts as `running` while its item may use the CPU. A worker whose item is
@@ -34,13 +35,13 @@ const SHORT: u64 = 1 << (3 * FIELD + 3);
 const UNMANAGED: u64 = MASK;
 const ABANDONED: u64 = MASK - 1;
 
-/// How many workers of a pool run, how many are about to run, and how many should run.
+/// The number of workers of a pool that run, the number that are about to run, and the number that should run.
 ///
 /// This is a plain value. Each transition returns the next word, and what the caller must do now.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Running(u64);
 
-/// What a thread that saw work in the pool must do next.
+/// The next step of a thread that saw work in the pool.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kick {
@@ -88,7 +89,7 @@ impl Reserved {
     }
 }
 
-/// What a worker does after an item.
+/// The next step of a worker after an item.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {

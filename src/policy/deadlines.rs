@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How many times the thread has compared two deadlines.
+        /// The number of times that the thread has compared two deadlines.
         pub(super) static COMPARISONS: Cell<usize> = const { Cell::new(0) };
     }
 

@@ -14,7 +14,7 @@ use super::admission::Intake;
 pub(crate) struct RequestedSettings {
     /// The limit that applies while the queue is not frozen.
     pub(crate) max_active: usize,
-    /// How many drains of the queue are under way.
+    /// The number of drains of the queue that are under way.
     pub(crate) drains: usize,
     /// The number of threads that at present check whether the queue is empty, without a drain.
     pub(crate) looks: usize,

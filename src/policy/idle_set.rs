@@ -59,7 +59,7 @@ struct Idle {
     cpu: Option<usize>,
 }
 
-/// How a reservation is served.
+/// The way in which a reservation is served.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
@@ -71,7 +71,7 @@ pub(crate) enum Wake {
     Wait,
 }
 
-/// What a worker does for its pool before it begins.
+/// The step that a worker takes for its pool before it begins.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prepare {
@@ -82,7 +82,7 @@ pub(crate) enum Prepare {
     CreateSpare,
 }
 
-/// What a worker without work does.
+/// The next step of a worker without work.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
@@ -94,7 +94,7 @@ pub(crate) enum Rest {
     Exit,
 }
 
-/// What the manager does about a call for help at one of the pool's deadlines.
+/// The manager's answer to a call for help at one of the pool's deadlines.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mayday {

@@ -46,7 +46,7 @@ pub(crate) const fn ends_row(begun: u64) -> bool {
     begun <= IN_A_ROW as u64
 }
 
-/// How a worker shares its time between local items and the items of the pool's list. This is a plain value.
+/// Divides a worker's time between local items and the items of the pool's list. This is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Row {
     /// The number of local items that the worker has run in a row.

@@ -34,7 +34,7 @@ const LISTENS: u64 = 1 << 9;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OneShotState(u64);
 
-/// What a worker does with an entry that it has popped.
+/// The next step of a worker with an entry that it has popped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Take {
@@ -71,7 +71,7 @@ pub(crate) enum Listen {
     Alone,
 }
 
-/// What a worker does after the closure has ended and its result is stored.
+/// The next step of a worker after the closure has ended and its result is stored.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finish {

@@ -35,7 +35,7 @@ pub(crate) const TURN: Duration = Duration::from_millis(1);
 /// seem to run.
 pub(crate) const FAMINE: Duration = Duration::from_secs(1);
 
-/// How badly a pool needs another thread.
+/// The degree to which a pool needs another thread.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shortage {
@@ -47,7 +47,7 @@ pub(crate) enum Shortage {
     Starves,
 }
 
-/// How urgently a pool in the line needs a thread.
+/// The urgency with which a pool in the line needs a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Claim {
     pub(crate) starves: bool,
@@ -113,7 +113,7 @@ impl<P> Line<P> {
     }
 }
 
-/// How long a pool has waited for a thread without beginning an item.
+/// The time for which a pool has waited for a thread and begun no item.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Famine {
     since: Option<(Time, u64)>,

@@ -47,7 +47,7 @@ pub(crate) fn default_cap(cpus: usize, task_limit: Option<u64>) -> usize {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Threads(u64);
 
-/// What a thread is for.
+/// The purpose of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Worker,

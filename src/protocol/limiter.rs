@@ -165,7 +165,7 @@ impl LimiterCell {
         self.update(Admission::start_listed) == Slot::Handed
     }
 
-    /// Counts a listed item as active after the intake was shut, whatever the limit is. Returns whether it counted an
+    /// Counts a listed item as active after the intake was shut, even beyond the limit. Returns whether it counted an
     /// item. If so, the caller pops the list's first item, completes that item without a run, and calls this function
     /// again.
     #[must_use]

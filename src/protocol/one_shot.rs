@@ -36,7 +36,7 @@ use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 use crate::sys::wakers::{self, Alarm, Watcher};
 
-/// The word that says to which of the two owners the closure, the result and the cell itself belong.
+/// The state word, which says which of the two owners has the closure, the result and the cell itself.
 #[derive(Debug)]
 pub(crate) struct OneShotCell(AtomicU64);
 

@@ -61,7 +61,7 @@ struct Plug<E, U> {
     left: Vec<U>,
 }
 
-/// What a turn did.
+/// The result of a turn.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turned<U> {

@@ -60,7 +60,7 @@ pub(crate) trait Owner: Send {
     fn ran(self, ended: Ended);
 }
 
-/// How a run ended.
+/// The way in which a run ended.
 pub(crate) enum Ended {
     Well,
     /// The item panicked, and its handle owns the payload.

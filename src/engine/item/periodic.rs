@@ -85,7 +85,7 @@ impl Drop for ArmAgain<'_> {
     }
 }
 
-/// When and where a periodic item runs.
+/// The times and the place at which a periodic item runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     pub(crate) place: Place,

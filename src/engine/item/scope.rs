@@ -98,7 +98,7 @@ pub(crate) struct ScopeState {
 
 type Payload = Box<dyn Any + Send>;
 
-/// How a scope ended.
+/// The outcome of a scope.
 pub(crate) struct ScopeEnd<R> {
     /// The result of the body, or the payload of a panic of the body or of an item.
     pub(crate) result: Result<R, Payload>,

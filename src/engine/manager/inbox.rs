@@ -57,7 +57,7 @@ pub(crate) enum Point {
     NoCleaner,
     /// A round has begun.
     Round,
-    /// Its executor has ended.
+    /// The manager's executor has ended.
     End,
 }
 

@@ -1,4 +1,4 @@
-//! How rescuers get the work of a pool for which the manager cannot make a worker.
+//! The work of a pool in distress: rescuers get it if the manager cannot make a worker.
 //!
 //! The worklist is an `Injector`, which can be neither scanned nor unlinked from. So its entries are first moved to the
 //! sideline, in order and under the pool's lock. There are few entries to move: each entry on a worklist holds a slot,

@@ -1,5 +1,5 @@
-//! How the workers of a pool are bound to the pool's CPUs, brought back to their pod, and placed on the CPU where they
-//! begin.
+//! Binds the workers of a pool to the pool's CPUs, brings them back to their pod, and chooses the CPU where a woken
+//! worker begins.
 //!
 //! Two threads bind a worker: the worker itself when it begins, and the manager when the CPUs have changed. The newer
 //! binding must take effect last, and the manager must not miss a worker. So the two threads proceed like this:

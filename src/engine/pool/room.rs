@@ -44,8 +44,8 @@ impl Pool {
     }
 
     /// Called by a worker that is asked to give way while it is idle or between two items. If this pool is known to
-    /// starve, giving way gains nothing for it. In this case, asks the manager once to check the pool again, because it
-    /// has a worker, and returns true.
+    /// starve, the pool would gain nothing by giving this thread away. In this case, returns true. The first such call
+    /// asks the manager to check the pool again, because the pool has a worker now.
     #[cold]
     pub(crate) fn has_recovered(&self) -> bool {
         match self.starves.0.load(Ordering::Relaxed) {

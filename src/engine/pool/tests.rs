@@ -1,4 +1,4 @@
-//! Tests of which threads take a pool's lock, and when.
+//! Tests of the locks that threads take. Each test checks which threads take a pool's lock, and when.
 
 use crate::sys::clock;
 use crate::sys::machine::locks_taken;
@@ -7,17 +7,17 @@ use testkit::{SOON, eventually};
 
 use super::worker_pool::*;
 
-/// Fewer items than a batch pushes at once, and than may be active.
+/// The number of items. A batch may push more than this at once, and more than this may be active.
 const ITEMS: usize = 200;
 
-/// An executor without detection: its pools know only what items declare.
+/// Makes an executor without detection. Its pools know only the blocks that items declare.
 fn executor(machine: &str) -> Executor {
     let builder = Executor::builder().topology(TopologySource::Synthetic(machine.into()));
     builder.detection(Detection::Off).hog_threshold(None).build().unwrap()
 }
 
 /// spec: C2.6 (no wait for a lock of the executor while nothing is pending): an item enters and leaves guards of both
-/// kinds, and takes no lock of this crate meanwhile. So there is none to wait for, whichever the other threads hold.
+/// kinds, and takes no lock of this crate meanwhile. So it waits for no lock, no matter which locks other threads hold.
 #[test]
 fn a_guard_takes_no_lock_while_nothing_is_pending() {
     let taken_by = |action: &dyn Fn()| {

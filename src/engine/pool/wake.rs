@@ -1,4 +1,4 @@
-//! How a pool wakes workers for work, and asks the manager for new workers. No other code does so.
+//! Wakes a pool's workers for work, and asks the manager for new workers. No other code does this.
 
 use std::sync::Arc;
 

@@ -72,9 +72,10 @@ pub(super) struct State {
     pub(super) stall: StallWatch,
     /// The deadlines of which the manager was told.
     pub(super) known_deadlines: KnownDeadlines,
-    /// How long it has waited for a thread without beginning an item.
+    /// The time for which the pool has waited for a thread and begun no item.
     pub(super) famine: Famine,
-    /// How fast the pool may grow when the detector finds workers to replace. The manager writes this field.
+    /// The limit on how fast the pool may grow when the detector finds workers to replace. The manager writes this
+    /// field.
     pub(super) pace: Pace,
     /// The time since which the pool has started no item, if that was reported. The manager writes this field.
     pub(super) stalled_since: Option<Time>,

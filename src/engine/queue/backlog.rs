@@ -15,7 +15,7 @@ use super::workqueue::Queue;
 /// The pending items of all queues of an executor.
 #[derive(Debug)]
 pub(crate) struct Backlog {
-    /// How many items may be pending.
+    /// The greatest number of items that may be pending.
     bound: u64, // I
     cell: CachePadded<BacklogCell>, // A
     /// The queues whose issuers wait for a place, each with the number of these issuers. Each of these issuers keeps

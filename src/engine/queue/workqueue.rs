@@ -58,7 +58,7 @@ pub(crate) struct QueueSpec {
     pub(crate) rescuer: Option<OwnedRescuer>,
 }
 
-/// What a queue does with a submission for which it has no room.
+/// The behaviour of a queue when it has no room for a submission.
 ///
 /// # Examples
 ///
@@ -131,8 +131,8 @@ pub(crate) struct Queue {
     /// The places of the items that were accepted and have not begun. The queue counts them only if `max_pending` is
     /// set.
     pub(super) places: PlacesCell, // A, and the line under K
-    /// How many items may be pending at most. `None` if the queue does not count them. The executor's bound may permit
-    /// fewer.
+    /// The greatest number of items that may be pending. `None` if the queue does not count them. The executor's bound
+    /// may permit fewer.
     pub(super) counts_pending: Option<u64>, // I
     /// The number of items that were given up because the executor was shut down.
     pub(crate) given_up: GivenUpCount, // A
@@ -163,7 +163,7 @@ pub(crate) struct Making {
     shards: Vec<NonNull<Shard>>,
     /// The pools to which the queue's items go now.
     pub(crate) kind: QueueKind,
-    /// How the queue's attributes divide the CPUs. The division is computed when it is first needed.
+    /// The division of the CPUs by the queue's attributes. It is computed when it is first needed.
     pub(crate) division: Option<Division>,
     /// The classes of pools to which the queue's routes have led. Each class is listed once.
     pub(crate) used: Vec<KeptClass>,

@@ -1,4 +1,4 @@
-//! How an item affects its worker: the item enters and leaves guards, and describes itself.
+//! The ways in which an item affects its worker: the item enters and leaves guards, and describes itself.
 
 use std::collections::BTreeSet;
 

@@ -13,7 +13,7 @@ use crate::engine::queue::route;
 
 use super::worker_thread::WorkerThread;
 
-/// Why a worker takes no further items.
+/// The reason why a worker takes no further items.
 #[must_use]
 enum End {
     /// There is no item, or too many workers run. `counted` says whether the worker still counts as running.

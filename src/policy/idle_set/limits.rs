@@ -12,7 +12,7 @@ pub(crate) const MIN_IDLE: usize = 2;
 /// The rules by which idle workers leave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdleLimits {
-    /// How long a worker must be idle before it can leave.
+    /// The time for which a worker must be idle before it can leave.
     pub(crate) idle_timeout: Duration,
     /// The ratio of busy workers to idle workers. `min_idle + n` idle workers are kept only while more than
     /// `n * idle_ratio` workers are busy.

@@ -1,4 +1,4 @@
-//! Tables of which worker is woken, made or culled.
+//! Tables that show which worker is woken, made or culled.
 
 use std::time::Duration;
 

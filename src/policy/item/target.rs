@@ -1,4 +1,4 @@
-//! Where an item is queued: the shard, and what is known about the item's entries there.
+//! The target of a submission: the shard, and the facts that are known about the item's entries there.
 
 #![forbid(unsafe_code)]
 

@@ -21,7 +21,7 @@ pub(crate) enum Queued {
     Refused,
 }
 
-/// What a worker does with an entry that it popped.
+/// The next step of a worker with an entry that it popped.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Popped<E> {
@@ -41,7 +41,7 @@ pub(crate) enum Popped<E> {
     Last(E),
 }
 
-/// What a worker does after the item's function has returned.
+/// The next step of a worker after the item's function has returned.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ended<E> {

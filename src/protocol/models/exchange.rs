@@ -224,8 +224,8 @@ fn two_pools_and_two_siblings_with_room() {
     });
 }
 
-/// Two siblings get room. While one of them seeks, an item of its own fills it, although the other sibling may have
-/// relied on it.
+/// Two siblings get room. While one of them seeks, its pool is filled with work of its own. The other sibling may have
+/// relied on it to take the item.
 #[test]
 fn a_seeker_whose_pool_is_filled_meanwhile_passes_the_item_on() {
     check(2, || {

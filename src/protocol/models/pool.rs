@@ -35,7 +35,7 @@ pub(super) struct Worker {
     pub(super) cell: WorkerCell,
     /// The worker parks on this.
     bell: Notify,
-    /// Whether the waking thread has decided where the worker begins, which it must do before it wakes the worker.
+    /// Whether the waking thread has decided where the worker begins. It decides this before it wakes the worker.
     placed: Data<bool>,
     /// Whether the worker has begun no item since it was woken. Only the worker itself uses this value.
     woken_just_now: Data<bool>,

@@ -38,7 +38,7 @@ struct Item {
     word: ItemState,
     stale: Vec<ShardId>,
     home: Option<Ticket>,
-    /// How many times the item was queued to a shard other than the shard of its cancelled entry.
+    /// The number of times that the item was queued to a shard other than the shard of its cancelled entry.
     moves: usize,
     kept: Option<(ShardId, Ticket)>,
     timer: Option<Deadline>,
