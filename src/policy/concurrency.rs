@@ -103,8 +103,8 @@ pub(crate) enum Next {
 }
 
 impl Running {
-    /// The number that one running worker adds to the word. [`leave`](Self::leave) subtracts this number and
-    /// [`come_back`](Self::come_back) adds it, whatever the rest of the word is.
+    /// The number that one running worker adds to the word. [`leave`](Self::leave) subtracts this number, and
+    /// [`come_back`](Self::come_back) adds it. Neither depends on the rest of the word.
     pub(crate) const ONE: Self = Self(1 << RUNNING);
 
     /// Returns the word of a pool that keeps `target` workers runnable.
@@ -331,8 +331,8 @@ impl Running {
         (Self(self.0 | SHORT), self.running() == 0)
     }
 
-    /// Clears the note of [`short`](Self::short), because the manager knows all that it must know, or because the
-    /// worker has arrived.
+    /// Clears the note of [`short`](Self::short), because the worker has arrived, or because the manager needs no
+    /// further notice.
     pub(crate) const fn unshort(self) -> Self {
         Self(self.0 & !SHORT)
     }

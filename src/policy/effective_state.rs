@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(EffectiveState { frozen: false, ..changed }.max(), 7);
     }
 
-    /// spec: F1.7: a look at the whole queue refuses no item, and lets in no item that is refused otherwise.
+    /// spec: F1.7: a look at the whole queue does not change which items are refused.
     #[test]
     fn a_look_only_counts_items() {
         let table = [

@@ -1,8 +1,8 @@
 //! Decides which items stay with the worker that queued them, and for how long such items come first.
 //!
-//! If a worker's item queues another item, it is best if the same worker runs that item: the data is in the worker's
-//! cache, and neither a wake-up nor a shared cache line is needed. So the worker keeps a short *local list* of such
-//! items. Other workers of the pool can steal from it.
+//! If a worker's item queues another item, the same worker should run that item. The data is in the worker's cache, and
+//! neither a wake-up nor a shared cache line is needed. So the worker keeps a short *local list* of such items. Other
+//! workers of the pool can steal from it.
 //!
 //! A local item delays other items, and may itself wait although a CPU is free. Three rules limit both delays:
 //!

@@ -72,7 +72,7 @@ impl Metering {
         self.items == 0
     }
 
-    /// Returns whether the interrupted item that ends this window is charged for `used`, the CPU time of the window.
+    /// Returns whether an interrupted item, which ends this window, is charged for the window's whole CPU time, `used`.
     /// This is the case if the earlier items would otherwise have been more than twice as long as the items of the last
     /// window.
     pub(crate) fn is_of_the_interrupted(self, used: Duration) -> bool {

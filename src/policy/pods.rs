@@ -142,8 +142,8 @@ impl Pods {
         let groups: Vec<usize> = match scope {
             AffinityScope::Cpu => cpus.iter().map(|cpu| cpu.id).collect(),
             AffinityScope::Smt => cpus.iter().map(|cpu| cpu.core).collect(),
-            // The caller has replaced `Default` by the executor's default scope. If `Default` arrives here all the
-            // same, it means the crate's own default.
+            // The caller has replaced `Default` by the executor's default scope. If `Default` still arrives here, it
+            // means the crate's own default.
             AffinityScope::Cache | AffinityScope::Default => cpus.iter().map(|cpu| cpu.cache).collect(),
             AffinityScope::CacheShard => cache_shards(cpus),
             AffinityScope::Numa => cpus.iter().map(|cpu| cpu.node).collect(),

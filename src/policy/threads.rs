@@ -93,7 +93,7 @@ impl Threads {
         Self(self.0 | ASKED)
     }
 
-    /// If the request is still unanswered after a whole turn, lets any worker give way.
+    /// If the request is still unanswered after a whole turn, permits any worker to give way.
     pub(crate) const fn hurry(self) -> Self {
         if self.is_asked() { Self(self.0 | URGENT) } else { self }
     }

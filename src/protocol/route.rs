@@ -7,9 +7,9 @@
 //! entries have left: the turn pushes this special entry to the end of that worklist. The worker that pops the last
 //! marker releases the held entries, and opens the route.
 //!
-//! While a route is plugged, only late entries (see below) are pushed to the pool that it leads to. So if a plugged
-//! route is turned away from a pool, that pool needs a marker only if the route was open at some time while it led
-//! there.
+//! While a route is plugged, only late entries (see below) are pushed to the pool that it leads to. So when a plugged
+//! route is turned away from a pool, that pool may need no marker. It needs one only if the route was open at some time
+//! while it led there.
 //!
 //! **Late entries.** A push takes no lock. So an issuer can read the address of the former pool before the turn, and
 //! push its entry behind the marker. Two fences ensure that such an entry does not stay unnoticed: the fence in

@@ -176,7 +176,7 @@ impl ExecutorInner {
 }
 
 impl Drop for ExecutorInner {
-    /// Lets the executor's threads end. By now the executor has no handle, no queue and no item in flight.
+    /// Tells the executor's threads to end. By now the executor has no handle, no queue and no item in flight.
     fn drop(&mut self) {
         if self.origin.is_forked() {
             // The threads belong to the parent process. In this process, the executor is only memory, which is freed

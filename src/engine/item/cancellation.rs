@@ -87,8 +87,8 @@ impl Drop for Entered {
     }
 }
 
-/// Returns whether the code on the calling thread should stop. Returns false outside of items, unless the thread has
-/// entered a token.
+/// Returns whether the code on the calling thread should stop. Outside of items, only a token that the thread has
+/// entered can say so.
 pub(crate) fn is_cancelled() -> bool {
     let entered = ENTERED.try_with(|entered| entered.borrow().as_ref().map(Token::is_cancelled));
     if let Ok(Some(answer)) = entered {
@@ -102,8 +102,8 @@ pub(crate) fn is_cancelled() -> bool {
     .unwrap_or(false)
 }
 
-/// Returns the token of the calling thread. Makes it if the thread works for an item that has not asked before. Returns
-/// `None` outside of items, unless the thread has entered a token.
+/// Returns the token of the calling thread: the token that it has entered, or otherwise the token of its item. If the
+/// item has no token yet, makes it. Returns `None` if the thread has neither entered a token nor works for an item.
 pub(crate) fn current_token() -> Option<Token> {
     if let Ok(Some(token)) = ENTERED.try_with(|entered| entered.borrow().clone()) {
         // In a forked process, no thread cancels a token of the parent process.

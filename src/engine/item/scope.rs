@@ -270,7 +270,7 @@ impl ScopeState {
         payload.unwrap_or_else(|| Box::new("an item of the scope panicked"))
     }
 
-    /// Keeps the payload of an item that panicked and has no handle, unless another payload is kept already.
+    /// Keeps the payload of an item that panicked and has no handle. If a payload is already kept, drops this one.
     pub(crate) fn keep_panic(&self, payload: Payload) {
         let mut first = self.first_panic.lock();
         let late = if first.is_none() { first.replace(payload) } else { Some(payload) };

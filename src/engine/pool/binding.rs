@@ -1,4 +1,4 @@
-//! The CPUs on which the workers of a pool run at present: the pool's own CPUs or, while those are lost, other CPUs.
+//! The CPUs on which the workers of a pool run at present. These are the pool's own CPUs or, if those are lost, others.
 
 use std::sync::Arc;
 

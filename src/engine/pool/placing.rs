@@ -101,7 +101,7 @@ impl Pool {
         }
     }
 
-    /// Lets the calling worker, which was placed on certain CPUs, run on all CPUs of the pool's workers again.
+    /// Binds the calling worker to all CPUs of the pool's workers again, after it was placed on some of them.
     #[cold]
     pub(crate) fn let_roam(&self) {
         let bound = self.bind();

@@ -38,7 +38,7 @@ impl Pool {
 
     /// Notes that the pool no longer starves. Before this call, the manager withdraws the request to give way, unless
     /// another pool starves. In the opposite order, a worker of this pool could still see the request, and would give
-    /// way in vain.
+    /// way although no pool needs its thread.
     pub(crate) fn starves_no_more(&self) {
         self.starves.note(false);
     }

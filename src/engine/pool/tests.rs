@@ -75,7 +75,7 @@ fn a_batch_is_pushed_before_a_worker_is_woken() {
     queue.flush().unwrap();
 }
 
-/// spec: E2.5 (work waits, never for ever): a pool that waited for a thread and got one begins its wait anew.
+/// spec: E2.5 (work waits, never for ever): a pool has waited for a thread and got one. Its next wait begins at zero.
 #[test]
 fn a_pool_that_gets_a_thread_begins_its_wait_anew() {
     let executor = executor("core:1 pu:1");

@@ -279,9 +279,8 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
 ///
 /// # Safety
 ///
-/// The item was admitted to this limiter of the queue, with this ticket. After the call, there are only two cases in
-/// which the queue is still kept in memory for the item: the item's slot was handed on, or the item was the last item
-/// of a closed limiter.
+/// The item was admitted to this limiter of the queue, with this ticket. After the call, the item keeps the queue in
+/// memory only in two cases: the item's slot was handed on, or the item was the last item of a closed limiter.
 #[inline]
 pub(crate) unsafe fn leave_limiter(
     queue: NonNull<Queue>,

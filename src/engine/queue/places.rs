@@ -103,7 +103,7 @@ impl Queue {
 
     /// Ends the line if it has become empty, so that it does not keep free places from other issuers. Without a bound,
     /// no call is needed: all places are taken, and the thread that gives the next one back ends the line. With a
-    /// bound, items of other queues may make room, but they only see to listed queues.
+    /// bound, items of other queues may make room, but they only hand it to listed queues.
     #[cold]
     fn line_may_be_empty(&self) {
         if self.executor.backlog.is_some() {

@@ -3,8 +3,8 @@
 //! A queue lives as long as it has a handle, an item in flight or a [`QueueRef`]. The queue counts *references*. All
 //! handles together have one reference. Each `QueueRef`, each count of a flush, and each limiter that is closed and not
 //! empty has a reference of its own. Dropping the last handle closes every limiter. When the last item leaves a closed
-//! limiter, the limiter's reference is given up. The thread that gives up the last reference frees the queue. So a
-//! thread can queue and complete an item without counting a reference for the item, unless the item has a ticket.
+//! limiter, the limiter's reference is given up. The thread that gives up the last reference frees the queue. So among
+//! items, only an item with a ticket needs a counted reference.
 //!
 //! [`QueueRef`]: super::register::QueueRef
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]

@@ -32,8 +32,8 @@ impl WorkerThread {
             self.pool.is_crowded(self.shared.id);
         }
         self.pool.kept(kept + 1);
-        // Another thread may have emptied this list before the push. If so, the worker sees here that its pool is
-        // abandoned or that it was taken out of the count, because `kept` has issued a fence.
+        // Another thread may have emptied this list before the push. After the fence in `kept`, the worker sees why:
+        // its pool is abandoned, or another thread has taken it out of the count.
         if self.pool.running.load().is_abandoned() || self.shared.cell.load().phase() != Phase::Running {
             self.give_up_local();
         }

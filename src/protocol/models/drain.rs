@@ -41,7 +41,7 @@ impl Queue {
         assert_eq!(self.limiters[limiter].complete().slot, Slot::Free);
     }
 
-    /// Lets an item put another item into a limiter, as the engine does while the intake is not open.
+    /// Puts an item into a limiter on behalf of another item, as the engine does while the intake is not open.
     fn chain(&self, limiter: usize) {
         assert_eq!(self.add(limiter, Intake::Draining), Ok(()));
     }

@@ -50,7 +50,7 @@ fn the_limit_is_raised_while_items_come_and_complete() {
     });
 }
 
-/// An item that is listed while the limiter is frozen starts when the limiter thaws, even if other items arrive
+/// An item is listed while the limiter is frozen. When the limiter thaws, the item starts, even if other items arrive
 /// meanwhile.
 ///
 /// spec: F7.1

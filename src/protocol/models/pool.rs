@@ -186,7 +186,7 @@ impl Pool {
         }
     }
 
-    /// Lets a worker go to rest. `counts` tells whether this worker counts as running.
+    /// Does what a worker does when it has no work. `counts` tells whether this worker counts as running.
     fn rest(&self, id: WorkerId, counts: bool) {
         let mut idle_set = self.idle_set.lock();
         if counts {

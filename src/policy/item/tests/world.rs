@@ -427,7 +427,7 @@ impl World {
         }
     }
 
-    /// Lets every item run to its end.
+    /// Runs every item to its end.
     fn finish(&mut self) {
         self.step(Step::Advance(1_000_000));
         while !self.late.is_empty()
