@@ -15,9 +15,8 @@
 //!
 //! A search is most expensive if another thread wants the CPU. The system may let that thread run for milliseconds,
 //! whereas a sleeping thread gets its CPU soon after it is woken. So a thread that waits for an item spends all of this
-//! time, even if its event has happened by then. A worker spends only the CPU time that its search has used. One reason
-//! is that the thread on its CPU is often the issuer of the next item. The other is that other workers can take the
-//! items that arrive meanwhile.
+//! time, even if its event has happened by then. A worker spends only the CPU time that its search has used. It often
+//! loses its CPU to the issuer of the next item, and other workers can take the items that arrive meanwhile.
 
 #![forbid(unsafe_code)]
 

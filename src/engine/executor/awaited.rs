@@ -1,5 +1,5 @@
-//! A shutdown for which a task waits. A thread of its own performs the shutdown, because it has to wait until the
-//! executor's threads have ended. A shutdown happens only once, so this thread costs little.
+//! A shutdown for which a task waits. A thread of its own performs the shutdown, which has to wait until the executor's
+//! threads have ended. A shutdown happens only once, so this thread costs little.
 
 use std::sync::Arc;
 

@@ -157,7 +157,7 @@ impl Queue {
         }
     }
 
-    /// Counts items that have got places towards the executor's bound.
+    /// Adds items to the count for the executor's bound. The items have just got their places.
     #[inline]
     fn came(&self, items: u64) {
         if let Some(backlog) = &self.executor.backlog {

@@ -63,7 +63,7 @@ impl Queue {
     }
 }
 
-/// An item in the limiter that is read last puts another item into the first limiter, and the other item ends as well.
+/// One item is in the limiter that is read last. It puts another item into the first limiter, and both items end.
 ///
 /// spec: F4.1
 #[test]

@@ -77,9 +77,9 @@ pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
 
 /// Waits for the target on behalf of a task. `watch` keeps the alarm, and returns false if the wait is over.
 ///
-/// A task that is not ready holds no thread, so an item may poll the task and end. Only an item that polls the task
-/// under [`block_on`](block_on::block_on) cannot end before the task. So only then is `check` called, which refuses a
-/// wait of the calling item.
+/// A task that is not ready holds no thread, so an item may poll the task and end. But an item that polls the task
+/// under [`block_on`](block_on::block_on) cannot end before the task. Only in this case is `check` called, which
+/// refuses a wait of the calling item.
 pub(crate) fn poll(
     origin: Origin,
     check: impl FnOnce() -> Result<(), WaitError>,

@@ -10,8 +10,8 @@
 //! and is stuck for this reason, the register logs a report. The item keeps waiting. If a lowered limit makes a wait
 //! endless, the register notices this only when it checks a later wait.
 //!
-//! **No false reports.** A wait is refused only if nothing could end it but a thread outside of the cycle that cancels
-//! an awaited item. The decision never rests on outdated facts, for these reasons:
+//! **No false reports.** A wait is refused only if it would never end by itself. At most a thread outside of the cycle
+//! could end it, by the cancel of an awaited item. The decision never rests on outdated facts, for these reasons:
 //!
 //! * A registered item cannot end or return from its wait before its worker takes the item out of the register, for
 //!   which the worker needs the register's lock. So while the decision is made under the lock, the worker still

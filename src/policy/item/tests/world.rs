@@ -43,7 +43,7 @@ struct Item {
     kept: Option<(ShardId, Ticket)>,
     timer: Option<Deadline>,
     disabled: u32,
-    /// The slow-path state's signals, each given by the submission whose waiting threads it wakes.
+    /// The signals in the slow-path state. Each stands for the submission whose waiting threads it wakes.
     pending: Option<Submission>,
     running: Option<Submission>,
     /// The model: the submission that waits for its run, and the submission's shard, which is `None` while a timer is
