@@ -81,7 +81,7 @@ pub(crate) enum Intake {
     Shut,
 }
 
-/// The answer to the issuer of an item, which says what it does next.
+/// The next step of an issuer with its item.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admit {

@@ -189,7 +189,7 @@ pub(crate) struct PoolAttrs {
     pub(crate) cpus: CpuSet,
 }
 
-/// The things that move between the pods of a class.
+/// Whether items or threads move between the pods of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Moves {
     /// Neither items nor threads move: each item starts in its pod and stays there.

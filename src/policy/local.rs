@@ -39,9 +39,9 @@ pub(crate) const fn keeps(span: u32, kept: usize) -> bool {
 }
 
 /// Returns whether the manager ends the row of a worker. `begun` is the number of items that the worker has begun since
-/// the last check. A row that lasts from one check to the next has begun at most [`IN_A_ROW`] items in that time, so it
-/// ends here. A worker with short items begins more items in that time, so its row goes on. So no row lasts for longer
-/// than two checks and one item.
+/// the last check. If a row lasts from one check to the next, `begun` is at most [`IN_A_ROW`], and the manager ends the
+/// row. So no row lasts for longer than two checks and one item. A worker with short items begins more items between
+/// two checks.
 pub(crate) const fn ends_row(begun: u64) -> bool {
     begun <= IN_A_ROW as u64
 }

@@ -14,7 +14,7 @@ use super::topology::{Cpu, Topology};
 /// this number of cores.
 const CORES_PER_SHARD: usize = 8;
 
-/// The distance within which an item of an unbound queue stays near the CPU that queued it.
+/// Decides how near an item of an unbound queue stays to the CPU that queued it.
 ///
 /// A scope divides the CPUs of the machine into pods. Each pod has its own workers, and an item goes to the pod of the
 /// CPU that queued it. Small pods keep data warm. If a pod cannot take an item, the item goes to the nearest pod that

@@ -202,7 +202,7 @@ impl ReadingCell {
         self.cpu_time.store(cpu_time, Ordering::Relaxed);
     }
 
-    /// Reads how much CPU time the owner has used, and adds the time since the last reading to no count. Only the owner
+    /// Leaves `used` out of all counts. This is CPU time that the owner has used since the last reading. Only the owner
     /// calls this.
     pub(crate) fn leave_out(&self, used: u64) {
         add(&self.cpu_time, used, Ordering::Relaxed);

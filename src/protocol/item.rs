@@ -238,8 +238,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         let (taken, waiting) = self.take_back(&mut slow_state, would_have_run);
         drop(slow_state);
         tell(waiting);
-        // There is no kept entry, because this entry was popped from a list. There is no timer either, because the item
-        // was pending by its entry. Only a carried value may be dropped here, while this thread holds no lock.
+        // An entry that was popped from a list is not kept, and an item that is pending by an entry has no timer. So at
+        // most a carried value is dropped here. This thread holds no lock.
         drop(taken);
         (would_have_run, self.drop_handle())
     }

@@ -56,7 +56,8 @@ fn begin(executor: &Arc<ExecutorInner>, until: Until) -> Arc<Outcome> {
     let on_thread = {
         let (executor, perform) = (Arc::clone(executor), perform.clone());
         move || {
-            // The shutdown may drop items that it gives up. Their destructors are code of the user.
+            // The shutdown may destroy items. Their destructors are user code, so the thread takes the signal mask for
+            // user code.
             executor.core.threads.take_on_signals();
             drop(executor);
             perform();

@@ -4,8 +4,8 @@
 //! A [`Carrier`](crate::engine::carrier::Carrier) is a hook of the user. The issuer calls it before the item is
 //! admitted. The hook returns a function that makes the captured values current again. This function is kept beside the
 //! closure of a one-shot, or in the slow-path state of a reusable item. The worker calls it directly before the item's
-//! function. When the item's function has returned or panicked, the worker immediately drops the result of the other
-//! one. Meanwhile the worker has entered the item's token.
+//! function, and drops its result directly after the item's function has returned or panicked. Meanwhile the worker has
+//! entered the item's token.
 //!
 //! If a hook panics, the item runs without the values of this hook. A submission without carriers costs the issuer one
 //! comparison, and costs the worker nothing.

@@ -23,9 +23,9 @@ use super::drain::wait_until_empty;
 use super::route;
 use super::workqueue::Queue;
 
-/// Returns the token in the cell. If the cell is empty, makes a token before it fills the cell, and keeps the token of
-/// a faster thread. A thread that makes a token may wait for a lock or, on a made-up machine, for its turn. This way,
-/// no other thread waits for the cell meanwhile.
+/// Returns the token in the cell. If the cell is empty, first makes a token, and then puts it into the cell, unless
+/// another thread was faster. A thread that makes a token may wait for a lock or, on a made-up machine, for its turn.
+/// Other threads do not wait for the cell during that time.
 fn made_outside(cell: &OnceLock<Token>, make: impl FnOnce() -> Token) -> &Token {
     cell.get().unwrap_or_else(|| {
         let token = make();
@@ -84,8 +84,8 @@ impl Queue {
     }
 
     /// Completes the entries of the waiting lists without a run. An item that reaches a list later gets a slot
-    /// immediately, and goes to a worker. If there are so many of them that some stay on a list, these get the slots of
-    /// the others.
+    /// immediately, and goes to a worker. If so many items come that some stay on a list, these get the slots of the
+    /// others.
     fn cancel_listed(&self) {
         for limiter in self.limiters() {
             while limiter.cell.recall() {

@@ -13,7 +13,7 @@ use super::{ACTIVE, Admission, COMING, COMING_MASK, INTAKE, INTAKE_MASK, LISTED,
 /// limiter becomes full at half.
 const COMING_FOR_BATCHES: u64 = COMING_MASK / 4;
 
-/// The answer to the issuer of a batch, which says what it does next.
+/// The next step of an issuer with its batch.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdmitMany {
