@@ -9,7 +9,7 @@
 //! | stale | other cancelled entries lie on lists; the slow-path state names their shards |
 //! | armed | the item is pending by a timer, which the slow-path state names, and not by an entry |
 //! | disabled | the item cannot be queued; the slow-path state counts the calls of disable that no enable has undone |
-//! | attached | the slow-path state holds the signal of threads that wait for the pending submission or for the run, or what the pending submission carries |
+//! | attached | the slow-path state holds the signal of threads that wait for the pending submission or for the run, or the value that the pending submission carries |
 //! | home | the shard to which the item was queued last |
 //! | handles | the number of handles; an armed timer holds one |
 //!
