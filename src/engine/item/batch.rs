@@ -49,7 +49,7 @@ pub(crate) struct CutAt {
     pub(crate) error: QueueError,
     /// The index of the refused item.
     pub(crate) index: usize,
-    /// The number of items before the refused item that became pending.
+    /// The number of items that became pending. All of them come before the refused item.
     pub(crate) newly_pending: usize,
 }
 

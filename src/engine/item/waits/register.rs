@@ -27,9 +27,9 @@
 //! * The register knows an item by its address. The address of an item is not reused while a worker works for the item
 //!   or a thread waits for the item.
 //!
-//! **Forks.** A forked process has a register of its own. The child does not use the parent's register, because it
-//! names scopes whose frames end in the child without a wait for the items. A thread of the parent may also have held
-//! the lock of that register at the fork.
+//! **Forks.** A forked process has a register of its own. The child does not use the parent's register, because that
+//! register names scopes whose frames end in the child without a wait for the items. A thread of the parent may also
+//! have held the lock of that register at the fork.
 #![allow(unsafe_code, reason = "an item that waits keeps in memory what it is registered with")]
 
 use std::collections::BTreeMap;
