@@ -14,6 +14,7 @@
 //! however many pools with a higher priority arrive.
 //!
 //! **Turns.** Giving way is expensive, because one thread ends and another thread is made. In the first turn after a
+//! request, a worker gives way only if its pool has another running worker. So each thread that passes to a starving
 //! pool reduces the number of pools without a running worker by one. If no worker has given way for a [`TURN`], every
 //! worker is asked to give way, even the only running worker of a pool. So pools that share too few threads take turns
 //! of that length, however short their items are.

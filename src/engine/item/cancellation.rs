@@ -87,8 +87,8 @@ impl Drop for Entered {
     }
 }
 
-/// Returns whether the code on the calling thread should stop. Outside of items, only a token that the thread has
-/// entered can say so.
+/// Returns whether the code on the calling thread should stop. Outside of items, this depends only on the token that
+/// the thread has entered, if there is one.
 pub(crate) fn is_cancelled() -> bool {
     let entered = ENTERED.try_with(|entered| entered.borrow().as_ref().map(Token::is_cancelled));
     if let Ok(Some(answer)) = entered {

@@ -81,7 +81,7 @@ pub enum WhenFull {
     /// The queue refuses the submission with [`QueueError::Full`](crate::QueueError::Full).
     #[default]
     Refuse,
-    /// The call that submits waits for room under a blocking guard, in line with the callers of
+    /// The submitting call waits for room under a blocking guard, in line with the callers of
     /// [`reserve`](crate::WorkQueue::reserve). A submission by an item of the queue itself is refused instead, because
     /// there may be no room before that item ends.
     Wait,
