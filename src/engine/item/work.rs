@@ -43,8 +43,8 @@ pub(crate) type Function = dyn FnMut(&WorkHandle) + Send;
 pub(crate) struct WorkHandle(pub(super) NonNull<WorkItem>);
 
 // SAFETY: threads may share an item. Its cell synchronizes them, and the entries in its slow-path state are `Send`. The
-// function is `Send`. Only one worker at a time uses it, because the item's word gives it to one: the beginning of a
-// run acquires the writes that the end of the previous run has released.
+// function is `Send`, and only one worker at a time uses it. The item's word ensures this: the beginning of a run
+// acquires the writes that the end of the previous run has released.
 unsafe impl Send for WorkHandle {}
 // SAFETY: as above.
 unsafe impl Sync for WorkHandle {}
