@@ -1,5 +1,5 @@
-//! The hooks that capture what submissions carry, and what they have captured. `item::carried` says when the hooks are
-//! called.
+//! The hooks that capture values for submissions to carry, and the captured values. `item::carried` says when the hooks
+//! are called.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use super::user_code::{self, contain, destroy};
 pub(crate) struct Carrier(Option<Arc<Capture>>);
 
 type Capture = dyn Fn() -> Enter + Send + Sync;
-/// Makes the captured values current again for the worker. They are current until the result is dropped.
+/// A function that makes the captured values current for the worker. They are current until its result is dropped.
 type Enter = Box<dyn FnOnce() -> Entered + Send>;
 type Entered = Box<dyn Any>;
 
@@ -52,11 +52,11 @@ impl fmt::Debug for Carrier {
 }
 
 thread_local! {
-    /// Whether the calling thread calls hooks.
+    /// Whether the calling thread is inside a hook.
     static CAPTURING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What one submission carries.
+/// The values that one submission carries.
 pub(crate) type Carried = Box<Captured>;
 
 /// See [`Carried`].
@@ -69,7 +69,7 @@ pub(crate) struct Captured {
 impl Captured {
     /// Calls the hooks. Returns `None` if there is nothing to carry.
     ///
-    /// A submission that a hook makes carries nothing, because it would call the hook again.
+    /// A submission that a hook itself makes carries nothing. Otherwise that submission would call the hook again.
     #[cold]
     pub(super) fn capture(carriers: &[Carrier], parent: fn() -> Parent) -> Option<Carried> {
         if CAPTURING.replace(true) {
@@ -87,7 +87,7 @@ impl Captured {
         mem::take(&mut self.parent)
     }
 
-    /// Calls an item's function while the captured values are current.
+    /// Calls an item's function. The captured values are current during the call.
     pub(crate) fn run<R>(mut self, function: impl FnOnce() -> R) -> R {
         let mut current = Current(Vec::with_capacity(self.enters.len()));
         current.0.extend(self.enters.drain(..).filter_map(user_code::call));
@@ -104,7 +104,7 @@ impl Drop for Captured {
     }
 }
 
-/// What the carriers have made current. The drop ends this in the reverse order.
+/// The values that the carriers have made current. The drop ends them in the reverse order.
 struct Current(Vec<Entered>);
 
 impl Drop for Current {

@@ -13,7 +13,7 @@
 //! | `manager` | the one thread that makes threads and keeps deadlines; what it looks for, and what it reports |
 //! | `trace` | the events and spans for `tracing` |
 //! | `user_code` | the only place that calls loggers, hooks, subscribers and destructors |
-//! | `carrier` | the hooks that capture what submissions carry |
+//! | `carrier` | the hooks that capture values for submissions to carry |
 //! | `refusal` | the errors of a submission, a wait and a shutdown |
 //!
 //! A type may have methods in a room above its own. So the room `worker` knows what a pool is, but nothing in the room

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a queue did not accept an item. The refusal leaves the item unchanged.
+/// The reason why a queue did not accept an item. The refusal leaves the item unchanged.
 ///
 /// # Examples
 ///
@@ -29,7 +29,7 @@ pub enum QueueError {
     Forked,
     /// The calling item holds the only slot in which the new item could run, and would wait for the new item.
     WouldDeadlock,
-    /// The permit of the submission is for another queue.
+    /// The permit of the submission was reserved on another queue.
     ForeignPermit,
     /// The period of a periodic item is zero.
     ZeroPeriod,
@@ -87,7 +87,8 @@ impl fmt::Display for QueueError {
 
 impl std::error::Error for QueueError {}
 
-/// Why a wait was refused, or ended too early. The failure itself does not change the awaited items and queues.
+/// The reason why a wait was refused, or ended too early. The failure itself does not change the awaited items and
+/// queues.
 ///
 /// # Examples
 ///
@@ -150,7 +151,7 @@ impl fmt::Display for WaitError {
 
 impl std::error::Error for WaitError {}
 
-/// Why an item should stop, and why a wait ended early.
+/// The reason why an item should stop, or why a wait ended early.
 ///
 /// # Examples
 ///
@@ -184,7 +185,7 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// Why an executor was not shut down. The failed call does not change the executor.
+/// The reason why an executor was not shut down. The failed call does not change the executor.
 ///
 /// # Examples
 ///

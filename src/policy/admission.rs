@@ -68,7 +68,7 @@ const LISTED_MASK: u64 = (1 << 28) - 1;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Admission(u64);
 
-/// Which items a limiter admits. A later variant is stricter than an earlier one.
+/// The rule by which a limiter admits items. A later variant is stricter than an earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Intake {
     /// All items are admitted.
@@ -81,7 +81,7 @@ pub(crate) enum Intake {
     Shut,
 }
 
-/// What the issuer does with its item.
+/// The next step of an issuer with its item.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admit {
@@ -100,7 +100,7 @@ pub(crate) enum Admit {
     Refused,
 }
 
-/// Why an item was not admitted.
+/// The reason why an item was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAdmitted {
     /// The intake does not admit the item.
@@ -125,7 +125,7 @@ pub(crate) enum Slot {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) in_flight: u64,
-    /// How many of the items in flight count as coming.
+    /// The number of items in flight that count as coming.
     pub(crate) coming: u64,
 }
 
@@ -309,9 +309,9 @@ impl Admission {
     }
 
     /// Completes an active item. Hands its slot to the first item on the list, or frees the slot. While the intake is
-    /// shut, an item gets the slot only if more items are active than any limit allows. Most of these are given up, and
-    /// so is the item that gets the slot. If there are that many, [`recall`](Self::recall) may have left the item on the
-    /// list.
+    /// shut, [`recall`](Self::recall) empties the list, so the slot is usually freed. If more items are active than any
+    /// limit allows, `recall` may have left items on the list. Then the first of them gets the slot. It is given up,
+    /// and so are most of the active items.
     pub(crate) const fn complete(self) -> (Self, Slot) {
         if self.listed() > 0 && self.has_no_limit() {
             return self.minus(LISTED).freed();

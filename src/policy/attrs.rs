@@ -1,5 +1,5 @@
-//! Where the items of an unbound queue run: the attributes that the user sets, and the attributes from which pools are
-//! made.
+//! The attributes of an unbound queue, which determine where its items run. The user sets some of them, and pools are
+//! made from all of them.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ use super::pods::AffinityScope;
 /// # Ok(())
 /// # }
 /// ```
-/// With the feature `serde`, attributes can be part of a configuration. Attributes that are missing are not set.
+/// With the feature `serde`, attributes can be part of a configuration. An attribute that is missing there is not set.
 ///
 /// ```
 /// # #[cfg(feature = "serde")]
@@ -153,14 +153,14 @@ pub(crate) struct AttrDefaults {
     pub(crate) cpus: CpuSet,
 }
 
-/// Why attributes are invalid.
+/// The reason why attributes are invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AttrsFault {
     Nice(i32),
     Cpus(CpusFault),
 }
 
-/// Why a set of CPUs is invalid.
+/// The reason why a set of CPUs is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CpusFault {
     Empty,
@@ -189,7 +189,7 @@ pub(crate) struct PoolAttrs {
     pub(crate) cpus: CpuSet,
 }
 
-/// What moves between the pods of a class.
+/// Whether items or threads move between the pods of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Moves {
     /// Neither items nor threads move: each item starts in its pod and stays there.
@@ -223,7 +223,7 @@ pub struct EffectiveAttrs {
     pub nice: i32,
     /// The CPUs that items may run on.
     pub cpus: CpuSet,
-    /// How near to their issuer items run. This is never [`AffinityScope::Default`].
+    /// The scope, which determines how near to their issuer items run. This is never [`AffinityScope::Default`].
     pub scope: AffinityScope,
     /// Whether items stay in the pod of their issuer, even if CPUs of other pods are idle.
     pub strict: bool,

@@ -1,25 +1,26 @@
 //! Decides how many items of a queue may be pending if the executor has a bound on all pending items.
 //!
-//! A queue may have up to [`SHARE`] times as many pending items as there is room left in the executor. So the room is
-//! never used up by queues with a long backlog: a lone queue fills eight ninths of it, and two queues fill eight
-//! seventeenths each. If further queues need room, the queues with the longest backlogs are refused first, until their
-//! own items begin. (Switches share their memory among ports by this rule, as *dynamic thresholds*.)
+//! A queue may have up to [`SHARE`] times as many pending items as there is free room in the executor. So queues with
+//! long backlogs never use up the room: a lone queue fills eight ninths of it, and two queues fill eight seventeenths
+//! each. If further queues need room, the queues with the longest backlogs are refused first, until items of theirs
+//! begin. (Network switches divide their memory among ports by this rule, which is called *dynamic thresholds*.)
 //!
 //! A queue without pending items may always have one. Otherwise the queue would depend on the items of other queues,
-//! which may wait for its own. So the executor may have as many items beyond the bound as it has queues.
+//! and these may wait for an item of this queue. So the executor may have as many items beyond the bound as it has
+//! queues.
 
 #![forbid(unsafe_code)]
 
-/// How many times the free room a queue may fill.
+/// A queue may have this many times as many pending items as there is free room.
 const SHARE: u64 = 8;
 
-/// Returns how many items a queue with `own` pending items may have pending, while `pending` items of all queues are
-/// pending and `bound` are permitted.
+/// Returns how many pending items a queue may have. It has `own` pending items now, all queues have `pending`, and the
+/// executor permits `bound`.
 #[inline]
 pub(crate) const fn most(bound: u64, pending: u64, own: u64) -> u64 {
     let free = bound.saturating_sub(pending);
-    // Each item that comes takes from the free room, too. This is the largest number of items that may come one by one,
-    // each of them while the queue has less than its share.
+    // Each further item also takes up free room. `more` is the number of further items if they come one by one, and
+    // each comes only while the queue has less than its share.
     let more = (free.saturating_add(1).saturating_mul(SHARE)).saturating_sub(own) / (SHARE + 1);
     if own == 0 && more == 0 { 1 } else { own + more }
 }
@@ -30,7 +31,7 @@ mod tests {
 
     use super::*;
 
-    /// Lets items come one by one while the queue has less than its share. Returns how many it has then.
+    /// Adds items one by one while the queue has less than its share. Returns how many items the queue then has.
     fn one_by_one(bound: u64, mut pending: u64, mut own: u64) -> u64 {
         while own < SHARE * bound.saturating_sub(pending) || own == 0 {
             own += 1;

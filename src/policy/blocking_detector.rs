@@ -44,7 +44,7 @@ pub(crate) trait Facts {
     fn sleeps_so_far(&mut self, worker: WorkerId) -> Option<u64>;
 }
 
-/// What a check of a pool searches for.
+/// The workers for which a check of a pool searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Criteria {
     /// Whether the check searches for workers that sleep without a guard.
@@ -52,7 +52,7 @@ pub(crate) struct Criteria {
     /// The CPU time after which a worker that has not slept in between is a hog. `None` if the check does not search
     /// for hogs.
     pub(crate) hogs: Option<Duration>,
-    /// How many CPUs the pool keeps busy.
+    /// The number of CPUs that the pool keeps busy.
     pub(crate) cpus: usize,
 }
 
@@ -99,8 +99,8 @@ struct Sighting {
 struct Clock {
     /// The CPU time at the first check of this stretch, or at the last check that showed that the thread had slept.
     base: Duration,
-    /// How many times the thread had slept. The check reads the number once for each value of `base`; it is `None`
-    /// until then.
+    /// The number of times that the thread had slept. The check reads this number once for each value of `base`; it is
+    /// `None` until then.
     sleeps: Option<u64>,
     /// The CPU time at the last check.
     last: Duration,
@@ -149,9 +149,9 @@ struct Look {
     pace: Pace,
     criteria: Criteria,
     now: Time,
-    /// How many workers are out of the count because they sleep.
+    /// The number of workers that are out of the count because they sleep.
     asleep: usize,
-    /// How many workers are out of the count because they are hogs.
+    /// The number of workers that are out of the count because they are hogs.
     hogs: usize,
 }
 

@@ -1,4 +1,4 @@
-//! How long a bh context works before it yields the CPU to other threads.
+//! Decides for how long a bh context works before it yields the CPU to other threads.
 //!
 //! A *run* begins with a batch, which consists of the pending items. When these items are done, the items that have
 //! arrived meanwhile are the next batch. Beginning that batch is a *restart*. A run ends when it reaches its limit of
@@ -14,10 +14,10 @@ use super::time::Time;
 /// The time limit of a run.
 const TIME: Duration = Duration::from_millis(2);
 
-/// How many times a run may restart with the items that have arrived meanwhile.
+/// The greatest number of restarts in a run. A run restarts with the items that have arrived meanwhile.
 const RESTARTS: u32 = 10;
 
-/// What is left of a run's limits, and of its present batch.
+/// The rest of a run's limits, and of its present batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Budget {
     until: Time,
@@ -26,7 +26,7 @@ pub(crate) struct Budget {
     batch: usize,
 }
 
-/// What a bh context does after an item.
+/// The next step of a bh context after an item.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AfterItem {

@@ -1,4 +1,5 @@
-//! When a pool wakes a worker: the concurrency word of a pool, and the questions that threads ask of it.
+//! Decides when a pool wakes a worker. This file has the concurrency word of a pool, and the questions that threads ask
+//! of it.
 //!
 //! A *managed* pool keeps `target` workers runnable. The target is 1 for a per-CPU pool, and the number of the pod's
 //! CPUs for the pool of a pod. A worker counts as `running` while its item may use the CPU. A worker whose item is
@@ -34,13 +35,13 @@ const SHORT: u64 = 1 << (3 * FIELD + 3);
 const UNMANAGED: u64 = MASK;
 const ABANDONED: u64 = MASK - 1;
 
-/// How many workers of a pool run, how many are about to run, and how many should run.
+/// The number of workers of a pool that run, the number that are about to run, and the number that should run.
 ///
 /// This is a plain value. Each transition returns the next word, and what the caller must do now.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Running(u64);
 
-/// What a thread that saw work in the pool must do next.
+/// The next step of a thread that saw work in the pool.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kick {
@@ -88,7 +89,7 @@ impl Reserved {
     }
 }
 
-/// What a worker does after an item.
+/// The next step of a worker after an item.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -102,8 +103,8 @@ pub(crate) enum Next {
 }
 
 impl Running {
-    /// The number that one running worker adds to the word. [`leave`](Self::leave) subtracts this number and
-    /// [`come_back`](Self::come_back) adds it, whatever the rest of the word is.
+    /// The number that one running worker adds to the word. [`leave`](Self::leave) subtracts this number, and
+    /// [`come_back`](Self::come_back) adds it. Neither depends on the rest of the word.
     pub(crate) const ONE: Self = Self(1 << RUNNING);
 
     /// Returns the word of a pool that keeps `target` workers runnable.
@@ -212,8 +213,8 @@ impl Running {
         }
     }
 
-    /// Returns what a caller that has just told the manager that the pool starves must do about pending work. The
-    /// answer is never [`Kick::Starve`].
+    /// Returns what the caller must do about pending work. The caller has just told the manager that the pool starves,
+    /// so the answer is never [`Kick::Starve`].
     pub(crate) const fn kick_further(self) -> (Self, Kick) {
         if self.need_more_worker() {
             (self.wake_one(), Kick::Wake(Reserved { errand: None }))
@@ -226,8 +227,8 @@ impl Running {
         }
     }
 
-    /// Returns what a running worker must do about an item that it keeps for itself. The manager must watch the pool,
-    /// because the worker's present item may be long.
+    /// Returns what a running worker must do after it has put an item on its local list. The manager must watch the
+    /// pool, because the worker's present item may be long.
     pub(crate) const fn keep(self) -> (Self, Kick) {
         if self.is_watched() { (self, Kick::Enough) } else { (Self(self.0 | WATCHED), Kick::Watch) }
     }
@@ -324,14 +325,14 @@ impl Running {
     }
 
     /// Notes that the manager has no room for a worker that the pool has asked for. Returns whether no worker runs. If
-    /// a worker runs, the manager is told later: once no worker runs, the next thread that finds work
-    /// [tells](Kick::Starve) it.
+    /// a worker runs, another thread informs the manager later. This is the next thread that finds work after the last
+    /// worker has left the count (see [`Kick::Starve`]).
     pub(crate) const fn short(self) -> (Self, bool) {
         (Self(self.0 | SHORT), self.running() == 0)
     }
 
-    /// Clears the note of [`short`](Self::short), because the manager knows all that it must know, or because the
-    /// worker has arrived.
+    /// Clears the note of [`short`](Self::short), because the worker has arrived, or because the manager needs no
+    /// further notice.
     pub(crate) const fn unshort(self) -> Self {
         Self(self.0 & !SHORT)
     }

@@ -82,7 +82,7 @@ pub struct Counters {
     /// Of the cancelled submissions, those whose [deadline](crate::Submission::deadline) had passed before they began.
     #[cfg_attr(feature = "serde", serde(default))]
     pub expired: u64,
-    /// How many times the executor found that an item blocked without a [guard](crate#guards).
+    /// The number of times that the executor found an item blocked without a [guard](crate#guards).
     pub undeclared_blocks: u64,
 }
 

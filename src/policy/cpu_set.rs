@@ -325,7 +325,7 @@ fn parse_cpu(entry: &str, digits: &str) -> Result<usize, ParseCpuSetError> {
     }
 }
 
-/// Why a text is not a CPU list. Each variant carries the invalid entry.
+/// The reason why a text is not a CPU list. Each variant carries the invalid entry.
 ///
 /// # Examples
 ///

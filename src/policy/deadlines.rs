@@ -83,7 +83,7 @@ impl<T> Deadlines<T> {
         self.queue.first_key_value().is_some_and(|(first, _)| *first == deadline)
     }
 
-    /// Returns the times of all entries that will be due, the soonest first.
+    /// Returns the times at which the entries are due, in ascending order.
     #[cfg_attr(
         any(cmwq_yields, not(feature = "testing")),
         allow(dead_code, reason = "the test kit tells them")
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// How many times the thread has compared two deadlines.
+        /// The number of times that the thread has compared two deadlines.
         pub(super) static COMPARISONS: Cell<usize> = const { Cell::new(0) };
     }
 

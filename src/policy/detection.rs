@@ -1,10 +1,10 @@
-//! How an executor notices that an item blocks outside of a guard.
+//! The ways in which an executor can notice that an item blocks outside of a guard.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// How an executor notices that an item blocks outside of any [guard](crate#guards).
+/// The way in which an executor notices that an item blocks outside of any [guard](crate#guards).
 ///
 /// The executor watches only pools that have pending work and no free place for another worker. An idle executor
 /// watches no pool. Guards, [`may_block`](crate::may_block) and the

@@ -14,9 +14,9 @@ use super::admission::Intake;
 pub(crate) struct RequestedSettings {
     /// The limit that applies while the queue is not frozen.
     pub(crate) max_active: usize,
-    /// How many drains of the queue are under way.
+    /// The number of drains of the queue that are under way.
     pub(crate) drains: usize,
-    /// How many threads find out at present whether the queue is empty, without a drain.
+    /// The number of threads that at present check whether the queue is empty, without a drain.
     pub(crate) looks: usize,
     pub(crate) end: End,
 }
@@ -27,8 +27,8 @@ pub(crate) enum End {
     No,
     /// The destruction was requested. The request cannot be withdrawn.
     Begun,
-    /// The destruction was requested, and the items that have not begun are given up. Not even the queue's own items may
-    /// submit any more.
+    /// The destruction was requested, and the items that have not begun are given up. From now on, even the queue's own
+    /// items must not submit.
     Now,
     /// The destruction was requested, and after that a thread found the queue empty.
     Done,
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(EffectiveState { frozen: false, ..changed }.max(), 7);
     }
 
-    /// spec: F1.7: a look at the whole queue refuses no item, and lets in no item that is refused otherwise.
+    /// spec: F1.7: a look at the whole queue does not change which items are refused.
     #[test]
     fn a_look_only_counts_items() {
         let table = [

@@ -46,7 +46,7 @@ pub(crate) struct Environment {
 pub(crate) struct Share {
     /// The real CPUs that the pool's workers are bound to.
     pub(crate) binding: CpuSet,
-    /// How many workers the pool keeps runnable, if it is managed.
+    /// The number of workers that the pool keeps runnable, if it is managed.
     pub(crate) target: usize,
 }
 
@@ -116,7 +116,7 @@ impl Environment {
     }
 }
 
-/// When the manager checks the environment.
+/// The times at which the manager checks the environment.
 #[derive(Debug)]
 pub(crate) struct Vigil {
     last: Time,

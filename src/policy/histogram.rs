@@ -79,7 +79,7 @@ pub struct Histogram {
     max: u64,
 }
 
-/// How long the items of a queue waited and ran.
+/// The times for which the items of a queue waited and ran.
 ///
 /// [`WorkQueue::latency`](crate::WorkQueue::latency) returns this.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

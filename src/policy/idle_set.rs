@@ -46,7 +46,7 @@ pub(crate) struct IdleSet {
     distress: Distress,
     /// Whether the pool keeps a spare: an idle worker that takes over when another worker blocks.
     keeps_spare: bool,
-    /// How many workers are made even if the pool does not need them, or 0 once that is done.
+    /// The pool makes workers ahead of need until it has this many. 0 once that is done.
     ahead: usize,
     limits: IdleLimits,
 }
@@ -59,7 +59,7 @@ struct Idle {
     cpu: Option<usize>,
 }
 
-/// How a reservation is served.
+/// The way in which a reservation is served.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
@@ -71,7 +71,7 @@ pub(crate) enum Wake {
     Wait,
 }
 
-/// What a worker does for its pool before it begins.
+/// The step that a worker takes for its pool before it begins.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prepare {
@@ -82,7 +82,7 @@ pub(crate) enum Prepare {
     CreateSpare,
 }
 
-/// What a worker without work does.
+/// The next step of a worker without work.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
@@ -94,7 +94,7 @@ pub(crate) enum Rest {
     Exit,
 }
 
-/// What the manager does about a call for help at one of the pool's deadlines.
+/// The manager's answer to a call for help at one of the pool's deadlines.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mayday {
@@ -363,7 +363,8 @@ impl IdleSet {
         self.creating || !self.waking.is_empty() || !self.owed.is_empty()
     }
 
-    /// Returns whether `min_idle + n` workers are idle, with `n > 0`, and at most `n * idle_ratio` workers are busy.
+    /// Returns whether more workers are idle than the limits allow. That is so if `min_idle + n` workers are idle, `n`
+    /// is at least 1, and at most `n * idle_ratio` workers are busy.
     pub(crate) fn too_many_workers(&self) -> bool {
         let busy = self.alive - self.idle.len();
         let surplus = self.idle.len().saturating_sub(self.limits.min_idle);
@@ -406,10 +407,10 @@ impl IdleSet {
     }
 }
 
-/// Returns whether the worker on the CPU `mine` goes idle, when the number of running workers exceeds the pool's
-/// target. If two other workers share a CPU, and this worker shares its CPU with none, it keeps running: if it went
-/// idle, the system would take milliseconds to move one of the two to the free CPU. The other workers follow the same
-/// rule, so one of the two goes idle. `others` are the CPUs of the other running workers.
+/// Returns whether the worker on the CPU `mine` goes idle. The number of running workers exceeds the pool's target.
+/// `others` are the CPUs of the other running workers. A worker that is alone on its CPU keeps running if two others
+/// share a CPU. If it went idle, the system would take milliseconds to move one of these two to its CPU. All workers
+/// follow this rule, so one of the two goes idle.
 pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clone) -> bool {
     let two_share = |(at, cpu)| others.clone().skip(at + 1).any(|other| other == cpu);
     others.clone().any(|cpu| cpu == mine) || !others.clone().enumerate().any(two_share)

@@ -9,7 +9,7 @@
 //! | stale | other cancelled entries lie on lists; the slow-path state names their shards |
 //! | armed | the item is pending by a timer, which the slow-path state names, and not by an entry |
 //! | disabled | the item cannot be queued; the slow-path state counts the calls of disable that no enable has undone |
-//! | attached | the slow-path state holds the signal of threads that wait for the pending submission or for the run, or what the pending submission carries |
+//! | attached | the slow-path state holds the signal of threads that wait for the pending submission or for the run, or the value that the pending submission carries |
 //! | home | the shard to which the item was queued last |
 //! | handles | the number of handles; an armed timer holds one |
 //!
@@ -198,7 +198,7 @@ impl ItemState {
     }
 
     /// Queues the item as [`queue_slowly`](Self::queue_slowly) does. If the item becomes pending, the caller attaches
-    /// what the submission carries.
+    /// the value that the submission carries.
     pub(crate) fn queue_carrying_slowly(self, target: Target, known: Known) -> (Self, Queue) {
         match self.queue_slowly(target, known) {
             (next, answer @ (Queue::Push | Queue::Revived)) => (next.attached(), answer),
@@ -206,8 +206,8 @@ impl ItemState {
         }
     }
 
-    /// Queues the item as [`queue_without_entry`](Self::queue_without_entry) does. The caller holds the slow-path state's
-    /// lock. If the item becomes pending, the caller attaches what the submission carries.
+    /// Queues the item as [`queue_without_entry`](Self::queue_without_entry) does. The caller holds the slow-path
+    /// state's lock. If the item becomes pending, the caller attaches the value that the submission carries.
     pub(crate) fn revive_carrying_slowly(self, target: Target) -> (Self, Queue) {
         match self.queue_without_entry(target) {
             (next, Queue::Revived) => (next.attached(), Queue::Revived),
@@ -215,7 +215,7 @@ impl ItemState {
         }
     }
 
-    /// Notes that the caller attaches something to the pending submission.
+    /// Notes that the caller attaches a signal or a value to the pending submission.
     pub(crate) const fn attached(self) -> Self {
         Self(self.0 | ATTACHED)
     }
@@ -387,7 +387,7 @@ impl ItemState {
         if self.is_running() { (self.attached(), Instance::Running) } else { (self, Instance::None) }
     }
 
-    /// Notes that the slow-path state holds no signal any more, and nothing that the pending submission carries.
+    /// Notes that the slow-path state holds neither a signal nor a carried value any more.
     pub(crate) const fn nothing_attached(self) -> Self {
         Self(self.0 & !ATTACHED)
     }

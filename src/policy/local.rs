@@ -1,51 +1,52 @@
-//! Which items stay with the worker that queued them, and for how long such items come first.
+//! Decides which items stay with the worker that queued them, and for how long such items come first.
 //!
-//! An item that a worker's own item queues is best run by that worker: its data is in the worker's cache, and no
-//! wake-up and no shared line is needed. So the worker keeps a short *local list* of such items. Other workers of the
-//! pool can steal from it.
+//! If a worker's item queues another item, the same worker should run that item. The data is in the worker's cache, and
+//! neither a wake-up nor a shared cache line is needed. So the worker keeps a short *local list* of such items. Other
+//! workers of the pool can steal from it.
 //!
-//! A local item delays other items, and may itself wait although a CPU is free. Three rules bound both:
+//! A local item delays other items, and may itself wait although a CPU is free. Three rules limit both delays:
 //!
-//! * A worker keeps items only while its items are short: 0.1 ms must suffice for [`SHORT`] of them, judged by the
-//!   worker's last items. So a pool whose items are long behaves as if there were no local lists. So does a build with
-//!   `cmwq_uncounted`, which measures no items.
-//! * A worker prefers local items only for as many items as 0.1 ms suffices for, and at most [`IN_A_ROW`]. Then it
-//!   takes as many items of the pool's list, if there are any. So local items overtake an item at most `IN_A_ROW` times
-//!   on each CPU, and once for each item that waits before it. If the local items turn out to be long, a check of the
-//!   manager ends the row.
-//! * The first local item wakes no other worker, because its own worker is there sooner. The second one does, if the
-//!   pool has a free CPU. If the present item turns out to be long after all, a check of the manager moves the local
-//!   items to the pool's list: the next check if the pool has a free CPU, and otherwise the one after it.
+//! * A worker keeps items only while its items are short: [`SHORT`] of them must take at most 0.1 ms. The worker's last
+//!   items serve as the measure. So a pool with long items behaves as if there were no local lists. So does a build
+//!   with `cmwq_uncounted`, which measures no items.
+//! * A worker takes several local items in a row before other items. It takes as many as 0.1 ms suffices for, and at
+//!   most [`IN_A_ROW`]. Then it takes as many items of the pool's list, if there are any. So local items overtake an
+//!   item at most `IN_A_ROW` times on each CPU, and once for each item that waits before it. If the local items turn
+//!   out to be long, a check of the manager ends the row.
+//! * The first local item wakes no other worker, because its own worker will be ready sooner. The second one wakes a
+//!   worker if the pool has a free CPU. The present item may turn out to be long. Then a check of the manager moves the
+//!   local items to the pool's list: the next check if the pool has a free CPU, and otherwise the one after it.
 
 #![forbid(unsafe_code)]
 
-/// The number of items for which 0.1 ms must suffice, so that the items count as short.
+/// Items count as short if this many of them take at most 0.1 ms.
 const SHORT: u32 = 16;
 
-/// The greatest number of local items that a worker runs in a row while other items wait.
+/// The greatest number of local items that a worker runs one after the other while other items wait.
 const IN_A_ROW: u32 = 64;
 
 /// The greatest number of items on a local list.
 const MOST: usize = 64;
 
-/// The number of local items on a list for which another worker is worth waking.
+/// If a list has this many local items, it is worth waking another worker.
 pub(crate) const CROWD: usize = 2;
 
-/// Returns whether a worker keeps an item that its present item queues. `span` is the number of items for which 0.1 ms
-/// suffices, and `kept` the length of the local list.
+/// Returns whether a worker keeps an item that its present item queues. `span` is the number of items that take 0.1 ms,
+/// and `kept` is the length of the local list.
 #[inline]
 pub(crate) const fn keeps(span: u32, kept: usize) -> bool {
     span >= SHORT && kept < MOST
 }
 
 /// Returns whether the manager ends the row of a worker. `begun` is the number of items that the worker has begun since
-/// the last check. If a row lasts from one check to the next, this number is at most [`IN_A_ROW`]. So no row lasts for
-/// longer than two checks and one item. A worker whose items are short begins more items in that time.
+/// the last check. If a row lasts from one check to the next, `begun` is at most [`IN_A_ROW`], and the manager ends the
+/// row. So no row lasts for longer than two checks and one item. A worker with short items begins more items between
+/// two checks.
 pub(crate) const fn ends_row(begun: u64) -> bool {
     begun <= IN_A_ROW as u64
 }
 
-/// How a worker shares its time between local items and the items of the pool's list. This is a plain value.
+/// Divides a worker's time between local items and the items of the pool's list. This is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Row {
     /// The number of local items that the worker has run in a row.
@@ -55,7 +56,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Returns whether the worker's next item is a local one, even if other items wait.
+    /// Returns whether the worker's next item is a local one although other items wait.
     #[inline]
     #[must_use]
     pub(crate) const fn goes_on(self, span: u32) -> bool {

@@ -325,7 +325,8 @@ mod tests {
         Time::default() + Duration::from_millis(millis)
     }
 
-    /// After a failure, the manager makes at most one attempt per second, whichever pool asks (P1 builds on this).
+    /// After a failure, the manager makes at most one attempt per second, no matter which pool asks (P1 builds on
+    /// this).
     ///
     /// spec: E2.6, P1.2
     #[test]

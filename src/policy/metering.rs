@@ -11,10 +11,10 @@
 //! taken long without using CPU time. The next item then has a window of its own.
 //!
 //! Most windows have items of one queue. If a window has items of several queues, its whole CPU time is charged to one
-//! queue, as in the kernel. This is the queue whose item a tick met last, if that queue has an item in the window. So
-//! on average, each queue is charged for its share. If a tick ends the window, the queue of the item that the tick met
-//! is charged. No tick meets an interrupted item. The queue of an interrupted item is charged if the earlier items of
-//! the window cannot have used that much time.
+//! queue, as in the kernel. This is the queue whose item was running at the last tick, if that queue has an item in the
+//! window. So on average, each queue is charged for its share. If a tick ends the window, the queue of the item that
+//! was running at this tick is charged. An interrupted item does not count as running at a tick. Its queue is charged
+//! if the earlier items of the window cannot have used that much time.
 
 #![forbid(unsafe_code)]
 
@@ -63,7 +63,7 @@ impl Metering {
         self.items >= self.span
     }
 
-    /// Returns the number of items that are expected to use a tenth of a millisecond together.
+    /// Returns the number of items that are expected to take a tenth of a millisecond together.
     pub(crate) const fn span(&self) -> u32 {
         self.span
     }
@@ -72,7 +72,7 @@ impl Metering {
         self.items == 0
     }
 
-    /// Returns whether the interrupted item that ends this window is charged for `used`, the CPU time of the window.
+    /// Returns whether an interrupted item, which ends this window, is charged for the window's whole CPU time, `used`.
     /// This is the case if the earlier items would otherwise have been more than twice as long as the items of the last
     /// window.
     pub(crate) fn is_of_the_interrupted(self, used: Duration) -> bool {

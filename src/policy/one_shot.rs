@@ -6,8 +6,9 @@
 //! thread that ends the queued state. This thread is the worker that begins the item, or the thread that cancels the
 //! item through the handle. The result belongs to the handle, or to the worker if the handle is gone.
 //!
-//! The handle can also ask a running item to stop. If the item *listens*, it has left an alarm, which the handle rings.
-//! The alarm is removed before the item ends or the handle goes, because another item may get the same cell later.
+//! The handle can also ask a running item to stop. A running item that *listens* has left an alarm, which the handle
+//! rings. The alarm is removed before the item ends or the handle goes, because another item may get the same cell
+//! later.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +34,7 @@ const LISTENS: u64 = 1 << 9;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OneShotState(u64);
 
-/// What a worker does with an entry that it has popped.
+/// The next step of a worker with an entry that it has popped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Take {
@@ -46,7 +47,7 @@ pub(crate) enum Take {
     Free { late: bool },
 }
 
-/// What a handle learns when it asks its item to stop.
+/// The answer to a handle that asks its item to stop.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -58,7 +59,7 @@ pub(crate) enum Stop {
     Ended,
 }
 
-/// What a running item learns when it wants to listen for its handle.
+/// The answer to a running item that begins to listen for its handle.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
@@ -70,7 +71,7 @@ pub(crate) enum Listen {
     Alone,
 }
 
-/// What a worker does after the closure has ended and its result is stored.
+/// The next step of a worker after the closure has ended and its result is stored.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finish {
@@ -80,12 +81,12 @@ pub(crate) enum Finish {
     Wake(Waiting),
     /// The handle is gone. Drop the result, and free the cell.
     Free,
-    /// The item has not ended yet, because it listens. Remove its alarm, and finish it again.
+    /// The item has not ended yet, because it still listens. Remove its alarm, and finish the item again.
     Unlisten,
 }
 
-/// What waits for an item through its handle: a thread that sleeps, or a task that a runtime polls, or both if a handle
-/// is joined after it was polled.
+/// The thread and the task that wait for an item through its handle. There are both if a thread joins a handle that a
+/// task has polled before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiting(u64);
 
@@ -172,7 +173,7 @@ impl OneShotState {
         Waiting(self.0 & (WAITER | AWAITED))
     }
 
-    /// Cancels the item on behalf of the handle. If the closure had not begun, returns what waits for the item. The
+    /// Cancels the item on behalf of the handle. If the closure had not begun, returns the waiting thread and task. The
     /// closure then belongs to the handle. `late` says whether the item's deadline has passed.
     pub(crate) const fn cancel(self, late: bool) -> (Self, Option<Waiting>) {
         if self.0 & (RUNNING | DONE | CANCELLED) != 0 {
@@ -243,8 +244,8 @@ impl OneShotState {
         self.0 & ENTRY == 0
     }
 
-    /// Removes the handle. The caller has removed the alarms. Returns true if the handle was the last owner. The caller
-    /// then frees the cell.
+    /// Removes the handle. The caller has already removed the alarms. If the handle was the last owner, returns true,
+    /// and the caller frees the cell.
     pub(crate) const fn detach(self) -> (Self, bool) {
         (Self(self.0 & !(HANDLE | AWAITED | LISTENS)), self.0 & ENTRY == 0)
     }

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// A gap that grows by a constant factor for each worker that is out beyond the number of CPUs.
+/// The time that must pass before the detector takes out the next worker. It grows by a constant factor for each worker
+/// that is out in excess of the number of CPUs.
 struct Gap {
     first: Duration,
     /// The factor by which the gap grows for each further worker, in eighths.

@@ -1,15 +1,15 @@
-//! Decides which submissions get a place among the items of a queue that may be pending at a time.
+//! Decides which submissions get one of the places for a queue's pending items.
 //!
-//! A submission takes a place if there is one, or is refused. An issuer may also wait for a place, in a line. While
-//! issuers wait in line, other submissions are refused, so that a place which becomes free goes to the first issuer in
-//! line. The items of timers that fire were accepted earlier. They take a place even if there is none, so more places
-//! may be taken than there are.
+//! A submission takes a place if one is free. Otherwise it is refused, or its issuer waits in a line. While issuers
+//! wait in line, all other submissions are refused, so a place that becomes free goes to the first issuer in line. When
+//! a timer fires, its item was accepted earlier. Such an item takes a place even if none is free, so more places may be
+//! taken than there are.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// Issuers wait in line. This is the highest bit, so while it is set, the word is larger than each number of places.
+/// Issuers wait in line. This is the highest bit. So while it is set, the word is larger than any number of places.
 const LINE: u64 = 1 << 63;
 
 /// The number of places that are taken, and whether issuers wait in line.
@@ -27,7 +27,8 @@ impl Places {
         if self.0 < max { Some(Self(self.0 + 1)) } else { None }
     }
 
-    /// Takes as many of these places as there are, if no issuer waits in line. Returns their number, too.
+    /// Takes this many places, or as many as are free. If an issuer waits in line, takes none. Also returns how many it
+    /// took.
     #[inline]
     pub(crate) const fn take_many(self, max: u64, places: u64) -> (Self, u64) {
         let free = max.saturating_sub(self.0);
@@ -35,8 +36,8 @@ impl Places {
         (Self(self.0 + taken), taken)
     }
 
-    /// Takes a place for an issuer that waits otherwise. Returns whether it got the place. If not, the issuer is in
-    /// line. The caller holds the lock of the line.
+    /// Takes a place, or puts the issuer in line. Returns whether the issuer got a place. The caller holds the lock of
+    /// the line.
     pub(crate) const fn take_or_wait(self, max: u64) -> (Self, bool) {
         match self.take(max) {
             Some(taken) => (taken, true),

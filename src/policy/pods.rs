@@ -14,7 +14,7 @@ use super::topology::{Cpu, Topology};
 /// this number of cores.
 const CORES_PER_SHARD: usize = 8;
 
-/// How near an item of an unbound queue stays to the CPU that queued it.
+/// Decides how near an item of an unbound queue stays to the CPU that queued it.
 ///
 /// A scope divides the CPUs of the machine into pods. Each pod has its own workers, and an item goes to the pod of the
 /// CPU that queued it. Small pods keep data warm. If a pod cannot take an item, the item goes to the nearest pod that
@@ -142,8 +142,8 @@ impl Pods {
         let groups: Vec<usize> = match scope {
             AffinityScope::Cpu => cpus.iter().map(|cpu| cpu.id).collect(),
             AffinityScope::Smt => cpus.iter().map(|cpu| cpu.core).collect(),
-            // The caller has replaced `Default` by the executor's default scope. If `Default` arrives here all the
-            // same, it means the crate's own default.
+            // The caller has replaced `Default` by the executor's default scope. If `Default` still arrives here, it
+            // means the crate's own default.
             AffinityScope::Cache | AffinityScope::Default => cpus.iter().map(|cpu| cpu.cache).collect(),
             AffinityScope::CacheShard => cache_shards(cpus),
             AffinityScope::Numa => cpus.iter().map(|cpu| cpu.node).collect(),

@@ -19,7 +19,7 @@ pub(crate) enum Presence {
     Missing { until: Time },
 }
 
-/// What a thread that needs the manager does.
+/// The next step of a thread that needs the manager.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Attempt {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// How long a pool is in need before it calls rescuers.
+/// The time for which a pool is in need before it calls rescuers.
 pub(crate) const MAYDAY_INITIAL: Duration = Duration::from_millis(10);
 
 /// The interval at which a pool calls rescuers again while the need lasts.

@@ -15,9 +15,9 @@
 //!
 //! **Turns.** Giving way is expensive, because one thread ends and another thread is made. In the first turn after a
 //! request, a worker gives way only if its pool has another running worker. So each thread that passes to a starving
-//! pool reduces the number of pools without a running worker by one. After a [`TURN`] in which no worker has given
-//! way, each worker is asked to give way, even if it is the only running worker of its pool. So pools that share too
-//! few threads take turns of that length, however short their items are.
+//! pool reduces the number of pools without a running worker by one. If no worker has given way for a [`TURN`], every
+//! worker is asked to give way, even the only running worker of a pool. So pools that share too few threads take turns
+//! of that length, however short their items are.
 //!
 //! **The bound.** A starving pool that is the `k`-th oldest in the line waits for at most `2k` rounds. A round takes at
 //! most the sum of three times: a turn, the time from the turn's end until an item ends on any thread, and the time to
@@ -36,7 +36,7 @@ pub(crate) const TURN: Duration = Duration::from_millis(1);
 /// seem to run.
 pub(crate) const FAMINE: Duration = Duration::from_secs(1);
 
-/// How badly a pool needs another thread.
+/// The degree to which a pool needs another thread.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shortage {
@@ -48,7 +48,7 @@ pub(crate) enum Shortage {
     Starves,
 }
 
-/// How urgently a pool in the line needs a thread.
+/// The urgency with which a pool in the line needs a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Claim {
     pub(crate) starves: bool,
@@ -114,7 +114,7 @@ impl<P> Line<P> {
     }
 }
 
-/// How long a pool has waited for a thread without beginning an item.
+/// The time for which a pool has waited for a thread and begun no item.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Famine {
     since: Option<(Time, u64)>,

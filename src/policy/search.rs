@@ -1,9 +1,9 @@
-//! Whether a thread searches for a short time before it sleeps.
+//! Decides whether a thread searches for a short time before it sleeps.
 //!
-//! A thread that sleeps is expensive to wake. The waker pays 2 to 5 µs for the system call, and on another CPU the
-//! woken thread starts up to 50 µs later. So an idle worker, or a thread that joins an item, first *searches*: it stays
-//! awake for at most [`LIMIT`], and sleeps only if its event has not happened by then. A search that is in vain costs
-//! less than the wake-up that it might have saved.
+//! A sleeping thread is expensive to wake. The waker pays 2 to 5 µs for the system call. On another CPU, the woken
+//! thread starts up to 50 µs later. So an idle worker, or a thread that joins an item, first *searches*: it stays awake
+//! for at most [`LIMIT`], and sleeps only if its event has not happened by then. A search in vain costs less than the
+//! wake-up that it might have saved.
 //!
 //! Two rules bound the cost:
 //!
@@ -13,10 +13,10 @@
 //!   time that it took. Without credit, the thread skips the search, which earns 1/64 of a `LIMIT`. So if events are far
 //!   apart, searches take about 1/64 of a `LIMIT` for each event.
 //!
-//! A search is most expensive if another thread wants the CPU. The system lets the other thread run for milliseconds,
-//! whereas a thread that sleeps gets its CPU soon after it is woken. So a thread that waits for an item spends all of
-//! that time, even if its event has happened by then. A worker spends only the CPU time that it has used itself: the
-//! thread that took its CPU is often the issuer of the next item, and other workers are there for what comes meanwhile.
+//! A search is most expensive if another thread wants the CPU. The system may let that thread run for milliseconds,
+//! whereas a sleeping thread gets its CPU soon after it is woken. So a thread that waits for an item spends all of this
+//! time, even if its event has happened by then. A worker spends only the CPU time that its search has used. It often
+//! loses its CPU to the issuer of the next item, and other workers can take the items that arrive meanwhile.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ use super::idle_set::WorkerId;
 /// The longest time for which a thread searches.
 pub(crate) const LIMIT: Duration = Duration::from_micros(20);
 
-/// The time in ns that a search which finds its event saves: a wake-up.
+/// The time in ns of a wake-up. A search that finds its event saves this time.
 const SAVES: i32 = LIMIT.as_nanos() as i32;
 
 /// The credit in ns that a skipped search earns.
@@ -36,13 +36,13 @@ const SKIP_EARNS: i32 = SAVES / 64;
 /// The credit in ns before the first search.
 const FIRST_CREDIT: i32 = 5 * SAVES;
 
-/// The greatest credit in ns, and the greatest debt. The greatest debt is earned back by 1600 skipped searches, so
-/// threads notice soon that their CPU is no longer wanted. A search that loses the CPU for a time slice of 3 ms costs
-/// each of these opportunities 2 µs.
+/// The greatest credit in ns, and the greatest debt. 1600 skipped searches earn back the greatest debt, so threads
+/// notice soon that no other thread wants their CPU any more. If a search loses the CPU for a time slice of 3 ms, this
+/// costs 2 µs for each of these skipped searches.
 const MOST_CREDIT: i32 = 20 * SAVES;
 const MOST_DEBT: i32 = 25 * SAVES;
 
-/// Whether it is worth searching, according to the last searches. This is a plain value.
+/// Whether it is worth searching. The last searches decide this. This is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Patience {
     /// The credit in ns, or the debt if it is negative.
@@ -59,8 +59,8 @@ impl Patience {
         if self.credit > 0 { (self, true) } else { (Self { credit: self.credit + SKIP_EARNS }, false) }
     }
 
-    /// Notes the result of a search that took this long. For a thread that waits, this includes the time in which other
-    /// threads used the CPU.
+    /// Notes the result of a search that took this long. If the search was a thread's wait, `took` includes the time in
+    /// which other threads used the CPU.
     #[must_use]
     pub(crate) const fn end(self, found: bool, took: Duration) -> Self {
         let has_lost_cpu = took.as_nanos() > 2 * LIMIT.as_nanos();
@@ -76,7 +76,7 @@ impl Patience {
     }
 }
 
-/// The worker of a pool that searches, and the patience of the pool. This is a plain value.
+/// Names the worker of a pool that searches, and has the patience of the pool. This is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Searching {
     searcher: WorkerId,
@@ -88,21 +88,21 @@ impl Searching {
     pub(crate) const NEW: Self = Self { searcher: WorkerId::MAX, patience: Patience::NEW };
 
     /// Called by a worker that has become idle. Returns whether the worker searches. If so, it takes the search over
-    /// from any worker that became idle earlier.
+    /// from a worker that became idle earlier.
     #[must_use]
     pub(crate) const fn begin(self, worker: WorkerId) -> (Self, bool) {
         let (patience, searches) = self.patience.begin();
         (Self { searcher: if searches { worker } else { WorkerId::MAX }, patience }, searches)
     }
 
-    /// Returns whether this worker still searches. If not, a worker that became idle later has taken the search over.
+    /// Returns whether this worker still searches. If not, a worker that became idle later has taken over the search.
     #[must_use]
     pub(crate) const fn is_by(self, worker: WorkerId) -> bool {
         self.searcher == worker
     }
 
-    /// Notes that this worker ends its search. If another worker has taken the search over, that worker goes on. A
-    /// search in vain that was taken over says nothing.
+    /// Notes that this worker ends its search. If another worker has taken over the search, that worker goes on. Then
+    /// this result counts only if the search has found work.
     #[must_use]
     pub(crate) const fn end(self, worker: WorkerId, found: bool, used: Duration) -> Self {
         match (self.searcher == worker, found) {
@@ -126,7 +126,7 @@ impl Searching {
 mod tests {
     use super::*;
 
-    /// Offers this many opportunities to search, of which each takes `took`. Returns the number of searches.
+    /// Offers this many opportunities to search. Each search takes `took`. Returns the number of searches.
     fn searches(patience: &mut Patience, opportunities: u32, found: bool, took: Duration) -> u32 {
         (0..opportunities)
             .map(|_| {

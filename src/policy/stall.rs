@@ -2,8 +2,8 @@
 //!
 //! A worker that has been woken, or that is being made, counts as running. So no other worker is woken for the same
 //! item. But an issuer that does not pause, or another process, may keep the worker's CPU busy. In this case, the
-//! sibling pools may take the item after at most [`RARELY`]. They may take the item already after [`STALL`] if, before
-//! this wake-up, the pool had woken no worker for twice [`RARELY`].
+//! sibling pools may take the item after at most [`RARELY`]. If the pool had woken no worker for twice [`RARELY`]
+//! before this wake-up, they may take it after [`STALL`] already.
 //!
 //! So each wake-up needs a deadline, but almost all wake-ups meet their deadlines. One deadline of the manager covers
 //! all wake-ups that happen before that deadline. A check takes 11 µs, as measured, which is more than a wake-up takes.

@@ -47,7 +47,7 @@ pub(crate) fn default_cap(cpus: usize, task_limit: Option<u64>) -> usize {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Threads(u64);
 
-/// What a thread is for.
+/// The purpose of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Worker,
@@ -93,7 +93,7 @@ impl Threads {
         Self(self.0 | ASKED)
     }
 
-    /// If the request is still unanswered after a whole turn, lets any worker give way.
+    /// If the request is still unanswered after a whole turn, permits any worker to give way.
     pub(crate) const fn hurry(self) -> Self {
         if self.is_asked() { Self(self.0 | URGENT) } else { self }
     }

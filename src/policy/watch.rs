@@ -1,4 +1,4 @@
-//! How the manager watches a *saturated* pool, which has pending work but starts no further worker for it.
+//! Decides how the manager watches a *saturated* pool, which has pending work but starts no further worker for it.
 //!
 //! The thread that finds the pool saturated, after a push or when it checks the worklist, asks the manager to watch the
 //! pool. The manager then checks the pool from time to time, and ends the watch when some checks in a row have found no
@@ -39,7 +39,7 @@ const WATCHDOG_PERIOD: Duration = Duration::from_millis(10);
 /// The longest time between two checks of a pool that does not count running workers.
 const WATCHDOG_LONGEST: Duration = Duration::from_secs(1);
 
-/// What the manager searches for when it checks the pools of an executor.
+/// The rules by which the manager checks the pools of an executor.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
     /// Whether the manager searches for workers that sleep without a guard.
@@ -116,11 +116,11 @@ pub(crate) enum Verdict {
     Stuck(Duration),
 }
 
-/// What the manager remembers of a watched pool from check to check.
+/// The manager's notes on a watched pool, which it keeps from check to check.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Watch {
     quiet_looks: u8,
-    /// The time of the first check in a row of checks that have all found work without a worker.
+    /// The time at which work first lacked a worker. Since then, all checks have found work without a worker.
     stuck_since: Option<Time>,
     /// The longest time from the last check to the next.
     period: Duration,

@@ -1,4 +1,4 @@
-//! Whether the manager watches the process's CPUs, or rests until a worker becomes active.
+//! Says whether the manager watches the process's CPUs, or rests until a worker becomes active.
 //!
 //! When a worker becomes active, it records this in its phase or in its pool's count. The worker then issues a fence,
 //! and reads this cell. When the manager begins to rest, it writes this to the cell. The manager then issues a fence,

@@ -1,14 +1,14 @@
-//! The number of pending items of all queues of an executor, and whether issuers wait for room among them.
+//! The number of pending items of all queues of an executor. The cell also says whether issuers wait for room.
 //!
 //! An issuer that finds its queue without room joins the queue's line (see [`places`](super::places)). If the executor
 //! has a bound, the items of *other* queues may make room, too. So the issuer announces that it waits, and then looks
-//! for room once more. A thread that makes room looks afterwards whether an issuer waits, and then looks after the
-//! lines. Each side issues a fence between its write and its read. The fences forbid this:
+//! for room once more. A thread first makes room, and then checks whether an issuer waits. If one does, the thread
+//! hands room to the lines. Each side issues a fence between its write and its read. The fences forbid this:
 //!
 //! * issuer: announces that it waits; reads the count, which leaves no room;
 //! * other thread: lowers the count; reads that no issuer waits. So the issuer waits although there is room.
 //!
-//! The count orders nothing else, so all accesses are relaxed.
+//! The count orders no other accesses, so all accesses are relaxed.
 
 use crate::sys::sync::{AtomicU64, Ordering, fence_after_update};
 
@@ -30,7 +30,7 @@ impl BacklogCell {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// Counts items that are pending now.
+    /// Counts items that have become pending.
     #[inline]
     pub(crate) fn came(&self, items: u64) {
         self.pending.fetch_add(items, Ordering::Relaxed);

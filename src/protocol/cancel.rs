@@ -1,33 +1,33 @@
-//! The tree of cancellation: the cancel of a node reaches all nodes below it.
+//! The tree of cancellation. The cancel of a node also cancels all nodes below it.
 //!
-//! A node is a [`Signal`], which is set when the node is cancelled, a list of its children, and a list of alarms. A
-//! thread cancels a node in three steps:
+//! A node consists of a [`Signal`], a list of its children, and a list of alarms. The signal is set when the node is
+//! cancelled. A thread cancels a node in three steps:
 //!
-//! 1. It *closes* the node and all nodes below it, and so learns which nodes these are.
+//! 1. It *closes* the node and all nodes below it. In this step, it learns which nodes are below.
 //! 2. It sets their signals, from the bottom up.
 //! 3. It takes the children and the alarms off their lists, wakes the threads that wait, and rings the alarms.
 //!
-//! **All nodes below a cancelled node are cancelled.** A thread that adds a child, and a thread that closes the node,
-//! both take the lock of the lists. If the first thread takes it first, the second one finds the child on the list. If
-//! it takes the lock later, it finds the node closed, and the child is cancelled from the beginning. Otherwise this
-//! could happen:
+//! **All nodes below a cancelled node are cancelled.** A thread that adds a child takes the lock of the lists, and so
+//! does a thread that closes the node. If the child is added first, the closing thread finds it on the list. If the
+//! node is closed first, the other thread sees this, and the child is cancelled from the beginning. Without the
+//! closing, this could happen:
 //!
-//! * canceller: takes note of all children;
+//! * canceller: reads the list of children;
 //! * other thread: finds the node not cancelled, and adds a child;
 //! * canceller: sets the signal. The new child is never cancelled.
 //!
-//! If the signals were set from the top down, a thread could find a node cancelled and the node's child not. If the
-//! children were taken off the list in the first step, this could happen:
+//! If the signals were set from the top down, a thread could find a node cancelled before its child is. If the children
+//! were taken off the list in the first step, this could happen:
 //!
 //! * canceller of a node: takes the children of the node's child off their list;
 //! * canceller of that child: finds no nodes below it, and sets its signal. The nodes below are not cancelled yet.
 //!
-//! The list holds a strong reference to each child, and a child that is no longer needed is [removed](CancelNode::forget)
-//! from the list of its parent. So the memory of a tree depends only on the nodes that are in use.
+//! The list holds a strong reference to each child. A child that is no longer needed is [removed](CancelNode::forget)
+//! from the list. So the memory of a tree depends only on the nodes that are in use.
 //!
-//! **Alarms.** An alarm of a node may act for good: it cancels another token, or takes a timer. So the alarms are not
-//! left in [`wakers`](crate::sys::wakers), where a late ring of an object that is gone reaches the alarms of the next
-//! object at its address. They are on a list of the node, and ring only if this node is cancelled.
+//! **Alarms.** The effect of an alarm may be final: it cancels another token, or takes a timer. So the alarms are on a
+//! list of the node, and ring only if this node is cancelled. [`wakers`](crate::sys::wakers) would find them by
+//! address. There, a late ring for an object that is gone could reach the alarms of the next object at its address.
 
 use std::collections::BTreeMap;
 
@@ -46,9 +46,9 @@ pub(crate) struct CancelNode {
 
 #[derive(Default, Debug)]
 struct Lists {
-    /// Whether the node is being cancelled. From then on, its children are cancelled from the beginning.
+    /// Whether the node is being cancelled. New children of a closed node are cancelled from the beginning.
     is_closed: bool,
-    /// The number of the last child.
+    /// The number of the child that was added last.
     last: u64,
     children: BTreeMap<u64, Arc<CancelNode>>,
     alarms: BTreeMap<Watcher, Alarm>,
@@ -81,13 +81,14 @@ impl CancelNode {
         drop(child);
     }
 
-    /// Cancels this node and all nodes below it. Wakes the threads and rings the alarms that wait for one of them. The
-    /// caller holds no lock.
+    /// Cancels this node and all nodes below it. Wakes the threads that wait for one of these nodes, and rings their
+    /// alarms. The caller holds no lock.
     pub(crate) fn cancel(&self) {
         if self.is_cancelled() {
             return;
         }
-        // Chains of nodes may be long, so the nodes below are on a list instead of the stack.
+        // A chain of nodes may be long. Recursion could overflow the stack, so this loop collects the nodes in a
+        // vector.
         let mut below = self.close();
         let mut next = 0;
         while let Some(node) = below.get(next) {
@@ -113,7 +114,7 @@ impl CancelNode {
         debug_assert!(!has_task, "the alarms of a node are on its own list");
     }
 
-    /// Wakes the threads and rings the alarms that wait for this node, which is cancelled.
+    /// Wakes the threads that wait for this node, and rings its alarms. The node is cancelled.
     fn tell(&self) {
         let mut lists = self.lists.lock();
         let (children, alarms) = (std::mem::take(&mut lists.children), std::mem::take(&mut lists.alarms));
@@ -128,7 +129,7 @@ impl CancelNode {
         self.signal.is_set()
     }
 
-    /// Sleeps until the node is cancelled. Returns false if the time ran out first.
+    /// Sleeps until the node is cancelled. Returns false if the time runs out first.
     pub(crate) fn wait(&self, until: Until) -> bool {
         self.signal.wait(until)
     }
@@ -184,7 +185,7 @@ mod tests {
         let (node, counts) = (CancelNode::new(), std::sync::Arc::new(Counts(AtomicUsize::new(0))));
         let alarm = Alarm { waker: Waker::from(std::sync::Arc::clone(&counts)), ring: Waker::wake };
         assert!(node.watch(Watcher::next(), alarm));
-        // Each address inside the node, because a one-shot or a signal may have had any of them.
+        // The test tries each address inside the node, because a former one-shot or signal may have had any of them.
         let start = std::ptr::from_ref(&*node).addr();
         (start..start + size_of::<CancelNode>()).for_each(wakers::ring);
         assert_eq!(counts.0.load(Ordering::Relaxed), 0);

@@ -202,7 +202,8 @@ impl ReadingCell {
         self.cpu_time.store(cpu_time, Ordering::Relaxed);
     }
 
-    /// Leaves CPU time that the owner has used since the last reading out of all counts. Only the owner calls this.
+    /// Leaves `used` out of all counts. This is CPU time that the owner has used since the last reading. Only the owner
+    /// calls this.
     pub(crate) fn leave_out(&self, used: u64) {
         add(&self.cpu_time, used, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
-//! Which worker of a pool has more local entries than it needs.
+//! Names a worker of a pool that has more local entries than it needs.
 //!
-//! The word is a hint for the other workers of the pool. Two handshakes meet at a local list. In each of them, each
-//! side issues a fence between its write and its read, so at least one side sees what the other side wrote:
+//! The word is a hint for the other workers of the pool. Two handshakes concern a local list. In each of them, each
+//! side issues a fence between its write and its read, so at least one side sees the other side's write:
 //!
 //! * **Crowd against leave.** The fences in [`RunningCell::kept`] and [`RunningCell::look`] forbid this:
 //!   * owner: puts a second entry on its list and names itself here; reads the running word, which says that the pool
@@ -13,13 +13,13 @@
 //!   * manager: clears the watched bit; finds the list empty. So the entry waits until the owner's present item ends,
 //!     however long that takes.
 //!
-//! The fence of `kept` also does for a local entry what the fence of [`RunningCell::pushed`] does for an entry of the
-//! worklist: after it, the owner checks whether its pool was abandoned, whether it was taken out of the count, and
-//! whether the route of its entry was turned. The threads that do these things then take the entries of the list. Each
-//! removal by another thread than the owner issues a fence before it reads the list.
+//! A local entry needs the fence of `kept` for one more reason, as an entry of the worklist needs the fence of
+//! [`RunningCell::pushed`]. After the fence, the owner checks three things: whether its pool was abandoned, whether it
+//! was taken out of the count itself, and whether the route of its entry was turned. A thread that does one of these
+//! things then takes the entries off the list. It issues a fence before it reads the list.
 //!
-//! A worker may overwrite the name of another worker. The overwritten worker names itself again with its next entry,
-//! and otherwise runs its entries itself.
+//! A worker may overwrite the name of another worker. The other worker names itself again with its next entry. If it
+//! has no next entry, it runs the entries on its list itself.
 //!
 //! [`RunningCell::kept`]: super::running::RunningCell::kept
 //! [`RunningCell::look`]: super::running::RunningCell::look
@@ -30,7 +30,7 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 const NONE: u64 = u64::MAX;
 
-/// The number of a worker, or of none. See the module.
+/// The number of the named worker, or `NONE`. See the module.
 #[derive(Debug)]
 pub(crate) struct CrowdedCell(AtomicU64);
 
@@ -39,7 +39,7 @@ impl CrowdedCell {
         Self(AtomicU64::new(NONE))
     }
 
-    /// Returns the worker that is named, if one is.
+    /// Returns the worker that is named, if there is one.
     #[inline]
     pub(crate) fn named(&self) -> Option<WorkerId> {
         match self.0.load(Ordering::Relaxed) {
@@ -56,7 +56,7 @@ impl CrowdedCell {
         }
     }
 
-    /// Takes the name of this worker back, unless another worker is named by now.
+    /// Removes the name of this worker. If another worker is named by now, does nothing.
     #[inline]
     pub(crate) fn unname(&self, worker: WorkerId) {
         if self.named() == Some(worker) {

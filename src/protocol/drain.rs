@@ -6,11 +6,11 @@
 //! * item in the second limiter: puts another item into the first limiter, and completes;
 //! * thread: reads the second limiter, which is empty. So the thread misses the item in the first limiter.
 //!
-//! Therefore the thread first sets all intakes so that issuers count the items that they add, in a [`CountedItems`]. A
-//! drain lets in only the items of the queue's own items. A mere look ([`Intake::Counted`]) lets in all items. The
-//! thread reads the count before it reads the limiters, and again after that. An issuer raises the count *after* its
-//! item is admitted, and *before* the submission returns. So an item that adds another item raises the count before it
-//! gives up its own slot:
+//! Therefore the thread first sets all intakes so that issuers count the items that they add. They count them in a
+//! [`CountedItems`]. A drain lets in only the items of the queue's own items. A mere look ([`Intake::Counted`]) lets in
+//! all items. The thread reads the count, then the limiters, and then the count again. An issuer raises the count
+//! *after* its item is admitted, and *before* the submission returns. So an item that adds another item raises the
+//! count before it gives up its own slot:
 //!
 //! * If the first reading of the count includes the added item, the thread finds this item in its limiter, unless the
 //!   item has completed by then. The reason is that `admit` raises the count with release, and `load` reads the count
@@ -19,9 +19,9 @@
 //!   thread has seen that the adding item gave up its slot. The adding item had raised the count before that. So the
 //!   second reading is higher than the first.
 //!
-//! During a look, an issuer outside of the queue may add an item after the thread has read the item's limiter, and
-//! raise the count after the second reading. Such a submission has not returned yet, so it is as good as a submission
-//! that comes after the look.
+//! A look has one gap. An issuer outside of the queue may add an item after the thread has read the item's limiter, and
+//! raise the count after the second reading. This does no harm. The submission has not returned yet, so it is as good
+//! as a submission that comes after the look.
 //!
 //! [`Intake::Counted`]: crate::policy::admission::Intake::Counted
 
@@ -29,7 +29,7 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::limiter::LimiterCell;
 
-/// The number of items that issuers have added while the intake was not open.
+/// The number of items that issuers have added while the intake was counted or draining.
 #[derive(Debug)]
 pub(crate) struct CountedItems(AtomicU64);
 
@@ -53,7 +53,7 @@ impl CountedItems {
 
 /// Returns true only if there was a moment at which no item was in flight in any of these limiters. In that case, the
 /// caller sees the effects of all items. `counted` returns the sum of the [`CountedItems`] of the limiters' queues. The
-/// caller has set the intakes of all limiters so that issuers count their items.
+/// caller has set the intakes of all limiters to count the items that issuers add.
 pub(crate) fn were_empty<'a>(
     counted: impl Fn() -> u64,
     mut limiters: impl Iterator<Item = &'a LimiterCell>,

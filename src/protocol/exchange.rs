@@ -1,4 +1,4 @@
-//! How items move from pools that have too much work to pools that have room.
+//! Moves items from pools that have too much work to pools that have room.
 //!
 //! The pools of a class share two sets of bits, [`PodBits`]. One set shows which pools have *excess*, and the other set
 //! shows which pools have *room*. After a thread has given a pool excess or room, it issues a fence, sets the pool's

@@ -22,9 +22,10 @@
 //! `pending` to `running` when the run begins, and is set when the run ends or the submission is cancelled. Meanwhile
 //! the word's *attached* bit is set, so these steps take the slow path. Common paths do not check for waiting threads.
 //!
-//! **Carrying.** A submission may carry a value into its run. The value is in the slow-path state while the submission
-//! is pending, and the *attached* bit is set. The same change of the word that makes the item pending sets the bit. So
-//! a worker that begins the run takes the slow path, and finds the value there, because the issuer holds the lock.
+//! **Carrying.** A submission may carry a value into its run. While the submission is pending, the value is in the
+//! slow-path state, and the *attached* bit is set. The bit is set by the same change of the word that makes the item
+//! pending. So a worker that begins the run takes the slow path. The issuer holds the lock until the value is there, so
+//! the worker finds it.
 
 mod answers;
 mod slow_state;
@@ -40,7 +41,7 @@ use self::slow_state::SlowState;
 use super::signal::Signal;
 
 /// The state of an item: a word, and a slow-path state with the details of rare cases. `E` is the type of entries, `T`
-/// the type of timer names, and `C` the type of what submissions carry.
+/// the type of timer names, and `C` the type of carried values.
 #[derive(Debug)]
 pub(crate) struct ItemCell<E, T, C = ()> {
     state: AtomicU64,                      // A
@@ -78,8 +79,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         self.queue_slowly(&mut slow_state, target, ticket, |state| state, ItemState::queue_slowly)
     }
 
-    /// Submits the item like [`queue`](Self::queue), with a value that the submission carries into its run. Returns the
-    /// value if this call does not make the item pending.
+    /// Submits the item like [`queue`](Self::queue). The submission carries a value into its run. Returns the value if
+    /// this call does not make the item pending.
     #[cold]
     pub(crate) fn queue_carrying(
         &self,
@@ -109,8 +110,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         }
     }
 
-    /// Submits the item like [`queue_without_entry`](Self::queue_without_entry), with a value that the submission carries
-    /// into its run. Returns the value if this call does not make the item pending.
+    /// Submits the item like [`queue_without_entry`](Self::queue_without_entry). The submission carries a value into
+    /// its run. Returns the value if this call does not make the item pending.
     #[cold]
     pub(crate) fn revive_carrying(&self, target: Target, carried: C) -> (Option<Queued>, Option<C>) {
         let mut slow_state = self.slow_state.lock();
@@ -212,7 +213,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         }
     }
 
-    /// Takes what the submission of the present run carries. The worker calls this after
+    /// Takes the value that the submission of the present run carries. The worker calls this after
     /// [`RunCarrying`](Popped::RunCarrying).
     pub(crate) fn take_carried(&self) -> Option<C> {
         self.slow_state.lock().entering.take()
@@ -237,8 +238,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         let (taken, waiting) = self.take_back(&mut slow_state, would_have_run);
         drop(slow_state);
         tell(waiting);
-        // An entry that was popped from a list is not kept, and an item that is pending by an entry has no timer. What
-        // the submission carried is dropped while this thread holds no lock.
+        // An entry that was popped from a list is not kept, and an item that is pending by an entry has no timer. So at
+        // most a carried value is dropped here. This thread holds no lock.
         drop(taken);
         (would_have_run, self.drop_handle())
     }
@@ -386,7 +387,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         (taken, waiting)
     }
 
-    /// Clears the *attached* bit if nothing is attached any more.
+    /// Clears the *attached* bit if nothing is attached.
     fn detach(&self, slow_state: &SlowState<E, T, C>) {
         if slow_state.pending.is_none() && slow_state.running.is_none() && slow_state.carried.is_none() {
             self.update(|state| (state.nothing_attached(), ()));

@@ -112,14 +112,14 @@ impl LimiterCell {
         self.admit_by(Admission::admit)
     }
 
-    /// Admits an item that this intake lets in, and that the caller counts.
+    /// Admits an item if this intake lets it in. The caller counts the item.
     #[cold]
     pub(crate) fn admit_counted(&self, by: Intake) -> Came {
         self.admit_by(|word| word.admit_counted(by))
     }
 
-    /// Repeats [`admit`](Self::admit), or [`admit_counted`](Self::admit_counted) if an intake is given, under the lock
-    /// of the queue's flushes.
+    /// Repeats an admission under the lock of the queue's flushes: [`admit_counted`](Self::admit_counted) if an intake
+    /// is given, and otherwise [`admit`](Self::admit).
     #[cold]
     pub(crate) fn admit_beside_flush(&self, by: Option<Intake>) -> Came {
         self.admit_by(|word| match by {
@@ -165,7 +165,7 @@ impl LimiterCell {
         self.update(Admission::start_listed) == Slot::Handed
     }
 
-    /// Counts a listed item as active after the intake was shut, whatever the limit is. Returns whether it counted an
+    /// Counts a listed item as active after the intake was shut, even beyond the limit. Returns whether it counted an
     /// item. If so, the caller pops the list's first item, completes that item without a run, and calls this function
     /// again.
     #[must_use]

@@ -1,4 +1,4 @@
-//! The cell of a one-shot's state, and the waits for its end.
+//! The cell of a one-shot's state. Threads and tasks wait here for the end of the one-shot.
 //!
 //! Every transition is a read-modify-write that acquires and releases:
 //!
@@ -12,12 +12,12 @@
 //! * handle: uses the cell, then `detach`;
 //! * worker: sees in `load` that the cell is detached; frees the cell, after the handle's last use.
 //!
-//! Likewise, a handle whose item has left is the only owner. The load in `leave` acquires, and pairs with the release
-//! of the worker's last step.
+//! Likewise, the handle is the only owner once the worker has released its side. The load in `leave` acquires, and
+//! pairs with the release of the worker's last step.
 //!
 //! **Tasks.** A task that awaits the handle leaves an [`Alarm`] under the cell's key, and sets the *awaited* bit while
 //! [`wakers`] holds its lock. The thread that ends the item clears the bit, and rings the alarm if the bit was set. A
-//! handle that is dropped first removes its alarm, and then detaches. In the other order, this could happen:
+//! handle that is dropped earlier removes its alarm, and then detaches. In the other order, this could happen:
 //!
 //! * handle: detaches;
 //! * worker: frees the cell;
@@ -25,18 +25,18 @@
 //! * handle: removes the alarm of that task, which is then never woken.
 //!
 //! **Stops.** A running item that listens for its handle leaves an alarm under the cell's *stop key*, and sets the
-//! *listens* bit while [`wakers`] holds its lock. The handle that asks the item to stop sees this bit, and rings the
-//! alarm. If it sees no bit, the item finds itself asked when it sets the bit. The worker removes the alarm before it
-//! finishes the item, and a handle that goes removes the alarm before it detaches, for the same reason as above. The
-//! alarm acts for good, so no ring of its key may be late: only the handle rings it, which keeps the cell meanwhile, and
-//! no other object has an odd address as a key.
+//! *listens* bit while [`wakers`] holds its lock. If the handle asks the item to stop and sees this bit, it rings the
+//! alarm. If it does not see the bit, the item learns of the stop when it tries to set the bit. The worker removes the
+//! alarm before it finishes the item. A handle that goes removes the alarm before it detaches, for the same reason as
+//! above. The effect of the alarm may be final, so a late ring must not reach the alarm of another item. Only the
+//! handle rings this key, and it keeps the cell meanwhile. No other object has an odd address as a key.
 
 use crate::policy::one_shot::{Finish, Listen, OneShotState, Stop, Take, Waiting};
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 use crate::sys::wakers::{self, Alarm, Watcher};
 
-/// The word that says to which of the two owners the closure, the result and the cell itself belong.
+/// The state word, which says which of the two owners has the closure, the result and the cell itself.
 #[derive(Debug)]
 pub(crate) struct OneShotCell(AtomicU64);
 
@@ -79,7 +79,7 @@ impl OneShotCell {
     }
 
     /// Finishes the item as cancelled. The caller has taken the closure, and has dropped it instead of running it.
-    /// Otherwise this is like [`finish`](Self::finish). `late` says whether the item's deadline has passed.
+    /// Otherwise this is like [`finish`](Self::finish). `late` says whether the item's deadline had passed.
     pub(crate) fn abandon(&self, late: bool) -> Finish {
         self.update(|state| state.abandon(late))
     }
@@ -90,13 +90,13 @@ impl OneShotCell {
         std::ptr::from_ref(self) as usize
     }
 
-    /// Returns the key under which a running item leaves its alarm. It lies inside the cell, and differs from the other
-    /// key.
+    /// Returns the key under which a running item leaves its alarm. This is an address inside the cell, but not the
+    /// cell's own address.
     pub(super) fn stop_key(&self) -> usize {
         self.key() + 1
     }
 
-    /// Wakes what waits on this key. The caller holds no lock.
+    /// Wakes the thread and the task that wait on this key. The caller holds no lock.
     pub(crate) fn wake(key: usize, waiting: Waiting) {
         if waiting.has_thread() {
             wait::wake_all(key);
@@ -106,14 +106,14 @@ impl OneShotCell {
         }
     }
 
-    /// Cancels the item on behalf of the handle. If the closure had not begun, returns what waits for the item, which
-    /// the caller wakes. `late` says whether the item's deadline has passed.
+    /// Cancels the item on behalf of the handle. If the closure had not begun, returns the waiting thread and task,
+    /// which the caller wakes. `late` says whether the item's deadline has passed.
     pub(crate) fn cancel(&self, late: bool) -> Option<Waiting> {
         self.update(|state| state.cancel(late))
     }
 
     /// Cancels the item on behalf of the handle or, if the closure has begun, asks it to stop. If the closure had not
-    /// begun, returns what waits for the item, which the caller wakes.
+    /// begun, returns the waiting thread and task, which the caller wakes.
     pub(crate) fn stop(&self) -> Option<Waiting> {
         match self.update(OneShotState::stop) {
             Stop::Cancelled(waiting) => return Some(waiting),
@@ -134,7 +134,7 @@ impl OneShotCell {
         listen != Listen::Stopped
     }
 
-    /// Gives up the handle. Returns whether the handle was the last owner. The caller then frees the cell.
+    /// Gives up the handle. If the handle was the last owner, returns true, and the caller frees the cell.
     #[inline]
     pub(crate) fn leave(&self) -> bool {
         let mut state = self.load();

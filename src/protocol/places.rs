@@ -1,22 +1,22 @@
 //! The cell of a queue's [`Places`], and the line of issuers that wait for a place.
 //!
-//! An issuer that finds no place takes the lock of the line, and in one step either takes a place or sets the *line*
-//! bit. Then it joins the line. A thread that gives a place back learns in the same step whether the bit is set. If it
-//! is set, the thread takes the lock, and hands free places to the first issuers in line. With two steps, this could
-//! happen:
+//! An issuer that finds no place takes the lock of the line. In one step, it then takes a place or sets the *line* bit.
+//! If it sets the bit, it joins the line. A thread that gives a place back learns in the same step whether the bit is
+//! set. If it is set, the thread takes the lock, and hands free places to the first issuers in line. With two steps,
+//! this could happen:
 //!
 //! * issuer: finds no place;
 //! * other thread: gives a place back; sees no line;
-//! * issuer: joins the line, although a place is free, and no thread hands it over.
+//! * issuer: joins the line, although a place is free. No thread hands this place to the issuer.
 //!
-//! A thread that shuts the queue first shuts its intakes, and then refuses all issuers in line. So an issuer first joins
-//! the line, and then checks that the queue is open. The lock orders the two: either the thread finds the issuer in
-//! line, or the issuer sees that the queue is shut.
+//! A thread that shuts the queue first shuts its intakes, and then refuses all issuers in line. An issuer first joins
+//! the line, and then checks that the queue is open. Both use the lock of the line. So either the thread finds the
+//! issuer in line, or the issuer sees that the queue is shut.
 //!
-//! The places order nothing but themselves, so all accesses are relaxed. The lock orders the line, and the turn's
-//! [`Signal`] orders the end of a turn.
+//! The count of places orders no other accesses, so all accesses to it are relaxed. The lock orders the line, and the
+//! turn's [`Signal`] orders the end of a turn.
 //!
-//! An issuer that gives up may have got its place just before. It then owns the place, and gives it back.
+//! An issuer that gives up may just have got its place. It then owns the place, and gives it back.
 
 use std::collections::VecDeque;
 
@@ -36,13 +36,13 @@ pub(crate) struct PlacesCell {
 /// An issuer's turn in the line.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    /// Whether the issuer has got a place. Written under the lock of the line, before the signal is set.
+    /// Whether the issuer has got a place. This is written under the lock of the line, before the signal is set.
     has_place: AtomicU64,
-    /// Set when the issuer has got a place, or is refused.
+    /// Set when the issuer gets a place or is refused.
     over: Arc<Signal>,
 }
 
-/// The answer to an issuer that is ready to wait.
+/// The answer to an issuer that would wait for a place.
 #[must_use]
 #[derive(Debug)]
 pub(crate) enum Reserve {
@@ -62,13 +62,13 @@ impl PlacesCell {
         self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
-    /// Takes as many of these places as there are. Returns their number.
+    /// Takes this many places, or as many as are free. Returns how many it took.
     pub(crate) fn take_many(&self, max: u64, places: u64) -> u64 {
         self.update(|word| word.take_many(max, places))
     }
 
-    /// Takes a place, or joins the line. `check` refuses an issuer if the queue is shut. The refusal tells whether the
-    /// issuer has got a place meanwhile, which it then gives back.
+    /// Takes a place, or joins the line. If the queue is shut, `check` refuses the issuer. The refusal says whether the
+    /// issuer has got a place meanwhile. If so, the issuer gives it back.
     #[cold]
     pub(crate) fn reserve<E>(
         &self,
@@ -88,13 +88,13 @@ impl PlacesCell {
         }
     }
 
-    /// Ends an issuer's turn. Returns whether the issuer has got a place, which it then owns.
+    /// Ends an issuer's turn. Returns true if the issuer has got a place, which it then owns.
     #[cold]
     pub(crate) fn end_turn(&self, turn: &Arc<Turn>) -> bool {
         let mut line = self.line.lock();
         match line.iter().position(|other| std::ptr::eq(&**other, &**turn)) {
             Some(place) => {
-                // The bit may stay set although the line is empty now. All places are taken as long as that is so,
+                // The bit may stay set although the line is empty now. While all places are taken, this does no harm,
                 // and the thread that gives the next one back clears the bit. If the number of places changes, the
                 // caller calls `hand`, which clears the bit.
                 line.remove(place);
@@ -133,7 +133,7 @@ impl PlacesCell {
         Places::from_bits(self.word.fetch_sub(places, Ordering::Relaxed)).has_line()
     }
 
-    /// Hands free places to the issuers in line. Calls `note` with their number before these issuers learn of it.
+    /// Hands free places to the issuers in line. Before these issuers learn of it, calls `note` with their number.
     #[cold]
     pub(crate) fn hand(&self, max: u64, note: impl FnOnce(u64)) {
         let mut handed = Vec::new();

@@ -7,9 +7,9 @@
 //! entries have left: the turn pushes this special entry to the end of that worklist. The worker that pops the last
 //! marker releases the held entries, and opens the route.
 //!
-//! While a route is plugged, only late entries (see below) are pushed to the pool that it leads to. So if a plugged
-//! route is turned away from a pool, that pool needs a marker only if the route was open at some time while it led
-//! there.
+//! While a route is plugged, only late entries (see below) are pushed to the pool that it leads to. So when a plugged
+//! route is turned away from a pool, that pool may need no marker. It needs one only if the route was open at some time
+//! while it led there.
 //!
 //! **Late entries.** A push takes no lock. So an issuer can read the address of the former pool before the turn, and
 //! push its entry behind the marker. Two fences ensure that such an entry does not stay unnoticed: the fence in
@@ -18,7 +18,7 @@
 //!
 //! * issuer: reads the route; pushes to the former pool; reads the route again: it still leads there;
 //! * turning thread: changes the word; looks for entries in the former pool, or pushes the marker. The issuer's entry
-//!   is not in the former pool yet.
+//!   was not there yet at that moment.
 //!
 //! With the fences, either the entry lies before the marker, or the issuer finds that the route was turned. In the
 //! second case, the issuer pushes a marker of its own ([`late`](RouteCell::late)) before the submission returns. So the
@@ -61,7 +61,7 @@ struct Plug<E, U> {
     left: Vec<U>,
 }
 
-/// What a turn did.
+/// The result of a turn.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turned<U> {

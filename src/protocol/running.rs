@@ -1,9 +1,9 @@
 //! The cell of a pool's [`Running`] word. The word tells an issuer whether to wake a worker, and tells a woken worker
 //! whether it may start.
 //!
-//! Four handshakes meet here, and two more in [`crowded`](super::crowded). In each handshake, each of two threads makes
-//! a write, and then reads a location that the other thread writes. At least one of the two threads must see the other
-//! thread's write.
+//! This cell has four handshakes, and [`crowded`](super::crowded) has two more. In each handshake, each of two threads
+//! makes a write, and then reads a location that the other thread writes. At least one of the two threads must see the
+//! other thread's write.
 //!
 //! * **Push against leave.** A worker no longer counts as running, because it blocks, goes idle, or begins a
 //!   CPU-intensive item. Fences in [`pushed`](RunningCell::pushed) and [`look`](RunningCell::look) forbid this:
@@ -71,9 +71,9 @@ impl RunningCell {
     /// Decides like [`look`](Self::look), for a caller that has just told the manager that the pool starves. The answer
     /// is never [`Kick::Starve`].
     ///
-    /// The manager may have set the short bit again, because a woken worker is on its way. This worker, or the thread
-    /// that drops its reservation, looks afterwards. If the caller told the manager again, the two threads would go on
-    /// with this until the worker gets a CPU.
+    /// The manager may have set the short bit again, because a woken worker is on its way. If this worker starts, it
+    /// looks later. If its reservation is dropped, the thread that drops it looks. Until then, the caller must not tell
+    /// the manager again. Otherwise the two threads would repeat this until the worker gets a CPU.
     #[cold]
     pub(crate) fn look_further(&self, has_work: impl FnOnce() -> bool) -> Kick {
         fence_after_update(); // with `pushed`, as in `look`

@@ -1,8 +1,8 @@
-//! The cell of a pool's [`Searching`] word, which says which worker searches before it sleeps.
+//! The cell of a pool's [`Searching`] word, which names the worker that searches before it sleeps.
 //!
-//! The word is only a hint, so all accesses are relaxed. If a worker reads an outdated word, it sleeps too early, or
-//! searches beside another worker until its own limit. No wake-up depends on the word: a searching worker is on the idle
-//! stack, and is woken like a worker that sleeps.
+//! The word is only a hint, so all accesses are relaxed. A worker that reads an outdated word sleeps too early, or
+//! searches beside another worker up to its own limit. No wake-up depends on the word: a searching worker is on the
+//! idle stack, and is woken like a sleeping worker.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl SearchCell {
         Self(AtomicU64::new(Searching::NEW.into_bits()))
     }
 
-    /// Returns whether the worker, which has just become idle, searches.
+    /// Called by a worker that has just become idle. Returns whether the worker searches.
     pub(crate) fn begin(&self, worker: WorkerId) -> bool {
         self.update(|word| word.begin(worker))
     }
@@ -30,7 +30,7 @@ impl SearchCell {
         Searching::from_bits(self.0.load(Ordering::Relaxed)).is_by(worker)
     }
 
-    /// Notes that the worker ends its search, which has used this much CPU time.
+    /// Notes that the worker ends its search. `used` is the CPU time that the search has used.
     pub(crate) fn end(&self, worker: WorkerId, found: bool, used: Duration) {
         self.update(|word| (word.end(worker, found, used), ()));
     }

@@ -1,4 +1,4 @@
-//! An event that happens once, and for which any number of threads and tasks can wait.
+//! An event that happens once. Any number of threads and tasks can wait for it.
 //!
 //! `set` releases and `is_set` acquires:
 //!
@@ -6,14 +6,14 @@
 //! * waiting thread: finds the signal set, then sees these writes.
 //!
 //! A task leaves an alarm in [`wakers`] under the signal's key, and sets a bit of the word under the lock of `wakers`.
-//! So the setting thread learns from the word whether there may be alarms.
+//! So the word tells the setting thread whether there may be alarms.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 use crate::sys::wakers::{self, Alarm, Watcher};
 
 const SET: u64 = 1 << 0;
-/// A task has left an alarm. The bit stays set if the task gives up.
+/// A task has left an alarm. If the task gives up, the bit stays set.
 const AWAITED: u64 = 1 << 1;
 
 /// The signal, which the setting thread and the waiting threads share.

@@ -57,7 +57,7 @@ impl ThreadsCell {
         }
     }
 
-    /// Lets any worker answer the request, because no worker has answered it for a whole turn.
+    /// Permits any worker to answer the request, because no worker has answered it for a whole turn.
     pub(crate) fn hurry(&self) {
         self.update(|word| (word.hurry(), ()));
     }

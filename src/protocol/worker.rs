@@ -47,7 +47,7 @@ pub(crate) struct Carried {
     pub(crate) owes_look: bool,
 }
 
-/// What a worker is doing.
+/// The state word of one worker. See the module.
 #[derive(Debug)]
 pub(crate) struct WorkerCell(AtomicU64);
 

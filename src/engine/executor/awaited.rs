@@ -1,5 +1,5 @@
-//! A shutdown for which a task waits. A thread of its own performs it, because a shutdown happens once, and waits for
-//! threads to end.
+//! A shutdown for which a task waits. A thread of its own performs the shutdown, which has to wait until the executor's
+//! threads have ended. A shutdown happens only once, so this thread costs little.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::engine::refusal::{ShutdownError, WaitError};
 use super::inner::ExecutorInner;
 use super::shutdown::Remains;
 
-/// The result of the shutdown, which is there when the signal is set.
+/// The result of the shutdown. It is there once the signal is set.
 #[derive(Debug)]
 struct Outcome {
     remains: Mutex<Option<Result<Remains, ShutdownError>>>,
@@ -56,14 +56,15 @@ fn begin(executor: &Arc<ExecutorInner>, until: Until) -> Arc<Outcome> {
     let on_thread = {
         let (executor, perform) = (Arc::clone(executor), perform.clone());
         move || {
-            // Destructors of items that are given up are code of the user.
+            // The shutdown may destroy items. Their destructors are user code, so the thread takes the signal mask for
+            // user code.
             executor.core.threads.take_on_signals();
             drop(executor);
             perform();
         }
     };
     if thread::spawn("cmwq/shutdown".to_owned(), None, on_thread).is_err() {
-        // Without another thread, the shutdown takes place here.
+        // If no other thread can be made, the calling thread performs the shutdown.
         perform();
     }
     outcome

@@ -168,14 +168,15 @@ impl ExecutorInner {
         if let Some(pool) = pool.get() {
             return Arc::clone(pool);
         }
-        // Under the lock, no thread waits for the cell itself, which a made-up machine does not know of.
+        // A made-up machine does not know of threads that wait for a `OnceLock`. Under this lock, no thread waits for
+        // one.
         let _making = self.making_pools.lock();
         Arc::clone(pool.get_or_init(make))
     }
 }
 
 impl Drop for ExecutorInner {
-    /// Lets the executor's threads end. By now the executor has no handle, no queue and no item in flight.
+    /// Tells the executor's threads to end. By now the executor has no handle, no queue and no item in flight.
     fn drop(&mut self) {
         if self.origin.is_forked() {
             // The threads belong to the parent process. In this process, the executor is only memory, which is freed

@@ -17,15 +17,15 @@ use super::reports::{PanicReport, StallReport};
 pub(crate) struct Settings {
     pub(crate) idle_limits: IdleLimits,
     pub(crate) max_threads: usize,
-    /// How many items of all queues may be pending. `None` if there is no bound.
+    /// The bound on the pending items of all queues. `None` if there is no bound.
     pub(crate) max_pending: Option<usize>,
     /// The nice level of the manager, and of normal pools.
     pub(crate) nice: i32,
     pub(crate) name_prefix: String,
     pub(crate) stack_size: Option<usize>,
     pub(crate) hooks: Hooks,
-    /// The progress check reports a pool if work has waited there for this time while no worker was at work or on its
-    /// way. `None` if there is no progress check.
+    /// The progress check reports a pool if work has waited there for this time, and no worker was at work or on its
+    /// way meanwhile. `None` if there is no progress check.
     pub(crate) patience: Option<Duration>,
     /// The detection mode in force, which is never [`Detection::Auto`].
     pub(crate) detection: Detection,
@@ -58,7 +58,8 @@ pub(crate) struct Hooks {
     pub(crate) before_spawn: Option<Box<BeforeSpawn>>,
     pub(crate) panic_handler: Option<Box<PanicHandler>>,
     pub(crate) stall_handler: Option<Box<StallHandler>>,
-    /// The hooks that capture what submissions carry. They drop themselves as the other hooks are dropped below.
+    /// The hooks that capture values for submissions to carry. They drop themselves as the other hooks are dropped
+    /// below.
     pub(crate) carriers: Vec<Carrier>,
 }
 

@@ -84,9 +84,8 @@ impl ExecutorInner {
 
     /// Refuses a shutdown for which the caller would wait for itself.
     pub(super) fn check_shutdown(&self) -> Result<(), ShutdownError> {
-        // A shutdown waits until all threads of the executor have ended, so a caller on such a thread would wait for
-        // itself. The caller may also be an item that runs on another executor and is pending again on one of these
-        // queues.
+        // A shutdown waits until all threads of the executor have ended. So a caller on such a thread would wait for
+        // itself. So would an item that runs on another executor, but is pending again on a queue of this executor.
         let would_wait_for_itself = self.core.threads.has_current_thread()
             || self.queues.any(|queue| waits::check_queue(queue).is_err());
         if would_wait_for_itself { Err(ShutdownError::WouldDeadlock) } else { Ok(()) }

@@ -49,7 +49,7 @@ pub(crate) struct CutAt {
     pub(crate) error: QueueError,
     /// The index of the refused item.
     pub(crate) index: usize,
-    /// The number of items before the refused item that became pending.
+    /// The number of items that became pending. All of them come before the refused item.
     pub(crate) newly_pending: usize,
 }
 
@@ -72,7 +72,8 @@ impl Queue {
         }
     }
 
-    /// Queues closures, as [`spawn_batch`](Self::spawn_batch) does. What their submissions carry is part of them.
+    /// Queues closures, as [`spawn_batch`](Self::spawn_batch) does. Each closure already contains the values that it
+    /// carries.
     fn spawn_all<F, T>(&self, place: Place, closures: Vec<F>) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
     where
         F: Closure<T> + Send + 'static,
@@ -126,9 +127,9 @@ impl Queue {
         }
     }
 
-    /// Queues closures, as [`spawn_batch_detached`](Self::spawn_batch_detached) does. What their submissions carry is
-    /// part of them. The iterator is user code, which must not run between pushes. So in each step, this function first
-    /// takes some closures from the iterator, and then pushes all of them.
+    /// Queues closures, as [`spawn_batch_detached`](Self::spawn_batch_detached) does. Each closure already contains the
+    /// values that it carries. The iterator is user code, which must not run between pushes. So in each step, this
+    /// function first takes some closures from the iterator, and then pushes all of them.
     fn spawn_all_detached<F, T>(
         &self,
         place: Place,
@@ -164,7 +165,7 @@ impl Queue {
         }
     }
 
-    /// Gives each closure what its submission carries.
+    /// Captures the values that each closure carries.
     fn carrying<F>(&self, closures: impl IntoIterator<Item = F>) -> impl Iterator<Item = Carrying<F>> {
         closures.into_iter().map(|closure| Carrying { carried: self.carried(), closure })
     }
@@ -222,7 +223,7 @@ impl Queue {
         Ok(newly_pending)
     }
 
-    /// Returns the one place of all items of a batch. If the issuer named no place, this is near its CPU. A batch calls
+    /// Returns the place of all items of a batch. If the issuer named no place, this is near its CPU. A batch calls
     /// this only once, because the system may move the issuer to another CPU before the batch ends.
     fn place_of_batch(&self, place: Place) -> Place {
         match place {

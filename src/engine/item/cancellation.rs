@@ -1,9 +1,9 @@
-//! The token for which the calling thread works, and the answer to the question whether its item should stop.
+//! The token for which the calling thread works, and whether the item of this thread should stop.
 //!
 //! An item that was submitted with a token or with a deadline *enters* its token while it runs. Every other item gets a
-//! token only when it asks for one. Such a token is a child of the queue's token, and is kept in a variable of the
-//! thread, together with the number of the item. When the worker begins another item, the number no longer fits. So an
-//! item that does not ask pays nothing.
+//! token only when it asks for one. Such a token is a child of the queue's token. A variable of the thread keeps it,
+//! together with the item's number. When the worker begins another item, the number no longer fits. So an item that
+//! does not ask pays nothing.
 //!
 //! Without a token, the answer comes from three places: the item's own word, in which its handle can ask it to stop; the
 //! queue's token; and the executor's token.
@@ -42,8 +42,8 @@ impl Token {
         function()
     }
 
-    /// Calls the function of the item whose token this is. The end of the item's queue, and of its executor, cancels the
-    /// token meanwhile. Only calls the function if the thread has entered the token already.
+    /// Calls the function of the item whose token this is. During the call, the end of the item's queue or executor
+    /// cancels the token. If the thread has already entered the token, only calls the function.
     pub(crate) fn enter_item<R>(&self, function: impl FnOnce() -> R) -> R {
         if self.is_entered() {
             return function();
@@ -61,7 +61,7 @@ impl Token {
         ENTERED.try_with(is_this).unwrap_or(false)
     }
 
-    /// Lets the handle of the worker's one-shot cancel this token, when it asks the item to stop.
+    /// Makes the handle of the worker's one-shot cancel this token when the handle asks the item to stop.
     fn listen(&self, worker: &WorkerThread) {
         if with_one_shot(worker, |state| state.listen(self.alarm())) == Some(false) {
             self.cancel();
@@ -69,11 +69,11 @@ impl Token {
     }
 }
 
-/// Restores the token that the thread had before.
+/// The token that the thread had entered before. Dropping this value enters that token again.
 struct Entered(Option<Token>);
 
 impl Entered {
-    /// Returns `None` if the thread ends, and its variables are gone.
+    /// Returns `None` if the calling thread is ending and its variables are already gone.
     fn begin(token: Token) -> Option<Self> {
         ENTERED.try_with(|entered| Self(entered.replace(Some(token)))).ok()
     }
@@ -82,13 +82,13 @@ impl Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         let before = self.0.take();
-        // The token that was entered is dropped outside the call, because its drop takes locks.
+        // The drop of the entered token takes locks, so it happens after this call.
         let _entered = ENTERED.try_with(|entered| entered.replace(before));
     }
 }
 
-/// Returns whether the code on the calling thread should stop. Returns false outside of items, unless the thread has
-/// entered a token.
+/// Returns whether the code on the calling thread should stop. Outside of items, this depends only on the token that
+/// the thread has entered, if there is one.
 pub(crate) fn is_cancelled() -> bool {
     let entered = ENTERED.try_with(|entered| entered.borrow().as_ref().map(Token::is_cancelled));
     if let Ok(Some(answer)) = entered {
@@ -102,8 +102,8 @@ pub(crate) fn is_cancelled() -> bool {
     .unwrap_or(false)
 }
 
-/// Returns the token of the calling thread. Makes it if the thread works for an item that has not asked before. Returns
-/// `None` outside of items, unless the thread has entered a token.
+/// Returns the token of the calling thread: the token that it has entered, or otherwise the token of its item. If the
+/// item has no token yet, makes it. Returns `None` if the thread has neither entered a token nor works for an item.
 pub(crate) fn current_token() -> Option<Token> {
     if let Ok(Some(token)) = ENTERED.try_with(|entered| entered.borrow().clone()) {
         // In a forked process, no thread cancels a token of the parent process.
@@ -121,8 +121,8 @@ pub(crate) fn current_token() -> Option<Token> {
     })
 }
 
-/// Drops the token of the last item. The calling thread ends its work for a pool, and the numbers of its items begin
-/// anew.
+/// Drops the token of the last item. Called when the thread ends its work for a pool. After that, the numbers of its
+/// items begin anew.
 pub(crate) fn forget() {
     let _former = ASKED.try_with(RefCell::take);
 }

@@ -1,14 +1,14 @@
-//! What submissions carry into runs. What is current where an item is submitted (a request's id, a span) is current
-//! while the item runs.
+//! How submissions carry values into runs. A value that is current when an item is submitted, such as a request's id or
+//! a span, is current again while the item runs.
 //!
 //! A [`Carrier`](crate::engine::carrier::Carrier) is a hook of the user. The issuer calls it before the item is
-//! admitted, and the hook returns a function that makes the captured values current again. This function travels with
-//! the submission: beside the closure of a one-shot, or in the slow-path state of a reusable item. The worker that runs
-//! the item calls it directly before the item's function, and drops its result directly after the item's function has
-//! returned or panicked. Meanwhile the worker has entered the item's token.
+//! admitted. The hook returns a function that makes the captured values current again. This function is kept beside the
+//! closure of a one-shot, or in the slow-path state of a reusable item. The worker calls it directly before the item's
+//! function, and drops its result directly after the item's function has returned or panicked. Meanwhile the worker has
+//! entered the item's token.
 //!
-//! If a hook panics, the item runs without what the hook would have carried. A submission without carriers costs the
-//! issuer one comparison, and costs the worker nothing.
+//! If a hook panics, the item runs without the values of this hook. A submission without carriers costs the issuer one
+//! comparison, and costs the worker nothing.
 
 use crate::engine::carrier::{Captured, Carried};
 use crate::engine::queue::workqueue::Queue;
@@ -22,14 +22,15 @@ use super::entry::ItemType;
 use super::work::WorkHandle;
 
 impl Queue {
-    /// Captures what a submission to this queue carries. The caller holds no lock, and has not admitted the item yet.
+    /// Captures the values that a submission to this queue carries. The caller holds no lock, and has not admitted the
+    /// item yet.
     #[inline]
     pub(crate) fn carried(&self) -> Option<Carried> {
         if self.carries() { self.capture(Parent::current) } else { None }
     }
 
-    /// Captures what a submission of this item carries. If the item submits itself, its next run gets the parent of the
-    /// present one. Otherwise the spans of a periodic item would be a chain without an end.
+    /// Captures the values that a submission of this item carries. If the item submits itself, its next run gets the
+    /// parent of the present run. Otherwise the spans of a periodic item would form a chain without an end.
     #[inline]
     pub(crate) fn carried_for(&self, work: &WorkHandle) -> Option<Carried> {
         if self.carries() { self.capture_for(work) } else { None }
@@ -47,14 +48,14 @@ impl Queue {
         Captured::capture(self.carriers.as_deref().unwrap_or_default(), parent)
     }
 
-    /// Returns whether submissions to this queue may carry something.
+    /// Returns whether submissions to this queue may carry values.
     #[inline]
     pub(crate) fn carries(&self) -> bool {
         self.carriers.is_some() || trace::listens()
     }
 }
 
-/// A closure, and what its submission carries.
+/// A closure, and the values that its submission carries.
 pub(crate) struct Carrying<F> {
     pub(crate) carried: Option<Carried>,
     pub(crate) closure: F,

@@ -21,7 +21,7 @@ pub(crate) trait Closure<T> {
         Parent::default()
     }
 
-    /// Returns why the closure must not be called any more, if there is a reason.
+    /// Returns the reason why the closure must no longer be called, if there is one.
     #[inline(always)] // most closures have no obstacle, and the compiler then removes the code for it
     fn obstacle(&self) -> Option<Cancelled> {
         None
@@ -29,7 +29,7 @@ pub(crate) trait Closure<T> {
 
     fn call(self) -> T;
 
-    /// Calls the closure while what its submission carries is current.
+    /// Calls the closure. The values that its submission carries are current during the call.
     fn call_carrying(self, carried: Captured) -> T
     where
         Self: Sized,
@@ -65,10 +65,10 @@ impl<F: FnOnce() -> T, T> Closure<T> for Named<F> {
     }
 }
 
-/// A closure with a token, and perhaps with a name. The closure is not called once the token counts as cancelled.
+/// A closure with a token, and perhaps with a name. If the token counts as cancelled, the closure is not called.
 pub(crate) struct WithToken<F> {
     pub(crate) token: Token,
-    /// The timer of an item with a delay, which the cancel of the token takes.
+    /// The timer of an item with a delay. When the token is cancelled, the canceller takes this timer.
     pub(crate) armed: Option<Armed>,
     pub(crate) name: Option<Name>,
     pub(crate) closure: F,
@@ -85,7 +85,7 @@ impl<F: FnOnce() -> T, T> Closure<T> for WithToken<F> {
         self.call_within(|closure| closure())
     }
 
-    /// The hooks find the item's token, so it is entered first.
+    /// The hooks may ask for the item's token, so the worker enters it first.
     fn call_carrying(self, carried: Captured) -> T {
         self.call_within(|closure| carried.run(closure))
     }

@@ -31,7 +31,7 @@ use super::work::WorkHandle;
 impl Queue {
     /// Queues a closure after a delay. If the submission is refused, returns the closure with the error. This holds
     /// even if the queue ends during this call. `kept` is the item's place among the pending items, if the caller has
-    /// taken it. An item with a delay is not pending yet, so it gives the place back.
+    /// taken one. An item with a delay is not pending yet, so this function gives the place back.
     pub(crate) fn spawn_after<F, T>(
         handle: &Arc<QueueHandle>,
         place: Place,
@@ -119,7 +119,7 @@ impl Queue {
     }
 
     /// Arms a timer for a one-shot. `make` moves the closure into a cell, and makes the handle. If the submission is
-    /// refused after that, `unmake` takes the cell apart again. The delay is not zero.
+    /// refused after that, `unmake` gets the closure back out of the cell. The delay is not zero.
     fn arm_made<F, H>(
         handle: &Arc<QueueHandle>,
         place: Place,
@@ -200,7 +200,8 @@ impl Queue {
             armed = Some((name.clone(), wake));
             name
         });
-        // A user's destructor may wait for the item, so it runs after the timer has fired or the manager was woken.
+        // The drop may run a user's destructor, which may wait for the item. So it comes after the timer has fired or
+        // the manager was woken.
         let _former = taken.carried.take();
         work.complete_taken_back(taken);
         if let Some((name, wake)) = armed {

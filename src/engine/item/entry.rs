@@ -66,11 +66,12 @@ pub(crate) struct ItemOperations {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Abandoned {
-    /// It would have run for this entry.
+    /// The item was about to run for this entry.
     Ready,
-    /// It would not have run, because of its token or its deadline. Its owner learns of this only now.
+    /// The item would not have run, because its token was cancelled or its deadline had passed. Its owner learns of
+    /// this only now.
     Obstructed(Cancelled),
-    /// This submission had been cancelled. `late` says whether this was because its deadline had passed.
+    /// The submission had been cancelled before. `late` says whether the reason was its deadline.
     Cancelled { late: bool },
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `entry` | the header of every item, and the entries of items on lists |
 //! | `closure` | the closures of one-shots, with or without a name and a token |
-//! | `carried` | what is current for the issuer, and becomes current for the worker |
+//! | `carried` | the values that are current for the issuer, and become current for the worker |
 //! | `token`, `cancellation` | the tree of tokens; the token for which a thread works, and whether its item should stop |
 //! | `one_shot`, `cells` | closures that run once, their handles, and the memory that their cells reuse |
 //! | `work`, `work_item` | reusable items: their cells and handles; how they are cancelled, waited for, and executed |

@@ -47,7 +47,8 @@ pub(crate) trait Owner: Send {
     /// Notes that the item begins. The worker that is about to run the item calls this with the item's address.
     fn begins(&self, _item: NonNull<Header>) {}
 
-    /// Notes that the item was cancelled through its token, and did not run. By now the item's closure is gone.
+    /// Tells the owner that the item was cancelled through its token, and did not run. The item's closure is already
+    /// gone.
     fn cancelled(self)
     where
         Self: Sized,
@@ -59,7 +60,7 @@ pub(crate) trait Owner: Send {
     fn ran(self, ended: Ended);
 }
 
-/// How a run ended.
+/// The way in which a run ended.
 pub(crate) enum Ended {
     Well,
     /// The item panicked, and its handle owns the payload.
@@ -242,7 +243,7 @@ where
         Ok(_) => Ended::Well,
         Err(payload) if payload.is::<NotRun>() => {
             // SAFETY: the worker has begun the item, and has dropped the closure.
-            // The owner did not cancel the item, so it is dropped, like the owner of an item that is given up.
+            // The owner itself did not cancel the item, so it is dropped, as it is when an item is given up.
             unsafe { end_without_run(cell, detached, false, || drop(owner)) };
             return worker.complete(entry);
         }
@@ -269,8 +270,8 @@ where
     worker.complete(entry);
 }
 
-/// Ends an item that does not run although the calling thread has taken it. `late` says whether its deadline had passed.
-/// `tell` tells the item's owner.
+/// Ends an item without a run. The calling thread has taken the item. `late` says whether the item's deadline had
+/// passed. `tell` tells the item's owner.
 ///
 /// # Safety
 ///

@@ -36,7 +36,8 @@ impl Period {
     }
 }
 
-/// The function of a periodic item while a run calls it. Dropping this value puts the function back, even if it panics.
+/// The function of a periodic item while a run calls it. The drop of this value puts the function back. So the function
+/// is put back even if it panics.
 struct Taken<'a, F> {
     from: &'a Mutex<Option<F>>,
     function: Option<F>,
@@ -84,7 +85,7 @@ impl Drop for ArmAgain<'_> {
     }
 }
 
-/// When and where a periodic item runs.
+/// The times and the place at which a periodic item runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     pub(crate) place: Place,
@@ -94,8 +95,8 @@ pub(crate) struct Schedule {
     pub(crate) period: Duration,
 }
 
-/// Makes the item and arms its first tick. If arming is refused, returns the function with the error. Each run is
-/// described by `name`, if there is one. There is no further run once `token` is cancelled.
+/// Makes the item and arms its first tick. If arming is refused, returns the function with the error. Snapshots
+/// describe each run by `name`, if there is one. After `token` is cancelled, the item does not run any more.
 pub(crate) fn spawn_every<F>(
     queue: &Arc<QueueHandle>,
     schedule: Schedule,
@@ -108,8 +109,8 @@ where
     let Schedule { place, first, period } = schedule;
     let ticks = Mutex::new(Ticks::new(first, clock::now()));
     let shared = Arc::new(Period { period, ticks, runs: AtomicU64::new(0) });
-    // The item shares its function with this call, which hands the function back if the item is refused. A run takes
-    // the function out, because user code must not run while a lock is held.
+    // The item and this call share the function. If the item is refused, this call hands the function back. A run takes
+    // the function out of the mutex, because user code must not run while a lock is held.
     let function = Arc::new(Mutex::new(Some(function)));
     let armed = token.as_ref().map(Armed::new);
     let timer = armed.as_ref().map(Armed::timer);

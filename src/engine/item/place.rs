@@ -71,8 +71,8 @@ impl Placement {
         self.slot_of_worker().unwrap_or_else(spread)
     }
 
-    /// Returns the slot that the calling worker serves. Returns `None` unless the worker's pool serves exactly one CPU
-    /// and that CPU has the same slot in this executor.
+    /// Returns the slot of the CPU that the calling worker's pool serves. Returns `None` if the pool serves a pod, or
+    /// if that CPU has a different slot in this executor.
     fn slot_of_worker(&self) -> Option<usize> {
         worker_thread::with_current(|worker| {
             let pool = &worker?.pool;

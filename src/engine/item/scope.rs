@@ -99,7 +99,7 @@ pub(crate) struct ScopeState {
 
 type Payload = Box<dyn Any + Send>;
 
-/// How a scope ended.
+/// The outcome of a scope.
 pub(crate) struct ScopeEnd<R> {
     /// The result of the body, or the payload of a panic of the body or of an item.
     pub(crate) result: Result<R, Payload>,
@@ -279,7 +279,7 @@ impl ScopeState {
         payload.unwrap_or_else(|| Box::new("an item of the scope panicked"))
     }
 
-    /// Keeps the payload of an item that panicked and has no handle, unless another payload is kept already.
+    /// Keeps the payload of an item that panicked and has no handle. If a payload is already kept, drops this one.
     pub(crate) fn keep_panic(&self, payload: Payload) {
         let mut first = self.first_panic.lock();
         let late = if first.is_none() { first.replace(payload) } else { Some(payload) };
@@ -310,7 +310,7 @@ impl Owner for Member {
     }
 
     fn cancelled(self) {
-        // The item does not count as dropped, because the code that cancelled it knows of the cancellation.
+        // The item does not count as dropped, because the code that cancelled it already knows.
         ManuallyDrop::new(self).leave();
     }
 

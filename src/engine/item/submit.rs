@@ -39,7 +39,7 @@ impl Queue {
     }
 
     /// Queues a closure like [`spawn`](Self::spawn). `kept` is the item's place among the pending items, if the caller
-    /// has taken it.
+    /// has taken one.
     #[inline]
     pub(crate) fn spawn_in<F, T>(
         &self,
@@ -58,7 +58,7 @@ impl Queue {
         self.spawn_made(place, kept, function, |function, lane| Ok(one_shot::make(function, lane, origin)))
     }
 
-    /// Queues a closure like [`spawn_in`](Self::spawn_in), with what its submission carries.
+    /// Queues a closure like [`spawn_in`](Self::spawn_in), and captures the values that the submission carries.
     #[cold]
     #[inline(never)]
     fn spawn_carrying<F, T>(
@@ -108,7 +108,8 @@ impl Queue {
         })
     }
 
-    /// Queues a closure like [`spawn_detached_in`](Self::spawn_detached_in), with what its submission carries.
+    /// Queues a closure like [`spawn_detached_in`](Self::spawn_detached_in), and captures the values that the
+    /// submission carries.
     #[cold]
     #[inline(never)]
     fn spawn_detached_carrying<F, T>(
@@ -129,7 +130,7 @@ impl Queue {
 
     /// Queues a closure that runs once. `make` receives the lane of the item's shard, moves the closure into a cell,
     /// and makes the handle. `make` can also refuse the closure. `kept` is the item's place among the pending items, if
-    /// the caller has taken it.
+    /// the caller has taken one.
     #[inline]
     pub(crate) fn spawn_made<F, H>(
         &self,
@@ -183,7 +184,7 @@ impl Queue {
 
     /// Queues a reusable item like [`queue`](Self::queue). `put` receives the admitted entry, and a flag that tells
     /// whether the entry has a slot. `put` then puts the entry on a worklist or on the waiting list, and wakes a worker
-    /// if one is needed. `kept` is the item's place among the pending items, if the caller has taken it.
+    /// if one is needed. `kept` is the item's place among the pending items, if the caller has taken one.
     #[inline]
     pub(crate) fn queue_with<'q>(
         &'q self,
@@ -220,7 +221,8 @@ impl Queue {
             // If another thread has queued the item meanwhile, the item needs no room.
             Err(error) => return self.queue_without_room(shard, work, carried).unwrap_or(Err(error)),
         };
-        // A user's destructor may wait for the queue, so it runs after the admission is undone.
+        // The drop may run a user's destructor, which may wait for the queue. So it comes after the admission is
+        // undone.
         let mut unused = None;
         let queued = match (carried, is_idle) {
             (None, true) => work.cell.queue(shard.new_place(), pass.ticket),
@@ -247,7 +249,7 @@ impl Queue {
         answer(queued, shard, work)
     }
 
-    /// Queues the item if it needs no new entry, because there is no room for one.
+    /// Queues the item if it needs no new entry. A new entry is not possible, because there is no room for one.
     #[cold]
     #[inline(never)]
     fn queue_without_room(
@@ -260,8 +262,8 @@ impl Queue {
         answer.or_else(|| self.revive_carrying(shard, work, carried).ok())
     }
 
-    /// Queues the item if a cancelled entry of the item lies on a list of the shard. That entry carries `carried` from
-    /// now on. Returns `carried` if the item needs a new entry.
+    /// If a cancelled entry of the item lies on a list of the shard, queues the item through that entry. From now on,
+    /// the entry carries `carried`. Returns `carried` if the item needs a new entry.
     #[cold]
     #[inline(never)]
     fn revive_carrying(
@@ -280,9 +282,9 @@ impl Queue {
         queued.map(|queued| answer(queued, shard, work)).ok_or(unused)
     }
 
-    /// Queues the item if it needs no new entry. That is the case if the item is pending, or if a cancelled entry of
-    /// the item lies on a list of the shard. Returns `None` if the item needs a new entry, or if the submission carries
-    /// something that the cancelled entry must carry. A pending item can be queued again even if the queue refuses other
+    /// Queues the item if it needs no new entry. The item needs none if it is pending, or if a cancelled entry of the
+    /// item lies on a list of the shard. Returns `None` if the item needs a new entry, or if the submission carries
+    /// values that the cancelled entry must carry. A pending item can be queued again even if the queue refuses other
     /// items.
     fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Answer> {
         let queue = |target| work.cell.queue_without_entry(target);

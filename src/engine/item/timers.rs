@@ -80,7 +80,7 @@ impl Timers {
         self.map.lock().next()
     }
 
-    /// Returns the times at which the timers are due, the soonest first.
+    /// Returns the times at which the timers are due, in ascending order.
     #[cfg_attr(
         any(cmwq_yields, not(feature = "testing")),
         allow(dead_code, reason = "the test kit tells them")

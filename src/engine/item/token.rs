@@ -1,10 +1,11 @@
-//! Tokens, by which items learn that they should stop.
+//! Tokens, which tell items that they should stop.
 //!
-//! A token is a node of a tree ([`CancelNode`]), and may have a deadline. It counts as cancelled when its node or a node
-//! above is cancelled, or when its deadline has passed. A child has no later deadline than its parent, so no timer is
-//! needed: a thread that asks compares the deadline with the clock, and a thread that waits also waits for the deadline.
+//! A token is a node of a tree ([`CancelNode`]), and may have a deadline. A token counts as cancelled if its own node
+//! or a node above is cancelled, or if its deadline has passed. A child's deadline is never later than that of its
+//! parent. So no timer is needed: a thread that asks compares the deadline with the clock, and a thread that waits also
+//! waits for the deadline.
 //!
-//! A token keeps its parent in memory. The last handle to a token removes the token from the list of its parent.
+//! A token keeps its parent in memory. When the last handle to a token is dropped, the token leaves its parent's list.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -31,7 +32,7 @@ struct Owned {
     node: sync::Arc<CancelNode>, // A, K
     /// The parent, and the token's number on the parent's list.
     parent: Option<(Token, u64)>, // I
-    /// The time from which on the token counts as cancelled.
+    /// From this time on, the token counts as cancelled.
     deadline: Time, // I
     origin: Origin,              // I
 }
@@ -42,7 +43,7 @@ impl Token {
         Self(Arc::new(Owned { node: CancelNode::new(), parent: None, deadline, origin: Origin::here() }))
     }
 
-    /// Makes a child, whose deadline is `deadline` or, if that is earlier, the deadline of this token. In a forked
+    /// Makes a child. Its deadline is `deadline` or the deadline of this token, whichever is earlier. In a forked
     /// process, a child of a token of the parent process only takes over the state that the token had at the fork.
     pub(crate) fn child(&self, deadline: Time) -> Self {
         let deadline = deadline.min(self.0.deadline);
@@ -58,7 +59,7 @@ impl Token {
         Self(Arc::new(Owned { node, parent, deadline, origin: self.0.origin }))
     }
 
-    /// Cancels this token and all tokens below it. In a forked process, this has no effect on a token of the parent
+    /// Cancels this token and all tokens below it. In a forked process, this does not cancel a token of the parent
     /// process, because a thread of that process may have held a lock of the tree at the fork.
     pub(crate) fn cancel(&self) {
         if !self.is_forked() {
@@ -71,7 +72,7 @@ impl Token {
         self.0.node.is_cancelled() || self.is_late()
     }
 
-    /// Returns why the token counts as cancelled, if it does.
+    /// Returns the reason why the token counts as cancelled. Returns `None` if it does not.
     pub(crate) fn reason(&self) -> Option<Cancelled> {
         if self.0.node.is_cancelled() {
             Some(Cancelled::Requested)
@@ -112,8 +113,8 @@ impl Token {
         }
     }
 
-    /// Calls a waker when the token is cancelled, as long as the returned value lives. The deadline calls no waker.
-    /// Returns `None` if the token is already cancelled, or if this is a forked process.
+    /// Registers a waker that the cancel of the token calls, as long as the returned value lives. The deadline calls no
+    /// waker. Returns `None` if the token is already cancelled, or if this is a forked process.
     pub(crate) fn on_cancel(&self, waker: Waker) -> Option<Watch> {
         if self.is_forked() {
             return None;
@@ -122,7 +123,7 @@ impl Token {
         watch.renew(waker).then_some(watch)
     }
 
-    /// Wakes the threads that [sleep](wait::sleep) on `key` when the token is cancelled, as long as the returned value
+    /// Makes the cancel of the token wake the threads that [sleep](wait::sleep) on `key`, as long as the returned value
     /// lives. Otherwise this is like [`on_cancel`](Self::on_cancel).
     pub(crate) fn nudge_on_cancel(&self, key: usize) -> Option<Watch> {
         self.on_cancel(Waker::from(Arc::new(Nudge(key))))
@@ -133,7 +134,7 @@ impl Token {
         Alarm { waker: Waker::from(Arc::new(Follower(self.clone()))), ring }
     }
 
-    /// Cancels this token with the other one, as long as the returned value lives.
+    /// Makes the cancel of the other token cancel this token too, as long as the returned value lives.
     pub(crate) fn follow(&self, other: &Self) -> Option<Watch> {
         let follower = other.on_cancel(Waker::from(Arc::new(Follower(self.clone()))));
         if follower.is_none() {
@@ -146,7 +147,8 @@ impl Token {
 impl Drop for Owned {
     fn drop(&mut self) {
         let mut link = self.parent.take();
-        // Chains of tokens may be long, so the drop of one token does not nest in the drop of another.
+        // A chain of tokens may be long. This loop drops the tokens one after the other, because nested drops could
+        // overflow the stack.
         while let Some((parent, number)) = link {
             if !parent.is_forked() {
                 parent.0.node.forget(number);
@@ -160,7 +162,7 @@ fn ring(waker: Waker) {
     user_code::call(|| waker.wake());
 }
 
-/// A waker that is called when a token is cancelled.
+/// A waker on the list of a token. The cancel of the token calls it.
 #[derive(Debug)]
 pub(crate) struct Watch {
     token: Token,
@@ -176,15 +178,15 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // The thread that cancels a token removes the alarms itself.
+        // If the token is cancelled, the thread that cancels it removes the alarms itself.
         if !self.token.is_forked() && !self.token.0.node.is_cancelled() {
             self.token.0.node.unwatch(self.watcher);
         }
     }
 }
 
-/// A waker that wakes the threads that sleep on a key. The key is only an address, so the object at this address may be
-/// gone.
+/// A waker that wakes the threads that sleep on a key. The key is only an address: the object at this address may no
+/// longer exist.
 struct Nudge(usize);
 
 impl Wake for Nudge {
@@ -203,15 +205,16 @@ impl Wake for Follower {
     }
 }
 
-/// Lets the cancel of a token take the timer of an item, as long as this value lives.
+/// Makes the cancel of a token take the timer of an item, as long as this value lives.
 #[derive(Debug)]
 pub(crate) struct Armed {
     timer: ArmedTimer,
-    /// `None` if the token was cancelled before.
+    /// `None` if the token had already been cancelled.
     _watch: Option<Watch>,
 }
 
-/// The timer of an item that has a token. The cancel of the token takes the timer off the map, and gives up its item.
+/// The timer of an item that has a token. The cancel of the token removes the timer from the map, and gives up its
+/// item.
 #[derive(Clone, Debug)]
 pub(crate) struct ArmedTimer {
     name: Arc<ArmedName>,
@@ -234,7 +237,7 @@ impl Armed {
 }
 
 impl ArmedTimer {
-    /// Notes the name of the timer, which has been armed. This replaces the name of an earlier timer.
+    /// Notes the name of the timer that was just armed. This replaces the name of an earlier timer.
     pub(crate) fn is(&self, name: TimerName) {
         self.note(|noted| *noted = Some(name));
     }
@@ -248,7 +251,7 @@ impl ArmedTimer {
 
     fn note(&self, note: impl FnOnce(&mut Option<TimerName>)) {
         note(&mut self.name.0.lock());
-        // The thread that cancels the token may have looked for the timer before its name was noted.
+        // The canceller may have looked for the timer before its name was noted.
         if self.token.0.node.is_cancelled() {
             Arc::clone(&self.name).wake();
         }

@@ -29,11 +29,11 @@ pub(crate) struct WorkItem {
     /// The process that made the item. Only threads of this process can queue the item, or wait for it.
     pub(crate) origin: Origin, // I
     pub(crate) item_type: &'static ItemType,              // I
-    /// The item's number in the process, which no other reusable item has.
+    /// The item's number. No other reusable item of the process has the same number.
     pub(crate) id: u64, // I
     /// The token of a periodic item, if the item was submitted with one.
     pub(crate) token: Option<Token>, // I
-    /// Only the worker that executes the item uses the function, and the thread that frees the item.
+    /// Two threads use the function: the worker that executes the item, and later the thread that frees the item.
     pub(super) function: UnsafeCell<Box<Function>>,
 }
 
@@ -42,9 +42,9 @@ pub(crate) type Function = dyn FnMut(&WorkHandle) + Send;
 /// A user's handle to an item.
 pub(crate) struct WorkHandle(pub(super) NonNull<WorkItem>);
 
-// SAFETY: threads may share an item. Its cell synchronizes them, and the entries in its slow-path state are `Send`. Its
-// function is `Send`, and the item's word gives it to one worker at a time: the beginning of a run acquires what the
-// end of the previous run has released.
+// SAFETY: threads may share an item. Its cell synchronizes them, and the entries in its slow-path state are `Send`. The
+// function is `Send`, and only one worker at a time uses it. The item's word ensures this: the beginning of a run
+// acquires the writes that the end of the previous run has released.
 unsafe impl Send for WorkHandle {}
 // SAFETY: as above.
 unsafe impl Sync for WorkHandle {}

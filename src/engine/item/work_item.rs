@@ -39,7 +39,7 @@ impl WorkHandle {
         Self::with_token(item_type, None, function)
     }
 
-    /// Makes an item whose runs have this token, if there is one. The function enters the token.
+    /// Makes an item. Its runs have this token, if there is one. The function itself enters the token.
     pub(crate) fn with_token(
         item_type: &'static ItemType,
         token: Option<Token>,
@@ -137,7 +137,7 @@ impl WorkItem {
     }
 
     /// Returns the signal of the last submission or of the present run, if there is one. If a timer is armed, fires it
-    /// now, unless `check` refuses the timer's lane.
+    /// now. `check` can prevent this: it gets the timer's lane, and may refuse the wait.
     fn begin_flush(
         &self,
         check: impl FnOnce(*const Limiter) -> Result<(), WaitError>,
@@ -171,8 +171,8 @@ impl WorkItem {
                 route::submit(next);
             }
         }
-        // This thread holds no lock while it drops what the submission carried, and the timer's handles to the item and
-        // to the queue.
+        // The drops may run user code, so this thread holds no lock here. It drops the values that the submission
+        // carried, and the timer's handles to the item and to the queue.
         drop(taken.carried);
         drop(taken.timer.and_then(|timer| timer.take()));
         taken.was_pending
@@ -212,7 +212,7 @@ unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
     }
 }
 
-/// Runs the function of an item whose submission carries something.
+/// Runs the function of an item whose submission carries values.
 ///
 /// # Safety
 ///
@@ -220,20 +220,20 @@ unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
 #[cold]
 #[inline(never)]
 unsafe fn run_carrying(item: NonNull<WorkItem>, entry: Entry, worker: &WorkerThread) {
-    // SAFETY: the run keeps the item in memory.
+    // SAFETY: the present run keeps the item in memory.
     let mut carried = unsafe { item.as_ref() }.cell.take_carried();
     let parent = carried.as_mut().map(|carried| carried.parent()).unwrap_or_default();
     let call = |function: &mut Function, handle: &WorkHandle| match (carried, &handle.token) {
         (None, _) => function(handle),
         (Some(carried), None) => carried.run(|| function(handle)),
-        // The hooks find the item's token, so it is entered first.
+        // The hooks may ask for the item's token, so the worker enters it first.
         (Some(carried), Some(token)) => token.enter_item(|| carried.run(|| function(handle))),
     };
     // SAFETY: as the caller promises.
     unsafe { run(item, entry, worker, parent, call) }
 }
 
-/// Runs an item's function through `call`, and ends the run.
+/// Runs an item through `call`, which calls the item's function. Then ends the run.
 ///
 /// # Safety
 ///
@@ -246,7 +246,7 @@ unsafe fn run(
     parent: Parent,
     call: impl FnOnce(&mut Function, &WorkHandle),
 ) {
-    // This handle is not counted, so it is not dropped either. The run keeps the item in memory.
+    // The run keeps the item in memory. This handle has no count of its own, so it must not be dropped.
     let handle = ManuallyDrop::new(WorkHandle(item));
     let work: &WorkItem = &handle;
     // SAFETY: this worker executes the item, and until `end` no other worker does so. So no other reference to the

@@ -11,7 +11,7 @@ use crate::sys::sync::Mutex;
 pub(crate) struct Choice {
     /// The mode in force. Never [`Detection::Auto`].
     pub(crate) mode: Detection,
-    /// How the manager sleeps in this mode.
+    /// The way in which the manager sleeps in this mode.
     pub(crate) pause: Pause,
     pub(crate) shortfall: Shortfall,
     /// While this value exists, a ring can be attached to a thread quickly. The executor keeps the value until the

@@ -278,8 +278,8 @@ impl Sight {
         }
     }
 
-    /// Returns whether the ring reports that the worker sleeps while the worker's word says that the worker should be
-    /// awake. If the ring cannot be read, closes the ring and returns the error.
+    /// Returns whether the ring reports a sleep of a worker that should be awake according to its word. If the ring
+    /// cannot be read, closes the ring and returns the error.
     fn has_slept(&mut self, probe: Probe) -> io::Result<bool> {
         let Ear::Opened(listening) = &mut self.ear else { return Ok(false) };
         let mut last = None;

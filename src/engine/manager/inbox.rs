@@ -57,7 +57,7 @@ pub(crate) enum Point {
     NoCleaner,
     /// A round has begun.
     Round,
-    /// Its executor has ended.
+    /// The manager's executor has ended.
     End,
 }
 
@@ -294,7 +294,7 @@ fn register_missing(maker: &Arc<dyn Maker>) {
     set_chore(Some(Chore { every: CREATION_COOLDOWN, perform: try_again }));
 }
 
-/// Tries to make a manager. Returns whether it needs to be made no more.
+/// Tries to make a manager. Returns false if another attempt is needed.
 fn is_settled(maker: &Weak<dyn Maker>) -> bool {
     maker.upgrade().is_none_or(|maker| maker.manager().is_none_or(ManagerHandle::bring_about))
 }

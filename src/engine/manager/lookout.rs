@@ -1,4 +1,5 @@
-//! When the manager checks which part of the machine the process may use, and how a change reaches the pools.
+//! The manager's checks of the part of the machine that the process may use. The pools adopt each change that a check
+//! finds.
 
 use crate::policy::environment::{Environment, Vigil};
 use crate::policy::time::Time;

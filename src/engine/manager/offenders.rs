@@ -1,4 +1,4 @@
-//! Which types of items keep a CPU busy for too long, and which block without a guard.
+//! Counts the types of items that keep a CPU busy for too long, or block without a guard.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

@@ -1,4 +1,4 @@
-//! How the manager goes on after its own code has panicked.
+//! Keeps the manager going after its own code has panicked.
 //!
 //! User code cannot end the manager: see [`user_code`](super::super::user_code). If code of this crate panics on the
 //! manager's thread, the manager starts again on the same thread. The manager keeps its schedule and the requests that

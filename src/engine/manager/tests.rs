@@ -28,7 +28,7 @@ fn has_run(item: JoinHandle<()>) -> bool {
     matches!(item.join_timeout(SOON), Ok(Ok(())))
 }
 
-/// Makes the manager panic once at `point`, and calls `what`, which must succeed nevertheless.
+/// Makes the manager panic once at `point`, and calls `what`, which must succeed in spite of this.
 #[track_caller]
 fn survives(executor: &Executor, point: Point, what: impl FnOnce()) {
     let manager = &executor.inner.core.manager;

@@ -1,4 +1,4 @@
-//! Where the workers of a pool run at present: on the pool's own CPUs or, while those are lost, on other CPUs.
+//! The CPUs on which the workers of a pool run at present. These are the pool's own CPUs or, if those are lost, others.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Binding {
     }
 }
 
-/// Where a woken worker should run.
+/// The place where a woken worker should run.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Near {
     Anywhere,

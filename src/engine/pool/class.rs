@@ -89,7 +89,7 @@ pub(crate) struct Seat {
     pub(crate) helpers: Helpers,
 }
 
-/// How attributes divide the CPUs into pods, and the class that has these pods.
+/// The division of the CPUs into pods by a queue's attributes, and the class that has these pods.
 #[derive(Debug)]
 pub(crate) struct Division {
     attrs: PoolAttrs,

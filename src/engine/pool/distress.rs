@@ -1,4 +1,4 @@
-//! How rescuers get the work of a pool for which the manager cannot make a worker.
+//! The work of a pool in distress: rescuers get it if the manager cannot make a worker.
 //!
 //! The worklist is an `Injector`, which can be neither scanned nor unlinked from. So its entries are first moved to the
 //! sideline, in order and under the pool's lock. There are few entries to move: each entry on a worklist holds a slot,
@@ -40,7 +40,8 @@ impl Pool {
     /// work here.
     pub(super) fn mayday(self: &Arc<Self>, now: Time) {
         if self.needs_help() {
-            // A rescuer may be the only thread that can run them.
+            // Workers may never get to their local entries, so these go to the worklist, from which rescuers can take
+            // them.
             self.spread();
         }
         let mut state = self.state.lock();

@@ -1,5 +1,5 @@
-//! The pool's side of its workers' local lists: which worker has more local entries than it needs, and how other
-//! threads take them. [`policy::local`](crate::policy::local) says what a local list is for.
+//! The pool's side of its workers' local lists: it names a worker that has more local entries than it needs, and other
+//! threads take entries from these lists. [`policy::local`](crate::policy::local) says what a local list is for.
 //!
 //! The worker that owns a list pushes and pops. Idle workers of the pool steal half of a list that has several entries.
 //! The manager, and threads that end or abandon the pool, move whole lists to the worklist.
@@ -17,8 +17,8 @@ use crate::policy::local::{CROWD, ends_row};
 use super::worker_pool::{Pool, Slot, State};
 
 impl Pool {
-    /// Returns whether the pool's workers may have local lists. The items of a per-CPU pool start in the order in which
-    /// they were queued.
+    /// Returns whether the pool's workers may have local lists. The workers of a per-CPU pool have none, because the
+    /// items of such a pool start in the order in which they were queued.
     #[inline]
     pub(crate) fn has_local_lists(&self) -> bool {
         self.several_cpus
@@ -36,8 +36,8 @@ impl Pool {
         self.crowded.unname(worker);
     }
 
-    /// Steals half of the entries of a worker that has several, for the calling worker, which has none. Returns the
-    /// first of them.
+    /// Steals half of the entries of a worker that has several. The calling worker, which has none, gets them. Returns
+    /// the first of them.
     pub(crate) fn steal_local(&self, thief: WorkerId, own: &List<Entry>) -> Option<Entry> {
         while let Some(victim) = self.crowded.named().filter(|victim| *victim != thief) {
             let state = self.state.lock();
@@ -49,7 +49,8 @@ impl Pool {
             if left < CROWD {
                 self.crowded.unname(victim);
             } else {
-                // The list of the victim is about as long, but the victim names itself again if it goes on.
+                // The victim's list is now about as long as the thief's. If the victim pushes another entry, it names
+                // itself again.
                 self.crowded.name(thief);
                 self.kept(left);
             }
@@ -60,15 +61,16 @@ impl Pool {
         None
     }
 
-    /// Moves the local entries of a worker to the worklist, because the worker does not get to them soon. Returns how
-    /// many entries were moved. The caller makes sure that workers take them.
+    /// Moves a worker's local entries to the worklist. Called if the worker will not get to them soon. Returns how many
+    /// entries were moved. The caller makes sure that workers take them.
     pub(crate) fn take_local(&self, worker: &Worker) -> usize {
         let state = self.state.lock();
         self.take_local_of(&state, worker)
     }
 
-    /// Does the same as [`take_local`](Self::take_local). The lock is held while an entry is on neither list. Otherwise
-    /// a thread that turns a route away from this pool could find the entry on neither list, and close the pool.
+    /// Does the same as [`take_local`](Self::take_local). The caller holds the lock, because an entry is on neither
+    /// list for a moment. Without the lock, a thread that turns a route away from this pool could find no entry, and
+    /// close the pool.
     fn take_local_of(&self, _state: &State, worker: &Worker) -> usize {
         let mut moved = 0;
         while let Some(entry) = steal_one(&worker.local) {
@@ -79,10 +81,10 @@ impl Pool {
         moved
     }
 
-    /// Called by the manager at each check. Moves the entries of each worker that does not get to its entries soon to
-    /// the worklist: the worker has had the same item at the last check, or does not count as running. Moves the
-    /// entries of all workers if the pool has a free CPU, or siblings that may have one. Also ends rows that last too
-    /// long.
+    /// Called by the manager at each check. Moves the local entries of a worker to the worklist if the worker will not
+    /// get to them soon. That is so if the worker still has the item that it had at the last check, or does not count
+    /// as running. If the pool has a free CPU, or siblings that may have one, moves the local entries of all workers.
+    /// Also ends rows that last too long.
     pub(crate) fn spread_if_late(&self) {
         if !self.has_local_lists() {
             return;

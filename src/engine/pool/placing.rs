@@ -1,5 +1,5 @@
-//! How the workers of a pool are bound to the pool's CPUs, brought back to their pod, and placed on the CPU where they
-//! begin.
+//! Binds the workers of a pool to the pool's CPUs, brings them back to their pod, and chooses the CPU where a woken
+//! worker begins.
 //!
 //! Two threads bind a worker: the worker itself when it begins, and the manager when the CPUs have changed. The newer
 //! binding must take effect last, and the manager must not miss a worker. So the two threads proceed like this:
@@ -101,7 +101,7 @@ impl Pool {
         }
     }
 
-    /// Lets the calling worker, which was placed on certain CPUs, run on all CPUs of the pool's workers again.
+    /// Binds the calling worker to all CPUs of the pool's workers again, after it was placed on some of them.
     #[cold]
     pub(crate) fn let_roam(&self) {
         let bound = self.bind();
@@ -147,7 +147,7 @@ impl Pool {
         self.has_several_cpus() && must_take(left, worker.cpu(), self.running.load())
     }
 
-    /// Returns whether this worker must go idle. It calls this method when more workers run than the pool's target
+    /// Returns whether this worker must go idle. The worker calls this when more workers run than the pool's target
     /// allows.
     #[cold]
     pub(crate) fn should_shed(&self, worker: &Worker) -> bool {

@@ -38,14 +38,14 @@ impl Pool {
 
     /// Notes that the pool no longer starves. Before this call, the manager withdraws the request to give way, unless
     /// another pool starves. In the opposite order, a worker of this pool could still see the request, and would give
-    /// way in vain.
+    /// way although no pool needs its thread.
     pub(crate) fn starves_no_more(&self) {
         self.starves.note(false);
     }
 
     /// Called by a worker that is asked to give way while it is idle or between two items. If this pool is known to
-    /// starve, giving way gains nothing for it. In this case, asks the manager once to check the pool again, because it
-    /// has a worker, and returns true.
+    /// starve, the pool would gain nothing by giving this thread away. In this case, returns true. The first such call
+    /// asks the manager to check the pool again, because the pool has a worker now.
     #[cold]
     pub(crate) fn has_recovered(&self) -> bool {
         match self.starves.0.load(Ordering::Relaxed) {

@@ -123,7 +123,7 @@ impl Pool {
         }
     }
 
-    /// Called by the manager. If a woken worker does not get a CPU, lets siblings take the pool's items.
+    /// Called by the manager. If a woken worker does not get a CPU, permits siblings to take the pool's items.
     pub(super) fn look_for_late_workers(&self, now: Time) {
         let mut state = self.state.lock();
         if state.stall.look(now) {

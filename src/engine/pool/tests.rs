@@ -1,4 +1,4 @@
-//! Tests of which threads take a pool's lock, and when.
+//! Tests of the locks that threads take. Each test checks which threads take a pool's lock, and when.
 
 use crate::sys::clock;
 use crate::sys::machine::locks_taken;
@@ -7,17 +7,17 @@ use testkit::{SOON, eventually};
 
 use super::worker_pool::*;
 
-/// Fewer items than a batch pushes at once, and than may be active.
+/// The number of items. A batch may push more than this at once, and more than this may be active.
 const ITEMS: usize = 200;
 
-/// An executor without detection: its pools know only what items declare.
+/// Makes an executor without detection. Its pools know only the blocks that items declare.
 fn executor(machine: &str) -> Executor {
     let builder = Executor::builder().topology(TopologySource::Synthetic(machine.into()));
     builder.detection(Detection::Off).hog_threshold(None).build().unwrap()
 }
 
 /// spec: C2.6 (no wait for a lock of the executor while nothing is pending): an item enters and leaves guards of both
-/// kinds, and takes no lock of this crate meanwhile. So there is none to wait for, whichever the other threads hold.
+/// kinds, and takes no lock of this crate meanwhile. So it waits for no lock, no matter which locks other threads hold.
 #[test]
 fn a_guard_takes_no_lock_while_nothing_is_pending() {
     let taken_by = |action: &dyn Fn()| {
@@ -75,7 +75,7 @@ fn a_batch_is_pushed_before_a_worker_is_woken() {
     queue.flush().unwrap();
 }
 
-/// spec: E2.5 (work waits, never for ever): a pool that waited for a thread and got one begins its wait anew.
+/// spec: E2.5 (work waits, never for ever): a pool has waited for a thread and got one. Its next wait begins at zero.
 #[test]
 fn a_pool_that_gets_a_thread_begins_its_wait_anew() {
     let executor = executor("core:1 pu:1");

@@ -1,4 +1,4 @@
-//! How a pool wakes workers for work, and asks the manager for new workers. No other code does so.
+//! Wakes a pool's workers for work, and asks the manager for new workers. No other code does this.
 
 use std::sync::Arc;
 
@@ -153,9 +153,9 @@ impl Pool {
         }
     }
 
-    /// Asks the new manager for everything that the pool needs, because the manager does not know the requests from
-    /// before it existed. One check is enough for several items, because the manager makes one worker after the other,
-    /// and each worker checks again before it parks.
+    /// Asks the new manager for everything that the pool needs, because the new manager does not know earlier requests.
+    /// One check is enough for several items, because the manager makes one worker after the other, and each worker
+    /// checks again before it parks.
     #[cold]
     pub(crate) fn manager_came(&self) {
         self.repeat_deadlines();

@@ -46,9 +46,9 @@ pub(crate) struct Pool {
     pub(super) aside: Shown, // A, written under S
     /// A hint, which the manager writes. A worker that finds that the pool no longer starves writes it, too.
     pub(super) starves: Starving, // A
-    /// Which worker searches before it sleeps. A hint.
+    /// Names the worker that searches before it sleeps. A hint.
     pub(crate) search: SearchCell, // A
-    /// Which worker has more local entries than it needs. A hint.
+    /// Names a worker that has more local entries than it needs. A hint.
     pub(super) crowded: CrowdedCell, // A
     /// The pool's place among the siblings with which it shares items.
     pub(super) seat: Option<Seat>, // I
@@ -72,9 +72,10 @@ pub(super) struct State {
     pub(super) stall: StallWatch,
     /// The deadlines of which the manager was told.
     pub(super) known_deadlines: KnownDeadlines,
-    /// How long it has waited for a thread without beginning an item.
+    /// The time for which the pool has waited for a thread and begun no item.
     pub(super) famine: Famine,
-    /// How fast the pool may grow when the detector finds workers to replace. The manager writes this field.
+    /// The limit on how fast the pool may grow when the detector finds workers to replace. The manager writes this
+    /// field.
     pub(super) pace: Pace,
     /// The time since which the pool has started no item, if that was reported. The manager writes this field.
     pub(super) stalled_since: Option<Time>,

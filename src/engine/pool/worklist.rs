@@ -86,8 +86,7 @@ impl Pool {
         self.has_work() || state.local() > 0
     }
 
-    /// Returns whether the entries of the sideline come before all others. This is also the case if the pool is
-    /// abandoned.
+    /// Returns whether the entries of the sideline come before all others. In an abandoned pool, this is always so.
     #[inline]
     pub(crate) fn sideline_comes_first(&self) -> bool {
         self.aside.comes_first()

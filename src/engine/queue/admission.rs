@@ -67,7 +67,8 @@ impl Queue {
         }
     }
 
-    /// Admits an item, if the limiter lets it in. `by` is the intake that lets in an item that the caller counts.
+    /// Admits an item, if the limiter lets it in. If the caller counts the item, `by` is the intake that lets the item
+    /// in.
     pub(crate) fn pass(&self, limiter: &Limiter, by: Option<Intake>) -> Result<Pass, NotAdmitted> {
         let came = by.map_or_else(|| limiter.cell.admit(), |by| limiter.cell.admit_counted(by));
         let (came, ticket) = match came {
@@ -278,9 +279,8 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
 ///
 /// # Safety
 ///
-/// The item was admitted to this limiter of the queue, with this ticket. After the call, there are only two cases in
-/// which the queue is still kept in memory for the item: the item's slot was handed on, or the item was the last item
-/// of a closed limiter.
+/// The item was admitted to this limiter of the queue, with this ticket. After the call, the item keeps the queue in
+/// memory only in two cases: the item's slot was handed on, or the item was the last item of a closed limiter.
 #[inline]
 pub(crate) unsafe fn leave_limiter(
     queue: NonNull<Queue>,

@@ -1,4 +1,4 @@
-//! How the attributes of a queue, and the defaults of its executor, change at run time.
+//! Changes of a queue's attributes, and of its executor's defaults, at run time.
 //!
 //! A queue keeps the attributes that its user asked for, and resolves these attributes again when they or the defaults
 //! change. After the new attributes have been checked, the change cannot fail and does not wait. `route` describes what

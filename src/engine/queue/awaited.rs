@@ -1,5 +1,5 @@
-//! The waits for a queue, for tasks. Each future here does what the function of the same name does for a thread. A
-//! future keeps a handle of its queue. Dropping a future ends only the wait.
+//! The waits of tasks for a queue. Each function here does for a task what the function of the same name does for a
+//! thread. Its future keeps a handle of the queue. Dropping the future ends only the wait.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::engine::refusal::WaitError;
 use super::drain::Draining;
 use super::workqueue::QueueHandle;
 
-/// A flush that has begun. It is over when all items that were in flight at its begin are done.
+/// A flush that has begun. It is over when all items that were in flight at its beginning are done.
 #[derive(Debug)]
 struct Flushing {
     queue: Arc<QueueHandle>,
@@ -30,7 +30,7 @@ pub(crate) fn flush(
     async { begun?.await }
 }
 
-/// Waits for a moment at which the queue is empty. The queue goes on admitting items from all issuers.
+/// Waits for a moment at which the queue is empty. Meanwhile the queue admits items from all issuers.
 pub(crate) async fn idle(queue: Arc<QueueHandle>) -> Result<(), WaitError> {
     waits::check_origin(queue.queue().executor.origin)?;
     while !queue.queue().was_idle() {
@@ -39,8 +39,8 @@ pub(crate) async fn idle(queue: Arc<QueueHandle>) -> Result<(), WaitError> {
     Ok(())
 }
 
-/// Shuts the queue to outsiders. The returned future is ready when the queue is empty. When the future is dropped, the
-/// queue opens again.
+/// Shuts the queue to outsiders. The returned future is ready when the queue is empty. The drop of the future opens the
+/// queue again.
 pub(crate) fn drain(
     queue: Arc<QueueHandle>,
 ) -> impl Future<Output = Result<(), WaitError>> + Send + Sync + 'static + use<> {
@@ -102,7 +102,8 @@ impl Drop for Flushing {
     fn drop(&mut self) {
         let queue = self.queue.queue();
         if let Some((wait, flush)) = self.flush.take().filter(|_| !queue.executor.origin.is_forked()) {
-            // The flush must not seem to be shared with this wait.
+            // The wait shares the flush's signal. It is dropped first, so that `abandon` does not find the flush
+            // shared.
             drop(wait);
             queue.flush.abandon(flush);
         }

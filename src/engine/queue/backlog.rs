@@ -1,7 +1,7 @@
 //! The executor's bound on the pending items of all queues.
 //!
-//! An item of one queue may make room for the issuers of other queues. Issuers that wait are listed, and a thread that
-//! makes room then looks after all lines of the listed queues.
+//! An item of one queue may make room for the issuers of other queues. So a queue is listed here while its issuers
+//! wait. A thread that makes room hands it to the lines of all listed queues.
 
 use crossbeam_utils::CachePadded;
 
@@ -15,7 +15,7 @@ use super::workqueue::Queue;
 /// The pending items of all queues of an executor.
 #[derive(Debug)]
 pub(crate) struct Backlog {
-    /// How many items may be pending.
+    /// The greatest number of items that may be pending.
     bound: u64, // I
     cell: CachePadded<BacklogCell>, // A
     /// The queues whose issuers wait for a place, each with the number of these issuers. Each of these issuers keeps
@@ -45,7 +45,7 @@ impl Backlog {
         self.cell.came(items);
     }
 
-    /// Counts items that are not pending any more. Hands the places that have become free to the issuers that wait.
+    /// Counts items that are not pending any more. If issuers wait, hands them the places that have become free.
     #[inline]
     pub(super) fn left(&self, items: u64) {
         if self.cell.left(items) {
@@ -65,7 +65,7 @@ impl Backlog {
         self.cell.waits();
     }
 
-    /// Notes that an issuer no longer waits for a place of this queue.
+    /// Notes that one issuer no longer waits for a place of this queue.
     #[cold]
     pub(super) fn waits_no_more(&self, queue: &Queue) {
         self.cell.waits_no_more();

@@ -1,9 +1,9 @@
-//! The cancel of a whole queue: the items that have not begun do not run, and those that run are asked to stop.
+//! Cancels a whole queue: items that have not begun do not run, and running items are asked to stop.
 //!
 //! Lists cannot be searched, and a queue's entries lie on the worklists of pools that other queues share. So the thread
 //! that cancels a queue sets a flag, which each worker reads before it calls a function. A worker that finds the flag
-//! set completes the entry without a run. The waiting lists belong to the queue alone, so the thread empties these
-//! itself. The owners of the items on them learn of the cancel even while the running items hold all slots.
+//! set completes the entry without a run. The waiting lists belong to the queue alone, so the canceller itself empties
+//! them. So the owners of the listed items learn of the cancel even while the running items hold all slots.
 
 use std::sync::OnceLock;
 
@@ -23,9 +23,9 @@ use super::drain::wait_until_empty;
 use super::route;
 use super::workqueue::Queue;
 
-/// Returns the token of a cell. If there is none, makes one outside of the cell, and puts it in unless another thread
-/// has been faster. So no thread waits for the cell while the thread that makes the token waits for a lock or, on a
-/// made-up machine, for its turn.
+/// Returns the token in the cell. If the cell is empty, first makes a token, and then puts it into the cell, unless
+/// another thread was faster. A thread that makes a token may wait for a lock or, on a made-up machine, for its turn.
+/// Other threads do not wait for the cell during that time.
 fn made_outside(cell: &OnceLock<Token>, make: impl FnOnce() -> Token) -> &Token {
     cell.get().unwrap_or_else(|| {
         let token = make();
@@ -34,14 +34,15 @@ fn made_outside(cell: &OnceLock<Token>, make: impl FnOnce() -> Token) -> &Token 
 }
 
 impl ExecutorInner {
-    /// Returns the token above those of the queues. A shutdown that runs out of time cancels it.
+    /// Returns the executor's token. It is the parent of the queues' tokens. If a shutdown runs out of time, it cancels
+    /// this token.
     pub(crate) fn token(&self) -> &Token {
         made_outside(&self.token, || Token::new(Time::NEVER))
     }
 }
 
 impl Queue {
-    /// Returns the token above those of the queue's items.
+    /// Returns the queue's token. It is the parent of the tokens of the queue's items.
     pub(crate) fn token(&self) -> &Token {
         made_outside(&self.token, || self.executor.token().child(Time::NEVER))
     }
@@ -52,13 +53,15 @@ impl Queue {
         own || self.executor.token.get().is_some_and(Token::is_cancelled)
     }
 
-    /// Returns whether the queue's items do not run any more. A worker asks only if the queue is unusual.
+    /// Returns whether the queue gives its items up instead of running them. A worker asks only if the queue is
+    /// unusual.
     pub(crate) fn gives_up(&self) -> bool {
         matches!(self.making.lock().requested.end, End::Now | End::Done)
     }
 
-    /// Ends the queue as [`destroy`](Self::destroy) does, but items that have not begun do not run, and items that run
-    /// are asked to stop. If the time runs out, the caller may try again. The caller holds a handle to the queue.
+    /// Ends the queue as [`destroy`](Self::destroy) does, with two differences: items that have not begun do not run,
+    /// and running items are asked to stop. If the time runs out, the caller may try again. The caller holds a handle
+    /// to the queue.
     pub(crate) fn destroy_now(&self, until: Until) -> Result<usize, WaitError> {
         self.check_wait()?;
         if !self.begin_destroy() {
@@ -69,18 +72,20 @@ impl Queue {
                 requested.end = End::Now;
             }
             // The flag is set before the intakes are shut. A shut limiter may give a slot to an item beyond its limit,
-            // and a worker that gets this item finds the flag.
+            // and the worker that gets this item must find the flag.
             self.is_unusual.store(true, Ordering::Release);
         });
-        // The owners of the listed items are told first, because a waker that the token calls may wait for one of them.
+        // The owners of the listed items are told first, because the cancel of the token may call a waker that waits
+        // for one of them.
         self.cancel_listed();
         self.token().cancel();
         wait_until_empty(&[self], until)?;
         Ok(self.finish_destroy())
     }
 
-    /// Completes the entries of the waiting lists without a run. Items that reach a list later get a slot there, and go
-    /// to a worker. If so many do that entries stay on a list, they get the slots of those items.
+    /// Completes the entries of the waiting lists without a run. An item that reaches a list later gets a slot
+    /// immediately, and goes to a worker. If so many items come that some stay on a list, these get the slots of the
+    /// others.
     fn cancel_listed(&self) {
         for limiter in self.limiters() {
             while limiter.cell.recall() {
@@ -91,7 +96,7 @@ impl Queue {
     }
 }
 
-/// Completes an entry without a run, and tells the item's owner. The entry was taken off a waiting list.
+/// Completes an entry that was taken off a waiting list. The entry's item does not run, and its owner is told.
 #[cold]
 fn cancel_entry(entry: Entry) {
     let given_up = entry.abandon();

@@ -24,7 +24,7 @@ impl Queue {
     #[cold]
     pub(super) fn admit_counted(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         loop {
-            // The answer may be out of date before the item is admitted. If a stricter intake is in force by then, the
+            // The answer may be out of date when the item is admitted. If a stricter intake is in force by then, the
             // limiter refuses the item, and the loop asks again.
             let by = self.answer(self.caller())?;
             // The calling item, if there is one, has not ended yet, as `protocol::drain` demands.
@@ -118,7 +118,7 @@ impl Queue {
         }
     }
 
-    /// Opens the queue to outsiders again, unless another drain goes on. Fires the timers that were held.
+    /// Opens the queue to outsiders again, unless another drain goes on. Fires the timers that the drain has held back.
     fn end_drain(&self) {
         self.change(|requested| requested.drains -= 1);
         let mut making = self.making.lock();
@@ -200,7 +200,7 @@ impl Queue {
         waits::check_queue(self)
     }
 
-    /// Waits for a moment at which no item of the queue is in flight. The queue goes on admitting items from all
+    /// Waits for a moment at which no item of the queue is in flight. Meanwhile the queue admits items from all
     /// issuers.
     pub(crate) fn wait_idle(&self, until: Until) -> Result<(), WaitError> {
         self.check_wait()?;
@@ -214,8 +214,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns true only if there was a moment at which no item of the queue was in flight, while the queue goes on
-    /// admitting items from all issuers.
+    /// Returns true only if at some moment no item of the queue was in flight. Meanwhile the queue admits items from
+    /// all issuers.
     pub(super) fn was_idle(&self) -> bool {
         if self.shared_limiter().is_some() {
             return self.was_empty();
@@ -229,8 +229,8 @@ impl Queue {
         was_empty
     }
 
-    /// Returns true only if there was a moment at which no item of the queue was in flight. The caller has seen to it
-    /// that issuers count their items.
+    /// Returns true only if at some moment no item of the queue was in flight. The caller has made sure that issuers
+    /// count their items.
     pub(super) fn was_empty(&self) -> bool {
         Self::were_empty(&[self])
     }
@@ -269,7 +269,7 @@ impl Draining {
 
 impl Drop for Draining {
     fn drop(&mut self) {
-        // In a forked process, a thread of the parent may have held the locks at the fork.
+        // A forked process does not open the queue. A thread of the parent may have held the locks at the fork.
         if !self.0.queue().executor.origin.is_forked() {
             self.0.queue().end_drain();
         }

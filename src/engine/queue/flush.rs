@@ -3,9 +3,9 @@
 //!
 //! [`policy::flush`](crate::policy::flush) decides which items a flush waits for, and
 //! [`protocol::flush`](crate::protocol::flush) counts them. While no flush counts items, an item pays nothing for this.
-//! While a flush counts items, each new entry gets a ticket. When such an entry arrives and when it leaves, its thread
-//! takes the lock of the flushes. The count goes on until the counted items are done, even if the flushing thread no
-//! longer waits.
+//! While a flush counts items, each new entry gets a ticket. The lock of the flushes is taken when such an entry
+//! arrives, and again when it leaves. The count goes on until the counted items are done, even if the flushing thread
+//! no longer waits.
 //!
 //! An item that was admitted without a slot reaches the waiting list a little later, because its issuer may be
 //! preempted or may run a subscriber first. If a flush begins in between, the cell of the flushes holds later entries

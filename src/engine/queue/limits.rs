@@ -1,4 +1,4 @@
-//! How a queue's limits change at run time, and how its counters are read.
+//! Changes of a queue's limits at run time, and the readings of its counters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl Queue {
     /// alive.
     pub(crate) fn running(&self) -> usize {
         if self.executor.origin.is_forked() {
-            // No item runs in this process, and threads of the parent may have held the locks.
+            // No item runs in a forked process. A thread of the parent may have held a counter's lock at the fork.
             return 0;
         }
         let running = |shard: &Shard| {

@@ -11,7 +11,7 @@
 //! | `limits` | changes of a queue's limits, and its counters |
 //! | `places` | the places of pending items |
 //! | `backlog` | the executor's bound on the pending items of all queues |
-//! | `permits` | places that are reserved before there is an item |
+//! | `permits` | places that are reserved before their items exist |
 //! | `attrs` | how the attributes of a queue in use change, and an executor's defaults |
 //! | `register` | the queues of one executor, for operations on all of them |
 //! | `view` | the views of queues and threads that dumps show |

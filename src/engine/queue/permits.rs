@@ -1,4 +1,4 @@
-//! Places among the pending items of a queue that are reserved before there is an item.
+//! Places among a queue's pending items that are reserved before their items exist.
 //!
 //! A reserved place counts like a pending item, so the queue never holds more items and reserved places together than
 //! `max_pending`. In a queue without `max_pending`, there is always room.
@@ -45,8 +45,8 @@ pub(crate) fn reserve(queue: &Arc<QueueHandle>, until: Until) -> Result<Reserved
     Ok(Reserved::new(Arc::clone(queue)))
 }
 
-/// Joins the line for a place. The returned future is ready when it has got one. If the future is dropped, the turn
-/// ends.
+/// Joins the line for a place. The returned future is ready when the issuer has got a place. If the future is dropped,
+/// the issuer leaves the line.
 pub(crate) fn reserve_async(
     queue: &Arc<QueueHandle>,
 ) -> impl Future<Output = Result<Reserved, QueueError>> + Send + Sync + 'static + use<> {
@@ -75,7 +75,7 @@ impl AsRef<Queue> for Owned {
 }
 
 impl Queue {
-    /// Takes a place for a submission. If there is none, does what the queue was told to do.
+    /// Takes a place for a submission. If no place is free, waits or fails, as the queue's `when_full` says.
     #[inline]
     pub(crate) fn place_for_submission(&self) -> Result<Kept<'_>, QueueError> {
         self.take_place().or_else(|full| self.when_full(full))
@@ -83,7 +83,8 @@ impl Queue {
 
     #[cold]
     pub(super) fn when_full(&self, full: QueueError) -> Result<Kept<'_>, QueueError> {
-        // An item of the queue itself may hold what the pending items need, so it does not wait for them.
+        // An item of the queue itself does not wait. It may hold a slot that the pending items need before they make
+        // room.
         let waits = self.spec.when_full == WhenFull::Wait && waits::check_queue(self).is_ok();
         if waits { self.wait_for_place(Until::FOREVER) } else { Err(full) }
     }
@@ -100,7 +101,7 @@ impl Queue {
         Ok(Kept::take_over(self))
     }
 
-    /// Refuses an issuer whose submission would be refused. The answer may be out of date when the caller submits.
+    /// Returns an error if a submission would be refused. The answer may be out of date when the caller submits.
     pub(super) fn check_reserve(&self) -> Result<(), QueueError> {
         if self.executor.origin.is_forked() {
             return Err(QueueError::Forked);
@@ -133,7 +134,7 @@ impl Reserved {
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        // In a forked process, a thread of the parent may have held the lock of the line at the fork.
+        // A forked process keeps the place. A thread of the parent may have held the lock of the line at the fork.
         if !self.is_handed_over && !self.queue.queue().executor.origin.is_forked() {
             self.queue.queue().left_pending();
         }
@@ -141,7 +142,7 @@ impl Drop for Reserved {
 }
 
 impl<Q: AsRef<Queue>> InLine<Q> {
-    /// Takes a place, which the caller then owns, or joins the line.
+    /// Takes a place, or joins the line. Returns `None` if it took a place, which the caller then owns.
     fn join(queue: Q) -> Result<Option<Self>, QueueError> {
         queue.as_ref().check_reserve()?;
         match queue.as_ref().reserve_place()? {
@@ -162,7 +163,8 @@ impl<Q: AsRef<Queue>> InLine<Q> {
         waits::check_lane(self.queue.as_ref().shard_here().lane()).map_err(|_| QueueError::WouldDeadlock)
     }
 
-    /// Ends the turn, because the wait is over. The caller then owns a place.
+    /// Ends the turn, because the wait is over. Returns an error if the issuer got no place. Otherwise the caller owns
+    /// a place.
     fn end(mut self) -> Result<(), QueueError> {
         let has_place = self.end_turn();
         let kept = has_place.then(|| Kept::take_over(self.queue.as_ref()));
@@ -170,7 +172,7 @@ impl<Q: AsRef<Queue>> InLine<Q> {
         kept.ok_or(QueueError::Full).map(Kept::leave)
     }
 
-    /// Ends the turn. Returns whether the issuer has got a place.
+    /// Ends the turn. Returns whether the issuer got a place.
     fn end_turn(&mut self) -> bool {
         let Some(turn) = self.turn.take() else { return false };
         let has_place = self.queue.as_ref().places.end_turn(&turn);
@@ -181,7 +183,7 @@ impl<Q: AsRef<Queue>> InLine<Q> {
 
 impl<Q: AsRef<Queue>> Drop for InLine<Q> {
     fn drop(&mut self) {
-        // As for `Reserved`.
+        // A forked process does nothing here, as in the destructor of `Reserved`.
         if !self.queue.as_ref().executor.origin.is_forked() && self.end_turn() {
             self.queue.as_ref().left_pending();
         }

@@ -1,8 +1,9 @@
 //! The places of pending items.
 //!
 //! A queue counts its pending items if it has a limit on them, or if its executor has a bound on the pending items of
-//! all queues. The policy of the [bound](crate::policy::backlog) turns it into a limit for each queue, which changes
-//! with the number of all pending items. So the places of a queue are taken, waited for and given back in one way.
+//! all queues. The policy of the [bound](crate::policy::backlog) turns this bound into a limit for each queue. The
+//! limit changes with the number of all pending items. So with or without a bound, threads take, await and give back a
+//! queue's places in the same way.
 
 use crate::protocol::places::Reserve;
 use crate::sys::machine;
@@ -12,7 +13,7 @@ use crate::engine::refusal::QueueError;
 use super::backlog::Backlog;
 use super::workqueue::Queue;
 
-/// A place among the items of a queue that may be pending. Dropping this value gives the place back.
+/// One of the places for a queue's pending items. Dropping this value gives the place back.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Kept<'queue>(&'queue Queue);
@@ -38,7 +39,7 @@ impl Drop for Kept<'_> {
 }
 
 impl Queue {
-    /// Takes a place among the items that may be pending.
+    /// Takes one of the places for the queue's pending items.
     #[inline]
     pub(crate) fn take_place(&self) -> Result<Kept<'_>, QueueError> {
         if machine::refuses_submission(|| self.name()) {
@@ -54,7 +55,8 @@ impl Queue {
 
     /// Takes places for `items` items, or for as many of them as there is room for. Returns the number of places.
     pub(crate) fn take_places(&self, items: usize) -> usize {
-        // On a made-up machine, the items of a batch are admitted one by one.
+        // A made-up machine may refuse each single item. If it refuses here, the items of the batch are admitted one by
+        // one.
         if machine::refuses_submission(|| self.name()) {
             return 0;
         }
@@ -82,8 +84,8 @@ impl Queue {
         Ok(reserved)
     }
 
-    /// Lets items of other queues make room for an issuer that has joined the line. The issuer calls
-    /// [`left_line`](Self::left_line) in the end.
+    /// Lists the queue, because an issuer has joined its line. From now on, items of other queues can make room for
+    /// this issuer. When the issuer leaves the line, it calls [`left_line`](Self::left_line).
     pub(super) fn waits_in_line(&self) {
         if let Some(backlog) = &self.executor.backlog {
             backlog.waits(self);
@@ -99,9 +101,9 @@ impl Queue {
         }
     }
 
-    /// Sees to it that the queue does not keep its places for a line that has become empty. Without a bound, this is
-    /// done when the next of the places that are all taken is given back. With a bound, items of other queues may make
-    /// room, and they know only of listed queues.
+    /// Ends the line if it has become empty, so that it does not keep free places from other issuers. Without a bound,
+    /// no call is needed: all places are taken, and the thread that gives the next one back ends the line. With a
+    /// bound, items of other queues may make room, but they only hand it to listed queues.
     #[cold]
     fn line_may_be_empty(&self) {
         if self.executor.backlog.is_some() {
@@ -141,8 +143,8 @@ impl Queue {
     }
 
     fn left_backlog(&self, backlog: &Backlog, items: u64) {
-        // The issuers in line are listed, or look for room once more after they were listed. After the last of them has
-        // left the line, the thread of that issuer clears the mark of the line.
+        // The answer is not needed. Each issuer in line is either listed already, or looks for room once more after it
+        // was listed. The last issuer to leave the line clears the mark of the line.
         _ = self.places.leave(items);
         backlog.left(items);
     }
@@ -155,7 +157,7 @@ impl Queue {
         }
     }
 
-    /// Counts items that have got their places.
+    /// Adds items to the count for the executor's bound. The items have just got their places.
     #[inline]
     fn came(&self, items: u64) {
         if let Some(backlog) = &self.executor.backlog {

@@ -42,7 +42,7 @@ unsafe impl Send for Known {}
 #[derive(Debug)]
 pub(crate) struct QueueRef(NonNull<Queue>);
 
-// SAFETY: a `QueueRef` points at a `Queue`, which threads share, and any thread may give the reference up.
+// SAFETY: a `QueueRef` points at a `Queue`, which threads share. Any thread may give the reference up.
 unsafe impl Send for QueueRef {}
 
 impl Register {

@@ -170,8 +170,8 @@ impl Shard {
         let new = choice.class();
         let pool = Arc::as_ptr(&choice.pool);
         let has_backlog = || {
-            // If nothing is in flight, no marker follows, whose push would wake workers for the local entries of other
-            // queues. So these entries stay where they are.
+            // If nothing is in flight, no marker is pushed. So no worker would be woken for the local entries of other
+            // queues, and these entries stay where they are.
             if self.limiter().cell.load().in_flight() == 0 {
                 return false;
             }

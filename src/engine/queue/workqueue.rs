@@ -3,8 +3,8 @@
 //! A queue lives as long as it has a handle, an item in flight or a [`QueueRef`]. The queue counts *references*. All
 //! handles together have one reference. Each `QueueRef`, each count of a flush, and each limiter that is closed and not
 //! empty has a reference of its own. Dropping the last handle closes every limiter. When the last item leaves a closed
-//! limiter, the limiter's reference is given up. The thread that gives up the last reference frees the queue. So a
-//! thread can queue and complete an item without counting a reference for the item, unless the item has a ticket.
+//! limiter, the limiter's reference is given up. The thread that gives up the last reference frees the queue. So among
+//! items, only an item with a ticket needs a counted reference.
 //!
 //! [`QueueRef`]: super::register::QueueRef
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
@@ -48,7 +48,7 @@ pub(crate) struct QueueSpec {
     /// Whether the items run in the order in which they were queued.
     pub(crate) ordered: bool,
     pub(crate) freezable: bool,
-    /// Whether the threads have the queue's name while they run its items.
+    /// Whether threads take on the queue's name while they run its items.
     pub(crate) names_threads: bool,
     /// Whether the queue may be changed over the control socket.
     pub(crate) control: bool,
@@ -58,7 +58,7 @@ pub(crate) struct QueueSpec {
     pub(crate) rescuer: Option<OwnedRescuer>,
 }
 
-/// What a queue does with a submission for which it has no room.
+/// The behaviour of a queue when it has no room for a submission.
 ///
 /// # Examples
 ///
@@ -81,9 +81,9 @@ pub enum WhenFull {
     /// The queue refuses the submission with [`QueueError::Full`](crate::QueueError::Full).
     #[default]
     Refuse,
-    /// The call that submits waits for room under a blocking guard, in line with the callers of
+    /// The submitting call waits for room under a blocking guard, in line with the callers of
     /// [`reserve`](crate::WorkQueue::reserve). A submission by an item of the queue itself is refused instead, because
-    /// the queue might wait for that item.
+    /// there may be no room before that item ends.
     Wait,
 }
 
@@ -118,8 +118,8 @@ pub(crate) enum Limit {
 pub(crate) struct Queue {
     pub(crate) spec: QueueSpec,              // I
     pub(crate) executor: Arc<ExecutorInner>, // I
-    /// The hooks that capture what submissions carry: those of the executor, and then those of the queue. `None` if
-    /// there are no such hooks.
+    /// The hooks that capture values for submissions to carry. The executor's hooks come first, and then those of the
+    /// queue. `None` if there are no hooks.
     pub(crate) carriers: Option<Box<[Carrier]>>, // I
     pub(crate) flush: FlushCell<Entry>,      // F
     pub(crate) counted: CountedItems,        // A
@@ -131,21 +131,21 @@ pub(crate) struct Queue {
     /// The places of the items that were accepted and have not begun. The queue counts them only if `max_pending` is
     /// set.
     pub(super) places: PlacesCell, // A, and the line under K
-    /// How many items may be pending at most. `None` if the queue does not count them. The executor's bound may permit
-    /// fewer.
+    /// The greatest number of items that may be pending. `None` if the queue does not count them. The executor's bound
+    /// may permit fewer.
     pub(super) counts_pending: Option<u64>, // I
     /// The number of items that were given up because the executor was shut down.
     pub(crate) given_up: GivenUpCount, // A
-    /// Whether workers do not simply run the queue's items: they take on the queue's name, or the queue gives its items
-    /// up. One flag for both, because a worker reads it before each item.
+    /// Set if workers must do more than run the queue's items: take on the queue's name, or give its items up. One flag
+    /// serves both cases, because a worker reads it before each item.
     pub(crate) is_unusual: AtomicBool, // A
-    /// The token whose children are the tokens of the queue's items. It is made when it is first needed.
+    /// The queue's token. It is the parent of the tokens of the queue's items, and is made when it is first needed.
     pub(super) token: OnceLock<Token>, // A
     /// Whether the queue's items are timed. This setting changes only while `making` is locked.
     pub(crate) times_items: AtomicBool, // A, written under M
     /// The count of references: see the module. An item with a ticket has a reference while it leaves its limiter.
     references: ReferenceCount, // A
-    /// The queue's number in the process, which no other queue has.
+    /// The queue's number. No other queue of the process has the same number.
     pub(crate) id: u64, // I
     /// The queue's number in the executor's register, or 0 if the queue is not registered there.
     pub(crate) number: u64, // I
@@ -163,7 +163,7 @@ pub(crate) struct Making {
     shards: Vec<NonNull<Shard>>,
     /// The pools to which the queue's items go now.
     pub(crate) kind: QueueKind,
-    /// How the queue's attributes divide the CPUs. The division is computed when it is first needed.
+    /// The division of the CPUs by the queue's attributes. It is computed when it is first needed.
     pub(crate) division: Option<Division>,
     /// The classes of pools to which the queue's routes have led. Each class is listed once.
     pub(crate) used: Vec<KeptClass>,
@@ -367,7 +367,7 @@ impl Queue {
         shard
     }
 
-    /// Makes the shards of all CPUs, and workers in their pools.
+    /// Makes the shards of all CPUs, and makes workers in their pools.
     pub(crate) fn prestart(&self) {
         (0..self.table.len()).for_each(|slot| self.shard(slot).pool().prestart());
     }

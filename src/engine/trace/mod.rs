@@ -1,8 +1,8 @@
 //! The events and spans for `tracing`, and the events of tests on a made-up machine. Without the features `tracing` and
 //! `testing`, the functions of this module are empty.
 //!
-//! In a test on a made-up machine, other threads may go on before and after each event, because the calling thread
-//! holds no lock there.
+//! A thread holds no lock when it reports an event. So in a test on a made-up machine, other threads may run before and
+//! after each event.
 //!
 //! A subscriber is user code. So these functions call the subscriber only while the thread holds no lock of this crate,
 //! and they contain the subscriber's panics. If the subscriber itself uses this crate during such a call, its actions
@@ -100,7 +100,7 @@ pub(super) fn activate_work(entry: &Entry) {
 #[must_use]
 pub(super) struct Execution {
     /// The span, which the calling thread has entered. `Some(None)` if the subscriber listened, but not to spans. The
-    /// span is boxed, so that this struct is small while no subscriber listens.
+    /// box keeps this struct small for the usual case that no subscriber listens.
     #[cfg(feature = "tracing")]
     span: Option<Option<Box<Span>>>,
 }
@@ -126,7 +126,8 @@ pub(super) fn execute_start(
 /// A hook for [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry) and
 /// [`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry), which makes the issuer's span current in the item.
 ///
-/// If the item runs in a span `execute`, this span stays the current one, because it is a child of the issuer's span.
+/// If the item runs in a span `execute`, then `execute` stays the current span, because it is a child of the issuer's
+/// span.
 ///
 /// # Examples
 ///
@@ -145,7 +146,7 @@ pub fn current_span() -> impl FnOnce() -> Option<tracing::span::EnteredSpan> + S
     move || if in_execution() && is_of_this_thread(&span) { None } else { Some(span.entered()) }
 }
 
-/// Returns whether the calling thread's span is that of an item.
+/// Returns whether the calling thread's current span is the span of an item.
 #[cfg(feature = "tracing")]
 fn in_execution() -> bool {
     let is_execution = |span: &tracing::Metadata<'_>| span.target() == TARGET && span.name() == EXECUTE;

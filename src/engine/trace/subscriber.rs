@@ -1,4 +1,4 @@
-//! How this crate calls the subscriber of `tracing`, and the spans that it keeps for a while.
+//! Calls of the subscriber of `tracing`, and the issuers' spans that this crate keeps for a while.
 
 #[cfg(feature = "tracing")]
 use std::cell::{Cell, RefCell};
@@ -37,11 +37,11 @@ pub(super) fn told(tell: impl FnOnce()) {
     });
 }
 
-/// Returns whether the calling thread's subscriber has made this span. An id of a span means nothing to any other
-/// subscriber.
+/// Returns whether the calling thread's subscriber has made this span. To any other subscriber, the id of the span
+/// means nothing.
 ///
-/// Subscribers cannot be compared. But the text of the global one contains its address, and no two texts of subscribers
-/// of single threads are equal. So for these the answer is false.
+/// Subscribers cannot be compared, so this function compares their debug texts. The text of the global subscriber
+/// contains its address. Two subscribers of single threads never have equal texts, so for them the answer is false.
 #[cfg(feature = "tracing")]
 pub(super) fn is_of_this_thread(span: &Span) -> bool {
     let is_same = |made: &Dispatch| get_default(|here| format!("{here:?}") == format!("{made:?}"));
@@ -56,8 +56,8 @@ pub(crate) struct Parent {
 }
 
 impl Parent {
-    /// Returns the calling thread's span. Returns no span if no subscriber listens, or if a function of this module is
-    /// calling a subscriber on this thread.
+    /// Returns the calling thread's span. Returns no span if no subscriber listens, or if this thread is inside a call
+    /// of a subscriber.
     pub(crate) fn current() -> Self {
         #[cfg(feature = "tracing")]
         {
@@ -79,7 +79,7 @@ impl Parent {
         Self {}
     }
 
-    /// Keeps this parent while the calling thread runs an item, and drops the one that was kept before.
+    /// Keeps this parent while the calling thread runs an item, and drops the previous parent.
     #[cfg(feature = "tracing")]
     pub(super) fn keep(mut self) {
         let former = PARENT.replace(self.span.take());

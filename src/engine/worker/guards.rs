@@ -1,4 +1,4 @@
-//! How an item affects its worker: the item enters and leaves guards, and describes itself.
+//! The ways in which an item affects its worker: the item enters and leaves guards, and describes itself.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ impl WorkerThread {
         // Even a worker that the detector has taken out of the count may have local entries.
         let mut given = if depth == 0 { self.take_out_local() } else { 0 };
         if depth == 0 && self.shared.cell.block() {
-            // The check below wakes a worker for one of these entries.
+            // The check below wakes a worker for one of these entries, so this count leaves it out.
             given = given.saturating_sub(1);
             self.pool.running.leave();
             if self.pool.look_before_blocking() {

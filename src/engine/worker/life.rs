@@ -13,7 +13,7 @@ use crate::engine::queue::route;
 
 use super::worker_thread::WorkerThread;
 
-/// Why a worker takes no further items.
+/// The reason why a worker takes no further items.
 #[must_use]
 enum End {
     /// There is no item, or too many workers run. `counted` says whether the worker still counts as running.
@@ -117,7 +117,7 @@ impl WorkerThread {
         }
     }
 
-    /// Stays awake for a short time, so that a thread that now wakes the worker needs no system call.
+    /// Stays awake for a short time. During this time, a thread that wakes the worker needs no system call.
     fn search(&self) {
         let id = self.shared.id;
         let phase = || self.shared.cell.load().phase();

@@ -1,5 +1,5 @@
-//! The worker's side of its local list: what it keeps, which entry it takes next, and how it gives its entries up.
-//! [`policy::local`](crate::policy::local) has the rules.
+//! The worker's side of its local list: which entries the worker keeps there, which entry it takes next, and how it
+//! gives entries up. [`policy::local`](crate::policy::local) has the rules.
 
 use crate::policy::local::{CROWD, Row, keeps};
 use crate::policy::worker::Phase;
@@ -9,8 +9,8 @@ use crate::engine::pool::worker_pool::Pool;
 
 use super::worker_thread::{WorkerThread, with_current};
 
-/// Keeps an entry that the pool's own worker, which calls this, pushes to the pool. Returns the entry if it goes to the
-/// pool's list instead.
+/// Keeps an entry on the local list of the calling thread, if this thread is a worker of the pool. Returns the entry if
+/// it goes to the pool's list instead.
 #[inline]
 pub(crate) fn keep(pool: &Pool, entry: Entry) -> Option<Entry> {
     with_current(|worker| match worker {
@@ -23,7 +23,7 @@ impl WorkerThread {
     #[inline]
     fn keep(&self, entry: Entry) -> Option<Entry> {
         let kept = self.local.len();
-        // A worker that does not count as running may not come back to its list for long.
+        // A worker that does not count as running may be away from its list for a long time.
         if !keeps(self.meter.span(), kept) || self.shared.cell.load().phase() != Phase::Running {
             return Some(entry);
         }
@@ -32,7 +32,8 @@ impl WorkerThread {
             self.pool.is_crowded(self.shared.id);
         }
         self.pool.kept(kept + 1);
-        // After the fence of `kept`, the worker sees whether a thread that empties its list may have come too early.
+        // Another thread may have emptied this list before the push. After the fence in `kept`, the worker sees why:
+        // its pool is abandoned, or another thread has taken it out of the count.
         if self.pool.running.load().is_abandoned() || self.shared.cell.load().phase() != Phase::Running {
             self.give_up_local();
         }
@@ -58,7 +59,7 @@ impl WorkerThread {
         entry.or_else(|| self.next_local())
     }
 
-    /// Returns the next entry of a worker whose pool has none on its own lists.
+    /// Returns the next entry of a worker whose pool has no entry on its own lists.
     fn next_local(&self) -> Option<Entry> {
         if !self.pool.has_local_lists() {
             return None;
@@ -73,8 +74,8 @@ impl WorkerThread {
         })
     }
 
-    /// Moves the local entries to the pool's list, because the worker does not get to them soon. Wakes workers for all
-    /// of them.
+    /// Moves the local entries to the pool's list, and wakes workers for all of them. Called if the worker will not get
+    /// to them soon.
     #[inline]
     pub(super) fn give_up_local(&self) {
         let given = self.take_out_local();

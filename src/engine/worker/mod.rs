@@ -6,7 +6,7 @@
 //! | `current` | a worker's current item, and the queue and shard through which it came |
 //! | `worker_thread` | the private side of a worker: it calls an item's function, and completes the item |
 //! | `life` | the main loop of a worker: it is woken, executes items, and becomes idle again or ends |
-//! | `local` | the entries that stay with the worker whose items have pushed them |
+//! | `local` | the entries that stay with the worker whose items pushed them |
 //! | `guards` | how an item enters and leaves guards, and describes itself |
 //! | `rescuer` | the thread of a queue that runs the queue's items when no worker can be made |
 //! | `counters` | the counters of queues, and the CPU time of workers |

@@ -43,8 +43,8 @@ pub(crate) struct Worker {
     pub(crate) local: Stealer<Entry>, // A
     /// The sequence number of the worker's item at the manager's last check. Only the manager uses this field.
     checked: AtomicU64, // A
-    /// Whether the worker's next item is one of the pool's list, even if the worker has local entries. A hint, which
-    /// the manager sets, and which the worker clears.
+    /// Set when the worker's row is over. The worker then takes its next item from the pool's list, even if it has
+    /// local entries. The manager sets this hint, and the worker clears it.
     row_is_over: AtomicBool, // A
     /// The sequence number of an item, and the item's description of itself. Both are out of date once the worker has
     /// begun another item. Threads read and write both together under the lock, so there is no race to model.
@@ -197,7 +197,7 @@ impl Worker {
         begun.wrapping_sub(before)
     }
 
-    /// Called by the manager. Lets the worker take an item of the pool's list next.
+    /// Called by the manager. Ends the worker's row, so the worker takes its next item from the pool's list.
     pub(crate) fn end_row(&self) {
         self.row_is_over.store(true, Ordering::Relaxed);
     }

@@ -41,7 +41,8 @@ use super::shared::Worker;
 /// The exit status of a process that was ended by a panic. The standard library uses the same status.
 const STATUS_OF_A_PANIC: i32 = 101;
 
-/// The payload that [`WorkerThread::call`] returns instead of running an item whose queue gives its items up.
+/// The payload that [`WorkerThread::call`] returns if it did not run the item, because the item's queue gives its items
+/// up.
 pub(crate) struct NotRun;
 
 thread_local! {
@@ -64,12 +65,12 @@ pub(crate) struct WorkerThread {
     /// The entry that the worker executes next, bypassing the worklist. The last completed entry passed its slot to
     /// this entry.
     pub(super) next_entry: Cell<Option<Entry>>,
-    /// The entries that this worker's items have pushed and that stay with this worker.
+    /// The entries that this worker's items have pushed, and that have stayed with this worker.
     pub(super) local: List<Entry>,
     /// The number of local items that the worker has run in a row.
     pub(super) row: Cell<Row>,
     pub(super) meter: Meter,
-    /// The id of the queue whose name the thread has, or 0 if the thread has its own name.
+    /// The id of the queue whose name the thread has taken on. 0 if the thread has its own name.
     named_after: Cell<u64>,
     /// Whether the worker was brought home to its pod since the last item.
     pub(super) brought_back: Cell<bool>,
@@ -185,9 +186,9 @@ impl WorkerThread {
     }
 
     /// Calls an item's function. If the function panics, reports the panic and returns its payload. If the item's queue
-    /// gives its items up, drops the function instead, counts the item as cancelled, and returns [`NotRun`] as the
-    /// payload. `work` is the item, if the item is reusable, and otherwise [`ONE_SHOT`](current::ONE_SHOT).
-    /// `parent` is the issuer's span, if the submission carries it.
+    /// gives its items up, drops the function instead, counts the item as cancelled, and returns the payload
+    /// [`NotRun`]. `work` is the item if the item is reusable, and otherwise [`ONE_SHOT`](current::ONE_SHOT). `parent`
+    /// is the issuer's span, if the submission carries one.
     #[inline]
     pub(crate) fn call<R>(
         &self,
@@ -275,7 +276,7 @@ impl WorkerThread {
         self.meter.approaches(&shard.account);
         self.work_for(entry, shard, item_type, work);
         shard.queue().left_pending();
-        // The system is asked only once.
+        // Both uses below share one call of the system.
         let cpu = if self.pool.has_home_or_several_cpus() { affinity::current_cpu() } else { None };
         self.meter.begins(|| self.start_of(shard, cpu));
         if self.brought_back.take() {
@@ -294,8 +295,8 @@ impl WorkerThread {
         }
     }
 
-    /// Returns whether the item of a queue runs, and gives the thread the name of the queue, if the queue asks for it.
-    /// The queue is unusual, or the thread still has the name of another queue.
+    /// Returns whether an item of this queue may run. If so, gives the thread the queue's name, if the queue asks for
+    /// that. Called only if the queue is unusual, or if the thread still has the name of another queue.
     #[cold]
     fn runs_unusual(&self, queue: &Queue) -> bool {
         if queue.gives_up() {
@@ -305,7 +306,8 @@ impl WorkerThread {
         true
     }
 
-    /// Gives the thread the name of the queue, if there is a queue that asks for it, and otherwise its own name again.
+    /// If there is a queue that asks for it, gives the thread the queue's name. Otherwise gives the thread its own name
+    /// again.
     #[cold]
     pub(super) fn take_name_for(&self, queue: Option<&Queue>) {
         let queue = queue.filter(|queue| queue.spec.names_threads);
@@ -319,7 +321,7 @@ impl WorkerThread {
         }
     }
 
-    /// `cpu`: the CPU on which this thread runs, if the pool has a home or several CPUs.
+    /// `cpu` is the CPU on which this thread runs. It is known if the pool has a home or several CPUs.
     #[inline]
     fn start_of(&self, shard: &Shard, cpu: Option<usize>) -> Start {
         if !shard.is_led_to(&self.pool) && shard.pool().is_sibling_of(&self.pool) {
@@ -410,7 +412,7 @@ impl WorkerThread {
         self.pass_over(entry);
     }
 
-    /// Counts an item as cancelled, because its entry is completed without a run.
+    /// Counts an item as cancelled. The item's entry is completed without a run.
     fn skip(&self, entry: &Entry) {
         entry.shard().events.cancelled.raise();
         entry.shard().queue().left_pending();

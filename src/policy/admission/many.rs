@@ -8,12 +8,12 @@
 
 use super::{ACTIVE, Admission, COMING, COMING_MASK, INTAKE, INTAKE_MASK, LISTED, LISTED_MASK, Slot};
 
-/// The number of coming items up to which one call admits several waiting items of a batch. Beyond this number, each
+/// If at most this many items are coming, one call admits several waiting items of a batch. If more are coming, each
 /// call admits one waiting item. The number is less than half of the coming items that the word can count, because the
 /// limiter becomes full at half.
 const COMING_FOR_BATCHES: u64 = COMING_MASK / 4;
 
-/// What the issuer does with a batch.
+/// The next step of an issuer with its batch.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdmitMany {
@@ -27,7 +27,7 @@ pub(crate) enum AdmitMany {
     Refused,
 }
 
-/// How many items of a batch were admitted.
+/// The numbers of items of a batch that were admitted.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Admitted {
@@ -53,10 +53,10 @@ impl Admitted {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrived {
-    /// How many items no longer count as coming. For the rest, the caller calls again after it has started the items
-    /// that got a slot.
+    /// The number of items that no longer count as coming. For the rest, the caller calls again after it has started
+    /// the items that got a slot.
     pub(crate) arrived: usize,
-    /// How many slots are free. The caller gives these slots to the list's first items.
+    /// The number of free slots. The caller gives these slots to the list's first items.
     pub(crate) handed: usize,
 }
 

@@ -191,7 +191,7 @@ fn the_intake_decides_which_items_are_admitted() {
     assert_eq!(chained.admit_counted(Intake::Counted), (chained, Admit::Refused), "the drain is stricter");
 }
 
-/// spec: I3.4 (every item leaves): more items reach the list of a shut limiter than it can count as active.
+/// spec: I3.4 (every item leaves): more items reach the list of a shut limiter than the limiter can count as active.
 #[test]
 fn no_item_stays_on_the_list_of_a_shut_limiter() {
     let mut word = Admission::new(1).admit().0;
@@ -205,7 +205,7 @@ fn no_item_stays_on_the_list_of_a_shut_limiter() {
     }
     assert_eq!((word.active(), word.listed()), (COUNT_MASK, 2001 - COUNT_MASK));
     assert_eq!(word.recall(), (word, Slot::Free), "the thread that has shut the intake leaves them");
-    // One item runs for ever, and workers give the others up.
+    // One item runs for ever, and workers give up the others.
     let given_up = std::iter::repeat_with(|| word = word.complete().0).take(2000).count();
     assert_eq!((given_up, word.active(), word.listed()), (2000, 1, 0));
 }

@@ -20,11 +20,11 @@ use super::{CpuSet, WORD_BITS};
 /// ```
 #[derive(Clone, Debug)]
 pub struct CpuSetIter<'set> {
-    /// The words that the iterator has not begun.
+    /// The words that the iterator has not reached yet.
     words: &'set [u64],
     /// The lowest CPU of the first of these words.
     next: usize,
-    /// The CPUs that are left of the word that the iterator has begun.
+    /// The CPUs that remain in the present word.
     rest: u64,
 }
 
@@ -44,7 +44,7 @@ impl Iterator for CpuSetIter<'_> {
             self.next += WORD_BITS;
         }
         let lowest = self.rest.trailing_zeros() as usize;
-        // Clears the lowest bit that is set.
+        // Clears the lowest bit of `rest`.
         self.rest &= self.rest - 1;
         Some(self.next - WORD_BITS + lowest)
     }

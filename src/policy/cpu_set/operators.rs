@@ -1,4 +1,4 @@
-//! The operators of sets of CPUs.
+//! The operators on sets of CPUs.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! When idle workers leave, and which workers are made before a pool needs them.
+//! The rules by which idle workers leave, and by which workers are made before a pool needs them.
 
 #![forbid(unsafe_code)]
 
@@ -9,27 +9,28 @@ use super::{IdleSet, Prepare};
 /// The number of idle workers that each pool keeps at least: one that takes the next item, and its spare.
 pub(crate) const MIN_IDLE: usize = 2;
 
-/// When idle workers leave.
+/// The rules by which idle workers leave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdleLimits {
-    /// How long a worker must be idle before it can leave.
+    /// The time for which a worker must be idle before it can leave.
     pub(crate) idle_timeout: Duration,
     /// The ratio of busy workers to idle workers. `min_idle + n` idle workers are kept only while more than
     /// `n * idle_ratio` workers are busy.
     pub(crate) idle_ratio: usize,
-    /// This many idle workers are never culled: at least [`MIN_IDLE`].
+    /// This many idle workers are never culled. The number is at least [`MIN_IDLE`].
     pub(crate) min_idle: usize,
 }
 
 impl IdleSet {
-    /// Asks for as many workers as are never culled, although there is no item for them yet. They are made one after
-    /// the other. If one cannot be made now, the others are not made either until the pool needs a worker.
+    /// Asks for workers although there is no item for them yet. Their number is that of the idle workers that are never
+    /// culled. They are made one after the other. If one cannot be made now, the others are not made either until the
+    /// pool needs a worker.
     pub(crate) fn prestart(&mut self) -> Prepare {
         self.ahead = if self.keeps_spare { self.limits.min_idle } else { 1 };
         self.next_ahead()
     }
 
-    /// Asks for the next worker that is made ahead. The pool calls this when a worker has arrived.
+    /// Asks for the next worker that is made before the pool needs it. The pool calls this when a worker has arrived.
     pub(crate) fn next_ahead(&mut self) -> Prepare {
         if self.alive >= self.ahead {
             self.ahead = 0;

@@ -1,4 +1,4 @@
-//! Tables of which worker is woken, made or culled.
+//! Tables that show which worker is woken, made or culled.
 
 use std::time::Duration;
 
@@ -218,7 +218,7 @@ fn workers_are_made_ahead_one_after_the_other() {
         assert_eq!(idle_set.next_ahead(), expected);
     }
     assert_eq!(idle_set.prestart(), Prepare::Ready);
-    // Nothing is made in place of workers that leave.
+    // If workers leave, no others are made in their place.
     let _ = idle_set.give_up_one();
     assert_eq!(idle_set.next_ahead(), Prepare::Ready);
 }
@@ -235,7 +235,7 @@ fn no_worker_is_made_ahead_that_cannot_be_made() {
     assert_eq!(idle_set.prestart(), Prepare::CreateSpare);
     assert!(idle_set.begin_making());
     assert!(!idle_set.still_wanted());
-    // A pool of one worker makes no other one.
+    // A pool of one worker makes no second one.
     let mut context = IdleSet::of_one(LIMITS);
     assert_eq!(context.prestart(), Prepare::CreateSpare);
     assert_eq!(context.arrived(0, None, at(0)), Rest::Park);

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-/// What the issuer of an item does after a submission.
+/// The next step of an item's issuer after a submission.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queue {
@@ -18,7 +18,7 @@ pub(crate) enum Queue {
     Slow,
 }
 
-/// What a worker does with an entry that it has popped.
+/// The next step of a worker with an entry that it has popped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
@@ -35,7 +35,7 @@ pub(crate) enum Begin {
     Slow,
 }
 
-/// What the runner does after the item's function has returned.
+/// The next step of the runner after the item's function has returned.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {

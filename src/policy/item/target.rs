@@ -1,9 +1,9 @@
-//! Where an item is queued: the shard, and what is known about the item's entries there.
+//! The target of a submission: the shard, and the facts that are known about the item's entries there.
 
 #![forbid(unsafe_code)]
 
-/// The id of a shard, unique among the shards that exist. An item uses the id only while an entry of the item lies on
-/// the shard's lists, and this entry keeps the shard in memory.
+/// The id of a shard. No other shard that exists has the same id. An item uses the id only while an entry of the item
+/// lies on the shard's lists. This entry keeps the shard in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ShardId(pub(super) u64);
 
@@ -38,8 +38,8 @@ pub(crate) struct Known {
     /// Whether the slow-path state names the shard. If so, a cancelled entry lies on the shard's lists, besides the
     /// entry at home if there is one.
     pub(crate) named: bool,
-    /// Whether the entry in question, which was popped or is to be pushed, has the same ticket as the entry at home.
-    /// This is false if the slow-path state does not know the ticket of the entry at home, if it does not name the
-    /// shard, or if the entries are in order.
+    /// Whether the entry in question has the same ticket as the entry at home. The entry in question was popped, or is
+    /// about to be pushed. The value is false in three cases: the slow-path state does not know the ticket of the entry
+    /// at home, it does not name the shard, or the entries are in order.
     pub(crate) alike: bool,
 }

@@ -21,13 +21,13 @@ pub(crate) enum Queued {
     Refused,
 }
 
-/// What a worker does with an entry that it popped.
+/// The next step of a worker with an entry that it popped.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Popped<E> {
     /// The item is running now with this entry. The worker calls the item's function.
     Run(E),
-    /// As `Run`. The submission carries something into the run, which the worker takes before it calls the function.
+    /// Like `Run`, but the submission carries a value. The worker takes the value before it calls the function.
     RunCarrying(E),
     /// Another worker runs the item, and the item keeps the entry for its next run. The item may be freed at any
     /// moment.
@@ -41,7 +41,7 @@ pub(crate) enum Popped<E> {
     Last(E),
 }
 
-/// What a worker does after the item's function has returned.
+/// The next step of a worker after the item's function has returned.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ended<E> {
@@ -62,7 +62,7 @@ pub(crate) struct TakenBack<E, T, C = ()> {
     pub(crate) kept: Option<E>,
     /// The timer, if the item was armed. If the timer is still on the list of timers, the caller takes it off.
     pub(crate) timer: Option<T>,
-    /// What the submission carried.
+    /// The value that the submission carried.
     pub(crate) carried: Option<C>,
 }
 

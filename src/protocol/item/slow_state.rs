@@ -1,4 +1,4 @@
-//! The part of an item's state that a lock protects, with the details of rare cases.
+//! The part of an item's state that a lock protects. It has the details of rare cases.
 
 use crate::policy::flush::Ticket;
 use crate::policy::item::{Known, ShardId};
@@ -9,11 +9,11 @@ use crate::protocol::signal::Signal;
 /// See the module. `L` protects all fields.
 #[derive(Debug)]
 pub(super) struct SlowState<E, T, C> {
-    /// The shards on whose lists cancelled entries of the item lie. Each such entry adds one mention of its shard,
-    /// except the entry that the word records.
+    /// The shards on whose lists cancelled entries of the item lie. Each such entry adds its shard once more. The entry
+    /// that the word records is not included.
     pub(super) stale: Vec<ShardId>,
     /// The ticket, if any, of the entry that the word records. The outer `None` means that the ticket is not known, or
-    /// that the entries are in order. The ticket is known only if `stale` names a shard after the entry is pushed.
+    /// that the entries are in order. The ticket is known only if `stale` names a shard after the entry was pushed.
     pub(super) home: Option<Option<Ticket>>,
     /// The entry for the item's next run, if a worker popped this entry while the item ran.
     pub(super) kept: Option<E>,
@@ -25,9 +25,9 @@ pub(super) struct SlowState<E, T, C> {
     pub(super) pending: Option<Arc<Signal>>,
     /// The signal that is set when the present run ends.
     pub(super) running: Option<Arc<Signal>>,
-    /// What the pending submission carries into its run.
+    /// The value that the pending submission carries into its run.
     pub(super) carried: Option<C>,
-    /// What the submission of the present run carries, until the worker takes it.
+    /// The value that the submission of the present run carries, until the worker takes it.
     pub(super) entering: Option<C>,
 }
 

@@ -1,4 +1,4 @@
-//! The transitions of an item that a timer makes pending.
+//! The transitions of an item with a timer: how the timer arms, fires and disarms the item.
 
 use crate::policy::flush::Ticket;
 use crate::policy::item::{Arm, ItemState, Room, Target};
@@ -6,10 +6,10 @@ use crate::policy::item::{Arm, ItemState, Room, Target};
 use super::{HasTicket, ItemCell, Queued, TakenBack, tell};
 
 impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
-    /// Arms the item with a timer, which makes the item pending. Calls `set` only if the item becomes armed. `set` puts
-    /// the timer on the list of timers. If `again` is true, replaces a submission that is pending already. The new
-    /// submission carries `carried` into its run. Also returns the remains of the replaced submission, which the caller
-    /// cleans up. If the item does not become armed, these remains are `carried` alone.
+    /// Arms the item with a timer, so that the item becomes pending. `set` puts the timer on the list of timers, and is
+    /// called only if the item becomes armed. If `again` is true, replaces a submission that is already pending. The
+    /// new submission carries `carried` into its run. Also returns the remains of the replaced submission, which the
+    /// caller cleans up. If the item does not become armed, the only remains are `carried`.
     pub(crate) fn arm(
         &self,
         again: bool,
@@ -36,8 +36,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         }
     }
 
-    /// Returns how much room arming the item needs within the bound of the target's queue. The answer is only a hint,
-    /// because it may change at any moment.
+    /// Returns how much of the target queue's room the item needs to become armed. The answer is only a hint, because
+    /// it may change at any moment.
     pub(crate) fn room_to_arm(&self, target: Target, now: bool, again: bool) -> Room {
         let state = self.load();
         let named = state.is_stale() && self.slow_state.lock().stale.contains(&target.shard);
@@ -61,8 +61,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         self.slow_state.lock().timer.clone()
     }
 
-    /// Cancels the pending submission, because its timer is given up instead of fired. Returns false if this timer no
-    /// longer arms the item.
+    /// Cancels the pending submission. Its timer is given up instead of fired. Returns false if this timer no longer
+    /// arms the item.
     pub(crate) fn disarm(&self, timer: &T) -> bool {
         let mut slow_state = self.slow_state.lock();
         if slow_state.timer.as_ref() != Some(timer) {

@@ -35,7 +35,7 @@ impl Executor {
         Arc::new(Self { attention, workers, running, woken: AtomicU64::new(0) })
     }
 
-    /// Lets a worker return from a guard.
+    /// Does what a worker does when it returns from a guard.
     fn begin(&self, worker: usize) {
         assert!(self.workers[worker].unblock(false, &self.running));
         if self.attention.active() {

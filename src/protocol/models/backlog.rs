@@ -1,5 +1,5 @@
-//! Models of [`BacklogCell`](crate::protocol::backlog::BacklogCell): an issuer waits for room that the items of other
-//! queues make.
+//! Models of [`BacklogCell`](crate::protocol::backlog::BacklogCell): an issuer waits for room, and items of other
+//! queues make it.
 //!
 //! Red under: `backlog-left-without-fence`, `backlog-waits-without-fence`.
 

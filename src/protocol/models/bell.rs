@@ -35,13 +35,13 @@ impl Executor {
         }
     }
 
-    /// Lets the manager go to rest. Returns whether it would sleep now.
+    /// Does what the manager does before it sleeps. Returns whether it would sleep now.
     fn rest(&self) -> bool {
         self.sleeper.store(1, Ordering::Relaxed);
         self.bell.rest()
     }
 
-    /// Lets the manager wake up. Returns the number of requests that the manager finds.
+    /// Does what the manager does when it wakes up. Returns the number of requests that the manager finds.
     fn wakes_up(&self) -> u64 {
         self.bell.awake();
         self.requests.iter().map(|request| request.load(Ordering::Relaxed)).sum()

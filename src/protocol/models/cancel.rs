@@ -1,8 +1,8 @@
 //! Models of [`CancelNode`](crate::protocol::cancel::CancelNode): a node is cancelled while other threads add children,
 //! remove children, wait, and leave alarms.
 //!
-//! Whatever the order, a thread that finds a node cancelled finds all nodes below it cancelled, each thread that waits is
-//! woken, and each alarm rings.
+//! In any order of these steps, three things hold. A thread that finds a node cancelled finds all nodes below it
+//! cancelled. Each thread that waits is woken. Each alarm rings.
 //!
 //! Red under: `cancel-takes-the-children-first`, `child-is-added-after-the-look`, `cancel-forgets-grandchildren`,
 //! `cancel-begins-at-the-top`, `cancel-tells-before-all-are-set`, `cancel-alarm-after-the-look`.
@@ -61,7 +61,7 @@ fn a_thread_that_finds_a_node_cancelled_finds_the_nodes_below_cancelled() {
         if root.is_cancelled() {
             assert!(child.is_cancelled() && grandchild.is_cancelled());
         }
-        // The nodes below the child are cancelled when this call returns, whichever thread has begun first.
+        // When this call returns, the nodes below the child are cancelled, even if the other thread has begun first.
         child.cancel();
         assert!(child.is_cancelled() && grandchild.is_cancelled());
         cancels.join().unwrap();

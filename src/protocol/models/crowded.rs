@@ -1,7 +1,7 @@
-//! Models of [`CrowdedCell`](crate::protocol::crowded::CrowdedCell): a worker keeps entries on its local list while
-//! another worker leaves the count, or the manager stops watching the pool.
+//! Models of [`CrowdedCell`](crate::protocol::crowded::CrowdedCell). A worker keeps entries on its local list.
+//! Meanwhile another worker leaves the count, or the manager stops watching the pool.
 //!
-//! The local list is a count of entries, which its owner stores without a read-modify-write.
+//! The model of a local list is a count of entries, which its owner stores without a read-modify-write.
 //!
 //! Red under: `kept-without-fence`.
 

@@ -3,7 +3,7 @@
 //!
 //! While a drain reads the limiters, an item in one limiter puts another item into the other limiter. The drain ends
 //! only after both items have ended, and then sees the effects of both. An item that arrives after the intake was shut
-//! is refused. The drain waits for an item that was admitted earlier. A look, which refuses no item, misses none either.
+//! is refused. The drain waits for an item that was admitted earlier. A look refuses no item, and also misses none.
 //!
 //! Red under: `count-not-compared`, `counted-before`, `counted-passes-a-drain`, `empty-without-acquire`,
 //! `intake-in-two-steps`.
@@ -41,12 +41,12 @@ impl Queue {
         assert_eq!(self.limiters[limiter].complete().slot, Slot::Free);
     }
 
-    /// Lets an item put another item into a limiter, as the engine does while the intake is not open.
+    /// Puts an item into a limiter on behalf of another item, as the engine does while the intake is not open.
     fn chain(&self, limiter: usize) {
         assert_eq!(self.add(limiter, Intake::Draining), Ok(()));
     }
 
-    /// Puts an item into a limiter on behalf of a caller whom this intake lets in.
+    /// Puts an item into a limiter if this intake lets the caller's item in.
     fn add(&self, limiter: usize, by: Intake) -> Result<(), Came> {
         self.counted.admit(|| match self.limiters[limiter].admit_counted(by) {
             Came::Started => Ok(()),
@@ -63,7 +63,7 @@ impl Queue {
     }
 }
 
-/// An item in the limiter that is read last puts another item into the first limiter, and the other item ends as well.
+/// One item is in the limiter that is read last. It puts another item into the first limiter, and both items end.
 ///
 /// spec: F4.1
 #[test]
@@ -118,8 +118,8 @@ fn no_item_is_admitted_after_the_intake_was_shut() {
     });
 }
 
-/// An item adds another item, either before a look has set the intake of the other item's limiter, or after that. The
-/// look misses neither of them, and the item is not refused.
+/// An item adds another item, before or after a look has set the intake of the other item's limiter. The look misses
+/// neither item, and the added item is not refused.
 ///
 /// spec: F1.7
 #[test]
@@ -151,7 +151,7 @@ fn a_look_begins_while_an_item_adds_another_one() {
     });
 }
 
-/// An issuer outside of the queue asks during a look. If the queue is destroyed before the issuer's item is admitted,
+/// An issuer outside of the queue submits an item during a look. If the queue is destroyed before the item is admitted,
 /// the item is refused.
 ///
 /// spec: F1.7, F4.3

@@ -3,8 +3,8 @@
 //!
 //! Pool 0 is full because its item never ends. So an item that is pushed there must be taken by a sibling, or a worker
 //! of a sibling must be reserved for it. The sibling's last item can end at any moment. The worklist is one counter.
-//! The thread that gets a reservation carries it out in the order of the engine: it first takes an item of the errand's
-//! home, then ends the errand, and then offers the items that are left.
+//! The thread that gets a reservation carries it out in the engine's order. It first takes an item of the errand's
+//! home, then ends the errand, and then offers the remaining items.
 //!
 //! Red under: `push-without-fence`, `seek-announces-nothing`, `offer-announces-nothing`, `offer-announces-once`,
 //! `announce-without-fence`,
@@ -89,7 +89,7 @@ impl Class {
         self.pools.iter().position(|other| std::ptr::eq(pool, other)).expect("it is one of them") as PodId
     }
 
-    /// Lets a worker of this pool begin with a reservation.
+    /// Does what a worker of this pool does with a reservation.
     fn go(&self, pod: PodId, reserved: Reserved) {
         let errand = reserved.errand().expect("nothing is queued to a pool that has room");
         let began = self.pool(pod).running.start(reserved);
@@ -119,7 +119,7 @@ impl Class {
         }
     }
 
-    /// Lets a running worker go on after it has ended its item.
+    /// Does what a running worker does after its item has ended.
     fn work(&self, pod: PodId) {
         while self.take_anywhere(pod) {}
         self.rest(pod);
@@ -224,8 +224,8 @@ fn two_pools_and_two_siblings_with_room() {
     });
 }
 
-/// Two siblings get room. While one of them seeks, an item of its own fills it, although the other sibling may have
-/// relied on it.
+/// Two siblings get room. While one of them seeks, its pool is filled with work of its own. The other sibling may have
+/// relied on it to take the item.
 #[test]
 fn a_seeker_whose_pool_is_filled_meanwhile_passes_the_item_on() {
     check(2, || {

@@ -9,7 +9,7 @@
 //! `stale-without-asking-again`, `cancel-loses-the-entry`, `slow-state-forgets-home`, `met-item-is-not-freed`,
 //! `slow-state-without-a-handle`.
 //!
-//! `carried` models what submissions carry, `timers` models timers, and `waits` models waits and ordered queues.
+//! `carried` models submissions that carry values, `timers` models timers, and `waits` models waits and ordered queues.
 
 mod carried;
 mod timers;
@@ -55,8 +55,8 @@ struct Model {
     /// The number of accepted submissions, minus the cancelled submissions.
     due: AtomicU64,
     runs: AtomicU64,
-    /// The sum of what accepted submissions carry, minus what the cancelled ones carried, and the sum of what the runs
-    /// found.
+    /// `carried` is the sum of the values that accepted submissions carry, without those of cancelled submissions.
+    /// `found` is the sum of the values that the runs find.
     carried: AtomicU64,
     found: AtomicU64,
     /// Data that belongs to the thread that runs the item.

@@ -1,8 +1,8 @@
 //! Models of a limit that changes: [`LimiterCell::set`](crate::protocol::limiter::LimiterCell::set) is called while
 //! items arrive and complete.
 //!
-//! No slot is lost or given twice. After the limit was raised, as many items are active as the new limit permits, or no
-//! item waits. A thread that was given a slot finds an item on the waiting list. At the end all items have run.
+//! No slot is lost or given twice. After the limit was raised, either no item waits, or as many items are active as the
+//! new limit permits. A thread that was given a slot finds an item on the waiting list. At the end all items have run.
 //!
 //! Red under: `intake-in-two-steps`, `start-listed-keeps-count`, `raise-starts-nothing`.
 
@@ -50,7 +50,7 @@ fn the_limit_is_raised_while_items_come_and_complete() {
     });
 }
 
-/// An item that is listed while the limiter is frozen starts when the limiter thaws, even if other items arrive
+/// An item is listed while the limiter is frozen. When the limiter thaws, the item starts, even if other items arrive
 /// meanwhile.
 ///
 /// spec: F7.1

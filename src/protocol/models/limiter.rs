@@ -44,8 +44,8 @@ impl Queue {
         }
     }
 
-    /// Lets an item arrive. Returns whether an item, this one or another, now has a slot. If so, the caller runs this
-    /// item.
+    /// Does what an issuer does with a new item. Returns whether an item now has a slot, this item or another. If so,
+    /// the caller runs the item that has the slot.
     pub(super) fn come(&self) -> bool {
         if self.limiter.admit() == Came::Started {
             return true;

@@ -35,7 +35,7 @@ pub(super) struct Worker {
     pub(super) cell: WorkerCell,
     /// The worker parks on this.
     bell: Notify,
-    /// Whether the waking thread has decided where the worker begins, which it must do before it wakes the worker.
+    /// Whether the waking thread has decided where the worker begins. It decides this before it wakes the worker.
     placed: Data<bool>,
     /// Whether the worker has begun no item since it was woken. Only the worker itself uses this value.
     woken_just_now: Data<bool>,
@@ -186,7 +186,7 @@ impl Pool {
         }
     }
 
-    /// Lets a worker go to rest. `counts` tells whether this worker counts as running.
+    /// Does what a worker does when it has no work. `counts` tells whether this worker counts as running.
     fn rest(&self, id: WorkerId, counts: bool) {
         let mut idle_set = self.idle_set.lock();
         if counts {

@@ -67,7 +67,7 @@ enum Place {
     Held,
 }
 
-/// How an issuer learns that its entry was late.
+/// The place where an issuer learns that its entry was late.
 #[derive(Clone, Copy)]
 enum Look {
     AtTheRoute,

@@ -196,9 +196,10 @@ fn the_manager_learns_that_a_pool_begins_to_starve() {
     });
 }
 
-/// The manager has no room for a worker, while another worker is on its way. An issuer tells the manager that no worker
-/// runs. The manager finds the worker on its way, and sets the short bit again. Meanwhile this worker arrives and leaves
-/// the count. So the manager knows in the end, or is told. The issuer tells the manager only once.
+/// A pool has asked for two workers. The manager has no room for one, and the other is on its way. An issuer finds that
+/// no worker runs, and tells the manager. The manager sees the worker on its way, and sets the short bit again.
+/// Meanwhile this worker starts, and leaves the count. In the end the manager knows that no worker runs, or is told
+/// again. The issuer tells it only once.
 ///
 /// spec: E2.5 (work waits, never for ever)
 #[test]
@@ -210,7 +211,7 @@ fn a_worker_on_its_way_passes_the_news_on() {
             other => panic!("an empty pool reserves a worker, not {other:?}"),
         };
         let (_owed, coming) = (reserve(), reserve());
-        // In the pool, the set of idle workers knows which workers are on their way. It has the pool's lock.
+        // In a real pool, the idle set knows which workers are on their way, and the pool's lock protects it.
         let on_its_way = Arc::new(Mutex::new(true));
         assert!(running.short());
         let worker = {

@@ -39,8 +39,8 @@ impl Queue {
         assert!(self.waiting.pop(), "a slot was given to an item that is not on the list");
     }
 
-    /// Lets an item arrive. Returns whether it was admitted. An item that gets a slot, or that is handed back
-    /// immediately, is counted as over immediately.
+    /// Does what an issuer does with a new item. Returns whether the item was admitted. An item that gets a slot, or
+    /// that is handed back immediately, is counted as over immediately.
     fn come(&self) -> bool {
         match self.limiter.admit() {
             Came::Started => {

@@ -14,7 +14,7 @@ use crate::policy::worker::Phase;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::Mutex;
 
-/// A worker that is already awake when it is woken neither parks nor takes the lock, so only the word orders the two
+/// A worker is already awake when it is woken. So it neither parks nor takes the lock, and only the word orders the two
 /// threads.
 #[test]
 fn a_woken_worker_sees_what_its_waker_wrote() {

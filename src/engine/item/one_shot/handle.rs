@@ -45,7 +45,7 @@ pub(crate) struct RawHandle<T> {
     operations: &'static Operations,
     /// The address of the item's lane. The address is only compared with other addresses, and never dereferenced.
     limiter: *const Limiter,
-    /// What few items have. `None` for all other items.
+    /// The parts that only few items need. `None` for all other items.
     extra: Option<Box<Extra>>,
     origin: Origin,
     result: PhantomData<T>,
@@ -58,7 +58,7 @@ struct Extra {
     timer: Option<TimerName>,
     /// The item's token, if it was submitted with a token or with a deadline.
     token: Option<Token>,
-    /// Wakes the task that awaits the handle when the token is cancelled.
+    /// A waker of the task that awaits the handle. It is called when the token is cancelled.
     watch: Option<Watch>,
 }
 
@@ -90,7 +90,7 @@ impl<T> RawHandle<T> {
         self.state().load().is_finished()
     }
 
-    /// Does the same as [`is_finished`](Self::is_finished), for a user who may ask again and again.
+    /// Does the same as [`is_finished`](Self::is_finished). It is for users, who may call it in a loop.
     pub(crate) fn has_finished(&self) -> bool {
         machine::step();
         self.is_finished()
@@ -117,7 +117,7 @@ impl<T> RawHandle<T> {
         self.was_cancelled(self.state().cancel(reason == Cancelled::DeadlinePassed))
     }
 
-    /// Completes the cancel of an item that had not begun. `cancelled` is the answer of the item's state.
+    /// Completes the cancel of an item that has not begun. `cancelled` is the answer of the item's state.
     fn was_cancelled(&self, cancelled: Option<Waiting>) -> bool {
         machine::step();
         if let Some(waiting) = cancelled {
@@ -163,7 +163,7 @@ impl<T> RawHandle<T> {
         waits::wait(target, until, || self.is_finished(), |until| self.sleep(until))
     }
 
-    /// Waits until the item is over, or until `token` is cancelled. Returns false if the token was cancelled first.
+    /// Waits until the item is over or `token` is cancelled. Returns false if the token was cancelled first.
     pub(crate) fn wait_unless(&self, token: &Token) -> Result<bool, WaitError> {
         if self.is_finished() {
             return Ok(true);
@@ -180,7 +180,7 @@ impl<T> RawHandle<T> {
         }))
     }
 
-    /// Sleeps until the item is over. Returns false if the time ran out first.
+    /// Sleeps until the item is over. Returns false if the time runs out first.
     fn sleep(&self, until: Until) -> bool {
         match self.token() {
             None => self.state().wait(until),
@@ -188,9 +188,9 @@ impl<T> RawHandle<T> {
         }
     }
 
-    /// Sleeps until the item is over, and cancels the item if its token is cancelled before the item begins. Returns
-    /// false if the time ran out first, or if `gives_up` returns true. A thread that changes the answer of `gives_up`
-    /// wakes the threads that sleep on the key of the item's cell.
+    /// Sleeps until the item is over. If the item's token is cancelled before the item begins, cancels the item.
+    /// Returns false if the time runs out first, or if `gives_up` returns true. A thread that changes the answer of
+    /// `gives_up` wakes the threads that sleep on the key of the item's cell.
     fn sleep_with(&self, token: &Token, until: Until, gives_up: impl Fn() -> bool) -> bool {
         loop {
             if let Some(reason) = token.reason() {
@@ -207,7 +207,7 @@ impl<T> RawHandle<T> {
         }
     }
 
-    /// Returns whether the item is over. If not, the task with this waker is woken when the item is over.
+    /// Returns whether the item is over. If it is not, its end will wake the task with this waker.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), WaitError>> {
         if self.is_finished() {
             return Poll::Ready(Ok(()));
@@ -224,8 +224,8 @@ impl<T> RawHandle<T> {
         )
     }
 
-    /// Cancels the item if its token is cancelled and the item has not begun. Returns whether it was cancelled. If not,
-    /// the task is woken when the token is cancelled.
+    /// If the token is cancelled and the item has not begun, cancels the item. Returns whether it did. Otherwise the
+    /// cancel of the token will wake the task.
     #[cold]
     fn poll_token(&mut self, waker: &Waker) -> bool {
         let Some(token) = self.token().cloned() else { return false };
@@ -235,7 +235,7 @@ impl<T> RawHandle<T> {
         token.reason().is_some_and(|reason| self.cancel_for(reason))
     }
 
-    /// Returns whether the item, which was cancelled, had passed its deadline.
+    /// Returns whether this cancelled item had passed its deadline.
     pub(crate) fn is_late(&self) -> bool {
         self.state().load().is_late()
     }

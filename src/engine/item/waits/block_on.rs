@@ -11,17 +11,19 @@ use crate::sys::wait::{self, Until};
 use super::guarded;
 
 thread_local! {
-    /// Whether `block_on` polls a task on this thread. If so, the item of the thread cannot end before the task does.
+    /// Whether `block_on` is polling a task on this thread. If so, the item of the thread cannot end before the task
+    /// does.
     static POLLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sleeps until a waker of the task is called. The flag is set while the task has been woken and not polled since.
+/// Puts the thread to sleep until a waker of the task is called. The flag says that the task was woken and has not been
+/// polled since.
 struct Parker(AtomicU64);
 
 impl Parker {
     fn sleep(&self) {
         while !self.take() {
-            // The limit is for ever, so the answer is always true.
+            // The wait has no time limit, so the answer is always true.
             wait::sleep(self.key(), || self.0.load(Ordering::Acquire) == 0, Until::FOREVER);
         }
     }

@@ -1,9 +1,9 @@
 //! The checks before each wait for an item or a queue, and the wait itself.
 //!
 //! This module first checks whether the wait can end, and then waits under a blocking guard. Every build refuses a wait
-//! for the caller's own item. Every build also refuses a wait for an item that needs a slot if only the caller can give
-//! up that slot. A debug build also refuses a wait that closes a cycle of items that wait for each other. See
-//! `register`. A thread that is not a worker has no item, so these checks refuse none of its waits.
+//! for the caller's own item. Every build also refuses a wait for an item that needs a slot which only the caller can
+//! free. A debug build also refuses a wait that closes a cycle of items that wait for each other. See `register`. A
+//! thread that is not a worker has no item, so these checks refuse none of its waits.
 #![allow(unsafe_code, reason = "a worker knows the queue of its item by address")]
 
 pub(crate) mod block_on;
@@ -33,8 +33,8 @@ use super::entry::Header;
 use super::waits::register::Target;
 use super::work::WorkItem;
 
-/// Waits for the target. Calls `is_over` for a short time, and then `sleep`, which returns false if the timeout expires
-/// first.
+/// Waits for the target. Calls `is_over` again and again for a short time, and then calls `sleep`. `sleep` returns
+/// false if the timeout expires first.
 pub(crate) fn wait(
     target: Target<'_>,
     until: Until,
@@ -55,12 +55,12 @@ pub(crate) fn wait(
 }
 
 thread_local! {
-    /// Whether it is worth searching on this thread, according to its last waits.
+    /// Says whether it is worth searching on this thread. This depends on the thread's last waits.
     static PATIENCE: Cell<Patience> = const { Cell::new(Patience::NEW) };
 }
 
-/// Stays awake for a short time before the calling thread sleeps until `until`. Returns whether the wait is over by
-/// then. A worker does not stay awake, because it leaves its CPU to other workers of its pool while it waits.
+/// Stays awake for a short time, before the calling thread would sleep until `until`. Returns whether the wait is over
+/// by then. A worker does not stay awake, because it leaves its CPU to other workers of its pool while it waits.
 pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
     let ends_early = || until.time().is_some_and(|end| end < clock::now() + LIMIT);
     if worker_thread::with_current(|worker| worker.is_some()) || ends_early() {
@@ -77,8 +77,9 @@ pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
 
 /// Waits for the target on behalf of a task. `watch` keeps the alarm, and returns false if the wait is over.
 ///
-/// A task that is not ready holds no thread, so an item may poll it and end. So `check`, which refuses a wait of the
-/// calling item, is asked only if [`block_on`](block_on::block_on) polls the task and blocks the item until then.
+/// A task that is not ready holds no thread, so an item may poll the task and end. But an item that polls the task
+/// under [`block_on`](block_on::block_on) cannot end before the task. Only in this case is `check` called, which
+/// refuses a wait of the calling item.
 pub(crate) fn poll(
     origin: Origin,
     check: impl FnOnce() -> Result<(), WaitError>,

@@ -2,16 +2,16 @@
 //! among these items.
 //!
 //! An item is registered while it waits without a timeout. If it waits for a one-shot that has a deadline and has not
-//! begun, the deadline ends the wait, so such a wait counts as one that needs nothing. An item is also registered while
-//! it has an open scope, because the item cannot end before the scope ends. Before a wait begins,
+//! begun, the deadline ends this wait. So the register treats the wait as one that always ends. An item is also
+//! registered while it has an open scope, because the item cannot end before the scope ends. Before a wait begins,
 //! [`policy::waits`](crate::policy::waits) decides under the register's lock whether the wait would ever end. So a
 //! cycle is found when the last of its waits is about to begin. The wait at the end of a scope is not checked, but each
-//! spawn into the scope is checked. Other events are not checked, with one exception. If an item is stuck because it
-//! was given a slot while it waited, the register logs a report, but the item keeps waiting. If a lowered limit makes a
-//! wait endless, the register notices this only when it checks a later wait.
+//! spawn into the scope is. Other events are not checked, with one exception: if an item gets a slot while it waits,
+//! and is stuck for this reason, the register logs a report. The item keeps waiting. If a lowered limit makes a wait
+//! endless, the register notices this only when it checks a later wait.
 //!
-//! **No false reports.** A wait is refused only if nothing could end it but a thread outside of the cycle that cancels
-//! an awaited item. The decision never rests on outdated facts, for these reasons:
+//! **No false reports.** A wait is refused only if it would never end by itself. At most a thread outside of the cycle
+//! could end it, by the cancel of an awaited item. The decision never rests on outdated facts, for these reasons:
 //!
 //! * A registered item cannot end or return from its wait before its worker takes the item out of the register, for
 //!   which the worker needs the register's lock. So while the decision is made under the lock, the worker still
@@ -27,9 +27,9 @@
 //! * The register knows an item by its address. The address of an item is not reused while a worker works for the item
 //!   or a thread waits for the item.
 //!
-//! **Forks.** A forked process has a register of its own. The child does not use the parent's register, because it
-//! names scopes whose frames end in the child without a wait for the items. A thread of the parent may also have held
-//! the lock of that register at the fork.
+//! **Forks.** A forked process has a register of its own. The child does not use the parent's register, because that
+//! register names scopes whose frames end in the child without a wait for the items. A thread of the parent may also
+//! have held the lock of that register at the fork.
 #![allow(unsafe_code, reason = "an item that waits keeps in memory what it is registered with")]
 
 use std::collections::BTreeMap;
@@ -72,8 +72,8 @@ impl Register {
 /// The target of a wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'a> {
-    /// The end of a one-shot, whose lane is `limiter`. If the one-shot has a deadline and has not begun, the wait ends at
-    /// the deadline.
+    /// The end of a one-shot. `limiter` is the lane of the one-shot. If the one-shot has a deadline and has not begun,
+    /// the wait ends at the deadline.
     OneShot { item: *const Header, limiter: *const Limiter, state: &'a OneShotCell, has_deadline: bool },
     /// A flush that has begun on this queue.
     Flush { queue: &'a Queue, flush: &'a Flush },
@@ -83,7 +83,8 @@ pub(crate) enum Target<'a> {
 }
 
 impl Target<'_> {
-    /// Tells a made-up machine what the calling thread waits for, for as long as the returned value lives.
+    /// Tells a made-up machine the target of the calling thread's wait. The machine keeps this until the returned value
+    /// is dropped.
     #[inline]
     pub(super) fn says(&self) -> impl Sized + use<> {
         match *self {

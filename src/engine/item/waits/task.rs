@@ -23,12 +23,12 @@ impl SignalWait {
         Self { signal, watcher: Watcher::next(), origin }
     }
 
-    /// Waits until the signal is set. `check` is as in [`poll`](super::poll).
+    /// Waits until the signal is set. [`poll`](super::poll) describes `check`.
     pub(crate) async fn wait(&self, check: impl Fn() -> Result<(), WaitError>) -> Result<(), WaitError> {
         poll_fn(|context| self.poll(&check, context)).await
     }
 
-    /// Returns whether the signal is set. `check` is as in [`poll`](super::poll).
+    /// Returns whether the signal is set. [`poll`](super::poll) describes `check`.
     pub(crate) fn poll(
         &self,
         check: impl FnOnce() -> Result<(), WaitError>,
@@ -43,7 +43,7 @@ impl SignalWait {
 
 impl Drop for SignalWait {
     fn drop(&mut self) {
-        // If the signal is set, the thread that sets it removes the alarm.
+        // If the signal is set, the thread that set it removes the alarm.
         if !self.signal.is_set() {
             self.signal.unwatch(self.watcher);
         }

@@ -43,8 +43,8 @@ pub(crate) struct Meter {
     goes_on: Cell<Option<AccountId>>,
     /// Whether the window has items of several shards.
     is_mixed: Cell<bool>,
-    /// The account of the item that was running at the last tick that was noted, and the number of the account's items
-    /// that this worker had begun before the present window.
+    /// The account of the item that was running at the last noted tick. The number says how many of this account's
+    /// items the worker had begun before the present window.
     met: Cell<Option<(AccountId, u64)>>,
     /// The time that the coarse clock showed when the worker last read it.
     tick: Cell<Time>,

@@ -6,8 +6,8 @@
 //!
 //! A thread holds the cells of at most [`MOST_HELD`](held::MOST_HELD) shards. To *settle* a cell, the thread adds the
 //! cell's numbers to the account. A thread settles a cell when it needs the cell's place, and settles all of its cells
-//! when it ends. So no count is lost when a worker or a pool ends. If a shard was freed, its cell is freed when the
-//! cell's thread needs the cell's place or ends.
+//! when it ends. So no count is lost when a worker or a pool ends. The cell of a shard that was freed is itself freed
+//! when its thread needs the cell's place, or ends.
 //!
 //! In total, the counters take less than 0.2 KiB for each shard that exists, and about 0.1 KiB for each cell. The cells
 //! of a thread take less than 32 KiB, however many queues there are or were.

@@ -38,12 +38,12 @@ struct Item {
     word: ItemState,
     stale: Vec<ShardId>,
     home: Option<Ticket>,
-    /// How many times the item was queued to a shard other than the shard of its cancelled entry.
+    /// The number of times that the item was queued to a shard other than the shard of its cancelled entry.
     moves: usize,
     kept: Option<(ShardId, Ticket)>,
     timer: Option<Deadline>,
     disabled: u32,
-    /// The slow-path state's signals, each given by the submission whose waiting threads it wakes.
+    /// The signals in the slow-path state. Each stands for the submission whose waiting threads it wakes.
     pending: Option<Submission>,
     running: Option<Submission>,
     /// The model: the submission that waits for its run, and the submission's shard, which is `None` while a timer is
@@ -427,7 +427,7 @@ impl World {
         }
     }
 
-    /// Lets every item run to its end.
+    /// Runs every item to its end.
     fn finish(&mut self) {
         self.step(Step::Advance(1_000_000));
         while !self.late.is_empty()

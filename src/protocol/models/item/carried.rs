@@ -1,6 +1,6 @@
-//! Models of submissions that carry a value into their run.
+//! Models of submissions that carry a value into their runs.
 //!
-//! Each value that an accepted submission carries is found by the run of that submission, or returned by its cancel.
+//! Each accepted submission carries a value. The submission's run finds this value, or its cancel returns it.
 //!
 //! Red under: `carried-after-the-step`, `revives-before-it-carries`, `begin-leaves-what-is-carried`,
 //! `cancel-leaves-what-is-carried`.
@@ -94,8 +94,8 @@ fn a_cancel_returns_the_value_or_the_run_finds_it() {
     });
 }
 
-/// spec: I2.3: an item that carries a value runs while it is submitted again with another value. The thread that waits
-/// for the first run is told.
+/// spec: I2.3: an item that carries a value runs. Meanwhile the item is submitted again with another value. A thread
+/// that waits for the first run is told.
 #[test]
 fn a_value_waits_while_the_item_runs() {
     check(2, || {

@@ -1,7 +1,7 @@
 //! Models of tasks that wait: for a one-shot through its handle, and for a signal.
 //!
-//! When the result is there, the task that waits for it is woken, and then sees the result. A handle that is dropped removes
-//! its own alarm and no other.
+//! When the result is there, the task that waits for it is woken, and then sees the result. A dropped handle removes
+//! its own alarm, and no other alarm.
 //!
 //! Red under: `finish-forgets-the-task`, `task-watches-without-the-bit`, `signal-forgets-the-task`,
 //! `alarm-after-the-look`, `handle-detaches-before-its-alarm`.
