@@ -11,7 +11,7 @@
 //!
 //! The address is only a key and is never read, so the object may already be freed when `ring` is called. In that case,
 //! `ring` may take the alarm of another object with the same key. That task is then polled without a reason, and calls
-//! `watch` again. So an alarm that acts for good is kept here only under a key that no such late ring can have.
+//! `watch` again. An alarm whose effect cannot be undone is kept here only under a key that no late ring can have.
 
 use std::collections::BTreeMap;
 use std::task::Waker;

@@ -76,7 +76,7 @@ pub(crate) enum Key {
     Parked(Tid),
     /// The end of a thread.
     End(Tid),
-    /// A change of a lock, a channel or a condition variable of the user, by its address.
+    /// A change of the user's lock, channel or condition variable at this address.
     Object(usize),
     /// The moment at which no thread can take a step.
     Quiet,
@@ -96,10 +96,10 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The number of machines in this process. A thread that belongs to a machine sees at least that machine here.
+/// The number of machines in this process. A thread that belongs to a machine always reads at least 1.
 static MACHINES: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns whether the process has a machine. All other threads pay only this load.
+/// Returns whether the process has a machine. Without a machine, a thread pays only this load.
 #[inline(always)]
 fn any() -> bool {
     MACHINES.load(Ordering::Relaxed) != 0
@@ -194,8 +194,8 @@ pub(crate) fn point() -> bool {
     .is_some()
 }
 
-/// Returns the value that belongs to the calling thread's machine. The first call makes the value. Meanwhile, no other
-/// thread of the machine goes on.
+/// Returns the value that belongs to the calling thread's machine. The first call makes the value. While it does so, no
+/// other thread of the machine goes on.
 #[inline(always)]
 pub(crate) fn own<T: Any + Send + Sync>(make: impl FnOnce() -> T) -> Option<Arc<T>> {
     with(|machine, _| {
@@ -278,7 +278,7 @@ pub(crate) fn yield_now() -> bool {
     with(|machine, me| machine.let_others_go_on(machine.enter(), me)).is_some()
 }
 
-/// A thread of a machine, which can be unparked. The value may outlive its machine.
+/// Unparks a thread of a machine. The value may outlive the machine.
 #[derive(Clone)]
 pub(crate) struct Parked(Weak<Machine>, Tid);
 
