@@ -1,4 +1,4 @@
-//! The options of submissions, which one item and many items have alike.
+//! The options of submissions, which are the same for one item and for many.
 
 use std::time::Duration;
 
@@ -52,8 +52,8 @@ impl Options {
     }
 }
 
-/// Defines the options as methods of a type with a field `options`. `$queue` and `$submit` are the lines of an example
-/// that make a submission and end it.
+/// Defines the options as methods of a type with a field `options`. `$item` names the submitted item or items. In the
+/// examples, `$begin` begins a submission, and `$end` ends it.
 macro_rules! options {
     ($item:literal, $begin:literal, $end:literal) => {
         #[doc = concat!("Submits ", $item, " on the CPU `cpu`, instead of the caller's. A per-CPU queue runs it on this")]

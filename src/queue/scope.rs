@@ -127,8 +127,9 @@ impl WorkQueue {
     /// returned its panic, the payload of that panic is rethrown. If this applies to several items, one of their
     /// payloads is rethrown. If the payload was lost with a leaked handle, another payload takes its place.
     ///
-    /// Also panics if items of the scope never ran, because a shutdown of the executor ran out of time or the queue was
-    /// destroyed at once, and in a process that was forked inside `body`. [`try_scope`](Self::try_scope) returns an error instead.
+    /// Also panics if items of the scope never ran, because a shutdown of the executor ran out of time, or because
+    /// [`destroy_now`](Self::destroy_now) ended the queue. Also panics in a process that was forked inside `body`. In
+    /// these cases, [`try_scope`](Self::try_scope) returns an error instead.
     #[doc(alias = "thread::scope")]
     #[track_caller]
     pub fn scope<'env, F, R>(&self, body: F) -> R
@@ -155,9 +156,9 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// Returns [`ScopeError::Dropped`] if an item of the scope did not run because a shutdown of the executor ran out of
-    /// time, or because the queue was destroyed at once. Items that were cancelled through their handles do not count. Returns
-    /// [`ScopeError::Forked`] in a process that was forked inside `body`.
+    /// Returns [`ScopeError::Dropped`] if an item of the scope did not run because a shutdown of the executor ran out
+    /// of time, or because [`destroy_now`](Self::destroy_now) ended the queue. Items that were cancelled through their
+    /// handles do not count. Returns [`ScopeError::Forked`] in a process that was forked inside `body`.
     ///
     /// # Panics
     ///
@@ -247,14 +248,14 @@ impl<'scope> Scope<'scope, '_> {
     }
 
     /// Queues a closure as [`spawn`](Self::spawn) does, and lets a token cancel the item. The item's own token becomes a
-    /// [child](CancelToken::child) of `token`. So a scope, or code elsewhere, can end the whole scope early.
+    /// [child](CancelToken::child) of `token`. So the body, an item, or code elsewhere can end the whole scope early.
     ///
     /// An item that has not begun when the token is cancelled does not run, and its join returns
     /// [`JoinError::Cancelled`] when the queue reaches it. Such an item does not make the scope panic.
     ///
     /// # Examples
     ///
-    /// The first item that finds a word lets the others stop:
+    /// The first item that finds the word makes the others stop:
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -15,7 +15,8 @@ impl WorkQueueBuilder {
     /// before it sleeps or runs an item of another queue. [`std::thread::Thread::name`] always returns the thread's own
     /// name. On systems other than Linux, this setting does nothing.
     ///
-    /// A change of the name costs a system call, so items of the same queue in a row cost one call altogether.
+    /// Each change of the name costs a system call. If a thread runs several items of the same queue in a row, they
+    /// cost only one.
     ///
     /// # Examples
     ///
