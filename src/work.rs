@@ -123,7 +123,7 @@ impl Work {
     }
 
     /// Makes an item that calls `function` with a handle to the item itself. So the item can queue itself again without
-    /// owning a handle to itself. The function may change what it owns, as that of [`new`](Self::new).
+    /// owning a handle to itself. The function may change what it owns, like the function of [`new`](Self::new).
     ///
     /// # Examples
     ///
@@ -240,9 +240,8 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// The future returns [`WaitError::Forked`] in a forked process. Under
-    /// [`block_on`](crate::blocking::block_on), it returns [`WaitError::WouldDeadlock`] in the cases in which `flush`
-    /// does.
+    /// The future returns [`WaitError::Forked`] in a forked process. Under [`block_on`](crate::blocking::block_on), it
+    /// returns [`WaitError::WouldDeadlock`] if `flush` would return this error.
     pub fn flush_async(&self) -> impl Future<Output = Result<bool, WaitError>> + Send + Sync + use<> {
         work_item::flush(self.item.clone())
     }
