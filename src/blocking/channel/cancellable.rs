@@ -1,4 +1,4 @@
-//! Sending and receiving that end early when the calling item is cancelled.
+//! Sends and receives that end early when the calling item is cancelled.
 
 use std::fmt;
 use std::sync::Arc;
@@ -154,11 +154,12 @@ impl<T> Sender<T> {
     }
 }
 
-/// The cancel of a token, as channels on which a thread can wait beside another channel.
+/// Channels that show the cancel of a token. So a thread can wait for the cancel and for another channel at the same
+/// time.
 struct Stop {
-    /// Is closed when the token is cancelled.
+    /// This channel is closed when the token is cancelled.
     cancelled: crossbeam_channel::Receiver<()>,
-    /// Has a message once the deadline of the token has passed.
+    /// This channel has a message once the deadline of the token has passed.
     late: crossbeam_channel::Receiver<Instant>,
     /// `None` if the token was cancelled before.
     _watch: Option<crate::engine::item::token::Watch>,
@@ -172,7 +173,7 @@ impl Stop {
         Self { cancelled, late: deadline.map_or_else(never, crossbeam_channel::at), _watch }
     }
 
-    /// Returns why the token is cancelled. The caller has learnt of its cancel.
+    /// Returns why the token is cancelled. The caller knows that it is cancelled.
     fn reason(token: &Token) -> Cancelled {
         token.reason().unwrap_or(Cancelled::DeadlinePassed)
     }
