@@ -38,9 +38,9 @@
 //! 4. If the time runs out, items that have not begun are dropped, and their joins return
 //!    [`JoinError::Cancelled`](crate::JoinError::Cancelled). Items that have begun go on until they or the process end.
 //!    Nothing interrupts them, but they are [asked to stop](#a-long-item-that-should-stop-early).
-//! 5. The [report](crate::ShutdownReport) names each queue with dropped or running items or cancelled timers, with
-//!    their numbers. To learn which items did not run, keep their handles: [`join`](crate::JoinHandle::join) returns
-//!    [`JoinError::Cancelled`](crate::JoinError::Cancelled) for these.
+//! 5. The [report](crate::ShutdownReport) lists the queues with dropped items, running items or cancelled timers, and
+//!    the number of each. To learn which items did not run, keep their handles: [`join`](crate::JoinHandle::join)
+//!    returns [`JoinError::Cancelled`](crate::JoinError::Cancelled) for these.
 //!
 //! A service can also end without running its pending items. Before the shutdown, it calls
 //! [`destroy_now`](crate::WorkQueue::destroy_now) of its queues. The call drops the pending items of a queue, and asks

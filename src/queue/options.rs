@@ -61,9 +61,9 @@ macro_rules! options {
         /// [`on_node`](Self::on_node).
         ///
         /// The number is that of the executor's topology. On Linux, the topology of the machine has the system's
-        /// numbers. If the executor does not use this CPU, a CPU near it takes its place. This is a CPU of the same
-        /// core, or else of the same cache, the same node or the machine. A given CPU is always replaced by the same
-        /// CPU. If the topology has no such CPU, the end of the submission returns
+        /// numbers. If the executor does not use this CPU, a CPU near it takes its place. The replacement is on the
+        /// same core if possible, or else on the same cache, on the same node, or anywhere on the machine. A given CPU
+        /// is always replaced by the same CPU. If the topology has no such CPU, the end of the submission returns
         /// [`QueueError::UnknownCpu`](crate::QueueError::UnknownCpu).
         ///
         /// # Examples

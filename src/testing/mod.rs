@@ -187,7 +187,7 @@ pub fn explore(runs: u64, test: impl Fn() + Send + Sync + 'static) {
     Setup::new().explore(runs, test);
 }
 
-/// Lets this virtual time pass, and then waits until everything that can run without any more time passing has run.
+/// Lets this virtual time pass, and then does the same as [`run_until_idle`].
 ///
 /// # Panics
 ///
@@ -213,7 +213,7 @@ pub fn advance(time: Duration) {
     run_until_idle();
 }
 
-/// Waits until everything that can run without any time passing has run.
+/// Waits until no other thread can go on before time passes. So all items that can run now have run.
 ///
 /// # Panics
 ///

@@ -19,8 +19,8 @@
 //! * **One item stores the results of all jobs** (`store.rs`). Results that come while it waits for Redis share the next
 //!   command. A job ends when its result is stored, so `--active` also bounds the jobs that are not acknowledged.
 //! * **A heartbeat keeps slow jobs** (`hand.rs`). It runs on an unbound queue, so it never waits for a computing job.
-//! * **If Redis goes away** (`link.rs`), consumers keep their jobs and their results, say so, and try again after growing
-//!   pauses.
+//! * **If Redis goes away** (`link.rs`), consumers keep their jobs and their results, print a message, and try again
+//!   after growing pauses.
 //! * **A job that fails, or kills its consumer**, is taken over after `--claim`, like the jobs of a consumer that died.
 //!   After `--attempts`, the job is moved to a stream for failed jobs.
 //! * **On SIGTERM**, a consumer fetches no more jobs, and finishes those that it has. Jobs that take longer than `--grace`

@@ -18,7 +18,7 @@ use crate::sys::{clock, machine};
 use super::made_up::{self, moved};
 use super::{Receiver, Sender};
 
-/// Why [`Receiver::recv_cancellable`] received no message.
+/// The reason for which [`Receiver::recv_cancellable`] received no message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvCancellableError {
     /// The channel is empty, and all senders are gone.
@@ -27,7 +27,7 @@ pub enum RecvCancellableError {
     Cancelled(Cancelled),
 }
 
-/// Why [`Sender::send_cancellable`] did not send the message, and the message.
+/// The reason for which [`Sender::send_cancellable`] did not send the message. Also contains the message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendCancellableError<T> {
     /// All receivers are gone.

@@ -41,7 +41,7 @@ impl Waits {
     /// Ends all waits that have begun. Returns the number of these waits.
     #[inline]
     pub(super) fn notify(&self) -> usize {
-        // The mutex orders this load after the count of each wait that must be ended.
+        // Each wait that must be ended was counted under the mutex, so this load sees the wait.
         match self.waiting.load(Ordering::Relaxed) {
             0 => 0,
             waiting => self.notify_waiting(waiting),

@@ -3,7 +3,7 @@
 use crate::executor::builder::ExecutorBuilder;
 
 impl ExecutorBuilder {
-    /// Limits the number of accepted items of all queues together that have not begun, so that the executor's items
+    /// Limits the number of items that are accepted and have not begun, in all queues together. So the executor's items
     /// never need more memory than the program can spare. It must be at least 1. By default, there is no such limit.
     ///
     /// The queues share the room. A queue is full when it has eight times as many pending items as there is room left

@@ -107,7 +107,7 @@ impl Machine {
         inner
     }
 
-    /// Marks a point of the calling thread.
+    /// Marks a point, at which the baton may pass from the calling thread to another.
     pub(super) fn point(&self, me: Tid) {
         let mut inner = self.enter();
         let other = inner.schedule.switches(me);

@@ -36,7 +36,7 @@ pub(crate) struct Chosen {
     pub(crate) nth: u64,
 }
 
-/// The time in which the process may not use a CPU.
+/// The times at which the process may not use this CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Absence {
     pub(crate) cpu: usize,

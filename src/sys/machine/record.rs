@@ -23,7 +23,7 @@ pub(super) struct Record {
     threads: BTreeMap<Tid, Doing>,
     /// The threads that hold each lock, by the address of the lock.
     holders: BTreeMap<usize, Vec<Tid>>,
-    /// The panics of items of which no thread has been told.
+    /// The panics of items that no thread has been told of.
     pub(super) panics: Vec<Panic>,
 }
 

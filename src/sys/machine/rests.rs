@@ -24,7 +24,7 @@ pub(super) enum Rests {
     UntilItLooks,
     /// When no other thread can take a step.
     UntilQuiet,
-    /// When time has passed more often than this number, and no other thread can take a step.
+    /// When time has passed more than this many times, and no other thread can take a step.
     UntilTimePasses(u64),
 }
 

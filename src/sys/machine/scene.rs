@@ -1,4 +1,4 @@
-//! Functions for tests on a machine, which use the CPU, sleep, and change the conditions for other threads. Other
+//! Functions by which tests on a machine use the CPU, sleep, and change the conditions for other threads. Other
 //! functions return facts about the CPUs and the threads of the calling thread's machine.
 
 #![forbid(unsafe_code)]
