@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{clock, machine, thread};
 
-/// The number of looks between two offers of the CPU to other threads, about 1 µs.
+/// The number of looks between two offers of the CPU to other threads. These looks take about 1 µs.
 const LOOKS: u32 = 32;
 
 /// If an offer of the CPU takes longer than this, another thread has used the CPU.

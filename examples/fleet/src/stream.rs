@@ -186,8 +186,8 @@ impl Stream {
         claim.arg(&self.jobs).arg(GROUP).arg(consumer).arg(0).arg(ids).arg("JUSTID").exec(redis)
     }
 
-    /// Lets other consumers take all jobs of this consumer over at once. Returns the number of jobs. Takes back the
-    /// count of their delivery to this consumer, because the jobs have not failed.
+    /// Lets other consumers take all jobs of this consumer over at once. Returns the number of jobs. The delivery to
+    /// this consumer does not count as an attempt, because the jobs have not failed.
     pub(crate) fn give_back(
         &self,
         redis: &mut Connection,

@@ -183,7 +183,7 @@ pub(super) struct Schedule {
     pub(super) quiet_since: (Time, u64),
     /// The number of points so far.
     pub(super) points: u64,
-    /// Whether a thread has taken a step since the threads that look were last woken.
+    /// Whether a thread has taken a step since the machine last woke threads to look again.
     pub(super) changed: bool,
     /// The number of times that threads have parked in vain since another thread took a step, or since time last
     /// passed.
