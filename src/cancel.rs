@@ -25,7 +25,8 @@ use crate::sys::wait::Until;
 ///
 /// In a call of [`CancelToken::enter`], this is true once the entered token is cancelled. Anywhere else, it is false.
 ///
-/// The call takes a few nanoseconds, allocates nothing, and works in every item. An item that does not ask pays nothing.
+/// The call takes a few nanoseconds, allocates nothing, and works in every item. An item that does not ask pays
+/// nothing.
 ///
 /// # Examples
 ///
@@ -216,7 +217,8 @@ impl CancelToken {
         self.0.reason().map_or(Ok(()), Err)
     }
 
-    /// Returns the time until the deadline, which is zero if it has passed. Returns `None` if the token has no deadline.
+    /// Returns the time until the deadline, which is zero if it has passed. Returns `None` if the token has no
+    /// deadline.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         let deadline = self.0.deadline();

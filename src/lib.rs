@@ -31,8 +31,8 @@
 //! | come from clients, without a bound | one of these, with [`max_pending`](WorkQueueBuilder::max_pending): a full queue refuses an item with [`QueueError::Full`] and returns its closure, or lets the issuer [wait](WorkQueueBuilder::when_full) |
 //!
 //! Only `new` makes a queue at once. The other functions return a builder, and `build()?` makes the queue. Without
-//! settings, `WorkQueue::builder(name)` makes the same queue as `new`. All queues share the pools of an [`Executor`], by
-//! default the process-wide one. The module [`kernel`] has the functions that only ports of kernel code need.
+//! settings, `WorkQueue::builder(name)` makes the same queue as `new`. All queues share the pools of an [`Executor`],
+//! by default the process-wide one. The module [`kernel`] has the functions that only ports of kernel code need.
 //!
 //! # Which call
 //!
@@ -179,8 +179,8 @@
 //! # }
 //! ```
 //!
-//! Inside an item, [`current_work`] and [`current_queue`] return the item and its queue. [`set_description`] describes it
-//! in snapshots.
+//! Inside an item, [`current_work`] and [`current_queue`] return the item and its queue. [`set_description`] describes
+//! it in snapshots.
 //!
 //! # Timers
 //!
@@ -249,9 +249,9 @@
 //! * An item of a per-CPU queue that uses its CPU for 10 ms ([`ExecutorBuilder::hog_threshold`]) counts as [CPU
 //!   intensive](WorkQueueBuilder::cpu_intensive) from then on. [`Executor::hogs`] lists the types of such items, and
 //!   the log names them.
-//! * The number of threads stays bounded. Of the workers that were found asleep without a guard, or that keep their CPU,
-//!   the first are replaced without delay, as many as the pool has CPUs. The others are replaced after a gap, which
-//!   grows with their number. A worker that blocks under a guard is always replaced without delay.
+//! * The number of threads stays bounded. Of the workers that were found asleep without a guard, or that keep their
+//!   CPU, the first are replaced without delay, as many as the pool has CPUs. The others are replaced after a gap,
+//!   which grows with their number. A worker that blocks under a guard is always replaced without delay.
 //! * If a pool has work and starts none of it for 30 s ([`ExecutorBuilder::watchdog_threshold`]), the watchdog reports
 //!   the pool once, and tells what its workers are doing. The report goes to the log or to a
 //!   [`stall_handler`](ExecutorBuilder::stall_handler).
@@ -306,9 +306,9 @@
 //! No privilege is needed. Without one, workers of [high-priority](WorkQueueBuilder::high_priority) queues have the
 //! normal nice level, which a snapshot shows. The system reports sleeps only if `kernel.perf_event_paranoid` is 2 or
 //! less, or with a privilege. In a container, threads and CPU time are limited by what its cgroups permit: see
-//! [the guide](guide::containers). On other systems, workers are not bound to CPUs and have no nice levels; a snapshot says so in
-//! [`portable`](observe::Snapshot::portable). There, per-CPU queues spread the submitting threads over the CPUs. On
-//! Linux, `RUSTFLAGS="--cfg cmwq_portable"` gives this behaviour. The minimum supported Rust version is 1.85.
+//! [the guide](guide::containers). On other systems, workers are not bound to CPUs and have no nice levels; a snapshot
+//! says so in [`portable`](observe::Snapshot::portable). There, per-CPU queues spread the submitting threads over the
+//! CPUs. On Linux, `RUSTFLAGS="--cfg cmwq_portable"` gives this behaviour. The minimum supported Rust version is 1.85.
 //!
 //! # Features
 //!

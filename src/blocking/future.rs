@@ -2,7 +2,8 @@
 
 use crate::engine::item::waits::block_on as engine;
 
-/// Waits until the future is ready, and returns its output. Between two polls, the thread sleeps under a blocking guard.
+/// Waits until the future is ready, and returns its output. Between two polls, the thread sleeps under a blocking
+/// guard.
 ///
 /// The calling item cannot end before the future does. If the future awaits a handle, a flush or another wait of this
 /// crate that would therefore deadlock, this wait ends with an error, as a blocking wait does. Other functions that

@@ -7,9 +7,10 @@
 //! cmwq = { version = "0.1", features = ["testing"] }
 //! ```
 //!
-//! `testing::run(|| …)` runs a closure with a clock, CPUs and a global executor of its own. The clock stands still while
-//! anything can run, and moves on when all threads wait. `testing::explore(1000, || …)` runs the closure a thousand
-//! times, each time in another order. The code under test is the code of the program. It only needs two habits:
+//! `testing::run(|| …)` runs a closure with a clock, CPUs and a global executor of its own. The clock stands still
+//! while anything can run, and moves on when all threads wait. `testing::explore(1000, || …)` runs the closure a
+//! thousand times, each time in another order. The code under test is the code of the program. It only needs two
+//! habits:
 //!
 //! * The code reads times from [`clock::now`](crate::clock::now) instead of `Instant::now`.
 //! * It sleeps, locks and sends messages with the functions of [`blocking`](mod@crate::blocking).

@@ -7,14 +7,14 @@ impl WorkQueueBuilder {
     /// Sets a hook that carries thread-local values of an issuer into its items, such as the id of a request, a tenant,
     /// or a tracing span.
     ///
-    /// At each submission, the issuer calls `capture`, which reads the current values and returns a function. The worker
-    /// calls this function directly before the item's own function, and drops its result directly after the item's
-    /// function has returned or panicked. So the function makes the values current, and the drop of its result restores
-    /// the former values. The items that an item submits get the same values.
+    /// At each submission, the issuer calls `capture`, which reads the current values and returns a function. The
+    /// worker calls this function directly before the item's own function, and drops its result directly after the
+    /// item's function has returned or panicked. So the function makes the values current, and the drop of its result
+    /// restores the former values. The items that an item submits get the same values.
     ///
-    /// If the hook is set several times, all hooks apply, in the order in which they were set. The hooks of the executor
-    /// ([`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry)) come first. The results are dropped in the reverse
-    /// order. By default, there is no hook, and a submission carries nothing.
+    /// If the hook is set several times, all hooks apply, in the order in which they were set. The hooks of the
+    /// executor ([`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry)) come first. The results are dropped in the
+    /// reverse order. By default, there is no hook, and a submission carries nothing.
     ///
     /// * A reusable item carries the values of the submission that made it pending. If the item is pending already, a
     ///   submission drops the values that it has captured. [`reschedule`](crate::Submission::reschedule) captures anew.

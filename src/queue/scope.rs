@@ -247,8 +247,8 @@ impl<'scope> Scope<'scope, '_> {
         self.spawn_closure::<F, T>(closure).map_err(|(error, closure)| Refused::new(error, closure))
     }
 
-    /// Queues a closure as [`spawn`](Self::spawn) does, and lets a token cancel the item. The item's own token becomes a
-    /// [child](CancelToken::child) of `token`. So the body, an item, or code elsewhere can end the whole scope early.
+    /// Queues a closure as [`spawn`](Self::spawn) does, and lets a token cancel the item. The item's own token becomes
+    /// a [child](CancelToken::child) of `token`. So the body, an item, or code elsewhere can end the whole scope early.
     ///
     /// An item that has not begun when the token is cancelled does not run, and its join returns
     /// [`JoinError::Cancelled`] when the queue reaches it. Such an item does not make the scope panic.

@@ -95,10 +95,10 @@ impl<I> Submission<'_, I> {
 }
 
 impl<I> Submission<'_, I> {
-    /// Queues the item in a place that was [reserved](WorkQueue::reserve), so the queue does not refuse the item as full.
-    /// An item with a delay needs no place yet, so its submission gives the place back. A submission that is refused
-    /// for another reason also gives it back. If the permit is for another queue, the end of the submission returns
-    /// [`QueueError::ForeignPermit`].
+    /// Queues the item in a place that was [reserved](WorkQueue::reserve), so the queue does not refuse the item as
+    /// full. An item with a delay needs no place yet, so its submission gives the place back. A submission that is
+    /// refused for another reason also gives it back. If the permit is for another queue, the end of the submission
+    /// returns [`QueueError::ForeignPermit`].
     ///
     /// # Examples
     ///

@@ -3,8 +3,8 @@
 //! object has no room for them, and code that awaits nothing pays nothing for them.
 //!
 //! Contract: `watch` keeps the alarm only if `validate` returns true under the lock of the key's bucket. `ring` takes
-//! that lock, too. So no alarm is missed if the ringing thread changes the state that `validate` reads *before* it calls
-//! `ring`:
+//! that lock, too. So no alarm is missed if the ringing thread changes the state that `validate` reads *before* it
+//! calls `ring`:
 //!
 //! * If `ring` takes the lock first, `validate` sees the changed state, because the lock orders the two.
 //! * If `watch` takes the lock first, `ring` finds the alarm.

@@ -1,8 +1,8 @@
 //! A kit for tests of code that uses this crate: virtual time, and schedules that a seed determines.
 //!
 //! A [run](Setup::run) calls a closure on a made-up machine. The machine has its own clock and its own CPUs, and
-//! everything in the run uses them: queues, items, timers, scopes, joins, and the sleeps, locks, channels and threads of
-//! [`blocking`](mod@crate::blocking). User code stays as it is. [`Executor::global`](crate::Executor::global) and
+//! everything in the run uses them: queues, items, timers, scopes, joins, and the sleeps, locks, channels and threads
+//! of [`blocking`](mod@crate::blocking). User code stays as it is. [`Executor::global`](crate::Executor::global) and
 //! [`WorkQueue::new`](crate::WorkQueue::new) use an executor that belongs to the run. The engine is the same as in a
 //! program. Only the clock, the order of the threads, and the CPUs are made up.
 //!
@@ -59,9 +59,9 @@
 //!
 //! # Faults
 //!
-//! By default, nothing fails. [`Faults`] plans what fails in a run: threads that cannot be made, refused submissions, late
-//! timers, CPUs that go and come back, panics of items, and a shutdown at any step. Together with a seed, faults can also
-//! be [drawn at random](Faults::random), and the seed repeats them.
+//! By default, nothing fails. [`Faults`] plans what fails in a run: threads that cannot be made, refused submissions,
+//! late timers, CPUs that go and come back, panics of items, and a shutdown at any step. Together with a seed, faults
+//! can also be [drawn at random](Faults::random), and the seed repeats them.
 //!
 //! ```
 //! use cmwq::WorkQueue;
@@ -105,8 +105,8 @@
 //! * `Instant::now`, `SystemTime` and timers of other crates do not follow virtual time. Their values, random numbers,
 //!   addresses and the order of a `HashMap` differ from run to run. If code depends on them, a seed does not repeat it.
 //! * Code takes no time, unless it calls [`compute`]. So the run shows no effect of slow code.
-//! * Threads that are not made by this crate ([`blocking::thread::spawn`](crate::blocking::thread::spawn)) do not belong
-//!   to the run.
+//! * Threads that are not made by this crate ([`blocking::thread::spawn`](crate::blocking::thread::spawn)) do not
+//!   belong to the run.
 //! * A queue in a `static` belongs to the run that has made it, and other runs cannot use it.
 //! * A channel of capacity 0 transmits no messages. Its receivers learn only that it is closed. `select!` stops the
 //!   run.

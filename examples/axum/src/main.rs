@@ -13,15 +13,15 @@
 //! tokio's threads only do HTTP. Code that computes or blocks is an item of a queue. The item's handle is a future,
 //! which the request awaits. So `/health` answers while all CPUs compute.
 //!
-//! * **A queue for each kind of work** (`work.rs`), each with a limit of its own. `hashes` compute, so as many run as there
-//!   are CPUs. `files` block under a guard, and do not count meanwhile.
+//! * **A queue for each kind of work** (`work.rs`), each with a limit of its own. `hashes` compute, so as many run as
+//!   there are CPUs. `files` block under a guard, and do not count meanwhile.
 //! * **Load shedding** (`routes.rs`). Each request reserves a place in its queue before it reads the body. If there is
 //!   none, `/hash` answers 503 at once, with `Retry-After`. `/files` does so only after it has waited for a place for
 //!   `--patience`.
 //! * **Clients that go away** (`work.rs`). axum drops the future of the request. If the item has not begun, it is
 //!   cancelled.
-//! * **A clean end.** On SIGTERM or SIGINT, the service accepts no more connections, finishes its requests, and shuts the
-//!   executor down. Requests that take longer than `--grace` are cut off, and the exit code is 1.
+//! * **A clean end.** On SIGTERM or SIGINT, the service accepts no more connections, finishes its requests, and shuts
+//!   the executor down. Requests that take longer than `--grace` are cut off, and the exit code is 1.
 
 mod args;
 mod routes;

@@ -10,21 +10,21 @@
 //! kill -KILL ...                                   # after a while, the other consumers take its jobs over
 //! ```
 //!
-//! Each job runs **at least once**. A job runs again if its consumer dies, or is cut off for longer than `--claim`, before
-//! the job is acknowledged. So a job must be *idempotent*: here, its result is stored only once, under the name of the
-//! job. The command that stores the result also acknowledges the job, so neither can happen without the other.
+//! Each job runs **at least once**. A job runs again if its consumer dies, or is cut off for longer than `--claim`,
+//! before the job is acknowledged. So a job must be *idempotent*: here, its result is stored only once, under the name
+//! of the job. The command that stores the result also acknowledges the job, so neither can happen without the other.
 //!
-//! * **Permits decide how much is fetched** (`work.rs`). A consumer asks Redis for as many jobs as it has free places in
-//!   its queue. Jobs that this machine cannot bear stay in Redis, where other machines see them.
-//! * **One item stores the results of all jobs** (`store.rs`). Results that come while it waits for Redis share the next
-//!   command. A job ends when its result is stored, so `--active` also bounds the jobs that are not acknowledged.
+//! * **Permits decide how much is fetched** (`work.rs`). A consumer asks Redis for as many jobs as it has free places
+//!   in its queue. Jobs that this machine cannot bear stay in Redis, where other machines see them.
+//! * **One item stores the results of all jobs** (`store.rs`). Results that come while it waits for Redis share the
+//!   next command. A job ends when its result is stored, so `--active` also bounds the jobs that are not acknowledged.
 //! * **A heartbeat keeps slow jobs** (`hand.rs`). It runs on an unbound queue, so it never waits for a computing job.
 //! * **If Redis goes away** (`link.rs`), consumers keep their jobs and their results, print a message, and try again
 //!   after growing pauses.
 //! * **A job that fails, or kills its consumer**, is taken over after `--claim`, like the jobs of a consumer that died.
 //!   After `--attempts`, the job is moved to a stream for failed jobs.
-//! * **On SIGTERM**, a consumer fetches no more jobs, and finishes those that it has. Jobs that take longer than `--grace`
-//!   are given back, and other consumers take them over at once.
+//! * **On SIGTERM**, a consumer fetches no more jobs, and finishes those that it has. Jobs that take longer than
+//!   `--grace` are given back, and other consumers take them over at once.
 
 mod args;
 mod ending;

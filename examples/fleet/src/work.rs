@@ -86,7 +86,8 @@ impl Consumer<'_> {
         }
     }
 
-    /// Waits until the queue has room. Returns a permit for each job that fits, or none if there is no room for a while.
+    /// Waits until the queue has room. Returns a permit for each job that fits, or none if there is no room for a
+    /// while.
     fn permits(&self) -> Result<Vec<Permit>, QueueError> {
         let first = match self.jobs.reserve_timeout(Duration::from_millis(250)) {
             Ok(permit) => permit,

@@ -13,11 +13,11 @@
 //!   when to retry, in the form that gRPC's retry policies understand.
 //! * **Backpressure.** `Sums` awaits a place for each request of its stream. Meanwhile it reads no further requests, so
 //!   the window of the connection fills, and the client stops sending.
-//! * **Calls that end early.** If the client cancels a call, or its deadline passes, tonic drops the call's future. If the
-//!   item has not begun, it is cancelled.
+//! * **Calls that end early.** If the client cancels a call, or its deadline passes, tonic drops the call's future. If
+//!   the item has not begun, it is cancelled.
 //! * **A clean end.** On SIGTERM or SIGINT, the health check says NOT_SERVING, and streams accept no further requests.
-//!   The service finishes its calls, and shuts the executor down. Calls that take longer than `--grace` are cut off, and
-//!   the exit code is 1.
+//!   The service finishes its calls, and shuts the executor down. Calls that take longer than `--grace` are cut off,
+//!   and the exit code is 1.
 
 mod args;
 mod service;

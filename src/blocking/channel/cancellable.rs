@@ -58,7 +58,8 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`RecvCancellableError`] if the caller is cancelled, or if the channel is empty and all senders are gone.
+    /// Returns [`RecvCancellableError`] if the caller is cancelled, or if the channel is empty and all senders are
+    /// gone.
     pub fn recv_cancellable(&self) -> Result<T, RecvCancellableError> {
         let Some(token) = cancellation::current_token() else {
             return self.recv().map_err(|_gone| RecvCancellableError::Disconnected);

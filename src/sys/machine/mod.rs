@@ -6,11 +6,11 @@
 //! takes no more real time than its steps, and the same seed gives the same run.
 //!
 //! There are two kinds of machines. In the crate's own unit tests, each access to an atomic or a lock of the crate is a
-//! point ([`Config::fine`]), and [`run`] makes a machine whose main thread is the calling thread. In the tests of users,
-//! points are only at operations of the crate and at wake-ups, and [`run_watched`] makes a machine whose main thread is
-//! a new thread. There, the crate holds none of its locks at a point, and the order of events depends on nothing but the
-//! seed. With the feature `testing`, the crate's atomics are those of the standard library, and a thread that belongs
-//! to no machine pays one load for each lock and each step, as long as the process has no machine.
+//! point ([`Config::fine`]), and [`run`] makes a machine whose main thread is the calling thread. In the tests of
+//! users, points are only at operations of the crate and at wake-ups, and [`run_watched`] makes a machine whose main
+//! thread is a new thread. There, the crate holds none of its locks at a point, and the order of events depends on
+//! nothing but the seed. With the feature `testing`, the crate's atomics are those of the standard library, and a
+//! thread that belongs to no machine pays one load for each lock and each step, as long as the process has no machine.
 //!
 //! The threads that a thread of the machine makes through this crate belong to the machine, too. All other threads of
 //! the process have the system's CPUs and time. On a machine, user code can use the CPU with [`burn`], wait with

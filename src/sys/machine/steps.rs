@@ -189,8 +189,8 @@ pub(crate) fn until_locked(lock: usize, until: Option<Time>, attempt: impl FnMut
 }
 
 /// Waits on a machine until `attempt` succeeds, or until the time has come. Returns false if the time has come. The
-/// calling thread tries again when it is woken on the key, and also when no other thread can take a step. Returns `None`
-/// if the calling thread belongs to no machine.
+/// calling thread tries again when it is woken on the key, and also when no other thread can take a step. Returns
+/// `None` if the calling thread belongs to no machine.
 #[inline(always)]
 pub(crate) fn until_ready(
     key: usize,

@@ -1,8 +1,8 @@
 //! Runs that a thread outside of the machine watches. The watcher learns of failures. It also notices a thread that
 //! keeps the baton, because the thread computes without an end, or waits for an event that the machine does not know.
 //!
-//! If a run fails, its threads stay where they are. They cannot be ended: a thread may be in the middle of a step, or in
-//! a wait that must not unwind. So a failed run costs memory and threads, until the process ends.
+//! If a run fails, its threads stay where they are. They cannot be ended: a thread may be in the middle of a step, or
+//! in a wait that must not unwind. So a failed run costs memory and threads, until the process ends.
 
 #![forbid(unsafe_code)]
 
