@@ -187,7 +187,7 @@ impl CancelToken {
         self.0.is_cancelled()
     }
 
-    /// Returns an error if the token is cancelled, so that `?` ends the caller.
+    /// Returns an error if the token is cancelled, so that `?` ends the calling function.
     ///
     /// # Examples
     ///

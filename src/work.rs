@@ -212,8 +212,8 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, or an item that holds the only slot for
-    /// which this item waits. Returns [`WaitError::Forked`] in a forked process.
+    /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, or an item that holds the only slot in
+    /// which this item can run. Returns [`WaitError::Forked`] in a forked process.
     #[doc(alias = "flush_work")]
     #[doc(alias = "flush_delayed_work")]
     pub fn flush(&self) -> Result<bool, WaitError> {

@@ -5,8 +5,8 @@ use crate::engine::item::waits::block_on as engine;
 /// Waits until the future is ready, and returns its output. Between two polls, the thread sleeps under a blocking
 /// guard.
 ///
-/// The calling item cannot end before the future does. If the future awaits a handle, a flush or another wait of this
-/// crate that would therefore deadlock, this wait ends with an error, as a blocking wait does. Other functions that
+/// The calling item cannot end before the future does. So a wait of this crate inside the future can deadlock, for
+/// example a join of the calling item. Such a wait ends with an error, as a blocking wait does. Other functions that
 /// block on a future do not notice such a deadlock.
 ///
 /// The future is polled only on the calling thread. If a future needs a runtime, for example for tokio's timers or

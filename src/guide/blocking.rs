@@ -61,8 +61,8 @@
 //! # Finding missing guards
 //!
 //! [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) lists the types of items that slept without
-//! a guard while other items waited. [`Executor::hogs`](crate::Executor::hogs) lists those that kept the CPU of a
-//! per-CPU queue. A test of a program can check that the lists are empty:
+//! a guard while other items waited. [`Executor::hogs`](crate::Executor::hogs) lists the types of items that kept the
+//! CPU of a per-CPU queue. A test of a program can check that the lists are empty:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -86,4 +86,5 @@
 //!   [`spawn_detached`](crate::WorkQueue::spawn_detached) if no handle is needed.
 //! * Do not spin in an item until another item has run. Wait for it.
 //! * Programs that an item starts inherit the CPUs, the nice level and the time slice of the worker.
-//!   [`reset_scheduling`](crate::blocking::process::reset_scheduling) gives them those of the main thread.
+//!   [`reset_scheduling`](crate::blocking::process::reset_scheduling) gives them the settings of the main thread
+//!   instead.

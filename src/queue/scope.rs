@@ -200,8 +200,8 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`WorkQueue::spawn`], but not the closure, because an error that borrows could not
-    /// leave the scope. [`try_spawn`](Self::try_spawn) hands the closure back. Also returns
+    /// Returns the same errors as [`WorkQueue::spawn`]. They do not contain the closure, because an error that borrows
+    /// could not leave the scope. [`try_spawn`](Self::try_spawn) hands the closure back. Also returns
     /// [`QueueError::WouldDeadlock`] if the item that opened the scope holds the only slot in which the new item could
     /// run, as in an ordered queue. Such an item could begin only after the scope has ended.
     #[inline]

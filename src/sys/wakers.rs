@@ -1,6 +1,6 @@
-//! Lets tasks wait on an address, as [`wait`](super::wait) lets threads wait. A task is a future that a runtime polls,
-//! and its waker asks the runtime to poll it again. The wakers lie outside the object for which the tasks wait, so the
-//! object has no room for them, and code that awaits nothing pays nothing for them.
+//! Functions by which tasks wait on an address, as threads do by [`wait`](super::wait). A task is a future that a
+//! runtime polls, and its waker asks the runtime to poll it again. The wakers lie outside the object for which the
+//! tasks wait. So the object needs no room for wakers, and code that awaits nothing does not pay for them.
 //!
 //! Contract: `watch` keeps the alarm only if `validate` returns true under the lock of the key's bucket. `ring` takes
 //! that lock, too. So no alarm is missed if the ringing thread changes the state that `validate` reads *before* it

@@ -323,7 +323,7 @@ impl Faults {
     ///
     /// # Examples
     ///
-    /// At whatever step the shutdown begins, an accepted item runs or is reported as cancelled.
+    /// No matter at which step the shutdown begins, an accepted item runs or is reported as cancelled.
     ///
     /// ```
     /// use cmwq::testing::{Faults, Setup};

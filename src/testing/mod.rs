@@ -112,7 +112,7 @@
 //!   run.
 //! * A parked thread ([`blocking::thread::park`](crate::blocking::thread::park)) also wakes up when no other thread can
 //!   go on. The contract of `park` permits this. Locks are not fair, and readers overtake a waiting writer.
-//! * Only one thread runs at a time, so a run does not show wrong memory orderings. Models such as those of `loom` do.
+//! * Only one thread runs at a time, so a run does not show wrong memory orderings. Models of `loom` do.
 //! * A closure that calls [`Executor::global`](crate::Executor::global) or
 //!   [`build_global`](crate::ExecutorBuilder::build_global) leaves its executor in memory.
 //! * The threads of a run take turns on one real CPU. Threads of other crates, and programs, that begin inside a run

@@ -77,7 +77,8 @@ impl Setup {
         self
     }
 
-    /// Sets the seed, which determines when threads interrupt each other. Without a seed, they do not.
+    /// Sets the seed, which determines when threads interrupt each other. Without a seed, threads do not interrupt each
+    /// other.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self

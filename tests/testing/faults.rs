@@ -181,7 +181,8 @@ fn cpus_go_and_come_back() {
             let bound: Vec<_> = (0..4)
                 .map(|number| bound.item(|| testing::compute(secs(1))).on_cpu(number % 2).spawn().unwrap())
                 .collect();
-            // The items have eight seconds of work, of which four are done on two CPUs.
+            // With the bound items, this is twelve seconds of work: eight until second 6, two until second 8, and then
+            // two on two CPUs.
             queue.for_each(0..8, |_| testing::compute(secs(1))).unwrap();
             bound.into_iter().for_each(|item| item.join().unwrap());
             let took = clock::now() - begin;

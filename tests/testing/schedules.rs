@@ -169,7 +169,7 @@ fn a_failure_tells_its_seed_and_its_events() {
         story.lines().filter(|line| line.contains("of queue")).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(events(&again), events(&text));
-    // The number of runs can be set, too, and a wrong number is told.
+    // A variable also sets the number of runs. If its value is not a number, the test fails with a message.
     assert!(run(&[("CMWQ_TEST_RUNS", "1")]).0);
     let (passed, text) = run(&[("CMWQ_TEST_RUNS", "many")]);
     assert!(!passed && text.contains("CMWQ_TEST_RUNS is \"many\": it must be a number"), "{text}");

@@ -20,8 +20,8 @@ use redis::{Connection, RedisResult, cmd};
 use crate::job::Fields;
 use crate::store::Finished;
 
-/// The time for which Redis waits for a job before it answers that there is none. It can delay a consumer's end as
-/// much.
+/// The time for which Redis waits for a job before it answers that there is none. The end of a consumer can be late by
+/// this time.
 pub(crate) const BLOCK: Duration = Duration::from_secs(1);
 
 const GROUP: &str = "consumers";
@@ -54,8 +54,8 @@ for i = 4, #ARGV do
 end
 return moved";
 
-/// Removes this consumer from the group, and those that were silent for long. A consumer with jobs stays, because its
-/// jobs would be lost.
+/// Removes this consumer from the group, and the consumers that were silent for long. A consumer with jobs stays,
+/// because its jobs would be lost.
 ///
 /// KEYS: jobs. ARGV: the group, the consumer, the idle time in milliseconds.
 const LEAVE: &str = "
@@ -147,7 +147,7 @@ impl Stream {
         Ok(answer.into_iter().map(abandoned).collect())
     }
 
-    /// Takes these jobs over, except for those that another consumer has taken over meanwhile.
+    /// Takes these jobs over, unless another consumer has taken them over meanwhile.
     pub(crate) fn take_over(
         &self,
         redis: &mut Connection,

@@ -126,8 +126,8 @@ impl Machine {
         }
     }
 
-    /// Lets the calling thread sleep on a key until it is woken, or until the time has come. Returns false if the time
-    /// has come.
+    /// Puts the calling thread to sleep on a key until it is woken, or until the time has come. Returns false if the
+    /// time has come.
     pub(super) fn sleep(&self, me: Tid, key: Key, until: Option<Time>, rests: Rests) -> bool {
         let mut inner = self.enter();
         if !self.fine && until.is_some_and(|until| until <= inner.schedule.now) {

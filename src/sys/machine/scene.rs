@@ -48,7 +48,7 @@ pub(crate) fn refuse_threads_named(part: &str) {
         .expect("the thread belongs to a machine");
 }
 
-/// From now on, the calling thread goes before all threads without a claim, and takes their CPUs from them.
+/// Gives the calling thread a claim. From now on, it goes before all threads without a claim, and takes CPUs from them.
 pub(crate) fn claim() {
     with(|machine, me| machine.inner.lock().schedule.claim(me)).expect("the thread belongs to a machine");
 }

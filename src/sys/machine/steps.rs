@@ -92,7 +92,7 @@ pub(crate) fn has_chores() -> bool {
     with(|machine, _| !machine.chores.lock().is_empty()).unwrap_or(false)
 }
 
-/// Performs the chores of the calling thread's machine, and forgets those that are done.
+/// Performs the chores of the calling thread's machine, and removes the chores that are done.
 pub(crate) fn perform_chores() {
     let chores = with(|machine, _| machine.chores.lock().clone()).unwrap_or_default();
     let is_done = |chore: &Chore| chore();
@@ -375,7 +375,7 @@ pub(crate) fn lateness() -> Duration {
     with(|machine, _| machine.enter().schedule.faults.lateness()).unwrap_or_default()
 }
 
-/// Panics if the plan lets the item panic that the calling thread has just begun.
+/// Panics if the plan lets the calling thread's present item panic.
 #[inline(always)]
 pub(crate) fn panic_as_planned() {
     if with(|machine, me| machine.enter().panics_as_planned(me)) == Some(true) {
