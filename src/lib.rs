@@ -70,8 +70,8 @@
 //! On a virtual machine with two CPUs (AMD EPYC, Linux 6.18), as root, `cargo bench --bench queueing -- --quick`
 //! measured 45 to 72 ns for the submission of a closure to a busy pool, and 19 to 20 ns for a guard while no item
 //! waits. On the same machine, `make rivals` measured 0.7 µs from the submission of a closure to the default queue
-//! until its result was joined, where `threadpool` takes 19 µs and rayon 17 µs. rayon is faster for items that queue
-//! many short items: 17.0 million/s against 7.8. The repository has all figures in `docs/costs.md` and
+//! until its result was joined. `threadpool` takes 19 µs for this, and rayon 17 µs. rayon is faster for items that
+//! queue many short items: 17.0 million/s against 7.8. The repository has all figures in `docs/costs.md` and
 //! `docs/benchmarks.md`.
 //!
 //! # What it cannot do
