@@ -92,7 +92,7 @@ struct Program {
     detection: Detection,
     /// The maximum number of workers.
     max_threads: Option<usize>,
-    /// How many of a thousand threads cannot be made.
+    /// The number of threads, out of a thousand, that cannot be made.
     refused: u32,
     /// Whether workers are made when their queue is built.
     prestarts: bool,

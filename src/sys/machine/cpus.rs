@@ -63,7 +63,7 @@ impl Schedule {
         self.make_ready(thread);
     }
 
-    /// Lets the thread go before all threads without a claim from now on.
+    /// Gives the thread a claim. From now on, it goes before all threads without a claim.
     pub(super) fn claim(&mut self, thread: Tid) {
         self.threads[thread].claims = true;
     }

@@ -20,7 +20,8 @@ use crate::policy::time::Time;
 /// The number of a thread of the machine. The main thread is 0.
 pub(crate) type Tid = usize;
 
-/// After this number of steps without any time passing, a thread is taken to wait in a loop for another thread.
+/// After this number of steps without any time passing, the machine assumes that a thread waits in a loop for another
+/// one.
 const ENDLESS: u64 = 10_000_000;
 
 /// After time has passed this number of times without a step of the main thread, a run counts as restless.
@@ -167,7 +168,7 @@ pub(super) struct Schedule {
     /// The timers by time, and by their order.
     pub(super) timers: BTreeMap<(Time, u64), Timer>,
     next_timer: u64,
-    /// How many of a thousand attempts to make a thread are refused.
+    /// The number of attempts to make a thread, out of a thousand, that are refused.
     pub(super) refuses: u32,
     /// Each attempt to make a thread whose name contains one of these parts is refused.
     pub(super) refused: Vec<String>,
@@ -175,7 +176,7 @@ pub(super) struct Schedule {
     pub(super) woken: Vec<Tid>,
     /// The number of steps since time last passed.
     steps: u64,
-    /// How many times time has passed.
+    /// The number of times that time has passed.
     pub(super) moves: u64,
     /// The number of times that time has passed since the main thread last took a step.
     pub(super) alone: u64,
