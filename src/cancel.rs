@@ -13,7 +13,7 @@ use crate::policy::time::Time;
 use crate::sys::clock;
 use crate::sys::wait::Until;
 
-/// Returns whether the code that calls this should stop. A long item asks from time to time, and returns early.
+/// Returns whether the calling code should stop. A long item asks from time to time, and returns early if it should.
 ///
 /// In an item, this is true once
 ///
@@ -23,9 +23,10 @@ use crate::sys::wait::Until;
 /// * its queue is [destroyed at once](crate::WorkQueue::destroy_now), or
 /// * a [shutdown](crate::Executor::shutdown) of its executor has run out of time.
 ///
-/// In a call of [`CancelToken::enter`], it is true once that token is cancelled. Anywhere else, it is false.
+/// In a call of [`CancelToken::enter`], this is true once the entered token is cancelled. Anywhere else, it is false.
 ///
-/// The call takes a few nanoseconds, allocates nothing, and works in every item. An item that does not ask pays nothing.
+/// The call takes a few nanoseconds, allocates nothing, and works in every item. An item that does not ask pays
+/// nothing.
 ///
 /// # Examples
 ///
@@ -44,12 +45,12 @@ pub fn is_cancelled() -> bool {
 }
 
 /// Returns the token of the item that the caller executes, or the token that the caller has
-/// [entered](CancelToken::enter). It is cancelled when [`is_cancelled`] becomes true. Outside of items, returns a new
-/// token that nothing else cancels.
+/// [entered](CancelToken::enter). The token is cancelled when [`is_cancelled`] becomes true. Outside of items, returns
+/// a new token that no other code cancels.
 ///
-/// An item hands its token out to let other threads wait for its end or, as [children](CancelToken::child), to the items
-/// that it submits: when the item is asked to stop, so are they. A cancel of this token asks the item itself to stop. The
-/// token of a reusable [`Work`](crate::Work) belongs to one run.
+/// An item can hand its token to other threads, which can then wait until the item is asked to stop. It can also submit
+/// items with its token. When the item is asked to stop, so are these items. A cancel of this token asks the item
+/// itself to stop. The token of a reusable [`Work`](crate::Work) belongs to one run.
 ///
 /// # Examples
 ///
@@ -76,12 +77,12 @@ pub fn cancel_token() -> CancelToken {
 
 /// A token by which threads ask items, or any other code, to stop. Clones are the same token.
 ///
-/// Tokens form trees. When a token is cancelled, so are its [children](Self::child), which may be cancelled by themselves
-/// earlier. A token may have a deadline, from which on it counts as cancelled. The deadline of a child is never later
-/// than the deadline of its parent.
+/// Tokens form trees. A cancel of a token also cancels its [children](Self::child). A child can be cancelled alone,
+/// before its parent. A token may have a deadline, and counts as cancelled from then on. The deadline of a child is
+/// never later than the deadline of its parent.
 ///
-/// A cancel only tells. Items that have not begun do not run, and the waits whose names end in `_cancellable` end early.
-/// All other code ends when it has asked and returns by itself.
+/// A cancel interrupts no code. Items that have not begun do not run, and the waits whose names end in `_cancellable`
+/// end early. All other code must ask whether it should stop, and then return.
 ///
 /// # Examples
 ///
@@ -117,8 +118,9 @@ impl CancelToken {
         Self(Token::new(Time::NEVER))
     }
 
-    /// Makes a token that is cancelled when this token is, or earlier. If this token is cancelled, so is the new one.
-    /// Once all clones of a child are dropped, it takes no memory.
+    /// Makes a child of this token. A cancel of this token also cancels the child, and the child can be cancelled
+    /// alone. If this token is already cancelled, so is the child. Once all clones of a child are dropped, it takes no
+    /// memory.
     ///
     /// # Examples
     ///
@@ -169,22 +171,23 @@ impl CancelToken {
         Self(self.0.child(clock::now() + time))
     }
 
-    /// Cancels this token and all tokens below it, and then wakes the threads and tasks that wait for them. Has no effect
-    /// if the token is already cancelled. Code that finds the token cancelled also finds the tokens below it cancelled.
+    /// Cancels this token and all its descendants, and then wakes the threads and tasks that wait for them. Has no
+    /// effect if the token is already cancelled. Code that finds the token cancelled also finds its descendants
+    /// cancelled.
     ///
-    /// The call runs no item. It may run the destructors of closures whose timers it cancels, and the wakers of tasks;
-    /// their panics are contained.
+    /// The call runs no item. It may run the destructors of closures whose timers it cancels, and the wakers of tasks.
+    /// It contains their panics.
     pub fn cancel(&self) {
         self.0.cancel();
     }
 
-    /// Returns whether the token or a token above it was cancelled, or the deadline has passed.
+    /// Returns whether the token or an ancestor of it was cancelled, or whether its deadline has passed.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()
     }
 
-    /// Returns an error if the token is cancelled, so that `?` ends the caller.
+    /// Returns an error if the token is cancelled, so that `?` ends the calling function.
     ///
     /// # Examples
     ///
@@ -208,13 +211,14 @@ impl CancelToken {
     ///
     /// # Errors
     ///
-    /// Returns [`Cancelled::Requested`] if the token or a token above it was cancelled, and
+    /// Returns [`Cancelled::Requested`] if the token or an ancestor of it was cancelled, and
     /// [`Cancelled::DeadlinePassed`] if only its deadline has passed.
     pub fn check(&self) -> Result<(), Cancelled> {
         self.0.reason().map_or(Ok(()), Err)
     }
 
-    /// Returns the time until the deadline, which is zero if it has passed. Returns `None` if the token has no deadline.
+    /// Returns the time until the deadline, which is zero if it has passed. Returns `None` if the token has no
+    /// deadline.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         let deadline = self.0.deadline();
@@ -272,7 +276,7 @@ impl CancelToken {
         if self.0.is_cancelled() { Ok(()) } else { waits::guarded(|| self.0.wait(until)) }
     }
 
-    /// Waits for the cancel of the token, in a task of any runtime. Dropping the future ends only the wait.
+    /// Waits in a task of any runtime until the token is cancelled. Dropping the future ends only the wait.
     ///
     /// The deadline wakes no task, because this crate has no timers for tasks. To wait for both, use the timer of the
     /// runtime beside this future.
@@ -304,14 +308,14 @@ impl CancelToken {
         })
     }
 
-    /// Calls `function`, and lets this token be the caller's token meanwhile: [`is_cancelled`] and [`cancel_token`] refer
-    /// to it, and so do the waits whose names end in `_cancellable`. In an item, this replaces the item's own token, so
-    /// use a [child](Self::child) of [`cancel_token`] there to obey both. Calls may be nested. The former token holds
-    /// again when the call returns or panics.
+    /// Calls `function`. Until it returns, [`is_cancelled`], [`cancel_token`] and the waits whose names end in
+    /// `_cancellable` refer to this token. In an item, this token replaces the item's own token. To obey both tokens,
+    /// enter a [child](Self::child) of [`cancel_token`]. Calls may be nested. When the call returns or panics, the
+    /// former token applies again.
     ///
     /// # Examples
     ///
-    /// One step of an item has less time than the whole:
+    /// One step of an item has less time than the whole item:
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -340,7 +344,7 @@ impl Default for CancelToken {
     }
 }
 
-/// Two handles are equal if they are the same token.
+/// Two handles are equal if they refer to the same token.
 impl PartialEq for CancelToken {
     fn eq(&self, other: &Self) -> bool {
         self.0.is(&other.0)

@@ -236,8 +236,7 @@ impl fmt::Display for BuildQueueError {
 
 impl std::error::Error for BuildQueueError {}
 
-/// Why a call that queues closures and waits for them has no result. A closure was refused, failed, or did not end in
-/// time.
+/// The error of a call that queues closures and waits for them. A closure was refused, failed, or did not end in time.
 ///
 /// This is the error of [`WorkQueue::map`](crate::WorkQueue::map), [`WorkQueue::for_each`](crate::WorkQueue::for_each)
 /// and [`ExecutorExt::run_on_cpu`](crate::kernel::ExecutorExt::run_on_cpu).

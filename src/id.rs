@@ -91,7 +91,7 @@ impl Work {
     }
 }
 
-/// Equal handles lead to the same queue.
+/// Equal handles refer to the same queue.
 impl PartialEq for WorkQueue {
     fn eq(&self, other: &Self) -> bool {
         self.id() == other.id()
@@ -106,7 +106,7 @@ impl Hash for WorkQueue {
     }
 }
 
-/// Equal handles lead to the same item.
+/// Equal handles refer to the same item.
 impl PartialEq for Work {
     fn eq(&self, other: &Self) -> bool {
         self.id() == other.id()

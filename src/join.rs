@@ -204,9 +204,9 @@ fn join_error(error: WaitError) -> JoinError {
     if error == WaitError::Forked { JoinError::Forked } else { JoinError::WouldDeadlock }
 }
 
-/// A handle can be awaited from any runtime. The output is what [`join`](JoinHandle::join) returns, but
-/// [`JoinError::WouldDeadlock`] is returned only under [`block_on`](crate::blocking::block_on): a task that waits holds
-/// no thread. Dropping the handle, or a future that awaits it, detaches the item, which still runs.
+/// A handle can be awaited from any runtime. The output is the result of [`join`](JoinHandle::join). The error
+/// [`JoinError::WouldDeadlock`] is possible only under [`block_on`](crate::blocking::block_on), which holds a thread. A
+/// task that waits holds none. Dropping the handle, or a future that awaits it, detaches the item, which still runs.
 ///
 /// The thread that ends the item calls the task's waker. A panic of the waker is contained there.
 ///
@@ -238,7 +238,7 @@ impl<T> Future for JoinHandle<T> {
     }
 }
 
-/// The result is not stored in the handle.
+/// The handle does not contain the result, so it may move.
 impl<T> Unpin for JoinHandle<T> {}
 
 /// A panic cannot leave a handle in a wrong state.

@@ -20,19 +20,19 @@
 //!
 //! | your items | the queue |
 //! |---|---|
-//! | compute, block under a [guard](#guards), or both, be they long or short | [`WorkQueue::new(name)`](WorkQueue::new): as many run at a time as there are CPUs near the issuer; blocked items do not count |
+//! | compute, block under a [guard](#guards), or both, whether they are long or short | [`WorkQueue::new(name)`](WorkQueue::new): as many run at a time as there are CPUs near the issuer; blocked items do not count |
 //! | do next to nothing, and come from threads on many CPUs | [`WorkQueue::per_cpu(name)`](WorkQueue::per_cpu): they run on the issuer's CPU, so **a single issuer uses a single CPU** |
-//! | compute for a long time, while short items must not wait | `WorkQueue::per_cpu(name)` with [`cpu_intensive(true)`](WorkQueueBuilder::cpu_intensive), for the long items alone, which run on the CPUs of their issuers; the short items stay on a queue of their own |
+//! | compute for a long time, while short items must not wait | `WorkQueue::per_cpu(name)` with [`cpu_intensive(true)`](WorkQueueBuilder::cpu_intensive), only for the long items, which run on the CPUs of their issuers; the short items use another queue |
 //! | block in code where no guard can be placed | [`WorkQueue::unbound(name)`](WorkQueue::unbound): each active item has a thread; [`max_active_total`](WorkQueueBuilder::max_active_total) bounds them |
 //! | run one at a time, in the order of submission | [`WorkQueue::ordered(name)`](WorkQueue::ordered) |
 //! | must stay near their data | [`WorkQueue::builder(name)`](WorkQueue::builder) with [`attrs`](WorkQueueBuilder::attrs): an [`AffinityScope`], [`strict`](Attrs::strict) |
 //! | are urgent | one of these, with [`high_priority(true)`](WorkQueueBuilder::high_priority) |
-//! | must run even if no thread can be made | one of these, with [`rescuer(true)`](WorkQueueBuilder::rescuer): the queue has a thread of its own for that |
+//! | must run even if no thread can be made | one of these, with [`rescuer(true)`](WorkQueueBuilder::rescuer): the queue has its own thread for this case |
 //! | come from clients, without a bound | one of these, with [`max_pending`](WorkQueueBuilder::max_pending): a full queue refuses an item with [`QueueError::Full`] and returns its closure, or lets the issuer [wait](WorkQueueBuilder::when_full) |
 //!
 //! Only `new` makes a queue at once. The other functions return a builder, and `build()?` makes the queue. Without
-//! settings, `WorkQueue::builder(name)` makes the same queue as `new`. All queues share the pools of an [`Executor`], by
-//! default the process-wide one. The module [`kernel`] has the functions that only ports of kernel code need.
+//! settings, `WorkQueue::builder(name)` makes the same queue as `new`. All queues share the pools of an [`Executor`],
+//! by default the process-wide one. The module [`kernel`] has the functions that only ports of kernel code need.
 //!
 //! # Which call
 //!
@@ -40,7 +40,7 @@
 //! |---|---|
 //! | a closure, whose result is wanted | [`spawn`](WorkQueue::spawn), which returns a [`JoinHandle`] to join, to await or to [cancel](JoinHandle::stop) |
 //! | a closure without a result | [`spawn_detached`](WorkQueue::spawn_detached) |
-//! | a function again and again, once for all requests that come before it runs, and never twice at a time | a [`Work`], which threads share by cloning it, and [`enqueue(&work)?`](WorkQueue::enqueue) |
+//! | a function that runs again and again: once for all requests that come before its run, and never twice at the same time | a [`Work`], which threads share by cloning it, and [`enqueue(&work)?`](WorkQueue::enqueue) |
 //! | the same, a while after the last request (debouncing) | `item(&work).after(delay)`, and [`reschedule()?`](Submission::reschedule) |
 //! | on a CPU or node, later, once per period, with a name, or until a deadline | [`item`](WorkQueue::item), which returns a [`Submission`] |
 //! | many closures or many [`Work`]s, with one notification of the pool | [`items(closures).spawn()?`](WorkQueue::items) |
@@ -53,12 +53,12 @@
 //! | what | default | to change it |
 //! |---|---|---|
 //! | items that compute at the same time | as many as there are CPUs, for each [class](#classes) | the kind of the queue |
-//! | items that have begun, running or blocked | of each queue, 256 of the items that were queued on one CPU | [`max_active`](WorkQueueBuilder::max_active), [`max_active_total`](WorkQueueBuilder::max_active_total) |
-//! | items that wait | of each queue, a hundred million of the items that were queued on one CPU, because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending) |
-//! | items that wait, of all queues | no limit besides, because only the program knows its memory | the executor's [`max_pending`](ExecutorBuilder::max_pending) |
+//! | items that have begun, running or blocked | 256 for each queue and each CPU on which items were queued | [`max_active`](WorkQueueBuilder::max_active), [`max_active_total`](WorkQueueBuilder::max_active_total) |
+//! | items that wait | a hundred million for each queue and each CPU on which items were queued, because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending) |
+//! | items that wait, in all queues together | no further limit, because only the program knows its memory | the executor's [`max_pending`](ExecutorBuilder::max_pending) |
 //! | armed timers | no limit, because a timer is no thread, and each is removed when it fires or is cancelled | cancel them |
 //! | threads | 512 workers, or 8 for each CPU if that is more; fewer if the system permits fewer | [`max_threads`](ExecutorBuilder::max_threads) |
-//! | idle threads | surplus ones end after 300 s | [`idle_timeout`](ExecutorBuilder::idle_timeout), [`min_idle`](ExecutorBuilder::min_idle), [`prestart`](ExecutorBuilder::prestart) |
+//! | idle threads | surplus idle threads end after 300 s | [`idle_timeout`](ExecutorBuilder::idle_timeout), [`min_idle`](ExecutorBuilder::min_idle), [`prestart`](ExecutorBuilder::prestart) |
 //! | place | the issuer's last-level cache; another one if its CPUs are busy | [`attrs`](WorkQueueBuilder::attrs) |
 //! | missing guards | found by the best method that the system permits | [`detection`](ExecutorBuilder::detection) |
 //! | pools that start nothing for 30 s | reported to the log | [`watchdog_threshold`](ExecutorBuilder::watchdog_threshold) |
@@ -70,23 +70,23 @@
 //! On a virtual machine with two CPUs (AMD EPYC, Linux 6.18), as root, `cargo bench --bench queueing -- --quick`
 //! measured 45 to 72 ns for the submission of a closure to a busy pool, and 19 to 20 ns for a guard while no item
 //! waits. On the same machine, `make rivals` measured 0.7 µs from the submission of a closure to the default queue
-//! until its result was joined, where `threadpool` takes 19 µs and rayon 17 µs. rayon is faster for items that queue
-//! many short items: 17.0 million/s against 7.8. The repository has all figures in `docs/costs.md` and
+//! until its result was joined. `threadpool` takes 19 µs for this, and rayon 17 µs. rayon is faster for items that
+//! queue many short items: 17.0 million/s against 7.8. The repository has all figures in `docs/costs.md` and
 //! `docs/benchmarks.md`.
 //!
 //! # What it cannot do
 //!
 //! * It does not interrupt an item that has begun. Such an item stops early only if it [asks](mod@guide::cancellation).
-//! * It polls no futures by itself. An item that waits holds its thread, also in
-//!   [`block_on`](blocking::block_on). Tasks of a runtime can await items.
+//! * It polls no futures by itself. An item that waits holds its thread, even in [`block_on`](blocking::block_on).
+//!   Tasks of a runtime can await items.
 //! * It does not store items. Pending items end with the process.
 //! * It does not resolve cycles. If items that wait for each other hold all of the `max_threads` threads, or form a
 //!   cycle, they wait for ever. Only debug builds find cycles.
-//! * It does not share CPUs between executors, or between [classes](#classes) of queues. Each counts for itself.
+//! * It does not share CPUs between executors or [classes](#classes) of queues. Each counts only its own items.
 //! * It does not order the items of a queue by priority. Urgent items need a queue of their own.
 //!
-//! The [guide](mod@guide) ports programs from `threadpool`, rayon, tokio's blocking pool and the kernel, and helps to
-//! choose limits, to shut a service down, and to find out what a worker is doing.
+//! The [guide](mod@guide) shows how to port programs from `threadpool`, rayon, tokio's blocking pool and the kernel,
+//! how to choose limits, how to shut a service down, and how to find out what a worker is doing.
 //!
 //! # What it does for you
 //!
@@ -109,7 +109,7 @@
 //! * Per-CPU queues of normal priority are one class, and per-CPU queues of [high
 //!   priority](WorkQueueBuilder::high_priority) are another. Each class runs one item per CPU.
 //!   [CPU-intensive](WorkQueueBuilder::cpu_intensive) items start under the same limit, but do not count once they have
-//!   started. So as many of them run beside each other as `max_active` permits.
+//!   started. So up to `max_active` of them run at the same time.
 //! * Managed queues ([`WorkQueue::builder`]) have a class for each nice level and each division of CPUs into pods. A
 //!   pod is a group of CPUs that are near each other (see [Locality](#locality)), and runs as many items as it has
 //!   CPUs. Queues that divide the same CPUs in the same way share a class. But if there are several pods, strict queues
@@ -141,8 +141,8 @@
 //!   the worker that was woken for the item does not get that CPU, because the issuer keeps running on it or another
 //!   process uses it. In this case, too, the item starts in another pod: after **at most 3.2 ms** in a busy pod, and
 //!   after 200 µs in a pod that has woken no worker for 6.4 ms. If the CPUs of the second pod turn out to be taken as
-//!   well, the item waits once more for at most that time. The time that the system takes to make and run threads comes
-//!   in addition.
+//!   well, the item waits once more for at most that time. These times do not include the time that the system takes to
+//!   make and run threads.
 //! * An item of a [strict](Attrs::strict) queue starts in its pod, and waits if it must. The item stays in the pod as
 //!   long as the pod has a CPU, with one exception. When the process loses a CPU, the system may move workers out of
 //!   their pod. The executor notices this after **at most 400 ms** of running time. Until then, strict items can start
@@ -179,8 +179,8 @@
 //! # }
 //! ```
 //!
-//! Inside an item, [`current_work`] and [`current_queue`] return the item and its queue. [`set_description`] describes it
-//! in snapshots.
+//! Inside an item, [`current_work`] and [`current_queue`] return the item and its queue. [`set_description`] describes
+//! it in snapshots.
 //!
 //! # Timers
 //!
@@ -203,8 +203,8 @@
 //! | a time when no item of a freezable queue runs, while all pending items are kept | [`freeze_begin`](kernel::ExecutorExt::freeze_begin), [`freeze_busy`](kernel::ExecutorExt::freeze_busy) and [`thaw`](kernel::ExecutorExt::thaw) |
 //! | the end of an executor within a given time, with a report of the items that did not end | [`GlobalExecutor::shutdown`] for the process-wide one, [`Executor::shutdown`] for any other |
 //!
-//! Each wait has a form with a timeout, except those of `scope` and `for_each`, whose items hold borrows, and of `map`.
-//! Waiting is optional: accepted items run even if the last handle to their queue is dropped.
+//! Each wait has a form with a timeout, except `scope` and `for_each`, whose items hold borrows, and `map`. Waiting is
+//! optional: accepted items run even if the last handle to their queue is dropped.
 //!
 //! An item that has begun can be [asked to stop](is_cancelled), through its handle, through a [`CancelToken`], or at a
 //! [deadline](Submission::deadline). The guide has a page about it.
@@ -218,7 +218,7 @@
 //!   before the call is visible to the pending run.
 //! * A panic in an item ends only that run. The worker goes on, and a [`Work`] can be queued again. The joiner gets
 //!   [`JoinError::Panicked`]. The process's panic hook and the [`panic_handler`](ExecutorBuilder::panic_handler) learn
-//!   of the panic, also if the item has no handle.
+//!   of the panic, even if the item has no handle.
 //! * Dropping a queue or an executor never blocks and loses nothing.
 //! * If the system refuses a thread, the work waits, and the executor tries again, at most once a second. Meanwhile,
 //!   the items of queues with a [rescuer](WorkQueueBuilder::rescuer) still run.
@@ -249,9 +249,9 @@
 //! * An item of a per-CPU queue that uses its CPU for 10 ms ([`ExecutorBuilder::hog_threshold`]) counts as [CPU
 //!   intensive](WorkQueueBuilder::cpu_intensive) from then on. [`Executor::hogs`] lists the types of such items, and
 //!   the log names them.
-//! * The number of threads stays bounded. Of the workers that were found asleep without a guard, or that keep their CPU,
-//!   the first are replaced without delay, as many as the pool has CPUs. The others are replaced after a gap, which
-//!   grows with their number. A worker that blocks under a guard is always replaced without delay.
+//! * The number of threads stays bounded. Of the workers that were found asleep without a guard, or that keep their
+//!   CPU, the first are replaced without delay, as many as the pool has CPUs. The others are replaced after a gap,
+//!   which grows with their number. A worker that blocks under a guard is always replaced without delay.
 //! * If a pool has work and starts none of it for 30 s ([`ExecutorBuilder::watchdog_threshold`]), the watchdog reports
 //!   the pool once, and tells what its workers are doing. The report goes to the log or to a
 //!   [`stall_handler`](ExecutorBuilder::stall_handler).
@@ -306,9 +306,9 @@
 //! No privilege is needed. Without one, workers of [high-priority](WorkQueueBuilder::high_priority) queues have the
 //! normal nice level, which a snapshot shows. The system reports sleeps only if `kernel.perf_event_paranoid` is 2 or
 //! less, or with a privilege. In a container, threads and CPU time are limited by what its cgroups permit: see
-//! [the guide](guide::containers). On other systems, workers are not bound to CPUs and have no nice levels; a snapshot says so in
-//! [`portable`](observe::Snapshot::portable). There, per-CPU queues spread the submitting threads over the CPUs. On
-//! Linux, `RUSTFLAGS="--cfg cmwq_portable"` gives this behaviour. The minimum supported Rust version is 1.85.
+//! [the guide](guide::containers). On other systems, workers are not bound to CPUs and have no nice levels; a snapshot
+//! says so in [`portable`](observe::Snapshot::portable). There, per-CPU queues spread the submitting threads over the
+//! CPUs. On Linux, `RUSTFLAGS="--cfg cmwq_portable"` gives this behaviour. The minimum supported Rust version is 1.85.
 //!
 //! # Features
 //!
@@ -321,12 +321,12 @@
 //! * `metrics`: passes the counters and gauges of queues and pools to the recorder of the crate `metrics`, for
 //!   Prometheus and others. The module `metrics` lists their names.
 //! * `serde`: snapshots and counters of an executor serialise and deserialise; [`observe`] describes the format.
-//! * `testing`: a kit for tests of code that uses this crate, in virtual time and with schedules that follow from a seed:
-//!   see the module `testing`. Enable it in `dev-dependencies` only.
+//! * `testing`: a kit for tests of code that uses this crate, in virtual time and with schedules that a seed
+//!   determines: see the module `testing`. Enable it in `dev-dependencies` only.
 //! * `tracing`: subscribers of `tracing` receive the events of each item: the kernel's four events, and further events
 //!   that the crate adds. Each run has a span. The module `trace` lists names, levels and fields.
 
-// Pages say which feature an item needs, and nothing about builds for tests.
+// The documentation says which feature an item needs, and does not mention the settings of test builds.
 #![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(cmwq_loom, cmwq_yields, doc, doctest))))]
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use only a part of the crate"))]
 

@@ -35,12 +35,12 @@
 //! events of the item lie in that span, and tools that draw spans show each item as a slice on the thread that ran it.
 //! The events of a submission lie outside the span of its own run.
 //!
-//! The span's parent is the span that was current for the issuer at the submission. So the span of a request, those of
-//! the items that its handler submits, and those of the items that these items submit are one connected trace. Of
-//! several submissions of a reusable item that coalesce, the one that made the item pending counts. If a subscriber
-//! does not ask for TRACE, there is no span `execute`, and [`current_span`] makes the issuer's span current in the item.
-//! If the issuer or the worker has a subscriber of its own thread, which does not know the other's spans, the span
-//! `execute` has no parent.
+//! The span's parent is the span that was current for the issuer at the submission. So one trace connects the span of a
+//! request, the spans of the items that its handler submits, and the spans of the items that these items submit. If
+//! several submissions of a reusable item coalesce, the submission that made the item pending determines the parent. If
+//! a subscriber does not ask for TRACE, there is no span `execute`, and [`current_span`] makes the issuer's span
+//! current in the item. If a subscriber that is set for one thread only does not know the spans of the other thread,
+//! the span `execute` has no parent.
 //!
 //! Each submission causes the first four events of the table, in this order. If a rescuer executes the item, `rescued`
 //! comes directly before `execute_start`. There are two exceptions. The first exception is an item that was cancelled

@@ -123,7 +123,7 @@ impl Work {
     }
 
     /// Makes an item that calls `function` with a handle to the item itself. So the item can queue itself again without
-    /// owning a handle to itself. The function may change what it owns, as that of [`new`](Self::new).
+    /// owning a handle to itself. The function may change what it owns, like the function of [`new`](Self::new).
     ///
     /// # Examples
     ///
@@ -212,8 +212,8 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, or an item that holds the only slot for
-    /// which this item waits. Returns [`WaitError::Forked`] in a forked process.
+    /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, or an item that holds the only slot in
+    /// which this item can run. Returns [`WaitError::Forked`] in a forked process.
     #[doc(alias = "flush_work")]
     #[doc(alias = "flush_delayed_work")]
     pub fn flush(&self) -> Result<bool, WaitError> {
@@ -240,9 +240,8 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// The future returns [`WaitError::Forked`] in a forked process. Under
-    /// [`block_on`](crate::blocking::block_on), it returns [`WaitError::WouldDeadlock`] in the cases in which `flush`
-    /// does.
+    /// The future returns [`WaitError::Forked`] in a forked process. Under [`block_on`](crate::blocking::block_on), it
+    /// returns [`WaitError::WouldDeadlock`] if `flush` would return this error.
     pub fn flush_async(&self) -> impl Future<Output = Result<bool, WaitError>> + Send + Sync + use<> {
         work_item::flush(self.item.clone())
     }

@@ -192,7 +192,8 @@ struct Entry {
     path: PathBuf,
 }
 
-/// How lines separate digest and name. As in `sha512sum`, the first line decides for all lines of all listings.
+/// The way in which lines separate digest and name. As in `sha512sum`, the first line decides for all lines of all
+/// listings.
 #[derive(Default)]
 struct Format {
     /// Whether one blank separates them (BSD's `-r`), and not a blank and a mark.

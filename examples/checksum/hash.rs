@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha512};
 
 use crate::screen::Progress;
 
-/// How many files may wait for the disk while one file for each CPU is hashed. This bounds threads and memory: each
-/// file has one chunk.
+/// The number of files that may wait for the disk while one file for each CPU is hashed. This bounds threads and
+/// memory: each file has one chunk.
 pub(crate) const MAX_WAITING_FILES: usize = 16;
 
 /// The size of a chunk in bytes. It is so large that a guard around each read costs nothing compared with the hash of

@@ -7,8 +7,8 @@ use cmwq::{JoinError, JoinHandle, WorkQueue};
 
 use crate::screen::Screen;
 
-/// How many results may wait for an earlier one. Each is a name and a digest, so a large file at the front rarely stops
-/// the others, and the results for a million files do not fill the memory.
+/// The number of results that may wait for an earlier result. Each is a name and a digest, so a large file at the front
+/// rarely stops the others, and the results for a million files do not fill the memory.
 const IN_FLIGHT: usize = 4096;
 
 /// Runs the jobs on the queue and passes their results to `each`, in order, while later ones are computed.

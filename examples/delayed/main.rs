@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each change calls `reschedule`, which moves the pending save to a later time. The last change of a burst is never
-//! lost: the save sees everything that was written before any of the calls, and at the end `flush` runs it at once. A
-//! periodic item reports the progress.
+//! lost, because the save sees everything that was written before any of the calls. At the end, `flush` runs the save
+//! at once. A periodic item reports the progress.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 use std::error::Error;

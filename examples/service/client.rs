@@ -1,4 +1,4 @@
-//! Clients, each of which gets an answer in any case.
+//! Clients. Each of them gets an answer in any case.
 
 use std::io::{self, Read};
 
@@ -7,8 +7,8 @@ use tiny_http::{Header, Request, Response};
 
 use crate::hash::MOST_BYTES;
 
-/// A client that waits for its answer. If this value is dropped, the answer is 503 with `Retry-After`. So the client of
-/// an item that is refused, that comes too late, or that a shutdown drops is answered, too.
+/// A client that waits for its answer. If this value is dropped, the answer is 503 with `Retry-After`. So the client
+/// gets an answer even if its item is refused, comes too late, or is dropped by a shutdown.
 pub(crate) struct Client {
     /// `None` once it is answered.
     request: Option<Request>,
@@ -25,7 +25,7 @@ impl Answer {
         Self { status, text: text.into(), location: None }
     }
 
-    /// Accepts a request whose result will be found at this path.
+    /// Makes the answer to an accepted request. The client will find the result at this path.
     pub(crate) fn later(location: String) -> Self {
         Self { status: 202, text: format!("{location}\n"), location: Some(location) }
     }
@@ -75,11 +75,12 @@ fn header(name: &str, value: &str) -> Header {
 }
 
 fn send(request: Request, response: Response<impl Read>) {
-    // Unread input of the client is read first, and the client may be slow. If it is gone, the error does not matter.
+    // This first reads the rest of the request, and the client may be slow. If the client is gone, the error does not
+    // matter.
     let _ = cmwq::blocking(|| request.respond(response));
 }
 
-/// Sends the answers that need no job, so that the accepting thread never waits for a client.
+/// Sends the answers that need no job. An item does that, so the accepting thread never waits for a client.
 #[derive(Clone)]
 pub(crate) struct Answers(WorkQueue);
 
@@ -106,7 +107,7 @@ impl Answers {
         });
     }
 
-    /// Drops what holds a client, which tells the client that the service is busy or about to end.
+    /// Drops a value that holds a client. Then the client is told that the service is busy.
     pub(crate) fn refuse(&self, client: impl Send + 'static) {
         self.detach(move || drop(client));
     }

@@ -10,14 +10,14 @@ use tiny_http::Server;
 
 /// The steps of the end, in their order.
 pub(crate) struct Ending {
-    /// Is cancelled by the first signal: the service accepts no more.
+    /// The first signal cancels this token. Then the service accepts no more requests.
     pub(crate) begun: CancelToken,
-    /// Is cancelled by the second signal. All jobs and tasks have tokens below this one.
+    /// The second signal cancels this token. The tokens of all jobs and tasks are its children.
     pub(crate) hurry: CancelToken,
 }
 
 impl Ending {
-    /// Starts a thread that waits for the signals, and wakes the accepting thread.
+    /// Starts a thread that waits for the signals, and wakes the accepting thread at each signal.
     pub(crate) fn on_signals(server: &Arc<Server>) -> io::Result<Self> {
         let mut signals = Signals::new([SIGTERM, SIGINT])?;
         let server = Arc::downgrade(server);

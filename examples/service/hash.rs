@@ -1,4 +1,4 @@
-//! What the service computes.
+//! The hash that the service computes.
 
 use cmwq::Cancelled;
 use sha2::{Digest, Sha512};
@@ -6,7 +6,8 @@ use sha2::{Digest, Sha512};
 /// The longest accepted body, in bytes.
 pub(crate) const MOST_BYTES: u64 = 16 << 20;
 const MOST_ROUNDS: u64 = 10_000_000;
-/// A round takes a third of a microsecond, and a look at the token takes some nanoseconds.
+/// The number of rounds between two looks at the token. A round takes a third of a microsecond, and a look some
+/// nanoseconds.
 const ROUNDS_BETWEEN_LOOKS: u64 = 64;
 
 /// Returns the sum in hexadecimal. Ends early if the item is asked to stop.
@@ -22,7 +23,7 @@ pub(crate) fn sum(data: &[u8], rounds: u64) -> Result<String, Cancelled> {
     Ok(sum.iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_owned()]).collect())
 }
 
-/// Returns how often to hash: `?rounds=N`, 1 by default.
+/// Returns the number of rounds, which is `N` in `?rounds=N`, or 1 by default.
 pub(crate) fn rounds(url: &str) -> Result<u64, String> {
     let Some((_, query)) = url.split_once('?') else { return Ok(1) };
     let number = query.strip_prefix("rounds=").and_then(|number| number.parse().ok());

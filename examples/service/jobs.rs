@@ -1,4 +1,4 @@
-//! The jobs of the service, which arrive by `POST /jobs`, and their account. The client waits for the result.
+//! The jobs of the service, which arrive by `POST /jobs`, and their counts. The client of a job waits for the result.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ pub(crate) struct Jobs {
     account: Arc<Account>,
 }
 
-/// The counts of the jobs. Each accepted job is finished or given up.
+/// The counts of the jobs. In the end, each accepted job counts as finished or as given up.
 #[derive(Default)]
 pub(crate) struct Account {
     pub(crate) accepted: AtomicU64,
     pub(crate) finished: AtomicU64,
-    /// Jobs that were too late, or that the end of the service cut off.
+    /// The jobs that were too late, and those that the end of the service cut off.
     pub(crate) given_up: AtomicU64,
     pub(crate) shed: AtomicU64,
     /// The number of jobs finished in the last second.
@@ -55,8 +55,8 @@ impl Jobs {
         &self.account
     }
 
-    /// Accepts a job, or sheds it. A job that has not ended after the service's patience is given up: it does not
-    /// begin, or it stops early.
+    /// Accepts a job, or sheds it. A job that has not ended after the service's patience is given up: if it has not
+    /// begun, it does not run, and otherwise it stops early.
     pub(crate) fn submit(&self, client: Client, url: &str) {
         let Ok(permit) = self.queue.try_reserve() else {
             self.account.shed.fetch_add(1, Relaxed);
@@ -75,7 +75,7 @@ impl Jobs {
 
 impl Job {
     fn run(mut self) {
-        // If the job is asked to stop, it still has its client when it is dropped.
+        // If the job is asked to stop, it returns with its client. The drop of the client answers 503.
         let Ok(answer) = self.work() else { return };
         if let Some(client) = self.client.take() {
             // The job is counted before the answer, so a client that has the answer finds it in the account.

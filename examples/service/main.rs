@@ -15,17 +15,16 @@
 //! This example shows:
 //!
 //! * **Load shedding** (`jobs.rs`). The queue's `max_pending` is the bound. Each job reserves its place by a permit. A
-//!   request that gets none is answered with 503 and `Retry-After`, and no body is read.
+//!   request that gets no permit is answered with 503 and `Retry-After`, and its body is not read.
 //! * **Items that compute and block.** One item reads the body, computes and answers, written plainly. While it waits
 //!   for the client it does not count, so slow clients cost no CPU, and as many jobs compute as there are CPUs.
-//! * **Deadlines.** A job that has not ended after `--patience` is given up. If it has not begun, it does not run. If
-//!   it has, it stops at its next look at its token.
+//! * **Deadlines.** A job that has not ended after `--patience` is given up. If it has not begun, it does not run.
+//!   Otherwise it stops when it next looks at its token.
 //! * **Every client is answered** (`client.rs`). The item owns the client. When the item is refused, comes too late or
 //!   is dropped by the shutdown, the client's destructor answers 503.
-//! * **Background tasks** (`tasks.rs`). The answer names the place of the result. A task is a `JoinHandle` in a table.
-//!   A client can ask it to stop.
-//! * **Periodic work**, on a queue of its own that costs no thread: the rate of the jobs, and the removal of old
-//!   results.
+//! * **Background tasks** (`tasks.rs`). The answer has the path at which the client finds the result later. A table
+//!   keeps the `JoinHandle` of each task. A client can ask a task to stop.
+//! * **Periodic work.** It computes the rate of the jobs, and removes old results. Its queue costs no thread.
 //! * **Urgent answers.** The queue of `/health`, `/stats` and `/metrics` has high priority, so they answer while all
 //!   CPUs compute.
 //! * **Metrics** (built with `--features metrics`): `GET /metrics`, for Prometheus, by the crates `metrics` and

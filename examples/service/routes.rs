@@ -1,4 +1,4 @@
-//! The requests, and what answers them.
+//! The requests, and the functions that answer them.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Routes {
             Ok(rounds) => rounds,
             Err(message) => return self.answers.send(client, 400, message),
         };
-        // The place is reserved before the body is read, and kept meanwhile.
+        // The permit reserves a place before the body is read. So an accepted task has a place.
         let Ok(permit) = self.tasks.reserve() else { return self.answers.refuse(client) };
         let tasks = Arc::clone(&self.tasks);
         self.answers.send_by(client, move |client| match client.read_body() {

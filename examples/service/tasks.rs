@@ -18,8 +18,8 @@ pub(crate) struct Tasks {
     known: Mutex<Known>,
 }
 
-/// The tasks that clients can ask for. The bound of the queue limits the tasks that have not ended, and `keep` the time
-/// of the others.
+/// The tasks that clients can ask for. The queue's bound limits the number of tasks that have not ended. The time
+/// `keep` limits how long the results of the others stay.
 #[derive(Default)]
 struct Known {
     tasks: BTreeMap<u64, Task>,
@@ -27,7 +27,7 @@ struct Known {
 }
 
 enum Task {
-    /// Waits or runs.
+    /// The task waits or runs.
     Open(JoinHandle<Result<String, Cancelled>>),
     Ended {
         status: u16,
@@ -52,7 +52,8 @@ impl Tasks {
         self.queue.try_reserve()
     }
 
-    /// Queues a task in its place. If it has not ended after the limit, it does not begin or stops early.
+    /// Queues a task, which uses the place that the permit reserves. If the task has not ended after the limit, it does
+    /// not begin, or it stops early.
     pub(crate) fn start(&self, permit: Permit, body: Vec<u8>, rounds: u64) -> Answer {
         let item = self.queue.item(move || hash::sum(&body, rounds));
         match item.with(permit).token(&self.hurry).within(self.limit).spawn() {
@@ -67,7 +68,7 @@ impl Tasks {
         }
     }
 
-    /// Tells the result of a task, or that there is none yet.
+    /// Returns the answer with the result of a task, or the answer that there is none yet.
     pub(crate) fn result(&self, number: u64) -> Option<Answer> {
         let mut known = self.known.lock();
         let task = known.tasks.remove(&number)?.settled();
@@ -91,7 +92,7 @@ impl Tasks {
         })
     }
 
-    /// Forgets the tasks whose results were kept long enough. Returns the number of the others.
+    /// Removes the tasks whose results were kept long enough. Returns the number of tasks that are left.
     pub(crate) fn forget_old(&self) -> usize {
         let mut known = self.known.lock();
         let tasks = std::mem::take(&mut known.tasks).into_iter();

@@ -2,14 +2,15 @@
 
 use crate::engine::item::waits::block_on as engine;
 
-/// Waits until the future is ready, and returns its output. Between two polls, the thread sleeps under a blocking guard.
+/// Waits until the future is ready, and returns its output. Between two polls, the thread sleeps under a blocking
+/// guard.
 ///
-/// If the future awaits handles, flushes or other waits of this crate, these waits end with an error instead of a
-/// deadlock, as the blocking waits do: the calling item cannot end before the future does. Other ways to block on a
-/// future do not notice such a deadlock.
+/// The calling item cannot end before the future does. So a wait of this crate inside the future can deadlock, for
+/// example a join of the calling item. Such a wait ends with an error, as a blocking wait does. Other functions that
+/// block on a future do not notice such a deadlock.
 ///
-/// The future is polled on the calling thread alone. A future that needs a runtime, for example because it uses tokio's
-/// timers or sockets, is awaited there, or with that runtime's own function.
+/// The future is polled only on the calling thread. If a future needs a runtime, for example for tokio's timers or
+/// sockets, await it in that runtime, or block on it with the runtime's own function.
 ///
 /// # Examples
 ///

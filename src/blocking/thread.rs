@@ -68,7 +68,7 @@ pub fn sleep(duration: Duration) {
 ///
 /// # Errors
 ///
-/// Returns why the item was cancelled, if that happens before the time is over.
+/// If the item is cancelled before the time is over, returns the reason.
 #[doc(alias = "msleep_interruptible")]
 pub fn sleep_cancellable(duration: Duration) -> Result<(), Cancelled> {
     let Some(token) = cancellation::current_token() else {

@@ -71,8 +71,8 @@ impl<F, A> RefusedBatch<F, A> {
         self.count
     }
 
-    /// Returns the handles of the accepted closures (or their number, for a batch without handles), and the refused
-    /// closure with all closures after it, which were not tried. All are in the order of the batch.
+    /// Returns the handles of the accepted closures or, for a batch without handles, their number. Also returns the
+    /// refused closure and all closures after it, which were not tried. The order is that of the batch.
     ///
     /// # Examples
     ///
@@ -114,7 +114,7 @@ impl<F, A> From<RefusedBatch<F, A>> for QueueError {
     }
 }
 
-/// Why not all items of a batch of reusable items were accepted.
+/// The error of a batch of reusable items, if the queue refused one of them.
 ///
 /// The items before the refused one stay queued. The items after it were not tried.
 ///

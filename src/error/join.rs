@@ -27,8 +27,9 @@ use crate::sys::sync::Mutex;
 pub enum JoinError {
     /// The item panicked.
     Panicked(PanicPayload),
-    /// The item was cancelled before it began. Its handle, its token or a shutdown cancelled it, or its queue was
-    /// destroyed while its timer was armed, or [at once](crate::WorkQueue::destroy_now).
+    /// The item was cancelled before it began. Its handle, its token, a shutdown, or a
+    /// [`destroy_now`](crate::WorkQueue::destroy_now) of its queue cancelled it, or its queue was destroyed while its
+    /// timer was armed.
     Cancelled,
     /// The item did not run, because its [deadline](crate::Submission::deadline) had passed before it began.
     DeadlinePassed,
@@ -109,7 +110,7 @@ impl PanicPayload {
     }
 }
 
-/// A payload is only handed over, so a panic cannot leave it in a wrong state.
+/// No code changes a payload, so a panic cannot leave it in a wrong state.
 impl UnwindSafe for PanicPayload {}
 impl RefUnwindSafe for PanicPayload {}
 

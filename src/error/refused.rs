@@ -81,19 +81,19 @@ impl<F> fmt::Display for Refused<F> {
 
 impl<F> std::error::Error for Refused<F> {}
 
-/// Keeps the error and drops the closure. This conversion lets `?` return an error that is `Send` and `Sync` even if
-/// the closure is not.
+/// Keeps the error and drops the closure. With this conversion, `?` can return an error that is `Send` and `Sync` even
+/// if the closure is not.
 impl<F> From<Refused<F>> for QueueError {
     fn from(refused: Refused<F>) -> Self {
         refused.error
     }
 }
 
-/// A value that can be reached only by value. So errors that contain closures are `Sync`, although the closures need
+/// A value to which a reference gives no access. So errors that contain closures are `Sync`, although the closures need
 /// not be.
 pub(crate) struct ByValue<V>(V);
 
-// SAFETY: a shared reference to this type reaches nothing.
+// SAFETY: a shared reference to this type gives no access to the value.
 unsafe impl<V> Sync for ByValue<V> {}
 
 impl<V> ByValue<V> {

@@ -33,9 +33,9 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ScopeError {
-    /// A shutdown of the executor ran out of time, or the queue was destroyed [at once](crate::WorkQueue::destroy_now),
-    /// and items of the scope were dropped before they began. Items that were cancelled through their handles or tokens
-    /// do not count. The result of the body was dropped.
+    /// Items of the scope were dropped before they began, because a shutdown of the executor ran out of time, or
+    /// because [`destroy_now`](crate::WorkQueue::destroy_now) ended the queue. Items that were cancelled through their
+    /// handles or tokens do not count. The result of the body was dropped.
     Dropped {
         /// The number of items that were dropped.
         items: usize,

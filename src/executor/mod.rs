@@ -226,7 +226,7 @@ impl Executor {
     }
 }
 
-/// Equal handles lead to the same executor.
+/// Equal handles refer to the same executor.
 impl PartialEq for Executor {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)

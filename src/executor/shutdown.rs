@@ -112,7 +112,8 @@ impl Executor {
     ///
     /// If the time runs out, the calling thread drops the items that have not begun. Joins of dropped items then
     /// return, and so do scopes that contain dropped items. Items that have begun are [asked to
-    /// stop](crate::is_cancelled) but go on, and their threads end afterwards. The destructors of dropped closures should not wait for work of this executor.
+    /// stop](crate::is_cancelled). They go on until they return, and their threads end afterwards. The destructors of
+    /// dropped closures should not wait for work of this executor.
     ///
     /// A thread has ended when its thread-local destructors have run and it runs no more code. The shutdown also waits
     /// for threads that left the executor earlier and still run such destructors.
@@ -182,8 +183,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// The future returns [`ShutdownError::Global`] or [`ShutdownError::Forked`] as `shutdown` does, and nothing has
-    /// changed then. If an item awaits the shutdown of its own executor under
+    /// The future returns [`ShutdownError::Global`] or [`ShutdownError::Forked`] as `shutdown` does. In both cases,
+    /// nothing has changed. If an item awaits the shutdown of its own executor under
     /// [`block_on`](crate::blocking::block_on), the future returns [`ShutdownError::WouldDeadlock`], and the shutdown
     /// goes on.
     pub fn shutdown_async(

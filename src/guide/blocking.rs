@@ -1,6 +1,6 @@
 //! Blocking.
 //!
-//! An item that sleeps uses no CPU, so another item should. A *guard* tells the pool about the sleep:
+//! An item that sleeps uses no CPU, so another item can use the CPU. A *guard* tells the pool about the sleep:
 //!
 //! | the call | guard |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | is usually short: a file that is mostly in memory, a lock that is mostly free | [`cmwq::may_block(\|\| …)`](crate::may_block()): a replacement starts only after 1 ms |
 //! | spans several statements | [`BlockingGuard::enter()`](crate::BlockingGuard), [`MayBlockGuard::enter()`](crate::MayBlockGuard) |
 //! | is a lock, channel, file, thread or process | a wrapper of [`cmwq::blocking`](mod@crate::blocking), which has a guard inside |
-//! | is a wait of this crate, such as `join` or `flush` | none: it has one |
+//! | is a wait of this crate, such as `join` or `flush` | none, because it has one |
 //! | computes | none |
 //!
 //! ```
@@ -38,9 +38,9 @@
 //! once. When the call returns, the item continues immediately, even if another item has taken its place. Then the pool
 //! runs one item more than its limit, until one of its items ends.
 //!
-//! A guard never fails and never panics. Nested guards are free. On a thread that is no worker, a guard does nothing,
-//! so a library may use guards without knowing who calls it. Guards change nothing in plain unbound and ordered queues,
-//! whose items do not count, and in [bh](crate::kernel::bh()) queues, whose items must not block.
+//! A guard never fails and never panics. Nested guards are free. On a thread that is not a worker, a guard does
+//! nothing, so a library may use guards on any thread. Guards change nothing in plain unbound and ordered queues, whose
+//! items do not count, and in [bh](crate::kernel::bh()) queues, whose items must not block.
 //!
 //! # If a guard is missing
 //!
@@ -61,8 +61,8 @@
 //! # Finding missing guards
 //!
 //! [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) lists the types of items that slept without
-//! a guard while other items waited. [`Executor::hogs`](crate::Executor::hogs) lists those that kept the CPU of a
-//! per-CPU queue. A test of a program can check that the lists are empty:
+//! a guard while other items waited. [`Executor::hogs`](crate::Executor::hogs) lists the types of items that kept the
+//! CPU of a per-CPU queue. A test of a program can check that the lists are empty:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -77,11 +77,13 @@
 //! ```
 //!
 //! The lists contain only items that delayed others. On a machine with many free CPUs, they may be empty although
-//! guards are missing. Run such a test on few CPUs, for example with `taskset -c 0`. Which item of another queue keeps
-//! its CPU is shown by [`Snapshot::busy`](crate::observe::Snapshot::busy): see [`guide::debugging`](super::debugging).
+//! guards are missing. Run such a test on few CPUs, for example with `taskset -c 0`.
+//! [`Snapshot::busy`](crate::observe::Snapshot::busy) shows which items of other queues keep their CPUs: see
+//! [`guide::debugging`](super::debugging).
 //!
 //! # Blocking on other items
 //!
-//! An item may join, flush or lock another item's result: the wait is a guard. An item that waits for itself gets
-//! [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock), and so does an item that waits for an item that needs
-//! its own slot. Debug builds also refuse a wait that closes a cycle of items. Release builds do not find such cycles.
+//! An item may join or flush another item, because these waits have guards. An item gets
+//! [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) if it waits for itself, or for an item that can run
+//! only in the slot of the waiting item. Debug builds also refuse a wait that closes a cycle of items. Release builds
+//! do not find such cycles.

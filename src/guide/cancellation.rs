@@ -36,7 +36,7 @@
 //!
 //! # Waits that end early
 //!
-//! A wait that ends early has a name of its own, because the usual waits have no error for it:
+//! Waits that end early have their own names, because the usual waits have no error for this case:
 //!
 //! | wait | form that ends early |
 //! |---|---|
@@ -46,13 +46,14 @@
 //! | [`Condvar::wait`](crate::blocking::sync::Condvar::wait), `wait_while` | [`wait_cancellable`](crate::blocking::sync::Condvar::wait_cancellable), [`wait_while_cancellable`](crate::blocking::sync::Condvar::wait_while_cancellable) |
 //! | [`JoinHandle::join`](crate::JoinHandle::join) | [`join_cancellable`](crate::JoinHandle::join_cancellable) |
 //!
-//! Outside of items they are the usual waits. For any other wait, such as a read of a socket, let a thread or a task
-//! [wait](crate::CancelToken::wait) for the token and end the wait from there, for example by a shutdown of the socket.
+//! Outside of items, they behave like the usual waits. For any other wait, such as a read of a socket, another thread
+//! or a task can [wait](crate::CancelToken::wait) for the token. Then it ends the first wait, for example by a shutdown
+//! of the socket.
 //!
 //! # Requests with parts
 //!
 //! A token for each request ends all of its parts when the client has gone, when one part fails, or when the time is
-//! over. The parts of a part are children of its own token:
+//! over. If a part has parts itself, their tokens are children of its token:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -83,8 +84,8 @@
 //!
 //! # Work that is too late
 //!
-//! Under overload, items wait longer than their clients do. A deadline saves the work that no client wants any more, so
-//! the queue catches up. [`Counters::expired`](crate::Counters::expired) counts such items.
+//! Under overload, items wait longer than their clients do. With a deadline, the queue does not run items that no
+//! client waits for any more, so it catches up. [`Counters::expired`](crate::Counters::expired) counts such items.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -106,9 +107,10 @@
 //!
 //! * An item whose token is cancelled either runs, or its owner is told that it does not. It does not run if the cancel
 //!   comes before a worker takes it.
-//! * A submission with a cancelled token or a deadline in the past is accepted, and is told in the same way. So a caller
-//!   handles one case instead of two.
-//! * A cancel never waits for an item. It calls the wakers of tasks that wait, and it drops the closures of delayed items.
-//!   Do not call it while you hold a lock that these need.
-//! * A token whose parent was dropped still obeys the tokens above. A token that is no longer used takes no memory.
-//! * A deadline arms no timer and wakes no thread, except a thread that waits for it.
+//! * A submission with a cancelled token, or with a deadline in the past, is accepted. The owner of the item is told in
+//!   the same way, so a caller handles one case instead of two.
+//! * A cancel never waits for an item. It calls the wakers of tasks that wait, and it drops the closures of delayed
+//!   items. Do not cancel a token while you hold a lock that a waker or a destructor needs.
+//! * If all handles of a parent token are dropped, its children still obey the parent's ancestors. A token that is no
+//!   longer used takes no memory.
+//! * A deadline arms no timer of its own, and wakes only threads that wait for it.

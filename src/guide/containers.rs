@@ -12,8 +12,8 @@
 //! | limit of tasks (`--pids-limit`), `ulimit -u` | the default of `max_threads` is at most half of it, and at least 4 for each CPU | `max_threads`, `thread_limit_reached` |
 //! | hides `/proc` | a thread whose CPU time does not change for 3 ms counts as asleep | `detection_fallback` |
 //!
-//! A service logs these facts when it has run for a moment. Workers are made on demand, so a refusal shows only after
-//! the first work:
+//! A service should log these facts after it has run for a moment. Workers are made on demand, so a refusal shows only
+//! after the first work:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,10 +1,10 @@
-//! Request ids, tenants and spans: what is current for an issuer becomes current in its items.
+//! Request ids, tenants and spans: how to carry an issuer's thread-local values into its items.
 //!
-//! A service often stores the request that it serves in a thread-local value: its id for the log, its tenant, its
-//! tracing span. An item runs on another thread, where that value is absent. With
+//! A service often stores facts about the present request in thread-local values: an id for the log, a tenant, a
+//! tracing span. An item runs on another thread, where these values are absent. With
 //! [`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry) or
-//! [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry), each submission takes the value along. Code that submits
-//! items stays as it is.
+//! [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry), each submission takes the values along. Code that
+//! submits items does not change.
 //!
 //! # An id for the log
 //!
@@ -43,9 +43,9 @@
 //! # Spans of `tracing`
 //!
 //! With the feature `tracing` and a subscriber that asks for level TRACE, each run has a span `execute`. Its parent is
-//! the span that was current for the issuer. So a request, the items of its handler, and the items that these submit are
-//! one connected trace, without a hook. For a subscriber that asks for less, such as a log of level INFO, the hook
-//! `cmwq::trace::current_span` makes the issuer's span current in the item:
+//! the span that was current for the issuer. So one trace connects a request, the items of its handler, and the items
+//! that these items submit. This needs no hook. For a subscriber that asks for less, such as a log of level INFO, the
+//! hook `cmwq::trace::current_span` makes the issuer's span current in the item:
 //!
 //! ```
 //! # #[cfg(feature = "tracing")]
@@ -70,6 +70,6 @@
 //!
 //! # Which submission counts
 //!
-//! If submissions of a reusable item coalesce, the item runs once, with what was current at the submission that made it
-//! pending. A delayed item has what was current when it was submitted. If the work of several requests is collected in
-//! one reusable item, store their ids with that work instead.
+//! If submissions of a reusable item coalesce, the item runs once, with the values of the submission that made it
+//! pending. A delayed item has the values of its submission. If one reusable item does the work of several requests,
+//! store the ids of the requests with their work instead.

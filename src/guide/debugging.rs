@@ -1,7 +1,7 @@
-//! Debugging: which queue is too busy, what a worker is doing, and a stack of it.
+//! Debugging: which queue is too busy, what a worker is doing, and where in the code it is.
 //!
 //! The workers of all queues look alike to the system: `cmwq/0:1` is a worker of CPU 0, and `cmwq/u8:2` a worker of the
-//! pool `u8`. If such threads use too much CPU or seem to hang, there are four questions.
+//! pool `u8`. If such threads use too much CPU or seem to hang, answer these four questions.
 //!
 //! # Which queue is too busy, and which code fills it?
 //!
@@ -24,13 +24,13 @@
 //!
 //! The counters name queues, not the code that queues items. To find this code, subscribe to the event `queue_work`
 //! with the feature `tracing`: the issuer's thread calls the subscriber, which sees the type of the item's function and
-//! the spans of the issuer. The kernel's way to do the same is its tracepoint `workqueue_queue_work`.
+//! the spans of the issuer. In the kernel, the tracepoint `workqueue_queue_work` serves this purpose.
 //!
 //! # What is a worker doing?
 //!
 //! [`Snapshot::busy`](crate::observe::Snapshot::busy) lists the items that run, with their queue, type, age and
-//! description, and with the name and number of the worker's thread. `cmwqctl dump --busy` prints the same from
-//! outside. A description tells which of many items of one type it is: give the item a
+//! description, and with the name and number of the worker's thread. `cmwqctl dump --busy` prints the same list from
+//! outside the process. A description distinguishes items of the same type. To set it, give the item a
 //! [name](crate::Submission::named), or call [`set_description`](crate::set_description) in the item.
 //!
 //! ```
@@ -63,7 +63,7 @@
 //! without a guard (`asleep`), or was found to keep the CPU of a per-CPU queue (`hog`): see
 //! [`WorkerState`](crate::observe::WorkerState).
 //!
-//! # A stack of it
+//! # Where is it in the code?
 //!
 //! The report gives the process id ([`Snapshot::pid`](crate::observe::Snapshot::pid)) and the number of the thread
 //! ([`thread_id`](crate::observe::WorkerSnapshot::thread_id)). With these numbers, the tools of the system show where
@@ -90,5 +90,5 @@
 //! | the executor has as many threads as `max_threads` permits | items that block for long, or wait for each other | [limits](crate::guide::limits) |
 //! | the pool waits for a worker that does not exist yet | the system refuses threads | [limits of tasks](crate::guide::containers) |
 //! | the queue is frozen or draining | a `freeze_begin` without `thaw`; a `drain` that another item prolongs | find that call |
-//! | items of an ordered queue wait | its one item waits for something | what that worker is doing |
+//! | items of an ordered queue wait | the item that runs waits for something | find out what its worker is doing |
 //! | the CPU quota is used up | the container | [quotas](crate::guide::containers) |

@@ -30,7 +30,7 @@
 //! | `alloc_workqueue` with `WQ_PERCPU`, `WQ_UNBOUND`, `WQ_BH` | [`WorkQueue::per_cpu`](crate::WorkQueue::per_cpu), [`unbound`](crate::WorkQueue::unbound), [`kernel::bh`](crate::kernel::bh()) |
 //! | `alloc_ordered_workqueue` | [`WorkQueue::ordered`](crate::WorkQueue::ordered) |
 //! | (no such queue) | [`WorkQueue::new`](crate::WorkQueue::new): unbound, and as many items at a time as the pod has CPUs |
-//! | `system_wq`, `schedule_work` and the other system queues | [`kernel::events()`](crate::kernel::events()) and its kin; for an executor, [`executor.events()`](crate::kernel::ExecutorExt::events) |
+//! | `system_wq`, `schedule_work` and the other system queues | [`kernel::events()`](crate::kernel::events()) and similar functions; for an executor, [`executor.events()`](crate::kernel::ExecutorExt::events) |
 //! | `WQ_HIGHPRI`, `WQ_CPU_INTENSIVE`, `WQ_MEM_RECLAIM` | [`high_priority(true)`](crate::WorkQueueBuilder::high_priority), [`cpu_intensive(true)`](crate::WorkQueueBuilder::cpu_intensive), [`rescuer(true)`](crate::WorkQueueBuilder::rescuer) |
 //! | `WQ_FREEZABLE`, `WQ_POWER_EFFICIENT` | `freezable(true)`, `power_efficient(true)` of [`WorkQueueBuilderExt`](crate::kernel::WorkQueueBuilderExt) |
 //! | `INIT_WORK`, `INIT_DELAYED_WORK` | [`Work::new`](crate::Work::new); an item that runs once is a closure |
@@ -46,7 +46,7 @@
 //! | `current_work`, `current_is_workqueue_rescuer`, `set_worker_desc` | [`current_work`](crate::current_work), [`is_rescuer`](crate::is_rescuer), [`set_description`](crate::set_description) |
 //! | `wq_dump.py`, `wq_monitor.py`, `show_all_workqueues` | [`Executor::dump`](crate::Executor::dump), [`Executor::monitor`](crate::Executor::monitor), [`Snapshot::busy`](crate::observe::Snapshot::busy); `cmwqctl dump`, `monitor`, `dump --busy` |
 //! | `WQ_SYSFS` | [`control(true)`](crate::WorkQueueBuilder::control), and `cmwqctl get`, `set` |
-//! | the tracepoints `workqueue_queue_work` and its kin | the feature `tracing`: events of target `cmwq`, and a span for each item |
+//! | the tracepoint `workqueue_queue_work` and the others | the feature `tracing`: events of target `cmwq`, and a span for each item |
 //!
 //! Instead of a softirq, the bh queues have one thread per CPU and priority, which runs their items in order.
 //!

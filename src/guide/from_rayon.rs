@@ -80,8 +80,8 @@
 //! * **Memory stays bounded.** `map` and `for_each` keep a [window](crate::Map::window) of items in flight, 64 by
 //!   default, or 4 for each CPU if that is more. Results that the program has not taken yet count, too. So if the first
 //!   input takes long, the window limits how far the others get ahead of it.
-//! * **Errors are values.** If an item panics, or a shutdown drops it, `map` returns a
-//!   [`RunError`](crate::RunError) in its place and ends, and items that have not begun are cancelled:
+//! * **Errors are values.** If an item panics, or a shutdown drops it, `map` returns a [`RunError`](crate::RunError) in
+//!   its place. Then it cancels the items that have not begun, and ends:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -54,7 +54,7 @@
 //! | `threadpool` | cmwq |
 //! |---|---|
 //! | `ThreadPool::new(n)` | [`WorkQueue::new(name)`](crate::WorkQueue::new); to keep the bound, `WorkQueue::builder(name)` with [`max_active_total(n)`](crate::WorkQueueBuilder::max_active_total) |
-//! | `ThreadPool::with_name`, `Builder::thread_name` | the name of the queue; threads have the [prefix](crate::ExecutorBuilder::thread_name_prefix) of their executor, or the queue's name if it [asks](crate::WorkQueueBuilder::name_threads) for that |
+//! | `ThreadPool::with_name`, `Builder::thread_name` | the name of the queue; threads have the [prefix](crate::ExecutorBuilder::thread_name_prefix) of their executor, or the queue's name if [`name_threads`](crate::WorkQueueBuilder::name_threads) is set |
 //! | `Builder::thread_stack_size` | [`ExecutorBuilder::stack_size`](crate::ExecutorBuilder::stack_size) |
 //! | `execute` | [`spawn_detached`](crate::WorkQueue::spawn_detached) |
 //! | `join` | [`wait_idle`](crate::WorkQueue::wait_idle); or [`flush`](crate::WorkQueue::flush), which does not wait for items that are queued later |
@@ -66,8 +66,8 @@
 //!
 //! * **The number of threads follows the work.** A queue of [`WorkQueue::new`](crate::WorkQueue::new) runs as many
 //!   items at a time as there are CPUs near the issuer. If an item blocks under a [guard](crate::guide::blocking),
-//!   another item starts. So a pool that had 64 threads because its jobs wait for a disk needs guards instead of the
-//!   number.
+//!   another item starts. So if a pool had 64 threads because its jobs wait for a disk, the queue needs guards, not a
+//!   number of threads.
 //! * **Two pools become two queues, and share the threads.** Together they run no more items than one queue, because
 //!   they belong to the same [class](crate#classes).
 //! * **A job may wait for another job.** In a fixed pool, jobs that wait for jobs behind them hold all threads for

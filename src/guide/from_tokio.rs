@@ -1,7 +1,7 @@
 //! Coming from tokio's blocking pool.
 //!
-//! `spawn_blocking` becomes [`spawn`](crate::WorkQueue::spawn). A call that sleeps gets a guard, so that computing
-//! items do not outnumber the CPUs. This program leaves async. Four lines change:
+//! `spawn_blocking` becomes [`spawn`](crate::WorkQueue::spawn). A call that sleeps gets a guard, so that no more items
+//! compute than there are CPUs. The following program needs no async any more. Four lines change:
 //!
 //! ```diff
 //! -#[tokio::main]
@@ -54,7 +54,7 @@
 //! ```
 //!
 //! The other waits of this crate block their thread, and so does a plain `spawn` on a full queue with
-//! [`WhenFull::Wait`](crate::WhenFull::Wait). A task awaits their namesakes instead:
+//! [`WhenFull::Wait`](crate::WhenFull::Wait). A task awaits these functions instead:
 //! [`flush_async`](crate::WorkQueue::flush_async), [`wait_idle_async`](crate::WorkQueue::wait_idle_async),
 //! [`drain_async`](crate::WorkQueue::drain_async), [`destroy_async`](crate::WorkQueue::destroy_async),
 //! [`reserve_async`](crate::WorkQueue::reserve_async), [`Work::flush_async`](crate::Work::flush_async) and
@@ -67,7 +67,7 @@
 //! |---|---|
 //! | `spawn_blocking(f)` | [`spawn(f)`](crate::WorkQueue::spawn), or [`spawn_detached(f)`](crate::WorkQueue::spawn_detached) |
 //! | `handle.await` | `handle.await` in a task, [`join`](crate::JoinHandle::join) on a thread |
-//! | `handle.abort()` | [`stop`](crate::JoinHandle::stop), which also asks a closure that has begun; it ends when it [asks](crate::is_cancelled) |
+//! | `handle.abort()` | [`stop`](crate::JoinHandle::stop), which also asks a closure that has begun to stop; the closure ends if it [checks](crate::is_cancelled) this |
 //! | `AbortOnDropHandle` of `tokio_util` | [`stop_on_drop`](crate::JoinHandle::stop_on_drop) |
 //! | `CancellationToken` of `tokio_util` | [`CancelToken`](crate::CancelToken), which also cancels items that have not begun |
 //! | `JoinError::is_panic` | [`JoinError::Panicked`](crate::JoinError::Panicked) |

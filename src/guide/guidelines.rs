@@ -34,12 +34,12 @@
 //! # One rescuer for each dependency
 //!
 //! A [rescuer](crate::WorkQueueBuilder::rescuer) runs a queue's items when no thread can be made. A queue needs a
-//! rescuer if threads wait for its items while they hold the very thing that is missing: memory, a slot in a table, or
+//! rescuer if threads wait for its items while they hold the resource that is missing: memory, a slot in a table, or
 //! threads.
 //!
 //! A rescuer is one thread, and runs one item at a time. So an item that it runs must not wait for another item of the
-//! same queue. If items wait for other items, each stage gets a queue of its own, with a rescuer of its own. Debug
-//! builds log a warning if an item of a queue with a rescuer waits for a queue without one.
+//! same queue. If items wait for other items, each stage gets its own queue with its own rescuer. Debug builds log a
+//! warning if an item of a queue with a rescuer waits for a queue without one.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -86,4 +86,5 @@
 //!   [`spawn_detached`](crate::WorkQueue::spawn_detached) if no handle is needed.
 //! * Do not spin in an item until another item has run. Wait for it.
 //! * Programs that an item starts inherit the CPUs, the nice level and the time slice of the worker.
-//!   [`reset_scheduling`](crate::blocking::process::reset_scheduling) gives them those of the main thread.
+//!   [`reset_scheduling`](crate::blocking::process::reset_scheduling) gives them the settings of the main thread
+//!   instead.

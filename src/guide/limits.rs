@@ -15,7 +15,7 @@
 //! | worker threads of the executor; the manager, its helper threads and rescuers come in addition | [`max_threads`](crate::ExecutorBuilder::max_threads), as in `Executor::builder().max_threads(64).build_global()?` before any queue is made | 512, or 8 for each CPU if that is more; fewer where the system permits fewer |
 //! | items of one `map` that are in flight | [`window`](crate::Map::window) | 64, or 4 for each CPU if that is more |
 //!
-//! A limit that is out of range is an error of the builder. The error names the value and the range.
+//! If a limit is out of range, the builder returns an error, which names the value and the range.
 //!
 //! # What happens at the limit
 //!
@@ -23,9 +23,9 @@
 //! * At `max_pending`, the queue refuses items with [`QueueError::Full`](crate::QueueError::Full), and returns the
 //!   closure. The caller answers "busy", or runs the closure itself. To wait for room instead, the caller
 //!   [reserves](crate::WorkQueue::reserve) a place before it makes the item, or the queue is built with
-//!   [`WhenFull::Wait`](crate::WhenFull::Wait): then a submission blocks its thread, and only an item that submits to
-//!   its own full queue is refused. Armed timers do not count, and a timer that fires is accepted even if
-//!   the queue is full.
+//!   [`WhenFull::Wait`](crate::WhenFull::Wait). In the second case, a submission blocks its thread, and the queue
+//!   refuses only an item that submits to its own full queue. Armed timers do not count. When a timer fires, its item
+//!   is accepted even if the queue is full.
 //! * At the executor's `max_pending`, the queues with the longest backlogs are full first. Queues without pending items
 //!   still accept one.
 //! * At `max_threads`, items wait, but not for ever: workers give way between items. Blocked items keep their threads.
@@ -55,8 +55,8 @@
 //!
 //! # Rules of thumb
 //!
-//! * Leave `max_active` alone. It does not regulate the CPU, and 1 does not make a queue ordered: use
-//!   [`WorkQueue::ordered`](crate::WorkQueue::ordered).
+//! * Keep the default of `max_active`. It does not limit the use of the CPU, and a limit of 1 does not make a queue
+//!   ordered: use [`WorkQueue::ordered`](crate::WorkQueue::ordered).
 //! * Set `max_active_total` to the number of requests that the other side serves at a time, such as the connections of
 //!   a database.
 //! * Set `max_pending` to the number of items that can run within the time that a client waits.

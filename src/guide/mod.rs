@@ -15,7 +15,7 @@
 //! | how items learn the request, tenant or span of their issuer | [`context`] |
 //! | how items stop early, and what happens to items that are too late | [`cancellation`] |
 //! | how a service on tokio uses queues, and work for more than one machine | [`services`] |
-//! | when a queue of its own is useful, and when a rescuer | [`guidelines`] |
+//! | when a group of items needs its own queue, and when a queue needs a rescuer | [`guidelines`] |
 //!
 //! | to test | page |
 //! |---|---|
@@ -23,7 +23,7 @@
 //!
 //! | to run a service | page |
 //! |---|---|
-//! | which queue is too busy, what a worker is doing, and a stack of it | [`debugging`] |
+//! | which queue is too busy, what a worker is doing, and where in the code it is | [`debugging`] |
 //! | quotas, seccomp, perf and limits of tasks | [`containers`] |
 //! | metrics, latencies, events, and changes from outside | [`observing`] |
 //!

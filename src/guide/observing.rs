@@ -13,14 +13,14 @@
 //!
 //! # Numbers for alerts
 //!
-//! Each of these gauges and counters of the module `metrics` has a meaning for the operator:
+//! An operator can set alerts on these gauges and counters of the module `metrics`:
 //!
 //! | metric | an alert if | because |
 //! |---|---|---|
 //! | `cmwq_pool_stalled_seconds` | above 0 | the watchdog has found a pool that starts nothing |
 //! | `cmwq_thread_limit_reached` | 1 | work has waited for a thread because of `max_threads` |
 //! | `cmwq_queue_items` | grows without end | items come faster than they run; set `max_pending` |
-//! | `cmwq_item_wait_seconds` | its p99 exceeds what a client bears | the queue needs less load, or a higher priority |
+//! | `cmwq_item_wait_seconds` | its p99 exceeds what clients accept | the queue needs less load, or a higher priority |
 //! | `cmwq_items_panicked_total` | grows | an item has panicked |
 //! | `cmwq_undeclared_blocks_total` | grows fast | items block without a guard |
 //! | `cmwq_rescuer_calls_total` | grows | a pool can get no thread, and calls rescuers |
@@ -97,7 +97,7 @@
 //!
 //! # Logs
 //!
-//! The crate logs through `log`, seldom: a denied nice level or affinity, a refused thread, work that waits at
-//! `max_threads`, a change of the CPUs or of the quota, item types that keep the CPU, and stalls. Panics of items go to
-//! the [`panic_handler`](crate::ExecutorBuilder::panic_handler), which has the queue, the type of the item and the
-//! payload.
+//! The crate logs a few kinds of events through `log`: a denied nice level or affinity, a refused thread, work that
+//! waits at `max_threads`, a change of the CPUs or of the quota, item types that keep the CPU, and stalls. Panics of
+//! items go to the [`panic_handler`](crate::ExecutorBuilder::panic_handler), which has the queue, the type of the item
+//! and the payload.

@@ -7,27 +7,28 @@
 //! | `examples/tonic` | gRPC on tokio: shedding, and streams that wait for room |
 //! | `examples/fleet` | jobs that Redis distributes to many machines |
 //!
-//! Each of the last three is a package of its own. So no build of this crate compiles tokio.
+//! Each of the last three is a separate package, so no build of this crate compiles tokio.
 //!
 //! # Without async
 //!
 //! In `examples/service`, one thread accepts requests, and everything else is an item:
 //!
 //! * An item **owns its client**. If the item is refused, comes too late, or is dropped by the shutdown, the client's
-//!   destructor answers 503. So no path forgets a client.
-//! * Each request has a **[deadline](crate::Submission::within)**. An item that no client waits for any more does not run,
-//!   or stops early.
+//!   destructor answers 503. So every client gets an answer.
+//! * Each request has a **[deadline](crate::Submission::within)**. An item that no client waits for any more does not
+//!   run, or stops early.
 //! * A **background task** is a [`JoinHandle`](crate::JoinHandle) in a table: `GET` asks whether it
 //!   [is finished](crate::JoinHandle::is_finished), and `DELETE` asks it to [stop](crate::JoinHandle::stop).
 //! * **Answers that must not wait** (health, metrics) have a queue of
 //!   [high priority](crate::WorkQueueBuilder::high_priority), because items of other queues compute.
-//! * One **[token](crate::CancelToken)** above all jobs: a second signal ends the grace period.
+//! * The tokens of all jobs are children of one **[token](crate::CancelToken)**. A second signal cancels it, which ends
+//!   the grace period.
 //!
 //! # On an async runtime
 //!
-//! The runtime's threads do the network's work. What computes or blocks is an item, and the request awaits it: a
-//! [`JoinHandle`](crate::JoinHandle) is a future, which needs no runtime of a particular kind. The runtime's threads
-//! never compute, so a health check answers even while all workers do.
+//! The runtime's threads handle the network. Code that computes or blocks is an item, and the request awaits its
+//! [`JoinHandle`](crate::JoinHandle), a future that works with any runtime. The runtime's threads never compute, so a
+//! health check answers even while all workers compute.
 //!
 //! ```
 //! use cmwq::{QueueError, WorkQueue};
@@ -49,58 +50,63 @@
 //! # }
 //! ```
 //!
-//! * **A queue for each kind of work.** A queue costs no thread, and each has a limit of its own. So slow reads of files
-//!   shed no requests that only compute. A call that sleeps needs [a guard](crate::guide::blocking).
-//! * **Reserve first.** A [permit](crate::Permit) is a place for one item. A request that gets none has read no body.
+//! * **A queue for each kind of work.** A queue costs no thread, and each queue has its own limit. So even if many
+//!   reads of files are slow, requests that only compute are accepted. A call that sleeps needs [a
+//!   guard](crate::guide::blocking).
+//! * **Reserve first.** A [permit](crate::Permit) is a place for one item. A request that gets no permit is refused
+//!   before its body is read.
 //! * **Shed or wait.** [`try_reserve`](crate::WorkQueue::try_reserve) fails at once if there is no room.
 //!   [`reserve_async`](crate::WorkQueue::reserve_async) waits, and its callers are served in the order in which they
-//!   came. Put the runtime's timeout around it: a caller whose future is dropped leaves the line. In a stream of requests,
-//!   wait without a timeout. Then the service reads no further requests, and the connection slows the client down.
-//! * **Clients that go away.** The runtime drops the future of the request. A dropped handle detaches its item, which still
-//!   runs. If the result is then useless, await [`handle.stop_on_drop()`](crate::JoinHandle::stop_on_drop) instead, as
-//!   the examples do. Then an item that has not begun is cancelled, and one that runs stops early if it
+//!   came. Put the runtime's timeout around it: a caller whose future is dropped leaves the line. In a stream of
+//!   requests, wait without a timeout. Then the service reads no further requests, and the connection slows the client
+//!   down.
+//! * **Clients that go away.** The runtime drops the future of the request. A dropped handle detaches its item, which
+//!   still runs. If the result is then useless, await
+//!   [`handle.stop_on_drop()`](crate::JoinHandle::stop_on_drop) instead, as the examples do. Then an item that has not
+//!   begun is cancelled, and one that runs stops early if it
 //!   [asks](crate::guide::cancellation). If a request has several items, give them one [token](crate::CancelToken).
-//! * **Precedence.** Under overload, workers and the runtime's threads compete for the CPUs. If the workers have a greater
-//!   nice level than the runtime ([`Attrs::nice`](crate::Attrs::nice)), the system prefers the runtime's threads, which
-//!   accept, shed and answer. `make lab-service` in the repository measures a service at four times its capacity, over
-//!   this crate, tokio's blocking pool and rayon, with nice levels and without.
+//! * **Precedence.** Under overload, workers and the runtime's threads compete for the CPUs. If the workers have a
+//!   greater nice level than the runtime ([`Attrs::nice`](crate::Attrs::nice)), the system prefers the runtime's
+//!   threads, which accept, shed and answer. `make lab-service` in the repository measures a service at four times its
+//!   capacity, over this crate, tokio's blocking pool and rayon, with nice levels and without.
 //! * **In an item**, never wait for a future of the runtime by `Handle::block_on` without a guard:
 //!   [`blocking::block_on`](crate::blocking::block_on) has one.
 //!
-//! On SIGTERM, in this order: tell the health check, stop accepting, finish the requests, and await
-//! [`shutdown_async`](crate::GlobalExecutor::shutdown_async) with the rest of the time. It runs the items that no request
-//! awaits any more. [`guide::shutdown`](crate::guide::shutdown) says what happens to items that take longer.
+//! On SIGTERM, in this order: report to the health check that the service ends, stop accepting, finish the requests,
+//! and await [`shutdown_async`](crate::GlobalExecutor::shutdown_async) with the rest of the time. The shutdown runs the
+//! items that no request awaits any more. [`guide::shutdown`](crate::guide::shutdown) says what happens to items that
+//! take longer.
 //!
 //! # On more than one machine
 //!
-//! cmwq distributes nothing between machines, and keeps nothing on disk. For that, use an engine that exists. The
-//! engine stores and distributes the jobs. On each machine, cmwq runs what the machine can bear. `examples/fleet` is
-//! such a program, with Redis streams. Its shape is the same for other engines:
+//! cmwq distributes nothing between machines, and keeps nothing on disk. For that, use an existing engine, which stores
+//! and distributes the jobs. On each machine, cmwq runs as many jobs as the machine can bear. `examples/fleet` is such
+//! a program, with Redis streams. With other engines, a program has the same steps:
 //!
-//! 1. **Reserve, then fetch.** The consumer asks the engine for as many jobs as it has permits. Jobs for which it has no
-//!    room stay in the engine, where other consumers find them.
-//! 2. **Run.** Each job is an item, in the place of its permit.
-//! 3. **Keep.** A heartbeat tells the engine that the jobs are still in hand, so that a slow job is not taken for a lost
-//!    one. It is a periodic item of an [unbound](crate::WorkQueue::unbound) queue, which starts its items even while
-//!    others compute.
+//! 1. **Reserve, then fetch.** The consumer asks the engine for as many jobs as it has permits. Jobs for which it has
+//!    no room stay in the engine, where other consumers find them.
+//! 2. **Run.** Each job is an item, which uses the place of its permit.
+//! 3. **Keep.** A heartbeat tells the engine that the jobs are still in hand, so that no consumer mistakes a slow job
+//!    for a lost one. It is a periodic item of an [unbound](crate::WorkQueue::unbound) queue, which starts its items
+//!    even while others compute.
 //! 4. **Store, then acknowledge**, in one step if the engine is also the store. The item ends after that. So
 //!    [`max_active_total`](crate::WorkQueueBuilder::max_active_total) bounds the jobs that have begun and are not
 //!    acknowledged.
-//! 5. **Take over** the jobs of consumers that have been silent for the claim timeout. Set a job aside if it was tried too
-//!    often.
+//! 5. **Take over** the jobs of consumers that have been silent for the claim timeout. Set a job aside if it was tried
+//!    too often.
 //! 6. **End.** On SIGTERM, the consumer fetches nothing more, [drains](crate::WorkQueue::drain_timeout) its queue, and
 //!    gives back what takes too long.
 //!
 //! # What is promised
 //!
 //! Each job runs **at least once**, as long as the engine keeps its data. A job runs again if its consumer dies before
-//! the acknowledgement, if the acknowledgement is lost, or if the consumer is cut off for longer than the claim timeout. So
-//! a job must be idempotent. In the example, the result of a job is stored under the job's name, unless that name has a
-//! result. Then the store has each result exactly once, even if the job ran twice, and even if its producer added it
-//! twice. An effect outside of the store, such as a mail, may still happen twice.
+//! the acknowledgement, if the acknowledgement is lost, or if the consumer is cut off for longer than the claim
+//! timeout. So a job must be idempotent. In the example, the result of a job is stored under the job's name, unless
+//! that name has a result. Then the store has each result exactly once, even if the job ran twice, and even if its
+//! producer added it twice. An effect outside of the store, such as a mail, may still happen twice.
 //!
-//! The engine may lose what it has accepted but not written. Redis promises to keep each accepted job only with
-//! `appendonly yes` and `appendfsync always`.
+//! The engine may lose jobs that it has accepted but not written to its disk. Redis promises to keep each accepted job
+//! only with `appendonly yes` and `appendfsync always`.
 //!
 //! # Other engines
 //!
@@ -114,6 +120,7 @@
 //! | too many attempts | the count in `XPENDING`; a stream of its own | `MaxDeliver`, and its advisory | a column; another table | count them; another topic |
 //!
 //! In PostgreSQL, the deadline must outlive the transaction of the fetch: a transaction that stays open during the job
-//! holds a connection for each job. Kafka acknowledges by position, so one slow job holds back the commit of its partition,
-//! and all later jobs of the partition run again after a crash. It fits streams in order better than jobs. For jobs in the
-//! order of a key, give each key or partition an [ordered](crate::WorkQueue::ordered) queue.
+//! holds a connection for each job. Kafka acknowledges by position, so one slow job holds back the commit of its
+//! partition, and all later jobs of the partition run again after a crash. Kafka suits ordered streams better than
+//! jobs. If the jobs of each key must run in order, give each key or partition an [ordered](crate::WorkQueue::ordered)
+//! queue.

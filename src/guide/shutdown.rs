@@ -38,13 +38,13 @@
 //! 4. If the time runs out, items that have not begun are dropped, and their joins return
 //!    [`JoinError::Cancelled`](crate::JoinError::Cancelled). Items that have begun go on until they or the process end.
 //!    Nothing interrupts them, but they are [asked to stop](#a-long-item-that-should-stop-early).
-//! 5. The [report](crate::ShutdownReport) names each queue with dropped or running items or cancelled timers, and says how
-//!    many there are. To learn which items did not run, keep their handles: [`join`](crate::JoinHandle::join) returns
-//!    [`JoinError::Cancelled`](crate::JoinError::Cancelled) for these.
+//! 5. The [report](crate::ShutdownReport) lists the queues with dropped items, running items or cancelled timers, and
+//!    the number of each. To learn which items did not run, keep their handles: [`join`](crate::JoinHandle::join)
+//!    returns [`JoinError::Cancelled`](crate::JoinError::Cancelled) for these.
 //!
-//! A service that does not want to run what has not begun refuses it before the shutdown:
-//! [`destroy_now`](crate::WorkQueue::destroy_now) of a queue drops its pending items, and asks its running items to
-//! stop. An item that does not [ask](crate::guide::cancellation) runs to its end.
+//! A service can also end without running its pending items. Before the shutdown, it calls
+//! [`destroy_now`](crate::WorkQueue::destroy_now) of its queues. The call drops the pending items of a queue, and asks
+//! its running items to stop. An item that does not [ask](crate::guide::cancellation) runs to its end.
 //!
 //! Give the shutdown less time than the supervisor gives the process: systemd waits for 90 s by default, and Kubernetes
 //! for 30 s.
@@ -53,7 +53,7 @@
 //!
 //! | the part | call |
 //! |---|---|
-//! | needs its queue no more, and waits for nothing | drop the handles: accepted items still run |
+//! | needs its queue no more, and need not wait | drop the handles: accepted items still run |
 //! | frees something that its items use | [`destroy`](crate::WorkQueue::destroy): waits, cancels timers, and refuses all submissions afterwards |
 //! | must end at once | [`destroy_now`](crate::WorkQueue::destroy_now): as `destroy`, but pending items do not run, and running items are asked to stop |
 //! | pauses until all of its items have run | [`drain`](crate::WorkQueue::drain): refuses submissions from outside meanwhile |

@@ -7,9 +7,10 @@
 //! cmwq = { version = "0.1", features = ["testing"] }
 //! ```
 //!
-//! `testing::run(|| …)` runs a closure with a clock, CPUs and a global executor of its own. The clock stands still while
-//! anything can run, and moves on when all threads wait. `testing::explore(1000, || …)` runs the closure a thousand
-//! times, each time in another order. The code under test is the code of the program. Only two habits help:
+//! `testing::run(|| …)` runs a closure with a clock, CPUs and a global executor of its own. The clock stands still
+//! while anything can run, and moves on when all threads wait. `testing::explore(1000, || …)` runs the closure a
+//! thousand times, each time in another order. The code under test is the code of the program. It only needs two
+//! habits:
 //!
 //! * The code reads times from [`clock::now`](crate::clock::now) instead of `Instant::now`.
 //! * It sleeps, locks and sends messages with the functions of [`blocking`](mod@crate::blocking).
@@ -160,9 +161,9 @@
 //!
 //! # A shutdown
 //!
-//! A service stops accepting work, and then finishes the accepted work, in any order in which the two meet. A run has
-//! its own [`build_global`](crate::ExecutorBuilder::build_global), so a test can shut the global executor down a
-//! thousand times.
+//! A service stops accepting work, and then finishes the accepted work. The test submits work and shuts the service
+//! down at the same time, in many orders. A run has its own [`build_global`](crate::ExecutorBuilder::build_global), so
+//! a test can shut the global executor down a thousand times.
 //!
 //! ```
 //! # #[cfg(not(feature = "testing"))] fn main() {}
@@ -200,9 +201,9 @@
 //!
 //! # Whatever fails
 //!
-//! A plan of faults, `testing::Faults`, says what fails in a run. Here, an outbox must know of each mail whether it
-//! was sent, at whatever step the process is told to end, whichever submissions the queue refuses, and whichever item
-//! panics. Each seed draws such faults. If a mail is lost, the message tells the seed and its faults.
+//! A plan of faults, `testing::Faults`, says what fails in a run. Here, an outbox must know of each mail whether it was
+//! sent, even if the process is told to end, the queue refuses submissions, or items panic. Each seed draws such
+//! faults. If a mail is lost, the message has the seed and its faults.
 //!
 //! ```
 //! # #[cfg(not(feature = "testing"))] fn main() {}
@@ -243,6 +244,6 @@
 //!
 //! # If a run fails
 //!
-//! The message on standard error tells the seed and the order of events. `CMWQ_TEST_SEED=17 cargo test name` repeats the
+//! The message on standard error has the seed and the order of events. `CMWQ_TEST_SEED=17 cargo test name` repeats the
 //! run of seed 17, and `testing::seed(17).run(|| …)` does so in the code, as a test that stays. `CMWQ_TEST_RUNS=100000`
 //! searches longer. The documentation of the module lists what a run finds, and what the kit cannot do.

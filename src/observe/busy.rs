@@ -1,4 +1,4 @@
-//! What an executor is doing now, in the format of the kernel's `show_all_workqueues`.
+//! A report of what an executor is doing now, in the format of the kernel's `show_all_workqueues`.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use crate::engine::manager::offenders::Offender;
 use super::snapshot::{PoolSnapshot, QueueSnapshot, RunningItem, Snapshot, WorkerSnapshot, WorkerState};
 use super::text::{For, Item, Thread};
 
-/// What an executor is doing: its busy queues with the items that run, its busy pools, and the types of items that
-/// delayed others.
+/// A report of what an executor is doing. It lists the busy queues with the items that run, the busy pools, and the
+/// types of items that delayed others.
 ///
 /// [`Snapshot::busy`] makes this report, which borrows from the snapshot. Its `Display` has the format of the kernel's
 /// `show_all_workqueues`, which SysRq-t prints. The report only counts the waiting items, because a worklist cannot be

@@ -62,8 +62,8 @@ pub struct Snapshot {
     /// [`ExecutorBuilder::max_pending`](crate::ExecutorBuilder::max_pending). `None` if there is no limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub max_pending: Option<usize>,
-    /// The number of pending items of all queues, and of permits. `None` if there is no limit, because the executor
-    /// does not count these items then.
+    /// The number of pending items of all queues, and of permits. `None` if there is no limit. In that case, the
+    /// executor does not count these items.
     #[cfg_attr(feature = "serde", serde(default))]
     pub pending: Option<usize>,
     /// Whether the crate binds no threads to CPUs and sets no nice levels on this system. If so, the system chooses the

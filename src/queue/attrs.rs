@@ -11,8 +11,8 @@ impl WorkQueue {
     ///
     /// Items that are active (running, blocked, or on a worklist) finish where they are. Items that wait for a slot,
     /// and items that are queued later, go to workers with the new attributes. Meanwhile, all limits hold, and items
-    /// keep their order. An ordered queue runs one item at a time, in queueing order. In other queues, the change lets
-    /// no new item overtake an item that was queued before it on the same CPU. A
+    /// keep their order. An ordered queue runs one item at a time, in queueing order. In other queues, the change does
+    /// not cause a new item to overtake an item that was queued before it on the same CPU. A
     /// [`high_priority`](crate::WorkQueueBuilder::high_priority) queue keeps the high nice level if the attributes
     /// specify no nice level. The call costs O(CPUs).
     ///

@@ -1,4 +1,4 @@
-//! The waits for a queue, for tasks.
+//! Functions by which tasks wait for a queue.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use crate::engine::queue::awaited;
 use crate::engine::refusal::WaitError;
 use crate::queue::WorkQueue;
 
-/// Waits for tasks of an async runtime. A future of this crate needs no runtime of a particular kind. The calls begin
-/// their work at once, and the returned future only waits for its end.
+/// These calls are for tasks of an async runtime. Their futures need no runtime of a particular kind. Each call begins
+/// its work at once, and the returned future only waits until the work has ended.
 impl WorkQueue {
     /// Begins a [`flush`](Self::flush). The returned future is ready when every item that was queued before this call
     /// has ended. Dropping the future ends only the wait.
@@ -26,15 +26,14 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// The future returns [`WaitError::Forked`] in a forked process. Under
-    /// [`block_on`](crate::blocking::block_on), it returns [`WaitError::WouldDeadlock`] in the cases in which `flush`
-    /// does.
+    /// The future returns [`WaitError::Forked`] in a forked process. Under [`block_on`](crate::blocking::block_on), it
+    /// returns [`WaitError::WouldDeadlock`] if `flush` would return this error.
     pub fn flush_async(&self) -> impl Future<Output = Result<(), WaitError>> + Send + Sync + use<> {
         awaited::flush(Arc::clone(&self.handle))
     }
 
-    /// Waits for a moment at which the queue has no items, as [`wait_idle`](Self::wait_idle) does. Other tasks and
-    /// threads may go on queueing.
+    /// Waits until the queue has no items, as [`wait_idle`](Self::wait_idle) does. Other tasks and threads may submit
+    /// items meanwhile.
     ///
     /// # Examples
     ///

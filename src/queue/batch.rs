@@ -1,4 +1,4 @@
-//! [`Batch`]: many items on their way into a queue.
+//! [`Batch`]: the submission of many items.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::queue::WorkQueue;
 use crate::queue::options::{Options, options};
 use crate::work::Work;
 
-/// Many items on their way into a queue: see [`WorkQueue::items`].
+/// The submission of many items: see [`WorkQueue::items`].
 ///
 /// The options are those of a [`Submission`](crate::Submission), and apply to each item.
 ///
@@ -42,8 +42,9 @@ pub struct Batch<'queue, C> {
 
 impl WorkQueue {
     /// Begins the submission of many items: of an iterator of closures, or of a slice or vector of [`Work`]. The items
-    /// are queued in order, on one CPU, which is the caller's if no [other](Batch::on_cpu) is chosen. The pool is
-    /// notified once for the whole batch, or once for each 256 items of a longer batch, instead of once per item.
+    /// are queued in order, on one CPU. This is the caller's CPU, unless [`on_cpu`](Batch::on_cpu) chooses another. The
+    /// pool is notified once for the whole batch, or once for each 256 items of a longer batch, instead of once per
+    /// item.
     ///
     /// # Examples
     ///
@@ -93,8 +94,8 @@ impl<C: IntoIterator> Batch<'_, C> {
         self
     }
 
-    /// Queues the closures, which run once each. Returns their handles. This first runs the iterator to its end, and
-    /// then queues the closures. If the iterator panics, no closure is queued.
+    /// Queues the closures, which run once each. Returns their handles. The call first runs the iterator to its end,
+    /// and then queues the closures. If the iterator panics, no closure is queued.
     ///
     /// # Errors
     ///
@@ -226,7 +227,7 @@ impl<C: AsRef<[Work]>> Batch<'_, C> {
     }
 }
 
-/// Where and when the closures of a batch are queued.
+/// The queue, the place and the delay of the closures of a batch.
 #[derive(Clone, Copy)]
 struct To<'queue> {
     queue: &'queue WorkQueue,

@@ -1,4 +1,4 @@
-//! Submissions with a token or a deadline, and the end of a queue whose items do not run.
+//! Submissions with a token or a deadline, and the end of a queue without running its items.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,17 +58,17 @@ impl<I> Submission<'_, I> {
     /// [child](CancelToken::child) of `token`.
     ///
     /// * If the token is cancelled before the item begins, the item does not run. A join returns
-    ///   [`JoinError::Cancelled`](crate::JoinError::Cancelled) immediately, and the timer of a
-    ///   [delayed](Self::after) item goes. The closure of an item without a delay is dropped when the queue reaches the
-    ///   item, or when its handle is joined.
+    ///   [`JoinError::Cancelled`](crate::JoinError::Cancelled) immediately. The timer of a [delayed](Self::after) item
+    ///   is removed. The closure of an item without a delay is dropped when the queue reaches the item, or when its
+    ///   handle is joined.
     /// * If the item runs, [`is_cancelled`](crate::is_cancelled) becomes true in it.
-    /// * A [periodic](Self::spawn_every) item is called no more.
+    /// * A [periodic](Self::spawn_every) item is not called again.
     ///
-    /// A submission with a token that is already cancelled is accepted, and its item does not run. So its caller handles
-    /// one case less: a token may be cancelled just after the submission, too.
+    /// If the token is already cancelled, the submission is accepted, and its item does not run. The caller has no
+    /// extra case to handle, because a token may also be cancelled just after the submission.
     ///
-    /// An item with a token costs two more allocations and takes the lock of its parent, for a short time, when it is
-    /// submitted and when it ends.
+    /// For an item with a token, the submission makes two more allocations. The submission and the end of the item each
+    /// take the lock of the parent token for a short time.
     ///
     /// # Examples
     ///
@@ -94,13 +94,14 @@ impl<I> Submission<'_, I> {
 
     /// Sets the time until which the item must begin. If that time has passed when a worker reaches the item, the item
     /// does not run. The queue counts it as [`expired`](crate::Counters::expired), and a join returns
-    /// [`JoinError::DeadlinePassed`](crate::JoinError::DeadlinePassed). A thread that joins the item learns it at the
-    /// deadline, a task when the queue reaches the item. In an item that has begun in time,
+    /// [`JoinError::DeadlinePassed`](crate::JoinError::DeadlinePassed). A thread that joins the item learns this at the
+    /// deadline. A task learns it when the queue reaches the item. In an item that has begun in time,
     /// [`is_cancelled`](crate::is_cancelled) is true from the deadline on.
     ///
-    /// A deadline in the past is accepted, and its item does not run. Of several deadlines, the earliest applies. No
-    /// timer is armed for a deadline, except that an item whose [delay](Self::after) ends later is given up at the
-    /// deadline. A [periodic](Self::spawn_every) item is called no more after its deadline.
+    /// A deadline in the past is accepted, and its item does not run. Of several deadlines, the earliest applies. A
+    /// deadline arms no timer of its own. If the [delay](Self::after) of an item ends later, the timer of the delay
+    /// fires at the deadline instead, and the item is given up. A [periodic](Self::spawn_every) item is not called
+    /// after its deadline.
     ///
     /// # Examples
     ///
@@ -213,16 +214,16 @@ impl WorkQueue {
     /// Ends the queue without running the items that have not begun. Waits under a blocking guard until the queue is
     /// empty.
     ///
-    /// From the call on, every submission is refused with [`QueueError::Destroyed`](crate::QueueError::Destroyed), also
+    /// From the call on, every submission is refused with [`QueueError::Destroyed`](crate::QueueError::Destroyed), even
     /// those by the queue's own items. Items that have not begun are cancelled: a join returns
-    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), and [`Work::flush`](crate::Work::flush) returns. Items that
-    /// run are asked to stop: [`is_cancelled`](crate::is_cancelled) is true in them. The call waits for these items, so
-    /// it takes as long as they do. Armed timers are cancelled, and the call returns their number, as
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), and [`Work::flush`](crate::Work::flush) returns. Items
+    /// that run are asked to stop: [`is_cancelled`](crate::is_cancelled) is true in them. The call waits for these
+    /// items, so it takes as long as they do. Armed timers are cancelled, and the call returns their number, as
     /// [`destroy`](Self::destroy) does.
     ///
-    /// The owner of an item learns of its cancel as soon as a worker reaches the item, or immediately if the item waits
-    /// for a slot. [`counters`](Self::counters) counts the items as cancelled. A [`destroy`](Self::destroy) that is in
-    /// progress continues, and returns when both are done.
+    /// If an item waits for a slot, its owner learns of the cancellation immediately. Otherwise the owner learns of it
+    /// as soon as a worker reaches the item. [`counters`](Self::counters) counts the items as cancelled. A
+    /// [`destroy`](Self::destroy) that is in progress continues, and returns when both calls are done.
     ///
     /// # Examples
     ///
@@ -264,8 +265,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`destroy`](Self::destroy). Returns [`WaitError::TimedOut`] if items still run. No
-    /// other item runs any more, and a later call of `destroy` or `destroy_now` continues the wait.
+    /// Returns the same errors as [`destroy`](Self::destroy). Returns [`WaitError::TimedOut`] if items still run. In
+    /// that case, no further item begins, and a later call of `destroy` or `destroy_now` continues the wait.
     pub fn destroy_now_timeout(&self, timeout: Duration) -> Result<usize, WaitError> {
         blocking(|| self.handle().queue().destroy_now(Until::after(timeout)))
     }

@@ -1,32 +1,32 @@
-//! What a queue's submissions carry into their runs.
+//! The hook that carries values from a queue's submissions into the runs of the items.
 
 use crate::engine::carrier::Carrier;
 use crate::queue::builder::WorkQueueBuilder;
 
 impl WorkQueueBuilder {
-    /// Sets a hook that makes what is current for an issuer current in the item: the id of a request, a tenant, a
-    /// tracing span, or any other thread-local value.
+    /// Sets a hook that carries thread-local values of an issuer into its items, such as the id of a request, a tenant,
+    /// or a tracing span.
     ///
-    /// At each submission, the issuer calls `capture`, which reads the current values and returns a function. The worker
-    /// calls this function directly before the item's own function, and drops its result directly after the item's
-    /// function has returned or panicked. So the function makes the values current, and the drop of its result restores
-    /// the former values. What the item submits carries the same values on.
+    /// At each submission, the issuer calls `capture`, which reads the current values and returns a function. The
+    /// worker calls this function directly before the item's own function, and drops its result directly after the
+    /// item's function has returned or panicked. So the function makes the values current, and the drop of its result
+    /// restores the former values. The items that an item submits get the same values.
     ///
-    /// If the hook is set several times, all hooks apply, in the order in which they were set. The hooks of the executor
-    /// ([`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry)) come first. The results are dropped in the reverse
-    /// order. By default, there is no hook, and a submission carries nothing.
+    /// If the hook is set several times, all hooks apply, in the order in which they were set. The hooks of the
+    /// executor ([`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry)) come first. The results are dropped in the
+    /// reverse order. By default, there is no hook, and a submission carries nothing.
     ///
-    /// * A reusable item carries what was current at the submission that made it pending. What a
-    ///   submission that coalesces has captured is dropped. [`reschedule`](crate::Submission::reschedule) captures anew.
-    /// * A delayed item carries what was current when it was submitted. A tick of a periodic item carries what was
-    ///   current in the tick before it, and the first tick what was current for the issuer.
-    /// * A submission that is refused or cancelled drops what it has captured.
-    /// * If the hook panics, or the function that it has returned, the item runs without these values.
-    /// * What `capture` itself submits carries nothing.
+    /// * A reusable item carries the values of the submission that made it pending. If the item is pending already, a
+    ///   submission drops the values that it has captured. [`reschedule`](crate::Submission::reschedule) captures anew.
+    /// * A delayed item carries the values of the moment of its submission. The first tick of a periodic item carries
+    ///   the issuer's values. Each later tick carries the values of the tick before it.
+    /// * A submission that is refused or cancelled drops its captured values.
+    /// * If the hook or the function that it has returned panics, the item runs without these values.
+    /// * Items that `capture` itself submits carry nothing.
     /// * A hook that owns a handle to its own queue keeps the queue for ever.
     ///
-    /// With a hook, a submission costs three allocations, the run up to two, and both cost the calls. With the feature `tracing`, the function
-    /// `cmwq::trace::current_span` is a ready hook.
+    /// A hook costs three allocations per submission, up to two per run, and the time of its calls. With the feature
+    /// `tracing`, the function `cmwq::trace::current_span` can be used as a hook.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! A function for each chunk of a slice, in a scope.
+//! Calls of a function for each chunk of a slice, in a scope.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use crate::engine::refusal::QueueError;
 
 impl<'scope> Scope<'scope, '_> {
     /// Calls `function` for the chunks of a slice, one item for each chunk. A chunk has `size` elements, and the last
-    /// one may have fewer. The function also gets the index of the chunk's first element. Does not wait; the scope
-    /// waits at its end.
+    /// one may have fewer. The function also gets the index of the chunk's first element. The call does not wait. The
+    /// scope waits for the items at its end.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! The limit of active items of a queue that is in use.
+//! The limit of a queue's active items, which can change while the queue is in use.
 
 use crate::engine::queue::workqueue::Queue;
 use crate::error::limit::SetMaxActiveError;

@@ -1,4 +1,4 @@
-//! [`WorkQueue::map`] and [`WorkQueue::for_each`]: a function for each of many inputs, on the workers of a queue.
+//! [`WorkQueue::map`] and [`WorkQueue::for_each`] call a function with each of many inputs, on the workers of a queue.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,9 +14,9 @@ use crate::join::JoinHandle;
 use crate::queue::WorkQueue;
 use crate::queue::scope::ScopedJoinHandle;
 
-/// The least number of items that are in flight by default.
+/// The smallest default window, in items.
 const WINDOW_LEAST: usize = 64;
-/// How many items are in flight by default for each CPU of the executor.
+/// The default window, in items for each CPU of the executor.
 const WINDOW_PER_CPU: usize = 4;
 
 impl WorkQueue {
@@ -99,7 +99,7 @@ impl WorkQueue {
             for input in inputs {
                 in_flight.make_room()?;
                 let mut call = ByReference { function, input };
-                // A full queue has room again when the items of this call have begun.
+                // When the queue is full, it has room again after items of this call have begun.
                 let handle = loop {
                     match s.spawn_closure(Place::Here, call) {
                         Ok(handle) => break handle,
@@ -117,7 +117,8 @@ impl WorkQueue {
             }
             Ok(())
         });
-        // If items were dropped, the body has returned that error. In a forked process, the items belong to the parent.
+        // If items were dropped, the body has already returned an error. So the remaining error is that of a forked
+        // process, in which the items belong to the parent.
         ended.unwrap_or(Err(RunError::Refused(QueueError::Forked)))
     }
 
@@ -153,8 +154,8 @@ pub struct Map<I: Iterator, F, T> {
 }
 
 impl<I: Iterator, F, T> Map<I, F, T> {
-    /// Sets how many items are in flight at most: queued, running, or ended with a result that the consumer has not
-    /// taken yet. The default is 64, or 4 for each CPU of the executor if that is more.
+    /// Sets the maximum number of items in flight. An item is in flight from its submission until the consumer takes
+    /// its result. The default is 64, or 4 for each CPU of the executor if that is more.
     ///
     /// # Examples
     ///
@@ -190,7 +191,7 @@ where
     F: Fn(I::Item) -> T + Send + Sync + 'static,
     T: Send + 'static,
 {
-    /// Queues items until the window is full. Returns why the queue has refused an item, if it has.
+    /// Queues items until the window is full, or until the queue refuses an item. Returns the reason of a refusal.
     fn fill(&mut self) -> Option<QueueError> {
         if self.window == 0 && self.inputs.is_some() {
             return Some(QueueError::ZeroWindow);
@@ -198,7 +199,7 @@ where
         while self.in_flight.len() < self.window {
             let next = self.refused.take().or_else(|| {
                 let Some(input) = self.inputs.as_mut()?.next() else {
-                    // An iterator that has ended may begin again, but this one must not.
+                    // After its end, an iterator may return inputs again, but a map must not go on.
                     self.inputs = None;
                     return None;
                 };
@@ -318,7 +319,7 @@ impl Drop for InFlight<'_> {
             item.cancel();
         }
         for item in self.items.drain(..) {
-            // The first error is returned. A panic that is joined is not rethrown by the scope.
+            // Only the first error is returned. The join of a panicked item keeps the scope from rethrowing the panic.
             let _later_error = item.join();
         }
     }

@@ -71,8 +71,8 @@ impl WorkQueue {
     /// If an item's pod is full, or gets no CPU, the item starts in another pod of the queue that has a free CPU.
     ///
     /// While items are short, the items that an item queues stay with its worker, and other workers of the pod take
-    /// them from there. So such items may start before items that were queued earlier: on each CPU, at most 64 of them,
-    /// and one for each item that waits in front.
+    /// them from there. So such items may overtake an item that was queued earlier. On each CPU, at most 64 of them
+    /// overtake it, and then one for each item that waits before it.
     ///
     /// Managed queues share this limit if they divide the same CPUs in the same way and have the same nice level. So a
     /// hundred such queues run no more items at a time than one queue: see [Classes](crate#classes).

@@ -1,4 +1,4 @@
-//! The options of submissions, which one item and many items have alike.
+//! The options of submissions, which are the same for one item and for many.
 
 use std::time::Duration;
 
@@ -52,8 +52,8 @@ impl Options {
     }
 }
 
-/// Defines the options as methods of a type with a field `options`. `$queue` and `$submit` are the lines of an example
-/// that make a submission and end it.
+/// Defines the options as methods of a type with a field `options`. `$item` names the submitted item or items. In the
+/// examples, `$begin` begins a submission, and `$end` ends it.
 macro_rules! options {
     ($item:literal, $begin:literal, $end:literal) => {
         #[doc = concat!("Submits ", $item, " on the CPU `cpu`, instead of the caller's. A per-CPU queue runs it on this")]
@@ -61,9 +61,9 @@ macro_rules! options {
         /// [`on_node`](Self::on_node).
         ///
         /// The number is that of the executor's topology. On Linux, the topology of the machine has the system's
-        /// numbers. If the executor does not use this CPU, a CPU near it takes its place. This is a CPU of the same
-        /// core, or else of the same cache, the same node or the machine. A given CPU is always replaced by the same
-        /// CPU. If the topology has no such CPU, the end of the submission returns
+        /// numbers. If the executor does not use this CPU, a CPU near it takes its place. The replacement is on the
+        /// same core if possible, or else on the same cache, on the same node, or anywhere on the machine. A given CPU
+        /// is always replaced by the same CPU. If the topology has no such CPU, the end of the submission returns
         /// [`QueueError::UnknownCpu`](crate::QueueError::UnknownCpu).
         ///
         /// # Examples

@@ -86,8 +86,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// Returns [`QueueError::Full`] if the queue has no room, or other callers wait for room. Returns the other errors of
-    /// [`reserve`](Self::reserve), except for [`QueueError::WouldDeadlock`].
+    /// Returns [`QueueError::Full`] if the queue has no room, or if other callers wait for room. Also returns the
+    /// errors of [`reserve`](Self::reserve) except [`QueueError::WouldDeadlock`].
     pub fn try_reserve(&self) -> Result<Permit, QueueError> {
         permits::try_reserve(&self.handle).map(Permit::new)
     }
@@ -117,8 +117,8 @@ impl WorkQueue {
         permits::reserve(&self.handle, Until::after(timeout)).map(Permit::new)
     }
 
-    /// Reserves a place as [`reserve`](Self::reserve) does, for a task of an async runtime. The caller is in line from
-    /// this call on. If the returned future is dropped, the caller leaves the line.
+    /// Reserves a place as [`reserve`](Self::reserve) does, for a task of an async runtime. From this call on, the
+    /// caller is in the line of waiting callers. If the returned future is dropped, the caller leaves the line.
     ///
     /// # Examples
     ///
@@ -154,7 +154,7 @@ impl Permit {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`WorkQueue::spawn`] with the closure, and gives the place back.
+    /// Returns the errors of [`WorkQueue::spawn`], with the closure. After an error, the reserved place is free again.
     /// [`QueueError::Full`] is returned only if a hundred million items wait.
     pub fn spawn<F, T>(self, closure: F) -> Result<JoinHandle<T>, Refused<F>>
     where

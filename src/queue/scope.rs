@@ -126,8 +126,9 @@ impl WorkQueue {
     /// returned its panic, the payload of that panic is rethrown. If this applies to several items, one of their
     /// payloads is rethrown. If the payload was lost with a leaked handle, another payload takes its place.
     ///
-    /// Also panics if items of the scope never ran, because a shutdown of the executor ran out of time or the queue was
-    /// destroyed at once, and in a process that was forked inside `body`. [`try_scope`](Self::try_scope) returns an error instead.
+    /// Also panics if items of the scope never ran, because a shutdown of the executor ran out of time, or because
+    /// [`destroy_now`](Self::destroy_now) ended the queue. Also panics in a process that was forked inside `body`. In
+    /// these cases, [`try_scope`](Self::try_scope) returns an error instead.
     #[doc(alias = "thread::scope")]
     #[track_caller]
     pub fn scope<'env, F, R>(&self, body: F) -> R
@@ -154,9 +155,9 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// Returns [`ScopeError::Dropped`] if an item of the scope did not run because a shutdown of the executor ran out of
-    /// time, or because the queue was destroyed at once. Items that were cancelled through their handles do not count. Returns
-    /// [`ScopeError::Forked`] in a process that was forked inside `body`.
+    /// Returns [`ScopeError::Dropped`] if an item of the scope did not run because a shutdown of the executor ran out
+    /// of time, or because [`destroy_now`](Self::destroy_now) ended the queue. Items that were cancelled through their
+    /// handles do not count. Returns [`ScopeError::Forked`] in a process that was forked inside `body`.
     ///
     /// # Panics
     ///
@@ -198,8 +199,8 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`WorkQueue::spawn`], but not the closure, because an error that borrows could not
-    /// leave the scope. [`try_spawn`](Self::try_spawn) hands the closure back. Also returns
+    /// Returns the same errors as [`WorkQueue::spawn`]. They do not contain the closure, because an error that borrows
+    /// could not leave the scope. [`try_spawn`](Self::try_spawn) hands the closure back. Also returns
     /// [`QueueError::WouldDeadlock`] if the item that opened the scope holds the only slot in which the new item could
     /// run, as in an ordered queue. Such an item could begin only after the scope has ended.
     #[inline]

@@ -1,4 +1,4 @@
-//! The submissions without options: of a closure, with and without a handle, and of a reusable item.
+//! The submissions without options: a closure with a handle, a closure without a handle, and a reusable item.
 
 use crate::engine::item::place::Place;
 use crate::engine::refusal::QueueError;

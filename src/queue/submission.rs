@@ -1,4 +1,4 @@
-//! [`Submission`]: one item on its way into a queue, with options.
+//! [`Submission`]: the submission of one item, with options.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -22,22 +22,22 @@ use crate::queue::options::{Options, options};
 use crate::queue::permits::Permit;
 use crate::work::Work;
 
-/// One item on its way into a queue, with options: see [`WorkQueue::item`].
+/// The submission of one item, with options: see [`WorkQueue::item`].
 ///
 /// The options are the CPU or node ([`on_cpu`](Self::on_cpu), [`on_node`](Self::on_node)), a delay
 /// ([`after`](Self::after)) and, for closures, a name ([`named`](Self::named)), a [token](Self::token) and a
-/// [deadline](Self::deadline). They can be combined in every way and in any order. A submission is ended by one of these methods:
+/// [deadline](Self::deadline). They can be combined in every way and in any order. One of these methods ends the
+/// submission:
 ///
 /// | item | ended by | result |
 /// |---|---|---|
 /// | closure | [`spawn`](Self::spawn) | a [`JoinHandle`] |
 /// | closure | [`spawn_detached`](Self::spawn_detached) | nothing, and it costs less |
 /// | closure, called again and again | [`spawn_every`](Self::spawn_every) | a [`PeriodicHandle`] |
-/// | [`Work`] | [`enqueue`](Self::enqueue) | whether the item was not pending before |
+/// | [`Work`] | [`enqueue`](Self::enqueue) | whether this call made the item pending |
 /// | [`Work`] | [`reschedule`](Self::reschedule) | whether a pending run was replaced |
 ///
-/// A wrong option is an error of the method that ends the submission. Such an error changes nothing, and returns the
-/// closure.
+/// If an option is wrong, the method that ends the submission returns an error, with the closure. Nothing else changes.
 ///
 /// # Examples
 ///
@@ -95,10 +95,10 @@ impl<I> Submission<'_, I> {
 }
 
 impl<I> Submission<'_, I> {
-    /// Queues the item in a place that was [reserved](WorkQueue::reserve), so the queue does not refuse the item as full.
-    /// An item with a delay needs no place yet, and gives the place back. If the submission is refused for another
-    /// reason, it also gives the place back. If the permit is for another queue, the end of the submission returns
-    /// [`QueueError::ForeignPermit`].
+    /// Queues the item in a place that was [reserved](WorkQueue::reserve), so the queue does not refuse the item as
+    /// full. An item with a delay needs no place yet, so its submission gives the place back. A submission that is
+    /// refused for another reason also gives it back. If the permit is for another queue, the end of the submission
+    /// returns [`QueueError::ForeignPermit`].
     ///
     /// # Examples
     ///
@@ -275,8 +275,8 @@ impl<I> Submission<'_, I> {
 
 /// Submissions of reusable items.
 impl<I: Borrow<Work>> Submission<'_, I> {
-    /// Queues the item. Returns true if this call made the item pending. Returns false if the item was pending already:
-    /// then its pending run or its timer stays as it is. See [`WorkQueue::enqueue`].
+    /// Queues the item. Returns true if this call made the item pending. If the item was pending already, returns
+    /// false, and the pending run or the timer stays as it is. See [`WorkQueue::enqueue`].
     ///
     /// # Examples
     ///
@@ -350,7 +350,7 @@ impl<I: Borrow<Work>> Submission<'_, I> {
     }
 }
 
-/// Where, when and under which name a closure is queued.
+/// The queue, the delay, the name and the token with which a closure is queued.
 struct To<'queue> {
     queue: &'queue Arc<QueueHandle>,
     after: Duration,

@@ -11,11 +11,12 @@ impl WorkQueueBuilder {
     /// Sets whether threads have the queue's name while they run its items. Default: false.
     ///
     /// The system's tools then show which queue uses a CPU: `top -H`, `perf`, and the file
-    /// `/proc/<process>/task/<thread>/comm`. Linux shows the first 15 bytes of a name. The thread has its own name again
-    /// before it sleeps or runs an item of another queue. [`std::thread::Thread::name`] always returns the thread's own
-    /// name. On systems other than Linux, this setting does nothing.
+    /// `/proc/<process>/task/<thread>/comm`. Linux shows the first 15 bytes of a name. The thread has its own name
+    /// again before it sleeps or runs an item of another queue. [`std::thread::Thread::name`] always returns the
+    /// thread's own name. On systems other than Linux, this setting does nothing.
     ///
-    /// A change of the name costs a system call, so items of the same queue in a row cost one call altogether.
+    /// Each change of the name costs a system call. If a thread runs several items of the same queue in a row, they
+    /// cost only one.
     ///
     /// # Examples
     ///

@@ -76,7 +76,7 @@ struct Detective {
     hogs: Option<Duration>,
     /// The time of the last look.
     looked: Time,
-    /// For each pool and reason, the earliest time at which the worker that was found last may have been found.
+    /// For each pool and reason, the earliest time at which the last finding may have been made.
     last: HashMap<(String, Why), Time>,
     /// For each thread, its word at the last moment, whether it slept, and how many times it had slept.
     before: HashMap<Tid, (WorkerState, bool, u64)>,
@@ -173,8 +173,8 @@ impl Detective {
             let slept = before.is_some_and(|(_, sleeps, slept)| *sleeps || *slept < sight.slept);
             let is_right = why == Why::Hog || sight.sleeps || slept;
             assert!(is_right, "thread {} of pool {name} does not sleep: {moment:?}", sight.thread);
-            // The worker was found after the last look. There is no look while a thread is in the middle of a step, so
-            // one look may see several findings, with gaps between them.
+            // The finding was made after the last look. No look happens while a thread is in the middle of a step, so
+            // one look may see several findings that were made at different times.
             let earliest = self.permitted_from(pool, why, out).max(self.looked);
             assert!(earliest <= moment.now, "pool {name} grows too fast, {out} are out: {moment:?}");
             self.last.insert((name.clone(), why), earliest);

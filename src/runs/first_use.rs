@@ -1,7 +1,7 @@
-//! What the engine makes at its first use: several threads ask for it at the same time.
+//! Objects that the engine makes on first use, when several threads ask for the same object at the same time.
 //!
-//! A thread that makes such a thing may wait for a lock meanwhile. A machine does not notice a thread that waits for a
-//! cell of the standard library, so a run in which a thread did that would hang.
+//! The thread that makes such an object may wait for a lock. If other threads waited for the object in a cell of the
+//! standard library, the machine would not notice, and the run would hang.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Items that stay with the worker whose item has queued them: how long they wait, how many other items they overtake,
-//! and whether other CPUs get their share. The numbers are those that the documentation promises, and are not taken
-//! from policy.
+//! and whether other CPUs get their share. The bounds are the numbers that the documentation promises, not those of
+//! policy.
 //!
 //! Red under: `crowd-wakes-no-worker`, `local-entries-stay`, `row-never-ends`, `row-outlasts-checks`,
 //! `turn-forgets-local-entries`, `turn-strands-local-entries`.
@@ -27,7 +27,7 @@ fn with_short_items<R: Send + 'static>(body: impl FnOnce(&WorkQueue) -> R + Send
     with_executor(|_, queue| body(queue))
 }
 
-/// Does the same, and also passes the queue's executor.
+/// Calls `body` as [`with_short_items`] does, and also passes the queue's executor.
 fn with_executor<R: Send + 'static>(body: impl FnOnce(&Executor, &WorkQueue) -> R + Send + 'static) -> R {
     run(Config { slice: ms(3), ..Config::new(2) }, || {
         let executor = executor("l3:1 core:2 pu:1", |builder| builder.detection(Detection::Sampling));
@@ -46,13 +46,13 @@ fn with_executor<R: Send + 'static>(body: impl FnOnce(&Executor, &WorkQueue) -> 
     })
 }
 
-/// Makes a queue of the pool that has both CPUs.
+/// Builds a queue whose pool has both CPUs.
 fn default_queue(name: &str) -> WorkQueueBuilder {
     WorkQueue::builder(name).attrs(Attrs::new().scope(AffinityScope::System))
 }
 
-/// Keeps short items pending for this time and some more. So the manager's checks become rare. Afterwards no item is
-/// left, and the time until the manager's next check depends on `time`.
+/// Keeps short items pending for 8 ms and `time`, so the manager's checks become rare. Then waits until no item is
+/// left. The time from then on until the manager's next check depends on `time`.
 fn becomes_rarely_checked(queue: &WorkQueue, time: Duration) {
     let end = now() + ms(8) + time;
     for _ in 0..4 {
@@ -66,7 +66,7 @@ fn becomes_rarely_checked(queue: &WorkQueue, time: Duration) {
     pause(time / 4);
 }
 
-/// Queues itself again and again until this time.
+/// Runs for 4 µs, and then queues itself again, until this time.
 fn go_on_until(queue: &WorkQueue, end: Duration) {
     burn(micros(4));
     if now() < end {
@@ -83,7 +83,8 @@ fn note(moments: &Moments) -> impl FnOnce() + Send + 'static + use<> {
     move || moments.lock().push(now())
 }
 
-/// Queues an item of 50 ms that first queues an item which is noted. Returns the moment at which it does so.
+/// Queues a long item, which queues a second item and then runs for 50 ms. The second item adds the moment of its start
+/// to `noted`. Returns the moment at which the long item begins.
 fn queue_long_item(queue: &WorkQueue, noted: &Moments) -> Arc<Mutex<Duration>> {
     let (own, queued, noted) = (queue.clone(), Arc::new(Mutex::new(Duration::ZERO)), Arc::clone(noted));
     let begins = Arc::clone(&queued);
@@ -139,7 +140,7 @@ fn local_items_start_when_the_item_at_work_blocks() {
     assert_eq!(moments.lock().len(), 4);
 }
 
-/// Queues itself again and again, and counts how often.
+/// Queues itself `left` times, and counts its runs.
 fn link(queue: &WorkQueue, left: u64, links: &Arc<AtomicU64>) {
     links.fetch_add(1, Ordering::Relaxed);
     burn(micros(1));
@@ -169,7 +170,7 @@ fn a_chain_of_local_items_overtakes_an_item_by_a_bounded_number_for_a_bounded_ti
         }
         (most, longest)
     });
-    // Two CPUs, each with at most 64 items in a row and the present one.
+    // Each of the two CPUs runs at most its present item, and then 64 items in a row.
     assert!(most <= 2 * 65, "{most} items");
     assert!(longest <= ms(1), "{longest:?}");
 }
@@ -191,7 +192,7 @@ fn idle_workers_steal_local_items() {
         queue.flush().unwrap();
         now() - begin
     });
-    // One CPU alone would take 1500 µs, or 1250 µs until the manager's check and then both.
+    // One CPU alone would take 1500 µs. If the second CPU began only at the manager's check, both would take 1250 µs.
     assert!(took <= micros(1000), "{took:?}");
 }
 
@@ -258,7 +259,7 @@ fn local_items_that_become_long_overtake_another_item_for_at_most_two_checks() {
         length.store(0, Ordering::Relaxed);
         longest
     });
-    // Two checks of the manager, and the items that are at work at the beginning and at the end.
+    // The bound is two intervals between checks of the manager, and two items of 1 ms.
     assert!(longest <= 2 * LONGEST + ms(2), "{longest:?}");
 }
 

@@ -27,7 +27,7 @@ enum What {
 /// An event: its time in microseconds, its item, and its kind.
 type Event = (u64, &'static str, What);
 
-/// How an item sleeps.
+/// The way in which an item sleeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sleep {
     Guarded,

@@ -1,4 +1,4 @@
-//! How an executor inspects its threads, and the errors that tests inject into these inspections.
+//! The functions by which an executor inspects its threads, and the errors that tests inject into these inspections.
 
 use std::io;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{clock, machine, thread};
 
-/// The number of looks between two offers of the CPU to other threads, about 1 µs.
+/// The number of looks between two offers of the CPU to other threads. These looks take about 1 µs.
 const LOOKS: u32 = 32;
 
 /// If an offer of the CPU takes longer than this, another thread has used the CPU.
@@ -16,15 +16,15 @@ pub(crate) struct Search {
     pub(crate) found: bool,
     /// The time for which the search has kept the CPU, at most its limit.
     pub(crate) used: Duration,
-    /// The time that has passed, also while other threads used the CPU.
+    /// The time that has passed, including the time for which other threads used the CPU.
     pub(crate) took: Duration,
 }
 
 /// Calls `found` again and again until it returns true, but for at most `limit`. In between, offers the CPU to other
 /// threads. Gives up if another thread has used the CPU.
 ///
-/// In a made-up machine, calls `found` only once, because time stands still there while a thread runs. The same is true
-/// of a build with `--cfg cmwq_unsearched`, in which instructions are counted.
+/// In a made-up machine, calls `found` only once, because time stands still there while a thread runs. A build with
+/// `--cfg cmwq_unsearched` does the same, because its instructions are counted.
 pub(crate) fn search(limit: Duration, mut found: impl FnMut() -> bool) -> Search {
     if cfg!(cmwq_unsearched) || machine::current().is_some() {
         return Search { found: found(), used: Duration::ZERO, took: Duration::ZERO };
@@ -65,7 +65,7 @@ mod tests {
             looks += 1;
             looks == 40
         });
-        // The search also ends, in vain, if another thread uses the CPU.
+        // The search also ends if another thread uses the CPU. Then it has found nothing.
         assert!(looks <= 40 && search.found == (looks == 40));
     }
 

@@ -118,7 +118,8 @@ mod imp {
     #[cold]
     fn sleep_with_chores(key: usize, validate: &mut dyn FnMut() -> bool, until: Until) -> bool {
         let break_at = until.or_after(Duration::from_secs(1));
-        // The sleep may be without an end. If only chores are performed, the machine notices this.
+        // The sleep may never end. The thread keeps house, so the machine notices a run in which only chores are
+        // performed.
         machine::keeps_house(true);
         let woken = machine::sleep(machine::Key::Address(key), validate, break_at.0).unwrap_or(true);
         let woken = woken || {

@@ -1,17 +1,17 @@
-//! Lets tasks wait on an address, as [`wait`](super::wait) lets threads wait. A task is a future that a runtime polls,
-//! and its waker asks the runtime to poll it again. The wakers lie outside the object for which the tasks wait, so the
-//! object has no room for them, and code that awaits nothing pays nothing for them.
+//! Functions by which tasks wait on an address, as threads do by [`wait`](super::wait). A task is a future that a
+//! runtime polls, and its waker asks the runtime to poll it again. The wakers lie outside the object for which the
+//! tasks wait. So the object needs no room for wakers, and code that awaits nothing does not pay for them.
 //!
 //! Contract: `watch` keeps the alarm only if `validate` returns true under the lock of the key's bucket. `ring` takes
-//! that lock, too. So no alarm is missed if the ringing thread changes the state that `validate` reads *before* it calls
-//! `ring`:
+//! that lock, too. So no alarm is missed if the ringing thread changes the state that `validate` reads *before* it
+//! calls `ring`:
 //!
 //! * If `ring` takes the lock first, `validate` sees the changed state, because the lock orders the two.
 //! * If `watch` takes the lock first, `ring` finds the alarm.
 //!
 //! The address is only a key and is never read, so the object may already be freed when `ring` is called. In that case,
 //! `ring` may take the alarm of another object with the same key. That task is then polled without a reason, and calls
-//! `watch` again. So an alarm that acts for good is kept here only under a key that no such late ring can have.
+//! `watch` again. An alarm whose effect cannot be undone is kept here only under a key that no late ring can have.
 
 use std::collections::BTreeMap;
 use std::task::Waker;

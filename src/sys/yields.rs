@@ -6,8 +6,8 @@
 //! `--cfg cmwq_yields`.
 //!
 //! Real threads seldom hit a race between two instructions, because hardly any time passes between them. Here, there
-//! are *points* around each operation, at which the thread may yield or sleep. So sooner or later, each window for a
-//! race opens wide, in the same code that is shipped.
+//! are *points* around each operation, at which the thread may yield or sleep. So sooner or later, the threads
+//! interleave in each way that a race needs, in the same code that is shipped.
 //!
 //! Each thread draws its actions from its own pseudo-random sequence, which derives from a seed and the thread's name.
 //! For a thread without a name, the number of nameless threads before it takes the place of the name. `CMWQ_YIELD_SEED`
@@ -45,7 +45,7 @@ const NAP_MICROS: u64 = 40;
 /// points take at most half of the thread's time.
 const LOST: Duration = Duration::from_micros(300);
 
-/// How a thread behaves at its points.
+/// The behaviour of a thread at its points.
 #[derive(Clone, Copy)]
 struct Temper {
     /// The state of the thread's sequence.

@@ -30,8 +30,8 @@ impl Setup {
     ///
     /// # Panics
     ///
-    /// Panics if a run fails, as [`run`](Self::run) does. The message on standard error tells its seed, and the order
-    /// of events. Later seeds are not run. Also panics if one of the variables is not a number.
+    /// Panics if a run fails, as [`run`](Self::run) does. The message on standard error has the seed of this run and
+    /// the order of its events. Later seeds are not run. Also panics if one of the variables is not a number.
     #[track_caller]
     pub fn explore(&self, runs: u64, test: impl Fn() + Send + Sync + 'static) {
         let (first, runs) = match (number(SEED), number(RUNS)) {

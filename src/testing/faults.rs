@@ -1,4 +1,4 @@
-//! [`Faults`]: what fails in a run.
+//! [`Faults`]: the plan of what fails in a run.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,10 +13,10 @@ use super::setup::magnitude;
 /// A plan of the faults that happen in a run. A [`Setup`](super::Setup) takes it with
 /// [`faults`](super::Setup::faults).
 ///
-/// Each method adds a fault, so faults can be combined. Virtual times count from the begin of the run, and numbers
-/// count from 1. Where a method takes a part of a name, an empty text stands for all names. When the test's closure has
-/// returned, no more faults happen. A message of a failure tells the plan, and each fault that has happened is one of
-/// the [`events`](super::events).
+/// Each method adds a fault, so faults can be combined. Virtual times count from the start of the run, and numbers
+/// count from 1. Where a method takes a part of a name, an empty text stands for all names. After the test's closure
+/// has returned, no more faults happen. If a run fails, the message contains the plan. Each fault that has happened is
+/// one of the [`events`](super::events).
 ///
 /// # Examples
 ///
@@ -45,7 +45,7 @@ use super::setup::magnitude;
 #[must_use]
 pub struct Faults {
     plan: Plan,
-    /// The kinds of which each seed draws faults.
+    /// Each seed draws faults of these kinds.
     drawn: Vec<FaultKind>,
 }
 
@@ -61,7 +61,7 @@ pub struct Faults {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// No thread can be made for some time, but the first can: it is the manager of an executor.
+    /// For some time, no thread can be made except the first one, which is the manager of an executor.
     Threads,
     /// Queues refuse some submissions.
     Refusals,
@@ -116,9 +116,9 @@ impl Faults {
         Self { drawn: kinds.to_vec(), ..Self::new() }
     }
 
-    /// Refuses threads for this time, from the attempt with this number on. Attempts of executors and of
-    /// [`blocking::thread::spawn`](crate::blocking::thread::spawn) count. The first thread of an executor is its
-    /// manager. [`Duration::MAX`] stands for ever.
+    /// Refuses threads for this time, from the attempt with this number on. The attempts of executors and of
+    /// [`blocking::thread::spawn`](crate::blocking::thread::spawn) are numbered. The first thread of an executor is its
+    /// manager. [`Duration::MAX`] means for ever.
     ///
     /// # Panics
     ///
@@ -145,7 +145,7 @@ impl Faults {
         self
     }
 
-    /// Refuses all threads at these times.
+    /// Refuses all threads during this time.
     ///
     /// # Panics
     ///
@@ -174,9 +174,9 @@ impl Faults {
     }
 
     /// Refuses one submission to a queue with this text in its name, with the error
-    /// [`QueueError::Full`](crate::QueueError::Full). Only submissions that need a place among the pending items count.
-    /// So an item that is pending already, an item with a delay, and the submission of a permit are never refused. If the
-    /// issuers of a queue [wait](crate::WhenFull::Wait) for a place, they get it.
+    /// [`QueueError::Full`](crate::QueueError::Full). Only submissions that need a place among the pending items are
+    /// numbered. So an item that is pending already, an item with a delay, and the submission of a permit are never
+    /// refused. An issuer that [waits](crate::WhenFull::Wait) for a place is not refused, and gets its place.
     ///
     /// # Panics
     ///
@@ -202,7 +202,8 @@ impl Faults {
     }
 
     /// Refuses this many of a thousand submissions to the queues with this text in their names, as
-    /// [`refuse`](Self::refuse) does. The seed determines which ones. Without a seed, these are those of seed 0.
+    /// [`refuse`](Self::refuse) does. The seed determines which submissions are refused. Without a seed, seed 0
+    /// determines them.
     ///
     /// # Panics
     ///
@@ -227,8 +228,8 @@ impl Faults {
         self
     }
 
-    /// Lets the timers of queues fire late, by this time at most. The seed determines by how much. Delayed and periodic
-    /// items have such timers. Sleeps and timeouts are not late.
+    /// Lets the timers of delayed and periodic items fire late, by this time at most. The seed determines how late each
+    /// timer is. Sleeps and timeouts are not late.
     ///
     /// # Examples
     ///
@@ -250,9 +251,9 @@ impl Faults {
         self
     }
 
-    /// Takes a CPU from the process at these times, as if it went offline. Its threads go on on the other CPUs.
-    /// Executors notice this while they have work, within less than a second. An executor that is made meanwhile does
-    /// not use the CPU.
+    /// Takes a CPU from the process during this time, as if the CPU went offline. The threads on it move to the other
+    /// CPUs. An executor that has work notices the change in less than a second. An executor that is made meanwhile
+    /// does not use the CPU.
     ///
     /// # Panics
     ///
@@ -280,9 +281,9 @@ impl Faults {
         self
     }
 
-    /// Lets an item panic at the begin of one of its runs. Runs count if this text is a part of the item's description,
-    /// as in the [`events`](super::events): `item my_crate::send::{{closure}} of queue "mails"`. No thread needs to
-    /// learn of the panic.
+    /// Lets an item panic at the start of one of its runs. The runs of all items with this text in their description
+    /// are numbered. The [`events`](super::events) have the descriptions, for example
+    /// `item my_crate::send::{{closure}} of queue "mails"`. The run does not fail if no thread learns of the panic.
     ///
     /// # Panics
     ///
@@ -309,11 +310,12 @@ impl Faults {
     }
 
     /// Shuts all executors of the run down, with this timeout, at the step with this number. A thread of the run does
-    /// that, as at a signal. The steps are the operations of this crate, the begins and the ends of items, and each
+    /// that, as a program does on a signal. A step is an operation of this crate, the start or the end of an item, or a
     /// [`point`](super::point). A plan has one shutdown, so a later call replaces an earlier one. A run that takes
     /// fewer steps has no shutdown.
     ///
-    /// This also ends a global executor that was made on first use, which in a program lives as long as the process.
+    /// This also ends a global executor that was made on first use. In a program, such an executor lives as long as the
+    /// process.
     ///
     /// # Panics
     ///
@@ -321,7 +323,7 @@ impl Faults {
     ///
     /// # Examples
     ///
-    /// At whatever step the shutdown begins, an accepted item runs or is reported as cancelled.
+    /// No matter at which step the shutdown begins, an accepted item runs or is reported as cancelled.
     ///
     /// ```
     /// use cmwq::testing::{Faults, Setup};
@@ -356,8 +358,8 @@ impl Faults {
     pub(super) fn plan(&self, seed: u64, cpus: usize) -> Plan {
         let random = &mut Rng::with_seed(seed.rotate_left(17) ^ 0xFA17);
         let mut plan = self.clone();
-        // Kinds are drawn in a fixed order, each with the same number of draws, so that the faults of a kind do not
-        // depend on the other kinds.
+        // All kinds are drawn in a fixed order, and each kind takes one number from `random`. So the faults of one kind
+        // do not depend on the other kinds.
         for kind in FaultKind::ALL {
             let own = &mut Rng::with_seed(random.u64(..));
             if self.drawn.contains(&kind) && own.bool() {

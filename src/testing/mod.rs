@@ -1,10 +1,10 @@
-//! A kit for the tests of code that uses this crate: virtual time, and schedules that follow from a seed.
+//! A kit for tests of code that uses this crate: virtual time, and schedules that a seed determines.
 //!
 //! A [run](Setup::run) calls a closure on a made-up machine. The machine has its own clock and its own CPUs, and
-//! everything in the run uses them: queues, items, timers, scopes, joins, and the sleeps, locks, channels and threads of
-//! [`blocking`](mod@crate::blocking). User code stays as it is. [`Executor::global`](crate::Executor::global) and
-//! [`WorkQueue::new`](crate::WorkQueue::new) use an executor that belongs to the run. The engine is the one that
-//! programs use: only its clock, its threads' turns and its view of the machine are made up.
+//! everything in the run uses them: queues, items, timers, scopes, joins, and the sleeps, locks, channels and threads
+//! of [`blocking`](mod@crate::blocking). User code stays as it is. [`Executor::global`](crate::Executor::global) and
+//! [`WorkQueue::new`](crate::WorkQueue::new) use an executor that belongs to the run. The engine is the same as in a
+//! program. Only the clock, the order of the threads, and the CPUs are made up.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -30,8 +30,8 @@
 //! # Time
 //!
 //! The clock stands still while any thread of the run can go on. When all threads wait, the clock moves on to the first
-//! time for which a thread or a timer waits. So an hour of timers takes as long as the code that runs in this hour. Code
-//! reads the clock through [`clock::now`](crate::clock::now).
+//! time for which a thread or a timer waits. So an hour of virtual time takes only as long as the code that runs in
+//! this hour. Code reads the clock through [`clock::now`](crate::clock::now).
 //!
 //! | to wait in a test | |
 //! |---|---|
@@ -43,9 +43,9 @@
 //! # Schedules
 //!
 //! The threads of a run are real threads, but only one of them runs at a time. Without a seed, a thread goes on until
-//! it waits. With a [`seed`], another thread may also go on at each operation of this crate, at the begin and the end of
-//! each item, and at each [`point`]. The seed alone determines which one. So the same seed leads to the same order of
-//! [`events`], in each process and in each build of the same code. [`explore`] tries many seeds.
+//! it waits. With a [`seed`], another thread may also go on at each operation of this crate, at the start and the end
+//! of each item, and at each [`point`]. The seed alone determines which thread goes on. So the same seed leads to the
+//! same order of [`events`], in each process and in each build of the same code. [`explore`] tries many seeds.
 //!
 //! ```
 //! use cmwq::{WorkQueue, testing};
@@ -59,9 +59,9 @@
 //!
 //! # Faults
 //!
-//! By default, nothing fails. [`Faults`] plans what fails in a run: threads that cannot be made, refused submissions, late
-//! timers, CPUs that go and come back, panics of items, and a shutdown at any step. Together with a seed, faults can also
-//! be [drawn at random](Faults::random), and the seed repeats them.
+//! By default, nothing fails. [`Faults`] plans what fails in a run: threads that cannot be made, refused submissions,
+//! late timers, CPUs that go and come back, panics of items, and a shutdown at any step. Together with a seed, faults
+//! can also be [drawn at random](Faults::random), and the seed repeats them.
 //!
 //! ```
 //! use cmwq::WorkQueue;
@@ -80,50 +80,50 @@
 //! # Failures
 //!
 //! A run fails with a panic if its closure panics, and also in these cases. The message has the seed and the last
-//! events, and calls each thread by its item.
+//! events, and names each thread together with its item.
 //!
-//! * All threads wait, and nothing will wake them. The message says who waits for whom.
-//! * An item does not come to an end: it computes, or no time passes any more, or the rest of the run is over.
-//! * A thread waits for something of which the kit does not know, such as a real sleep, or a lock of another crate
-//!   whose holder was interrupted, for longer than the [`patience`](Setup::patience).
+//! * All threads wait, and nothing will wake them. The message says which thread waits for which.
+//! * An item does not end: it computes for too long, it takes too many steps while no time passes, or it still waits
+//!   when the rest of the run is over.
+//! * A thread waits outside of the kit for longer than the [`patience`](Setup::patience). For example, it sleeps in
+//!   real time, or waits for a lock of another crate whose holder was interrupted.
 //! * A thread that does not belong to the run uses one of its queues.
 //! * An item panics, and no thread learns of it: neither a `join`, nor a scope, nor a
 //!   [`panic_handler`](crate::ExecutorBuilder::panic_handler).
 //!
-//! A run ends with its closure, as a process ends with `main`. Then items that have not begun are dropped, timers are
-//! cancelled, and items that have begun still run to their end. The threads of a failed run stay where they are until
-//! the process ends.
+//! A run ends with its closure, as a process ends with `main`. Then the run drops the items that have not begun,
+//! cancels the timers, and waits for the items that have begun. If a run has failed, its threads stay where they are
+//! until the process ends.
 //!
 //! # Limits
 //!
-//! * A thread gives way only at operations of this crate. Between two of them, nothing interrupts it. To let others go
-//!   on between two accesses to an atomic, put a [`point`] there.
+//! * A thread gives way only at operations of this crate, and nothing interrupts it between two of them. To let other
+//!   threads go on between two accesses to an atomic, put a [`point`] there.
 //! * Waits of other crates and of the standard library stop the run, because no other thread goes on meanwhile. A lock
-//!   of another crate that is held across an operation of this crate can stop the run, too. Use those of
-//!   [`blocking`](mod@crate::blocking). Files, processes and sockets may be used, but take real time.
-//! * `Instant::now`, `SystemTime` and timers of other crates know nothing of virtual time. Their values, random numbers,
+//!   of another crate that is held across an operation of this crate can stop the run, too. Use the waits and the locks
+//!   of [`blocking`](mod@crate::blocking). Files, processes and sockets may be used, but take real time.
+//! * `Instant::now`, `SystemTime` and timers of other crates do not follow virtual time. Their values, random numbers,
 //!   addresses and the order of a `HashMap` differ from run to run. If code depends on them, a seed does not repeat it.
 //! * Code takes no time, unless it calls [`compute`]. So the run shows no effect of slow code.
-//! * Threads that are not made by this crate ([`blocking::thread::spawn`](crate::blocking::thread::spawn)) do not belong
-//!   to the run.
+//! * Threads that are not made by this crate ([`blocking::thread::spawn`](crate::blocking::thread::spawn)) do not
+//!   belong to the run.
 //! * A queue in a `static` belongs to the run that has made it, and other runs cannot use it.
-//! * A channel of capacity 0 transmits no messages, only its end. `select!` stops the run.
-//! * A thread that is parked ([`blocking::thread::park`](crate::blocking::thread::park)) also wakes up when nothing else
-//!   can go on, as its contract permits. A lock is not fair, and a waiting writer keeps no readers out.
-//! * Memory orderings are those of one thread at a time. Models such as `loom`'s find wrong orderings.
+//! * A channel of capacity 0 transmits no messages. Its receivers learn only that it is closed. `select!` stops the
+//!   run.
+//! * A parked thread ([`blocking::thread::park`](crate::blocking::thread::park)) also wakes up when no other thread can
+//!   go on. The contract of `park` permits this. Locks are not fair, and readers overtake a waiting writer.
+//! * Only one thread runs at a time, so a run does not show wrong memory orderings. Models of `loom` do.
 //! * A closure that calls [`Executor::global`](crate::Executor::global) or
 //!   [`build_global`](crate::ExecutorBuilder::build_global) leaves its executor in memory.
-//! * The threads of a run take turns on one real CPU. Threads and programs that begin inside a run and do not belong to
-//!   it stay on that CPU, such as those of another crate's pool.
-//! * The kit counts the steps at one moment, and calls a million of them an item without an end. So a loop that polls
-//!   must sleep in between. A test that submits hundreds of thousands of items at one moment must
-//!   [permit more](Setup::max_steps).
-//! * The kit counts the timers that fire while the test's own thread waits. More than a million of them look like a wait
-//!   without an end, for example if a test advances by a day beside a period of 50 ms, unless the test
-//!   [permits more](Setup::max_steps).
-//! * If the process is stopped for several seconds of real time, as in a debugger, a run may fail for having taken no
-//!   step.
-//! * On systems without pinning of threads, a seed does not fix the CPU of the test's own submissions.
+//! * The threads of a run take turns on one real CPU. Threads of other crates, and programs, that begin inside a run
+//!   stay on that CPU, too.
+//! * If the threads take a million steps while no time passes, the kit reports an item without an end. So a loop that
+//!   polls must sleep in between. A test that submits hundreds of thousands of items at one moment must [permit
+//!   more](Setup::max_steps).
+//! * If more than a million timers fire while the test's own thread waits, the kit reports a wait without an end. A
+//!   test that advances by a day, while an item has a period of 50 ms, must [permit more](Setup::max_steps).
+//! * If a debugger stops the process for several seconds of real time, the run may fail, because it has taken no step.
+//! * If the system cannot pin threads, the seed does not determine the CPU of the test's own submissions.
 
 mod explore;
 mod faults;
@@ -187,7 +187,7 @@ pub fn explore(runs: u64, test: impl Fn() + Send + Sync + 'static) {
     Setup::new().explore(runs, test);
 }
 
-/// Lets virtual time pass, and waits until everything that can run by then has run.
+/// Lets this virtual time pass, and then does the same as [`run_until_idle`].
 ///
 /// # Panics
 ///
@@ -213,7 +213,7 @@ pub fn advance(time: Duration) {
     run_until_idle();
 }
 
-/// Waits until everything that can run without any time passing has run.
+/// Waits until no other thread can go on before time passes. So all items that can run now have run.
 ///
 /// # Panics
 ///
@@ -238,13 +238,13 @@ pub fn run_until_idle() {
 /// The number of steps of the clock after which a condition counts as never met.
 const STEPS: u32 = 1_000_000;
 
-/// Lets virtual time pass until a condition holds. The condition is checked whenever nothing can run without time
-/// passing.
+/// Lets virtual time pass until a condition holds. Checks the condition each time that no thread can go on before time
+/// passes.
 ///
 /// # Panics
 ///
-/// Panics if the condition can never hold, because nothing is left for which time would have to pass. Also panics if
-/// the clock has moved a million times, and if the calling thread belongs to no run.
+/// Panics if no thread and no timer waits for a time any more, because then the condition can never hold. Also panics
+/// if the clock has moved a million times, and if the calling thread belongs to no run.
 ///
 /// # Examples
 ///
@@ -271,8 +271,8 @@ pub fn run_until(mut condition: impl FnMut() -> bool) {
     panic!("the condition does not hold, although the clock has moved {STEPS} times");
 }
 
-/// Returns the times from now until the timers of the run fire, the next one first. Timers of all executors of the run
-/// count: delayed and periodic items.
+/// Returns the time until each timer of the run fires, in ascending order. The timers are those of the delayed and
+/// periodic items of all executors of the run.
 ///
 /// # Panics
 ///
@@ -372,7 +372,7 @@ pub fn events() -> Vec<String> {
     events.iter().map(Event::to_string).collect()
 }
 
-/// Returns the value, which every thread of a run has.
+/// Returns the value that every thread of a run has. Panics if the calling thread belongs to no run.
 #[track_caller]
 fn in_a_run<T: OfARun>(value: T) -> T::Value {
     value.value().expect("only a thread of a test run can call this: see `cmwq::testing::run`")

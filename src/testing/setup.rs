@@ -17,7 +17,7 @@ use super::faults::Faults;
 /// The number of CPUs of a run, unless the setup says otherwise.
 const CPUS: usize = 2;
 
-/// The time for which a thread may wait outside of the kit.
+/// The time for which a thread may wait outside of the kit, unless the setup says otherwise.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The number of steps that a run may take while no time passes, unless the setup says otherwise.
@@ -26,7 +26,7 @@ const MAX_STEPS: u64 = 1_000_000;
 /// The name of the thread that performs planned shutdowns.
 const FAULTS: &str = "test/faults";
 
-/// The number of events that a failure tells.
+/// The number of events in the message of a failure.
 const TOLD: usize = 200;
 
 /// Describes the runs of a test, and performs them.
@@ -77,15 +77,16 @@ impl Setup {
         self
     }
 
-    /// Sets the seed, which determines when threads interrupt each other. Without a seed, they do not.
+    /// Sets the seed, which determines when threads interrupt each other. Without a seed, threads do not interrupt each
+    /// other.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Sets for how long a thread may wait in real time for something of which the kit does not know, such as a file.
-    /// If a thread waits longer, the run fails. A thread may compute for ten times as long without calling this crate.
-    /// Default: one second.
+    /// Sets how long a thread may wait in real time for something outside of the kit, such as a file. If a thread waits
+    /// longer, the run fails. A thread may compute for ten times as long without calling this crate. Default: one
+    /// second.
     ///
     /// # Panics
     ///
@@ -101,8 +102,8 @@ impl Setup {
     }
 
     /// Sets the number of steps after which a run counts as endless, if no time passes meanwhile. The same number of
-    /// timers may fire while the test's own thread waits. Default: a million. A test that submits hundreds of thousands
-    /// of items at one moment, or that advances by a year beside a short period, needs more.
+    /// timers may fire while the test's own thread waits. Default: a million. A test needs more if it submits hundreds
+    /// of thousands of items at one moment, or advances by a year while an item has a short period.
     ///
     /// # Panics
     ///
@@ -165,7 +166,7 @@ impl Setup {
         }
     }
 
-    /// Runs the closure, without telling of a failure.
+    /// Runs the closure. Returns a failure without reporting it.
     #[track_caller]
     pub(super) fn perform<R: Send + 'static>(
         &self,
@@ -200,7 +201,8 @@ impl Setup {
         config.apart = &["/manager", FAULTS];
         let Some(seed) = self.seed else { return config };
         let random = &mut Rng::with_seed(seed.rotate_left(32));
-        // Wrong orders are often found by a few interruptions at the right moments, or by many at any moments.
+        // A few interruptions at the right moments often find a wrong order. So do many interruptions at random
+        // moments.
         (config.switches, config.order) = match seed % 4 {
             0 => (100, Order::Random),
             1 => (0, Order::Ranks { falls: (0..random.u32(1..=3)).map(|_| magnitude(random, 10)).collect() }),
@@ -211,7 +213,8 @@ impl Setup {
     }
 }
 
-/// Draws a number from 1 on. Each of so many powers of two is as likely to be the largest possible number.
+/// First draws a bound, which is one of the first `powers` powers of two, beginning with 2. Then draws a number from 1
+/// to this bound.
 pub(super) fn magnitude(random: &mut Rng, powers: u32) -> u64 {
     let magnitude = random.u32(0..powers);
     random.u64(1..=2_u64 << magnitude)
@@ -238,7 +241,7 @@ fn begin(plan: Plan) {
             }
         };
         spawn(FAULTS.to_owned(), None, body).expect("the system can make a thread");
-        // The new thread waits from now on.
+        // From now on, the new thread waits for the step of the shutdown.
         machine::settle();
     }
     machine::carry_out(plan);
@@ -252,7 +255,7 @@ fn end() {
 fn shut_down(until: Until) {
     let Some(run) = OfRun::current() else { return };
     for executor in run.all() {
-        // A second shutdown changes nothing.
+        // If the test has shut the executor down already, this call changes nothing.
         _ = executor.shutdown(until);
     }
 }
@@ -264,7 +267,7 @@ pub(super) struct Failure {
     faults: Option<String>,
     /// The last events.
     events: Vec<String>,
-    /// The number of events before these.
+    /// The number of earlier events.
     forgotten: usize,
 }
 
@@ -276,7 +279,7 @@ enum Cause {
 }
 
 impl Failure {
-    /// Tells what happened, and how to repeat it.
+    /// Returns a text about the events of the run, and about how to repeat it.
     pub(super) fn story(&self, seed: Option<u64>) -> String {
         let mut story = String::from("cmwq::testing: ");
         _ = match seed {
@@ -298,7 +301,7 @@ impl Failure {
         story
     }
 
-    /// Panics with the cause. A panic of the test was reported when it happened, and goes on here.
+    /// Panics with the cause. A panic of the test continues here without a second report.
     #[track_caller]
     pub(super) fn panic(self) -> ! {
         match self.cause {

@@ -1,4 +1,4 @@
-//! What a run finds and tells: endless waits, items without an end, foreign waits and threads, panics.
+//! The failures that a run finds and reports: endless waits, items without an end, foreign waits and threads, panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Faults by plan: what happens, when it happens, and what users' code and the engine make of it.
+//! Planned faults: whether and when they happen, and how users' code and the engine handle them.
 
 use std::panic::catch_unwind;
 use std::sync::Arc;
@@ -162,7 +162,7 @@ fn timers_are_late_within_the_bound() {
         latest = latest.max(late);
     }
     assert!(latest > ms(200), "{latest:?}");
-    // A periodic item is late, but loses no time.
+    // A late run of a periodic item does not delay its later runs.
     with(Faults::new().late_timers(ms(300))).run(|| {
         let ticks = WorkQueue::new("ticks").item(|| ()).spawn_every(secs(1)).unwrap();
         advance(secs(60) + ms(300));
@@ -181,7 +181,8 @@ fn cpus_go_and_come_back() {
             let bound: Vec<_> = (0..4)
                 .map(|number| bound.item(|| testing::compute(secs(1))).on_cpu(number % 2).spawn().unwrap())
                 .collect();
-            // The items have eight seconds of work, of which four are done on two CPUs.
+            // With the bound items, this is twelve seconds of work: eight until second 6, two until second 8, and then
+            // two on two CPUs.
             queue.for_each(0..8, |_| testing::compute(secs(1))).unwrap();
             bound.into_iter().for_each(|item| item.join().unwrap());
             let took = clock::now() - begin;
@@ -257,7 +258,7 @@ fn a_planned_panic_is_that_of_the_item() {
     });
 }
 
-/// A mail service, which is shut down by its plan. Returns whether that happened before the last mail was sent.
+/// A mail service, which the plan of faults shuts down. Returns whether that happened before the last mail was sent.
 fn service() -> bool {
     let executor = Executor::builder().build_global().unwrap();
     let Ok(queue) = WorkQueue::ordered("mails").build_on(&executor) else { return true };
@@ -292,7 +293,7 @@ fn executors_are_shut_down_at_any_step() {
         }
     }
     assert!(early > 30, "{early}");
-    // With time enough, the accepted mails are sent.
+    // If the timeout is long enough, the accepted mails are sent.
     let fault = Faults::new().shutdown_at(12, secs(60));
     with(fault).run(|| {
         service();
@@ -420,7 +421,7 @@ fn nothing_else_fails() {
         "CPU 1 is away from 1s to 100s, run 1 of any item or queue panics, step 1000 shuts the executors down, with a timeout of 1s"
     );
     let other = Executor::builder().build().unwrap();
-    // The thread goes on after the closure has returned.
+    // The thread goes on after the test's closure has returned.
     let made = Arc::new(AtomicU32::new(0));
     let makes = Arc::clone(&made);
     with(faults.no_threads_during(ms(1)..secs(100))).run(move || {

@@ -1,5 +1,5 @@
-//! Small programs with mistakes that users make, each beside its mended twin. `explore` finds each mistake, and flags
-//! no twin.
+//! Small programs with mistakes that users make. Each program has a mended twin. `explore` finds each mistake, and none
+//! in a twin.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -13,9 +13,9 @@ use cmwq::{Work, WorkQueue};
 
 use super::support::{add, message, ms, secs};
 
-/// The number of seeds with which a mistake is searched.
+/// The number of seeds with which the search for a mistake runs a program.
 const RUNS: u64 = 1000;
-/// The number of seeds with which a mended program is run.
+/// The number of seeds with which a mended program runs.
 const RUNS_OF_TWINS: u64 = if cfg!(debug_assertions) { 250 } else { 1000 };
 
 /// A shared number.
@@ -29,7 +29,7 @@ fn flag() -> (Arc<AtomicBool>, Arc<AtomicBool>) {
     (Arc::clone(&flag), flag)
 }
 
-/// A queue that runs its items beside each other.
+/// A queue that runs its items at the same time.
 fn queue() -> WorkQueue {
     WorkQueue::unbound("program").build().unwrap()
 }
@@ -42,7 +42,7 @@ fn both(one: impl FnOnce() + Send + 'static, two: impl FnOnce() + Send + 'static
     two.join().unwrap();
 }
 
-/// Searches the program's mistake, and runs its mended twin.
+/// Searches for the program's mistake, and runs the mended twin.
 #[track_caller]
 fn found_and_mended(program: fn(bool)) {
     message(|| testing::explore(RUNS, move || program(false)));

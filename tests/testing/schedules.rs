@@ -1,4 +1,4 @@
-//! Seeds: the same order of events again, and other orders with other seeds.
+//! The same seed leads to the same order of events, and other seeds lead to other orders.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -12,7 +12,7 @@ use cmwq::{Work, WorkQueue, blocking, clock};
 
 use super::support::{message, ms, secs};
 
-/// How many times the tests repeat a seed.
+/// The number of times that the tests repeat a seed.
 const AGAIN: u64 = if cfg!(debug_assertions) { 1000 } else { 10_000 };
 
 /// A program with items of all kinds. Returns its events.
@@ -39,7 +39,7 @@ fn program() -> Vec<String> {
     testing::events()
 }
 
-/// Returns a number that stands for the events (FNV-1a).
+/// Returns a hash of the events (FNV-1a).
 fn digest(events: &[String]) -> u64 {
     let bytes = events.iter().flat_map(|event| event.bytes());
     bytes.fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3))
@@ -139,7 +139,7 @@ fn a_wrong_order_is_found_and_repeated() {
     }
     let explored = message(|| Setup::new().explore(1000, lost_update));
     assert!(explored.contains("an addition is lost"));
-    // A setup with a seed begins there.
+    // A setup with a seed begins with that seed.
     Setup::new().seed(number + 1000).explore(0, || unreachable!("there is no run"));
 }
 
@@ -169,7 +169,7 @@ fn a_failure_tells_its_seed_and_its_events() {
         story.lines().filter(|line| line.contains("of queue")).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(events(&again), events(&text));
-    // The number of runs can be set, too, and a wrong number is told.
+    // A variable also sets the number of runs. If its value is not a number, the test fails with a message.
     assert!(run(&[("CMWQ_TEST_RUNS", "1")]).0);
     let (passed, text) = run(&[("CMWQ_TEST_RUNS", "many")]);
     assert!(!passed && text.contains("CMWQ_TEST_RUNS is \"many\": it must be a number"), "{text}");

@@ -1,4 +1,4 @@
-//! What the tests of the kit share.
+//! Functions that the tests of the kit share.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,12 +13,12 @@ pub(crate) fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Counts one more.
+/// Adds 1 to the number.
 pub(crate) fn add(number: &AtomicU32) {
     number.fetch_add(1, SeqCst);
 }
 
-/// Returns the message with which this panics.
+/// Calls `run`, which panics, and returns the message of the panic.
 pub(crate) fn message(run: impl FnOnce()) -> String {
     let caught = catch_unwind(AssertUnwindSafe(run));
     text(&*caught.expect_err("the run fails"))

@@ -32,7 +32,7 @@ fn an_hour_of_timers_takes_milliseconds() {
         fired.load(Relaxed)
     });
     assert_eq!(fired, 60);
-    // The figure is 10 ms on an idle machine.
+    // On an idle machine, this takes 10 ms.
     assert!(begin.elapsed() < secs(5), "{:?}", begin.elapsed());
 }
 

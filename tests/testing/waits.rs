@@ -1,4 +1,4 @@
-//! The waits of the crate hand over.
+//! A thread that waits by a function of the crate lets the other threads of the run go on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};

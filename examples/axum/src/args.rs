@@ -61,7 +61,7 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Option<Args>, lexopt::
     Ok(Some(args))
 }
 
-/// At most a day: a longer wait is a mistake.
+/// Accepts at most a day, because a longer wait is a mistake.
 fn seconds(text: &str) -> Result<Duration, &'static str> {
     let seconds = text.parse().ok().filter(|seconds| *seconds <= 86_400.0);
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());

@@ -10,18 +10,18 @@
 //! kill -TERM ...                                          # finishes the requests, and ends
 //! ```
 //!
-//! tokio's threads only do HTTP. What computes or blocks is an item of a queue, and its handle is a future that the
-//! request awaits. So `/health` answers while all CPUs compute.
+//! tokio's threads only do HTTP. Code that computes or blocks is an item of a queue. The item's handle is a future,
+//! which the request awaits. So `/health` answers while all CPUs compute.
 //!
-//! * **A queue for each kind of work** (`work.rs`), each with a limit of its own. `hashes` compute, so as many run as there
-//!   are CPUs. `files` block under a guard, and do not count meanwhile.
-//! * **Load shedding** (`routes.rs`). Each request reserves a place in its queue before it reads the body. `/hash` is shed
-//!   at once if there is none. `/files` waits for a place for up to `--patience`. Both then answer 503, with
-//!   `Retry-After`.
+//! * **A queue for each kind of work** (`work.rs`), each with a limit of its own. `hashes` compute, so as many run as
+//!   there are CPUs. `files` block under a guard, and do not count meanwhile.
+//! * **Load shedding** (`routes.rs`). Each request reserves a place in its queue before it reads the body. If there is
+//!   none, `/hash` answers 503 at once, with `Retry-After`. `/files` does so only after it has waited for a place for
+//!   `--patience`.
 //! * **Clients that go away** (`work.rs`). axum drops the future of the request. If the item has not begun, it is
 //!   cancelled.
-//! * **A clean end.** On SIGTERM or SIGINT, the service accepts no more connections, finishes its requests, and shuts the
-//!   executor down. Requests that take longer than `--grace` are cut off, and the exit code is 1.
+//! * **A clean end.** On SIGTERM or SIGINT, the service accepts no more connections, finishes its requests, and shuts
+//!   the executor down. Requests that take longer than `--grace` are cut off, and the exit code is 1.
 
 mod args;
 mod routes;
@@ -86,7 +86,7 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     };
     println!("stopping{}", if is_late { ", with requests that took too long" } else { "" });
 
-    // What remains of the grace period. Items whose clients went away may still run.
+    // The shutdown gets the rest of the grace period. Items whose clients went away may still run.
     let begin = *asked.borrow();
     let rest = begin.map_or(Duration::ZERO, |begin| args.grace.saturating_sub(begin.elapsed()));
     let report = executor.shutdown_async(rest).await?;

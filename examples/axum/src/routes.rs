@@ -19,7 +19,7 @@ use crate::work::{Failure, MOST_BYTES, Work};
 
 const MOST_ROUNDS: u64 = 10_000_000;
 
-/// A client that sends its body more slowly gives its place to another one.
+/// A request loses its place in the queue if its body takes longer than this.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn router(work: Work) -> Router {
@@ -42,7 +42,7 @@ fn one() -> u64 {
     1
 }
 
-/// Sheds the request at once if there is no room.
+/// Answers 503 at once if the queue has no room.
 async fn hash(
     State(work): State<Work>,
     Query(options): Query<Options>,
@@ -62,10 +62,10 @@ async fn hash(
     Ok(sum + "\n")
 }
 
-/// Waits for room for a while.
+/// Waits for room in the queue, for up to `--patience`.
 async fn file(State(work): State<Work>, Path(name): Path<String>) -> Result<Vec<u8>, Failed> {
     let name = FilePath::new(&name);
-    // The name leads out of the folder by no `..` and no `/`.
+    // A name with `..` or `/` could lead out of the folder.
     let mut parts = name.components();
     let (Some(Component::Normal(_)), None) = (parts.next(), parts.next()) else {
         return Err(Failed::Invalid("this is no name of a file".into()));
@@ -74,7 +74,7 @@ async fn file(State(work): State<Work>, Path(name): Path<String>) -> Result<Vec<
     work.read(permit, name).await?.map_err(Failed::File)
 }
 
-/// Why a request fails.
+/// The reason for which a request fails.
 enum Failed {
     Busy,
     Slow,
@@ -113,7 +113,7 @@ impl IntoResponse for Failed {
             }
             Self::Slow => (StatusCode::REQUEST_TIMEOUT, "the body came too slowly\n").into_response(),
             Self::Invalid(text) => (StatusCode::BAD_REQUEST, text + "\n").into_response(),
-            // Too long, or cut off: the client of a body that was cut off reads no answer.
+            // The body is too long, or was cut off. In the second case, no client reads this answer.
             Self::Body(error) => (StatusCode::PAYLOAD_TOO_LARGE, format!("{error}\n")).into_response(),
             Self::File(error) => match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => {

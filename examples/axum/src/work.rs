@@ -19,7 +19,7 @@ use crate::args::Args;
 /// The longest accepted body, and the longest file, in bytes.
 pub(crate) const MOST_BYTES: usize = 16 << 20;
 
-/// Cheap to clone: each request has a clone.
+/// The queues and what their items need. A clone is cheap, and each request has one.
 #[derive(Clone)]
 pub(crate) struct Work {
     pub(crate) hashes: WorkQueue,
@@ -44,7 +44,7 @@ impl Work {
         })
     }
 
-    /// Computes a hash, in the place of the permit.
+    /// Queues an item that computes a hash. The item uses the place that the permit reserves.
     pub(crate) fn hash(
         permit: Permit,
         data: impl AsRef<[u8]> + Send + 'static,
@@ -59,8 +59,8 @@ impl Work {
         })
     }
 
-    /// Reads a file, in the place of the permit. While it waits for the disk, its worker does not count, and another item
-    /// runs.
+    /// Queues an item that reads a file. The item uses the place that the permit reserves. While the item waits for the
+    /// disk, its worker does not count, and another item runs.
     pub(crate) fn read(&self, permit: Permit, name: &Path) -> Running<io::Result<Vec<u8>>> {
         let path = self.folder.join(name);
         Running::new(permit, move || cmwq::blocking(|| read(&path)))
@@ -69,7 +69,7 @@ impl Work {
     /// Returns the present numbers, for Prometheus.
     pub(crate) fn metrics(&self) -> String {
         self.collector.lock().unwrap_or_else(PoisonError::into_inner).collect();
-        // The exporter has no listener that would do this.
+        // With a listener, the exporter would do this itself. This program has none.
         self.exporter.run_upkeep();
         self.exporter.render()
     }
@@ -81,11 +81,11 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if data.len() > MOST_BYTES { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(data) }
 }
 
-/// An item that a request awaits. If the client goes away, this value is dropped. Then the item is cancelled, or
-/// asked to stop if it has begun.
+/// An item that a request awaits. If the client goes away, this value is dropped. That cancels the item or, if the item
+/// has begun, asks it to stop.
 pub(crate) struct Running<T>(Result<StopOnDrop<T>, QueueError>);
 
-/// Why a request has no result.
+/// The reason for which a request has no result.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Refused(QueueError),

@@ -1,4 +1,4 @@
-//! Tests the service over HTTP. A file that is a pipe keeps its reader waiting for as long as a test wants.
+//! Tests the service over HTTP. Some files are pipes, so a test decides when their readers go on.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha512};
 use testkit::{output, polled, wait};
 
-/// Longer than any of these tests takes on a busy machine.
+/// On a busy machine, each of these tests takes less time than this.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The running service, and the folder of its files.
@@ -188,7 +188,7 @@ fn the_service_answers_requests() {
 #[test]
 fn requests_beyond_the_bound_are_shed() {
     let service = Service::start(&["--active", "1", "--pending", "1", "--patience", "0.2"]);
-    // A request whose body is on its way has the place.
+    // A request that still sends its body has the place.
     let mut slow = TcpStream::connect(&service.address).expect("it listens");
     write!(slow, "POST /hash HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: 9\r\n\r\nto be")
         .expect("sent");

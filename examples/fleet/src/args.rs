@@ -101,14 +101,14 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Option<Args>, lexopt::
     Ok(Some(Args { redis, fleet, action }))
 }
 
-/// At most a day: a longer time is a mistake.
+/// Accepts at most a day, because a longer time is a mistake.
 fn seconds(text: &str) -> Result<Duration, &'static str> {
     let seconds = text.parse().ok().filter(|seconds| *seconds <= 86_400.0);
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     time.ok_or("a time is a number of seconds, such as 0.5")
 }
 
-/// Below this, an ordinary delay of the network would count as the silence of a dead consumer.
+/// Refuses short times, because an ordinary delay of the network would then count as the silence of a dead consumer.
 fn claim(text: &str) -> Result<Duration, &'static str> {
     let least = Duration::from_millis(100);
     seconds(text)?.checked_sub(least).map(|more| least + more).ok_or("at least 0.1 s")

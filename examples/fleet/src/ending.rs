@@ -12,9 +12,9 @@ use signal_hook::flag;
 /// The steps, in their order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// A signal has come: no new jobs.
+    /// A signal has come. The consumer takes no new jobs.
     Asked,
-    /// The grace period is over: no more attempts.
+    /// The grace period is over. The consumer makes no more attempts.
     Over,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// SIGTERM or SIGINT begins the end. A second signal ends the process at once.
+    /// Handles SIGTERM and SIGINT. The first signal begins the end. A second signal ends the process at once.
     pub(crate) fn on_signals() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGINT] {
@@ -45,7 +45,7 @@ impl Ending {
         self.over.store(true, SeqCst);
     }
 
-    /// Sleeps, but not beyond this step.
+    /// Sleeps for this time, or until this step comes.
     pub(crate) fn sleep(&self, time: Duration, step: Step) {
         let end = Instant::now() + time;
         while !self.has_come(step) {
@@ -53,7 +53,7 @@ impl Ending {
             if rest.is_zero() {
                 break;
             }
-            // A signal cannot notify a condition variable.
+            // The loop polls, because a signal handler cannot notify a condition variable.
             sleep(rest.min(Duration::from_millis(50)));
         }
     }

@@ -1,4 +1,4 @@
-//! The jobs that this consumer has in hand: fetched, and neither acknowledged nor failed.
+//! The jobs that this consumer has in hand. They are fetched, but neither acknowledged nor failed yet.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -11,7 +11,7 @@ use crate::ending::Step;
 use crate::link::Link;
 use crate::stream::Stream;
 
-/// The heartbeats within the time after which other consumers take a silent consumer's jobs over.
+/// The number of heartbeats per `--claim`, the time after which other consumers take a silent consumer's jobs over.
 const BEATS: u32 = 4;
 
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Hand {
     ids: Mutex<HashSet<String>>,
 }
 
-/// A job in hand. When this value is dropped, the job is in hand no more.
+/// A job in hand. When this value is dropped, the job is not in hand any more.
 pub(crate) struct Held {
     hand: Arc<Hand>,
     pub(crate) id: String,
@@ -43,10 +43,11 @@ impl Hand {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps telling Redis that the jobs in hand are not idle, until the returned handle is dropped. So no other consumer
-    /// takes them over, however long they take.
+    /// Tells Redis at intervals that the jobs in hand are not idle, until the returned handle is dropped. So no other
+    /// consumer takes over a job that takes long.
     ///
-    /// Jobs that compute for minutes occupy all CPUs of a managed queue. An unbound queue starts its items at once.
+    /// Jobs that compute for minutes occupy all CPUs, and a managed queue would not start the heartbeat meanwhile. An
+    /// unbound queue starts its items at once.
     pub(crate) fn beat(
         self: &Arc<Self>,
         stream: &Stream,
@@ -57,7 +58,7 @@ impl Hand {
         let mut link = link.to("keep the jobs").until(Step::Over);
         let (hand, stream, consumer) = (Arc::clone(self), stream.clone(), consumer.to_owned());
         let beat = move || {
-            // Read anew for each attempt: some jobs may have ended meanwhile.
+            // Each attempt reads the numbers anew, because some jobs may have ended meanwhile.
             let kept = link.call(|redis| stream.keep(redis, &consumer, &hand.ids()));
             if let Err(error) = kept {
                 eprintln!("fleet: cannot keep the jobs: {error}");

@@ -1,4 +1,4 @@
-//! What a job does: it waits, as if for another service, and then it computes.
+//! A job. It waits, as if for another service, and then computes.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,7 +11,8 @@ const MOST_ROUNDS: u64 = 1_000_000_000;
 pub(crate) type Fields = HashMap<Vec<u8>, Vec<u8>>;
 
 pub(crate) struct Job {
-    /// Identifies the job for ever, unlike the number of its entry: a producer that gets no answer may add it twice.
+    /// Identifies the job for ever. The number of its entry does not, because a producer that gets no answer may add
+    /// the job twice.
     pub(crate) name: Vec<u8>,
     rounds: u64,
     pause: Duration,
@@ -31,7 +32,7 @@ impl Job {
     /// Returns a hash of the name, in hexadecimal.
     pub(crate) fn run(&self) -> String {
         if !self.pause.is_zero() {
-            // While a job waits, its worker does not count, and another one computes.
+            // While a job waits, its worker does not count, so another worker computes.
             cmwq::blocking(|| std::thread::sleep(self.pause));
         }
         let mut sum = Sha512::digest(&self.name);

@@ -1,4 +1,4 @@
-//! A connection to Redis that comes back.
+//! A connection to Redis that is made again after a failure.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ pub(crate) struct Link {
     client: Client,
     stream: Stream,
     ending: Arc<Ending>,
-    /// What the program cannot do while Redis is away.
+    /// The operation that is impossible while Redis is away, such as `fetch jobs`. Messages name it.
     purpose: &'static str,
     /// From this step on, a request that fails is not tried again.
     last: Step,
@@ -33,12 +33,12 @@ impl Link {
         Self { client, stream, ending, purpose, last, connection: None, has_worked: false }
     }
 
-    /// Returns a link of its own for this purpose.
+    /// Returns another link, which is used for this purpose.
     pub(crate) fn to(&self, purpose: &'static str) -> Self {
         Self { purpose, ..Self::new(self.client.clone(), self.stream.clone(), Arc::clone(&self.ending)) }
     }
 
-    /// Tries again until this step.
+    /// Makes the link repeat failed requests until this step.
     pub(crate) fn until(mut self, last: Step) -> Self {
         self.last = last;
         self
@@ -48,9 +48,9 @@ impl Link {
         &self.ending
     }
 
-    /// Sends a request, again and again until it succeeds, under a guard. A request whose answer is lost may have had its
-    /// effect, so it must be possible to repeat it. Returns an error only if the process ends, or if the first request of
-    /// all cannot succeed by itself, for example because of a wrong password.
+    /// Sends a request under a guard, and repeats it until it succeeds. The request must have the same effect if it is
+    /// repeated, because Redis may have executed a request whose answer was lost. Returns an error only if the process
+    /// ends, or if the link has never worked and cannot work without a change, for example because of a wrong password.
     pub(crate) fn call<T>(
         &mut self,
         request: impl Fn(&mut Connection) -> RedisResult<T>,
@@ -89,8 +89,8 @@ impl Link {
             None => self.connect()?,
         };
         let answer = request(&mut connection)?;
-        // After an error, the connection may be out of step, so it is dropped. The next one makes the group again, which
-        // is missing if Redis has lost its data.
+        // After an error, the connection is dropped, because the next answer on it might belong to an earlier request.
+        // The next connection makes the group again, which is missing if Redis has lost its data.
         self.connection = Some(connection);
         Ok(answer)
     }

@@ -1,7 +1,7 @@
-//! The results, on their way to Redis.
+//! Collects the results, and stores them in Redis.
 //!
-//! Results are collected in memory. One reusable item stores all of them by one command. It is queued with every result,
-//! which has no effect while it is pending. So all results that come during a command share the next one.
+//! One reusable item stores all collected results by one command. Each new result queues the item, which has no effect
+//! while the item is pending. So all results that come during a command share the next one.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +35,8 @@ impl Store {
             if batch.is_empty() {
                 return;
             }
-            // The link gives up only if the process ends. Then the jobs are still in hand, and are given back.
+            // The link gives up only if the process ends. The jobs are still in hand then, and the process gives them
+            // back.
             if let Err(error) = link.call(|redis| stream.store(redis, &batch)) {
                 eprintln!("fleet: {} results are not stored: {error}", batch.len());
                 results.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
@@ -44,10 +45,10 @@ impl Store {
         Self { queue: WorkQueue::new("results"), step, finished }
     }
 
-    /// When this returns, the result is stored and the job is acknowledged, unless the process ends before.
+    /// Stores the result and acknowledges the job. Returns when both are done, or when the process ends.
     pub(crate) fn put(&self, finished: Finished) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.finished.lock().unwrap_or_else(PoisonError::into_inner).push(finished);
-        // After the last submission, a run always follows that sees every result collected before.
+        // After this submission, the item runs at least once more, and that run sees this result.
         self.queue.enqueue(&self.step)?;
         // This waits for that run, under a guard.
         self.step.flush()?;

@@ -1,4 +1,4 @@
-//! What is in Redis, and the commands that change it.
+//! The keys in Redis, and the commands that change them.
 //!
 //! | key | content |
 //! |---|---|
@@ -7,10 +7,10 @@
 //! | `{NAME}:names` | the set of the names that have results |
 //! | `{NAME}:dead` | a stream of the jobs that were set aside |
 //!
-//! The braces make a Redis cluster keep all of them on one server, as its scripts require. Redis 6.2 or newer is needed.
+//! The braces make a Redis cluster keep all keys on one server, as scripts require. Redis 6.2 or newer is needed.
 //!
-//! The names stay for ever, because a job may be added twice at any distance. A service would store its results in a
-//! database, under a unique key, and need no such set; or let the names expire.
+//! The names stay for ever, because the second submission of a job may come at any time. A service would store its
+//! results in a database, under a unique key, and need no such set. Or it would let the names expire.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -20,12 +20,13 @@ use redis::{Connection, RedisResult, cmd};
 use crate::job::Fields;
 use crate::store::Finished;
 
-/// How long Redis waits for a job before it answers that there is none. A consumer that is told to end waits for so long.
+/// The time for which Redis waits for a job before it answers that there is none. The end of a consumer can be late by
+/// this time.
 pub(crate) const BLOCK: Duration = Duration::from_secs(1);
 
 const GROUP: &str = "consumers";
 
-/// Stores each result whose name has none yet, and acknowledges its job, in one step.
+/// Stores each result, unless there is one of the same name already, and acknowledges its job, in one step.
 ///
 /// KEYS: jobs, results, names. ARGV: the group; then the entry, name and result of each job.
 const STORE: &str = "
@@ -53,7 +54,8 @@ for i = 4, #ARGV do
 end
 return moved";
 
-/// Forgets this consumer, and those that were silent for long. A consumer with jobs stays: its jobs would be lost.
+/// Removes this consumer from the group, and the consumers that were silent for long. A consumer with jobs stays,
+/// because its jobs would be lost.
 ///
 /// KEYS: jobs. ARGV: the group, the consumer, the idle time in milliseconds.
 const LEAVE: &str = "
@@ -82,7 +84,7 @@ pub(crate) struct Entry {
 pub(crate) struct Abandoned {
     pub(crate) id: String,
     pub(crate) consumer: String,
-    /// How often it was fetched.
+    /// The number of times that the job was fetched.
     pub(crate) deliveries: u64,
 }
 
@@ -145,7 +147,7 @@ impl Stream {
         Ok(answer.into_iter().map(abandoned).collect())
     }
 
-    /// Takes these jobs over, except for those that another consumer has taken over meanwhile.
+    /// Takes these jobs over, unless another consumer has taken them over meanwhile.
     pub(crate) fn take_over(
         &self,
         redis: &mut Connection,
@@ -161,7 +163,7 @@ impl Stream {
         Ok(whole(claims.query(redis)?))
     }
 
-    /// Moves these jobs out of the way. Returns their number.
+    /// Moves these jobs to the stream of dead jobs. Returns the number of moved jobs.
     pub(crate) fn set_aside(
         &self,
         redis: &mut Connection,
@@ -174,8 +176,8 @@ impl Stream {
         script.arg(GROUP).arg(consumer).arg(millis(claim)).arg(ids).query(redis)
     }
 
-    /// Tells Redis that the consumer still has these jobs, so that no other consumer takes them over. This counts as no
-    /// delivery. Jobs that are acknowledged stay so.
+    /// Tells Redis that the consumer still has these jobs, so that no other consumer takes them over. Redis does not
+    /// count this as a delivery. It ignores jobs that are acknowledged already.
     pub(crate) fn keep(&self, redis: &mut Connection, consumer: &str, ids: &[String]) -> RedisResult<()> {
         if ids.is_empty() {
             return Ok(());
@@ -184,15 +186,15 @@ impl Stream {
         claim.arg(&self.jobs).arg(GROUP).arg(consumer).arg(0).arg(ids).arg("JUSTID").exec(redis)
     }
 
-    /// Lets other consumers take all jobs of this consumer over at once. Returns their number. The delivery to this
-    /// consumer counts no more, because the job has not failed.
+    /// Lets other consumers take all jobs of this consumer over at once. Returns the number of jobs. The delivery to
+    /// this consumer does not count as an attempt, because the jobs have not failed.
     pub(crate) fn give_back(
         &self,
         redis: &mut Connection,
         consumer: &str,
         claim: Duration,
     ) -> RedisResult<usize> {
-        /// More than a consumer ever has.
+        /// The greatest number of jobs in the request. No consumer has so many.
         const ALL: usize = 100_000;
         let mut pending = cmd("XPENDING");
         pending.arg(&self.jobs).arg(GROUP).arg("-").arg("+").arg(ALL).arg(consumer);
@@ -210,7 +212,7 @@ impl Stream {
         Ok(own.len())
     }
 
-    /// Stores results and acknowledges their jobs, in one step. If this is repeated, it changes nothing.
+    /// Stores results and acknowledges their jobs, in one step. A repetition changes nothing.
     pub(crate) fn store(&self, redis: &mut Connection, batch: &[Finished]) -> RedisResult<()> {
         let mut script = cmd("EVAL");
         script.arg(STORE).arg(3).arg(&self.jobs).arg(&self.results).arg(&self.names).arg(GROUP);
@@ -220,7 +222,7 @@ impl Stream {
         script.exec(redis)
     }
 
-    /// Forgets this consumer if it has no jobs, and any other that has none and was silent for `silence`.
+    /// Removes this consumer from the group, and the others that were silent for `silence`. Consumers with jobs stay.
     pub(crate) fn leave(&self, redis: &mut Connection, consumer: &str, silence: Duration) -> RedisResult<()> {
         let mut script = cmd("EVAL");
         script.arg(LEAVE).arg(1).arg(&self.jobs).arg(GROUP).arg(consumer).arg(millis(silence)).exec(redis)

@@ -1,4 +1,4 @@
-//! The consumer: fetches jobs, runs them, and takes over those of consumers that died.
+//! The consumer. It fetches jobs, runs them, and takes over the jobs of consumers that died.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::link::Link;
 use crate::store::{Finished, Store};
 use crate::stream::{Abandoned, Entry, Stream};
 
-/// How often a consumer looks for abandoned jobs, within the time after which a job counts as abandoned.
+/// The number of times per `--claim` that a consumer looks for abandoned jobs.
 const LOOKS: u32 = 4;
 
 struct Consumer<'a> {
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Work, stream: &Stream, link: &Link) -> Result<(), Box<d
         let _heartbeat = consumer.hand.beat(stream, &args.name, args.claim, link)?;
         eprintln!("fleet: {} takes jobs", args.name);
         let fetched = consumer.fetch_until_asked(&mut requests);
-        // The heart beats until the last job is done.
+        // The heartbeat goes on until the last job is done.
         consumer.finish(fetched.is_ok());
         fetched
     };
@@ -46,9 +46,9 @@ pub(crate) fn run(args: &Work, stream: &Stream, link: &Link) -> Result<(), Box<d
     let left = consumer.hand.ids().len();
     // Drops the jobs that have not begun. Nothing interrupts the others, which end with the process.
     executor.shutdown(Duration::ZERO)?;
-    // Besides the jobs in hand, these are jobs that Redis has sent while the connection broke.
+    // This gives back the jobs in hand, and jobs whose message was lost when the connection broke.
     match requests.attempt(|redis| stream.give_back(redis, &args.name, args.claim)) {
-        // A consumer that is not forgotten costs Redis a few bytes, and the end of another one forgets it later.
+        // If this fails, the consumer's name stays in Redis, until a later end of another consumer removes it.
         Ok(0) => drop(requests.attempt(|redis| stream.leave(redis, &args.name, 100 * args.claim))),
         Ok(jobs) => eprintln!("fleet: {jobs} jobs are given back"),
         Err(error) => {
@@ -86,7 +86,8 @@ impl Consumer<'_> {
         }
     }
 
-    /// Waits until the queue has room. Returns a permit for each job that fits, or none if there is no room for a while.
+    /// Waits until the queue has room. Returns a permit for each job that fits, or none if there is no room for a
+    /// while.
     fn permits(&self) -> Result<Vec<Permit>, QueueError> {
         let first = match self.jobs.reserve_timeout(Duration::from_millis(250)) {
             Ok(permit) => permit,
@@ -102,7 +103,7 @@ impl Consumer<'_> {
     fn take_over(&self, link: &mut Link, count: usize) -> Result<Vec<Entry>, RedisError> {
         let Work { name, claim, attempts, .. } = self.args;
         let mut abandoned = link.call(|redis| self.stream.abandoned(redis, *claim, count))?;
-        // After a long stall, its own jobs look abandoned, too. The next heartbeat corrects that.
+        // After a long stall, this consumer's own jobs look abandoned, too. The next heartbeat corrects that.
         abandoned.retain(|job| !self.hand.has(&job.id));
         let (hopeless, others): (Vec<Abandoned>, _) =
             abandoned.into_iter().partition(|job| job.deliveries >= *attempts);
@@ -127,14 +128,14 @@ impl Consumer<'_> {
         permit.spawn_detached(move || {
             let id = held.id.clone();
             if let Err(error) = execute(held, &entry, &store) {
-                // It is in hand no more. So it is abandoned after a while, and tried again.
+                // The job is not in hand any more. So it counts as abandoned after a while, and is tried again.
                 eprintln!("fleet: the job {id} has failed: {error}");
             }
         })?;
         Ok(())
     }
 
-    /// Waits until all jobs in hand are done, or the grace period is over.
+    /// Waits until all jobs in hand are done, or until the grace period is over.
     fn finish(&self, is_asked: bool) {
         if is_asked {
             eprintln!("fleet: stopping, with {} jobs in hand", self.hand.ids().len());

@@ -3,7 +3,7 @@
 pub struct SumRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub data: ::prost::alloc::vec::Vec<u8>,
-    /// How often to hash: the sum of the sum, and so on. 0 means once.
+    /// The number of rounds. Each round after the first hashes the sum of the round before. 0 means 1.
     #[prost(uint64, tag = "2")]
     pub rounds: u64,
 }

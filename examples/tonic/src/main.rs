@@ -6,18 +6,18 @@
 //! kill -TERM ...                                          # finishes the requests, and ends
 //! ```
 //!
-//! tokio's threads only do HTTP. What computes is an item of a queue, and its handle is a future that the call awaits. So
-//! the health check answers while all CPUs compute.
+//! tokio's threads only do HTTP. Code that computes is an item of a queue. The item's handle is a future, which the
+//! call awaits. So the health check answers while all CPUs compute.
 //!
-//! * **Load shedding.** `Sum` reserves a place in the queue. If there is none, it answers UNAVAILABLE, and tells clients
-//!   when to retry, as gRPC's retry policies understand it.
+//! * **Load shedding.** `Sum` reserves a place in the queue. If there is none, it answers UNAVAILABLE. The answer says
+//!   when to retry, in the form that gRPC's retry policies understand.
 //! * **Backpressure.** `Sums` awaits a place for each request of its stream. Meanwhile it reads no further requests, so
 //!   the window of the connection fills, and the client stops sending.
-//! * **Calls that end early.** If the client cancels a call, or its deadline passes, tonic drops the call's future. If the
-//!   item has not begun, it is cancelled.
+//! * **Calls that end early.** If the client cancels a call, or its deadline passes, tonic drops the call's future. If
+//!   the item has not begun, it is cancelled.
 //! * **A clean end.** On SIGTERM or SIGINT, the health check says NOT_SERVING, and streams accept no further requests.
-//!   The service finishes its calls, and shuts the executor down. Calls that take longer than `--grace` are cut off, and
-//!   the exit code is 1.
+//!   The service finishes its calls, and shuts the executor down. Calls that take longer than `--grace` are cut off,
+//!   and the exit code is 1.
 
 mod args;
 mod service;
@@ -93,7 +93,7 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     };
     println!("stopping{}", if is_late { ", with calls that took too long" } else { "" });
 
-    // What remains of the grace period. Items whose clients went away may still run.
+    // The shutdown gets the rest of the grace period. Items whose clients went away may still run.
     let begin = *asked.borrow();
     let rest = begin.map_or(Duration::ZERO, |begin| args.grace.saturating_sub(begin.elapsed()));
     let report = executor.shutdown_async(rest).await?;

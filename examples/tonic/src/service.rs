@@ -77,7 +77,7 @@ fn until_asked(
     })
 }
 
-/// Queues the item for a request, in the place of the permit.
+/// Queues the item for a request. The item uses the place that the permit reserves.
 fn begin(permit: Permit, SumRequest { data, rounds }: SumRequest) -> Result<Running, Status> {
     if rounds > MOST_ROUNDS {
         return Err(Status::invalid_argument(format!("{rounds} rounds are more than {MOST_ROUNDS}")));
@@ -92,8 +92,8 @@ fn begin(permit: Permit, SumRequest { data, rounds }: SumRequest) -> Result<Runn
     item.map(|item| Running(item.stop_on_drop())).map_err(|error| refused(error.error))
 }
 
-/// An item that a call awaits. If the call ends early, this value is dropped. Then the item is cancelled,
-/// or asked to stop if it has begun.
+/// An item that a call awaits. If the call ends early, this value is dropped. That cancels the item or, if the item has
+/// begun, asks it to stop.
 struct Running(StopOnDrop<SumReply>);
 
 impl Future for Running {
@@ -112,7 +112,7 @@ fn refused(error: QueueError) -> Status {
     if error != QueueError::Full {
         return ending();
     }
-    // Clients with a retry policy wait for so many milliseconds.
+    // The number of milliseconds for which clients with a retry policy wait.
     let mut metadata = MetadataMap::new();
     metadata.insert("grpc-retry-pushback-ms", MetadataValue::from_static("1000"));
     Status::with_metadata(Code::Unavailable, "busy, try again in a second", metadata)

@@ -18,7 +18,7 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_service::digest::digest_client::DigestClient;
 use tonic_service::digest::{SumReply, SumRequest};
 
-/// Longer than any of these tests takes on a busy machine.
+/// On a busy machine, each of these tests takes less time than this.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// This many rounds take a tenth of a second or more, and some seconds without optimisation.
@@ -170,7 +170,7 @@ async fn calls_in_flight_are_finished_at_the_end() {
         let mut client = client.clone();
         calls.spawn(async move { (number, client.sum(request(number, LONG)).await) });
     }
-    // When a call is shed, another one has the place.
+    // One call is shed, so another call has the place.
     let (_, first) = calls.join_next().await.expect("three calls").expect("no panic");
     assert!(is_shed(&first.expect_err("no call is done so soon")));
     service.terminate();

@@ -1,4 +1,4 @@
-//! Sending and receiving that end early when the calling item is cancelled.
+//! Sends and receives that end early when the calling item is cancelled.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::sys::{clock, machine};
 use super::made_up::{self, moved};
 use super::{Receiver, Sender};
 
-/// Why [`Receiver::recv_cancellable`] received no message.
+/// The reason for which [`Receiver::recv_cancellable`] received no message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecvCancellableError {
     /// The channel is empty, and all senders are gone.
@@ -27,7 +27,7 @@ pub enum RecvCancellableError {
     Cancelled(Cancelled),
 }
 
-/// Why [`Sender::send_cancellable`] did not send the message, and the message.
+/// The reason for which [`Sender::send_cancellable`] did not send the message. Also contains the message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendCancellableError<T> {
     /// All receivers are gone.
@@ -58,7 +58,8 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`RecvCancellableError`] if the caller is cancelled, or if the channel is empty and all senders are gone.
+    /// Returns [`RecvCancellableError`] if the caller is cancelled, or if the channel is empty and all senders are
+    /// gone.
     pub fn recv_cancellable(&self) -> Result<T, RecvCancellableError> {
         let Some(token) = cancellation::current_token() else {
             return self.recv().map_err(|_gone| RecvCancellableError::Disconnected);
@@ -154,11 +155,12 @@ impl<T> Sender<T> {
     }
 }
 
-/// The cancel of a token, as channels on which a thread can wait beside another channel.
+/// Channels that show the cancel of a token. So a thread can wait for the cancel and for another channel at the same
+/// time.
 struct Stop {
-    /// Is closed when the token is cancelled.
+    /// This channel is closed when the token is cancelled.
     cancelled: crossbeam_channel::Receiver<()>,
-    /// Has a message once the deadline of the token has passed.
+    /// This channel has a message once the deadline of the token has passed.
     late: crossbeam_channel::Receiver<Instant>,
     /// `None` if the token was cancelled before.
     _watch: Option<crate::engine::item::token::Watch>,
@@ -172,7 +174,7 @@ impl Stop {
         Self { cancelled, late: deadline.map_or_else(never, crossbeam_channel::at), _watch }
     }
 
-    /// Returns why the token is cancelled. The caller has learnt of its cancel.
+    /// Returns why the token is cancelled. The caller knows that it is cancelled.
     fn reason(token: &Token) -> Cancelled {
         token.reason().unwrap_or(Cancelled::DeadlinePassed)
     }

@@ -1,5 +1,5 @@
-//! Channels on a made-up machine. There, each operation is a point, and a thread that has to wait tries again when a
-//! message or an end of any channel has moved.
+//! Channels on a made-up machine. There, each operation is a point. A waiting thread tries again whenever any channel
+//! has sent or received a message, or has lost an end.
 
 use std::time::Instant;
 
@@ -75,8 +75,8 @@ pub(super) fn receive<T>(receiver: &Receiver<T>, deadline: Option<Instant>) -> R
     }
 }
 
-/// Receives a message on a made-up machine, as long as `cancelled` returns no reason against it. Returns that reason as
-/// an error, or `None` if all senders are gone.
+/// Receives a message on a made-up machine, unless `cancelled` returns a reason first. The error is this reason, or
+/// `None` if all senders are gone.
 pub(super) fn receive_unless<T>(
     receiver: &Receiver<T>,
     until: Time,
@@ -98,8 +98,8 @@ pub(super) fn receive_unless<T>(
     }
 }
 
-/// Sends a message on a made-up machine, as long as `cancelled` returns no reason against it. An error has the message,
-/// and that reason, or `None` if all receivers are gone.
+/// Sends a message on a made-up machine, unless `cancelled` returns a reason first. The error has the message and this
+/// reason, or `None` if all receivers are gone.
 pub(super) fn send_unless<T>(
     sender: &Sender<T>,
     message: T,

@@ -38,8 +38,8 @@ impl WaitTimeoutResult {
 ///
 /// Each wait is under a guard from before the mutex is released until it is locked again. The guard costs about 20 ns,
 /// far less than the wait. A wait may end without a notification, so [`wait_while`](Self::wait_while) then checks its
-/// condition again, outside the guard. A notification costs the same as with parking_lot, and one load more if no thread
-/// waits in a way that cannot be cancelled.
+/// condition again, outside the guard. A notification costs as much as with parking_lot. If it finds no thread in a
+/// wait that cannot be cancelled, it costs one load more.
 ///
 /// # Examples
 ///
@@ -142,7 +142,8 @@ impl Condvar {
     /// Does the same as [`wait`](Self::wait), but waits only until the calling item is
     /// [cancelled](crate::is_cancelled). The mutex is locked again in any case.
     ///
-    /// [`notify_one`](Self::notify_one) wakes all threads that wait here, unless a thread waits in another way.
+    /// [`notify_one`](Self::notify_one) prefers a thread in a wait that cannot be cancelled. If there is none, it wakes
+    /// all threads in cancellable waits.
     ///
     /// # Examples
     ///
@@ -171,7 +172,7 @@ impl Condvar {
     ///
     /// # Errors
     ///
-    /// Returns why the item is cancelled, if it is cancelled before a notification.
+    /// If the item is cancelled before a notification, returns the reason.
     #[doc(alias = "wait_event_interruptible")]
     pub fn wait_cancellable<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) -> Result<(), Cancelled> {
         let Some(token) = cancellation::current_token() else {
@@ -185,8 +186,8 @@ impl Condvar {
         blocking(|| MutexGuard::unlocked(guard, || wait.sleep(&token)))
     }
 
-    /// Waits as long as `condition` holds, but only until the calling item is [cancelled](crate::is_cancelled). Does not
-    /// wait if `condition` does not hold at first.
+    /// Waits as long as `condition` holds, but only until the calling item is [cancelled](crate::is_cancelled). If
+    /// `condition` is false at first, does not wait.
     ///
     /// # Examples
     ///
@@ -205,7 +206,7 @@ impl Condvar {
     ///
     /// # Errors
     ///
-    /// Returns why the item is cancelled, if it is cancelled while `condition` holds.
+    /// If the item is cancelled while `condition` holds, returns the reason.
     ///
     /// # Panics
     ///
@@ -249,7 +250,7 @@ impl Condvar {
         self.locked(guard, |inner| WaitTimeoutResult(self.usual.wait_until(inner, deadline).timed_out()))
     }
 
-    /// Waits as long as `condition` holds. Does not wait if `condition` does not hold at first.
+    /// Waits as long as `condition` holds. If `condition` is false at first, does not wait.
     ///
     /// # Panics
     ///
@@ -322,7 +323,7 @@ impl Condvar {
         }
     }
 
-    /// Waits on a made-up machine, whose threads know this condition variable by its address. Returns `None` if the
+    /// Waits on a made-up machine. The address of this condition variable is the key of the wait. Returns `None` if the
     /// calling thread belongs to no machine.
     #[inline]
     fn wait_on_machine<T: ?Sized>(

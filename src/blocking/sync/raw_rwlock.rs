@@ -91,7 +91,7 @@ impl RawRwLock {
     ///
     /// The caller holds the upgradable lock.
     unsafe fn upgrade_contended(&self, deadline: Option<Instant>) -> bool {
-        // SAFETY: as below.
+        // SAFETY: the caller holds the upgradable lock.
         let attempt = || unsafe { self.0.try_upgrade() };
         let success = contended::wait(self.key(), deadline, attempt, |until| match until {
             // SAFETY: the caller holds the upgradable lock, and keeps it if an attempt fails. After a success there is

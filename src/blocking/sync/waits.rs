@@ -1,10 +1,11 @@
-//! The waits on a condition variable that a cancel can end.
+//! The cancellable waits on a condition variable.
 //!
-//! parking_lot's condition variable cannot be told to stop waiting: a thread that waits there holds the mutex until it
-//! sleeps, and a notification before that is lost. So these waits have a place of their own. A waiting thread sleeps as
-//! long as the number of notifications is the one that it has read while it held the mutex, and its token is not
-//! cancelled. The thread that notifies raises the number and then wakes the place, and the thread that cancels the token
-//! does the same after it has set the token. See [`wait`](crate::sys::wait) for why neither wake-up is lost.
+//! A thread that cancels a token cannot end a wait on parking_lot's condition variable. It does not hold the mutex, so
+//! its notification could come before the waiting thread sleeps, and would be lost. So these waits sleep on another
+//! key. A waiting thread reads the number of notifications while it holds the mutex. Then it sleeps until this number
+//! changes, or until its token is cancelled. A thread that notifies raises the number and then wakes the sleepers. A
+//! thread that cancels the token sets the token and then wakes them. [`wait`](crate::sys::wait) says why neither
+//! wake-up is lost.
 
 use crate::engine::item::token::Token;
 use crate::engine::refusal::Cancelled;
@@ -37,10 +38,10 @@ impl Waits {
         Wait { waits: self, seen: self.notified.load(Ordering::Relaxed) }
     }
 
-    /// Ends all waits that have begun. Returns their number.
+    /// Ends all waits that have begun. Returns the number of these waits.
     #[inline]
     pub(super) fn notify(&self) -> usize {
-        // The mutex orders this load after the count of each wait that must be ended.
+        // Each wait that must be ended was counted under the mutex, so this load sees the wait.
         match self.waiting.load(Ordering::Relaxed) {
             0 => 0,
             waiting => self.notify_waiting(waiting),

@@ -3,22 +3,22 @@
 use crate::executor::builder::ExecutorBuilder;
 
 impl ExecutorBuilder {
-    /// Limits the number of accepted items of all queues together that have not begun, so that the executor's items
+    /// Limits the number of items that are accepted and have not begun, in all queues together. So the executor's items
     /// never need more memory than the program can spare. It must be at least 1. By default, there is no such limit.
     ///
     /// The queues share the room. A queue is full when it has eight times as many pending items as there is room left
     /// in the executor. So the queue with the longest backlog is refused first, and other queues still find room: a
     /// lone queue fills eight ninths of it, and two queues fill eight seventeenths each. A queue without pending items
-    /// always accepts one. So there may be as many items beyond the limit as there are queues, and a few more if
+    /// always accepts one. So the number of items can exceed the limit by one for each queue, and by a few more if
     /// threads submit at the same moment.
     ///
-    /// A full queue does what it does at its own [`max_pending`](crate::WorkQueueBuilder::max_pending), which applies,
-    /// too: it refuses the item with [`QueueError::Full`](crate::QueueError::Full), or lets the issuer
-    /// [wait](crate::WhenFull::Wait). [Permits](crate::Permit) count as items, and armed timers do not. When a timer
-    /// fires, its item is accepted in any case.
+    /// A full queue refuses the item with [`QueueError::Full`](crate::QueueError::Full), or lets the issuer
+    /// [wait](crate::WhenFull::Wait), as at its own [`max_pending`](crate::WorkQueueBuilder::max_pending). That limit
+    /// applies, too. [Permits](crate::Permit) count as items, and armed timers do not. When a timer fires, its item is
+    /// accepted in any case.
     ///
     /// With a limit, each submission and each start of an item changes one more number, which all CPUs share. While
-    /// issuers wait for room, each start of an item looks after the queues of these issuers.
+    /// issuers wait for room, each start of an item also checks their queues for room.
     ///
     /// # Examples
     ///

@@ -1,10 +1,10 @@
-//! What the submissions to all queues of an executor carry into their runs.
+//! The hook that carries values from the submissions to all queues of an executor into the runs of the items.
 
 use crate::engine::carrier::Carrier;
 use crate::executor::builder::ExecutorBuilder;
 
 impl ExecutorBuilder {
-    /// Sets a hook that makes what is current for an issuer current in the item. It applies to all queues of the
+    /// Sets a hook that carries thread-local values of an issuer into its items. It applies to all queues of the
     /// executor. [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry) describes the hook, and sets one for a
     /// single queue. By default, there is no hook.
     ///

@@ -17,7 +17,7 @@ pub(super) struct SelfManagement {
     pub(super) detection: Detection,
     /// The functions that inspect threads, and the failures that tests inject into these functions.
     pub(super) probe: Probe,
-    /// `None` turns the search off. The same holds for the watchdog.
+    /// `None` turns the search for hogs off. In the next field, `None` turns the watchdog off.
     pub(super) hog_threshold: Option<Duration>,
     pub(super) watchdog_threshold: Option<Duration>,
 }

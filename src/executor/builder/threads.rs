@@ -30,8 +30,8 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets the ratio of busy workers to idle workers. A pool keeps `n` idle workers in addition to the
-    /// [`min_idle`](Self::min_idle) that are never surplus only while more than `n * ratio` of its workers are busy.
+    /// Sets the ratio of busy workers to idle workers. In each pool, [`min_idle`](Self::min_idle) idle workers are
+    /// never surplus. The pool keeps `n` more idle workers only while more than `n * ratio` of its workers are busy.
     /// Default: 4.
     #[doc(alias = "MAX_IDLE_WORKERS_RATIO")]
     pub fn idle_ratio(mut self, ratio: NonZeroUsize) -> Self {
@@ -39,9 +39,9 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets how many idle workers of each pool are never surplus, so that they stay for as long as the pool exists. It
-    /// must be at least 2, which is the default: one worker takes the next item, and the other one takes its place if
-    /// that item blocks. A pool has that many workers only after it has needed them, unless the executor
+    /// Sets the number of idle workers of each pool that are never surplus. These workers stay as long as the pool
+    /// exists. The number must be at least 2, which is the default: one worker takes the next item, and the other one
+    /// replaces it if that item blocks. A pool has that many workers only after it has needed them, unless the executor
     /// [prestarts](Self::prestart) them.
     ///
     /// If the executor has reached [`max_threads`](Self::max_threads), and another pool needs a thread, idle workers
@@ -73,9 +73,9 @@ impl ExecutorBuilder {
     ///
     /// When a queue is built, each pool that serves the queue is given [`min_idle`](Self::min_idle) workers, one after
     /// the other, and building the queue does not wait for them. A per-CPU queue has a pool for each CPU, so this makes
-    /// two threads for each CPU. An unbound queue has a pool for each pod. No thread is made beyond
-    /// [`max_threads`](Self::max_threads), nor if the system refuses one. A change of a queue's attributes makes no
-    /// threads.
+    /// two threads for each CPU. An unbound queue has a pool for each pod. The number of threads stays within
+    /// [`max_threads`](Self::max_threads). If the system refuses a thread, the pool begins without it. A change of a
+    /// queue's attributes makes no threads.
     #[doc(alias = "prestartAllCoreThreads")]
     pub fn prestart(mut self, yes: bool) -> Self {
         self.prestart = yes;

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-/// How many times the runs took each path. The runs must also take the rare paths.
+/// The number of times that the runs took each path. The runs must also take the rare paths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub(super) flushes: usize,

@@ -1,4 +1,4 @@
-//! How long an item waits in managed queues whose items go to other pods, on machines of several caches.
+//! Checks how long an item waits in managed queues whose items go to other pods, on machines of several caches.
 //!
 //! | file | what |
 //! |---|---|
@@ -71,7 +71,7 @@ pub(super) struct Log {
     waiting: BTreeMap<ItemId, Waits>,
     /// For each pod, how many times a worker that had slept began an item of its own pod.
     began_at_home: Vec<u32>,
-    /// How many times workers of pods were woken or made.
+    /// The number of times that workers of pods were woken or made.
     wakes: usize,
     /// The workers that were woken or made and have begun no item since, by name, with the time of the wake-up.
     woken: BTreeMap<String, Time>,

@@ -39,7 +39,7 @@ enum Step {
     Block(Duration),
     /// Under a guard for a block that is usually short.
     MayBlock(Duration),
-    /// Until the item is asked to stop, or for this time.
+    /// Runs until the item is asked to stop, but at most for this time.
     Ask(Duration),
     /// Without a guard.
     Nap(Duration),
@@ -57,9 +57,9 @@ enum Operation {
     SpawnAfter(usize, usize, Duration),
     SpawnAndCancel(usize, usize, Duration),
     SpawnAndStop(usize, usize, Duration),
-    /// Cancels the item's token after some time.
+    /// Queues the item with a token, and cancels the token after some time.
     SpawnWithToken(usize, usize, Duration),
-    /// With a deadline.
+    /// Queues the item with a deadline.
     SpawnWithin(usize, usize, Duration),
     SpawnAndJoin(usize, usize),
     Scope(usize, usize),
@@ -92,7 +92,7 @@ struct Program {
     detection: Detection,
     /// The maximum number of workers.
     max_threads: Option<usize>,
-    /// How many of a thousand threads cannot be made.
+    /// The number of threads, out of a thousand, that cannot be made.
     refused: u32,
     /// Whether workers are made when their queue is built.
     prestarts: bool,

@@ -33,7 +33,7 @@ pub(super) struct World {
     ran: AtomicU64,
     /// Items that were dropped without a run.
     dropped: AtomicU64,
-    /// The number of items of which a thread was told that they do not run.
+    /// The number of items that did not run, and whose owner was told so.
     told: AtomicU64,
     /// Handles of items that a shutdown may give up.
     handles: Mutex<Vec<crate::JoinHandle<()>>>,

@@ -19,11 +19,11 @@ pub(crate) type Chore = Arc<dyn Fn() -> bool + Send + Sync>;
 /// See the module.
 pub(crate) struct Machine {
     pub(super) inner: parking_lot::Mutex<Inner>,
-    /// The machine's number, which no other machine of this process has. 0 is the number of no machine.
+    /// The machine's number, which is unique in this process. The numbers begin with 1, and 0 stands for no machine.
     pub(super) number: u64,
     /// See [`Config::fine`].
     pub(super) fine: bool,
-    /// What sleeping threads do at intervals.
+    /// Functions that sleeping threads call at intervals.
     pub(super) chores: parking_lot::Mutex<Vec<Chore>>,
     /// The value that the machine keeps for its user.
     pub(super) kept: parking_lot::Mutex<Option<Arc<dyn Any + Send + Sync>>>,
@@ -45,16 +45,16 @@ pub(super) struct Inner {
     failure: Option<String>,
     /// The number of times that the baton was passed on.
     pub(super) passes: u64,
-    /// What the threads have done and are doing, for reports.
+    /// The events and the present activities of the threads, for reports.
     pub(super) record: Record,
     /// The thread outside of the machine that learns of a failure. Without it, the main thread learns of the failure.
     pub(super) watcher: Option<watch::Teller>,
 }
 
-/// All machines.
+/// All machines of this process.
 static ALL: parking_lot::Mutex<Vec<Weak<Machine>>> = parking_lot::Mutex::new(Vec::new());
 
-/// The turn of no thread.
+/// The value of `turn` while no thread has the baton.
 pub(super) const NONE: Tid = Tid::MAX;
 
 impl Machine {
@@ -107,7 +107,7 @@ impl Machine {
         inner
     }
 
-    /// Marks a point of the calling thread.
+    /// Marks a point, at which the baton may pass from the calling thread to another.
     pub(super) fn point(&self, me: Tid) {
         let mut inner = self.enter();
         let other = inner.schedule.switches(me);
@@ -126,12 +126,12 @@ impl Machine {
         }
     }
 
-    /// Lets the calling thread sleep on a key until it is woken, or until the time has come. Returns false if the time
-    /// has come.
+    /// Puts the calling thread to sleep on a key until it is woken, or until the time has come. Returns false if the
+    /// time has come.
     pub(super) fn sleep(&self, me: Tid, key: Key, until: Option<Time>, rests: Rests) -> bool {
         let mut inner = self.enter();
         if !self.fine && until.is_some_and(|until| until <= inner.schedule.now) {
-            // A thread that polls in this way lets the other threads go on.
+            // The time has come already, so the thread polls. It lets the other threads go on first.
             if !QUIET.get() {
                 self.let_others_go_on(inner, me);
             }

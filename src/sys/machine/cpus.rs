@@ -34,7 +34,7 @@ impl Schedule {
         Some(if left.is_empty() { present } else { left })
     }
 
-    /// Sets the CPUs on which no thread may run from now on. At least one CPU is left.
+    /// Sets the CPUs on which no thread may run from now on. The set must not contain all CPUs of the machine.
     pub(super) fn set_away(&mut self, away: CpuSet) {
         self.away = away;
         let left = self.present().first().expect("at least one CPU is left");
@@ -63,7 +63,7 @@ impl Schedule {
         self.make_ready(thread);
     }
 
-    /// Lets the thread go before all threads without a claim from now on.
+    /// Gives the thread a claim. From now on, it goes before all threads without a claim.
     pub(super) fn claim(&mut self, thread: Tid) {
         self.threads[thread].claims = true;
     }

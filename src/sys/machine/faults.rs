@@ -1,6 +1,7 @@
-//! The faults of a run, which happen as its [`Plan`] says.
+//! Carries out the [`Plan`] of a run's faults.
 //!
-//! The draws of faults are independent of the draws of the schedule.
+//! The faults have a generator of random numbers for themselves. So their draws do not change the draws of the
+//! schedule.
 
 #![forbid(unsafe_code)]
 
@@ -13,25 +14,25 @@ use super::schedule::{Schedule, Tid, Timer};
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 
-/// The faults of a run that has begun.
+/// The plan of a run that has begun, and the counts that it needs.
 #[derive(Debug)]
 pub(super) struct Faults {
     plan: Plan,
     random: Rng,
-    /// The number of attempts to make a thread.
+    /// The number of attempts to make a thread so far.
     threads: u64,
     /// For each range of refused threads, the time of the first refusal.
     refused_since: Vec<Option<Time>>,
     /// For each chosen submission, the number of submissions that could have been chosen so far.
     submissions: Vec<u64>,
-    /// The same for each chosen run of an item.
+    /// For each chosen run of an item, the number of runs that could have been chosen so far.
     runs: Vec<u64>,
     steps: u64,
     /// The thread that shuts the executors down.
     pub(super) shuts_down: Option<Tid>,
     /// Whether the test is over. Then nothing fails any more.
     pub(super) is_over: bool,
-    /// A change of the CPUs that was not noted as an event yet.
+    /// A change of the CPUs that is not yet noted as an event.
     changed: Option<String>,
 }
 
@@ -64,8 +65,8 @@ impl Faults {
         by_number || self.plan.no_threads_during.iter().any(|times| times.contains(&at))
     }
 
-    /// Returns the end of the last time in which no thread could be made, if this time has begun and will end. Otherwise
-    /// returns the begin of the run.
+    /// Returns the latest end of the periods without new threads that have begun and will end. This end may lie in the
+    /// future. If there is no such period, returns the start of the run.
     pub(super) fn threads_since(&self, now: Time) -> Time {
         let begin = Time::default();
         let ranges = self.plan.no_threads_during.iter().map(|times| (begin + times.start, begin + times.end));
@@ -79,7 +80,8 @@ impl Faults {
     pub(super) fn refuses_submission(&mut self, queue: &str) -> bool {
         let chosen = is_chosen(&self.plan.refusals, &mut self.submissions, queue);
         let rates = self.plan.refusal_rates.iter().filter(|(text, _)| queue.contains(&**text));
-        // Each rate has its draw, so that the draws do not depend on the answers.
+        // Each rate draws a number, even if the submission is refused already. So later draws do not depend on this
+        // result.
         chosen | (rates.filter(|(_, rate)| self.random.u32(0..1000) < *rate).count() > 0)
     }
 
@@ -93,7 +95,7 @@ impl Faults {
         if longest == 0 { Duration::ZERO } else { Duration::from_nanos(self.random.u64(0..=longest)) }
     }
 
-    /// Counts a step. Returns the thread that goes on now to shut the executors down.
+    /// Counts a step. If the plan shuts the executors down at this step, returns the thread that does so.
     pub(super) fn step(&mut self) -> Option<Tid> {
         let (at, _) = self.plan.shutdown?;
         self.steps += 1;
@@ -105,7 +107,7 @@ impl Faults {
     }
 }
 
-/// Counts an event with this description. Returns whether the event is one of the chosen.
+/// Counts an event with this description. Returns whether the plan has chosen this event.
 fn is_chosen(all: &[Chosen], seen: &mut [u64], description: &str) -> bool {
     let candidates = all.iter().zip(seen).filter(|(chosen, _)| description.contains(&chosen.text));
     let counted = candidates.map(|(chosen, seen)| {
@@ -116,7 +118,7 @@ fn is_chosen(all: &[Chosen], seen: &mut [u64], description: &str) -> bool {
 }
 
 impl Schedule {
-    /// Takes CPUs away and gives them back, as the plan says for this time.
+    /// Takes CPUs away and gives them back, as planned for the present time.
     pub(super) fn change_cpus(&mut self) {
         let away: CpuSet = self.faults.plan.away(self.now.since(Time::default())).collect();
         if away == self.away {
@@ -138,7 +140,7 @@ impl Schedule {
         self.change_cpus();
     }
 
-    /// From now on, nothing fails any more, because the test is over.
+    /// Ends all faults, because the test is over.
     pub(super) fn no_more_faults(&mut self) {
         self.faults = Faults { is_over: true, ..Faults::new(Plan::default()) };
         self.change_cpus();

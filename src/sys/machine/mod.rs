@@ -6,11 +6,11 @@
 //! takes no more real time than its steps, and the same seed gives the same run.
 //!
 //! There are two kinds of machines. In the crate's own unit tests, each access to an atomic or a lock of the crate is a
-//! point ([`Config::fine`]), and [`run`] makes a machine whose main thread is the calling thread. In the tests of users,
-//! points are only at operations of the crate and at wake-ups, and [`run_watched`] makes a machine whose main thread is
-//! a new thread. There, the crate holds none of its locks at a point, and the order of events depends on nothing but the
-//! seed. With the feature `testing`, the crate's atomics are those of the standard library, and a thread that belongs
-//! to no machine pays one load for each lock and each step, as long as the process has no machine.
+//! point ([`Config::fine`]), and [`run`] makes a machine whose main thread is the calling thread. In the tests of
+//! users, points are only at operations of the crate and at wake-ups, and [`run_watched`] makes a machine whose main
+//! thread is a new thread. There, the crate holds none of its locks at a point, and the order of events depends on
+//! nothing but the seed. With the feature `testing`, the crate's atomics are those of the standard library, and a
+//! thread that belongs to no machine pays one load for each lock and each step, as long as the process has no machine.
 //!
 //! The threads that a thread of the machine makes through this crate belong to the machine, too. All other threads of
 //! the process have the system's CPUs and time. On a machine, user code can use the CPU with [`burn`], wait with
@@ -76,7 +76,7 @@ pub(crate) enum Key {
     Parked(Tid),
     /// The end of a thread.
     End(Tid),
-    /// A change of a lock, a channel or a condition variable of the user, by its address.
+    /// A change of the user's lock, channel or condition variable at this address.
     Object(usize),
     /// The moment at which no thread can take a step.
     Quiet,
@@ -96,10 +96,10 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The number of machines in this process. A thread that belongs to a machine sees at least that machine here.
+/// The number of machines in this process. A thread that belongs to a machine always reads at least 1.
 static MACHINES: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns whether the process has a machine. All other threads pay only this load.
+/// Returns whether the process has a machine. Without a machine, a thread pays only this load.
 #[inline(always)]
 fn any() -> bool {
     MACHINES.load(Ordering::Relaxed) != 0
@@ -194,8 +194,8 @@ pub(crate) fn point() -> bool {
     .is_some()
 }
 
-/// Returns the value that belongs to the calling thread's machine. The first call makes the value. Meanwhile, no other
-/// thread of the machine goes on.
+/// Returns the value that belongs to the calling thread's machine. The first call makes the value. While it does so, no
+/// other thread of the machine goes on.
 #[inline(always)]
 pub(crate) fn own<T: Any + Send + Sync>(make: impl FnOnce() -> T) -> Option<Arc<T>> {
     with(|machine, _| {
@@ -278,7 +278,7 @@ pub(crate) fn yield_now() -> bool {
     with(|machine, me| machine.let_others_go_on(machine.enter(), me)).is_some()
 }
 
-/// A thread of a machine, which can be unparked. The value may outlive its machine.
+/// Unparks a thread of a machine. The value may outlive the machine.
 #[derive(Clone)]
 pub(crate) struct Parked(Weak<Machine>, Tid);
 

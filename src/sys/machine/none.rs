@@ -105,7 +105,7 @@ pub(crate) fn number() -> u64 {
     0
 }
 
-/// The reason of a wait, which no machine asks for.
+/// The reason for a wait. Without machines, no code reads it.
 pub(crate) struct Waiting;
 
 #[inline(always)]
@@ -123,7 +123,7 @@ pub(crate) fn refuses_submission<'a>(_queue: impl FnOnce() -> &'a str) -> bool {
     false
 }
 
-/// What sleeping threads do at intervals.
+/// A function that sleeping threads call at intervals.
 pub(crate) type Chore = Arc<dyn Fn() -> bool + Send + Sync>;
 
 #[inline(always)]

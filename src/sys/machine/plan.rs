@@ -6,29 +6,29 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-/// The faults that happen in a run. All times are those since the begin of the run.
+/// The faults that happen in a run. All times count from the start of the run.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Plan {
-    /// Determines the draws of rates and of the lateness of timers.
+    /// The seed of the random numbers, which decide on rates and on the lateness of timers.
     pub(crate) seed: u64,
-    /// From the attempt with this number on, no thread can be made, for this time.
+    /// From the attempt with this number on, all attempts to make a thread fail for this time.
     pub(crate) no_threads_from: Vec<(u64, Duration)>,
-    /// In these times, no thread can be made.
+    /// During these times, all attempts to make a thread fail.
     pub(crate) no_threads_during: Vec<Range<Duration>>,
     /// The submissions that find their queue full.
     pub(crate) refusals: Vec<Chosen>,
-    /// How many of a thousand submissions find their queue full, for queues whose name contains this text.
+    /// For queues whose names contain this text, the number of submissions out of a thousand that find the queue full.
     pub(crate) refusal_rates: Vec<(String, u32)>,
     /// The longest time by which a timer is late.
     pub(crate) late: Duration,
     pub(crate) absences: Vec<Absence>,
     /// The items that panic.
     pub(crate) panics: Vec<Chosen>,
-    /// The step at which the executors are shut down, and the timeout of the shutdown.
+    /// The number of the step at which a thread shuts the executors down, and the timeout of the shutdown.
     pub(crate) shutdown: Option<(u64, Duration)>,
 }
 
-/// An event that is chosen by its number among those whose description contains a text.
+/// A chosen event. Only the events whose description contains the text are numbered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Chosen {
     pub(crate) text: String,
@@ -36,7 +36,7 @@ pub(crate) struct Chosen {
     pub(crate) nth: u64,
 }
 
-/// The time in which the process may not use a CPU.
+/// The times at which the process may not use this CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Absence {
     pub(crate) cpu: usize,
@@ -55,7 +55,7 @@ impl Plan {
     }
 }
 
-/// Writes a time that may be for ever.
+/// Writes a duration. [`Duration::MAX`] is written as "for ever".
 struct For(Duration);
 
 impl fmt::Display for For {
@@ -65,7 +65,7 @@ impl fmt::Display for For {
 }
 
 impl fmt::Display for Plan {
-    /// Writes a sentence without an end, such as `timers are up to 3ms late, CPU 1 is away from 1s to 2s`.
+    /// Writes the faults in one line, such as `timers are up to 3ms late, CPU 1 is away from 1s to 2s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let any = |text: &str, what: &str| match text {
             "" => format!("of any {what}"),

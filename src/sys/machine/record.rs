@@ -1,5 +1,5 @@
-//! What the threads of a machine have done, and what they are doing: the order of events, the running items, and the
-//! reasons of waits. Reports of failures are made of this.
+//! Records what the threads of a machine do: the events in their order, the running items, and the reasons for waits.
+//! Reports of failures are made from the record.
 
 #![forbid(unsafe_code)]
 
@@ -18,19 +18,20 @@ const KEPT: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct Record {
     events: VecDeque<Event>,
-    /// The number of events that are not kept any more.
+    /// The number of older events, which are not kept any more.
     forgotten: usize,
     threads: BTreeMap<Tid, Doing>,
     /// The threads that hold each lock, by the address of the lock.
     holders: BTreeMap<usize, Vec<Tid>>,
-    /// The panics of items of which no thread has been told.
+    /// The panics of items that no thread has been told of.
     pub(super) panics: Vec<Panic>,
 }
 
-/// What a thread is doing.
+/// The present activity of a thread.
 #[derive(Default, Debug)]
 struct Doing {
-    /// The items that the thread runs. An item that joins an item may run it.
+    /// The items that the thread runs, in the order in which they began. An item that joins another item may run that
+    /// item.
     items: Vec<Item>,
     waits: Option<Waits>,
     /// The thread's id in the system.
@@ -56,14 +57,14 @@ pub(super) struct Panic {
     pub(super) item: String,
 }
 
-/// What a thread waits for.
+/// The reason for a thread's wait, and a description for reports.
 #[derive(Clone, Debug)]
 pub(super) enum Waits {
-    /// For the item at this address.
+    /// The thread waits for the item at this address.
     Item(usize, String),
-    /// For the items of the queue with this name.
+    /// The thread waits for the items of the queue with this name.
     Queue(String, String),
-    /// For the lock at this address.
+    /// The thread waits for the lock at this address.
     Lock(usize),
     Other(&'static str),
 }
@@ -118,7 +119,7 @@ impl Record {
         self.threads.get_mut(&thread)?.items.pop()
     }
 
-    /// Sets what the thread waits for. Returns what it waited for before.
+    /// Sets the reason for the thread's wait. Returns the former reason.
     pub(super) fn waits(&mut self, thread: Tid, what: Option<Waits>) -> Option<Waits> {
         std::mem::replace(&mut self.threads.entry(thread).or_default().waits, what)
     }
@@ -129,7 +130,7 @@ impl Record {
 
     pub(super) fn lets_go(&mut self, thread: Tid, lock: usize) {
         if let Some(holders) = self.holders.get_mut(&lock) {
-            // The guard of a lock may end on another thread.
+            // A guard may be dropped on another thread than the one that took the lock.
             let at = holders.iter().position(|holder| *holder == thread).unwrap_or(0);
             holders.remove(at);
             if holders.is_empty() {
@@ -138,17 +139,17 @@ impl Record {
         }
     }
 
-    /// Returns the events that are kept, and the number of those before them.
+    /// Returns the events that are kept, and the number of older events.
     pub(super) fn events(&self) -> (Vec<Event>, usize) {
         (self.events.iter().cloned().collect(), self.forgotten)
     }
 
-    /// Returns the items whose panics no thread was told of.
+    /// Returns the items with a panic that no thread was told of.
     pub(super) fn untold_panics(&self) -> Vec<String> {
         self.panics.iter().map(|panic| panic.item.clone()).collect()
     }
 
-    /// Forgets the last of these panics, because a thread was told of it.
+    /// Removes the last panic that `which` selects, because a thread was told of it.
     pub(super) fn panic_is_told(&mut self, which: impl Fn(&Panic) -> bool) {
         if let Some(at) = self.panics.iter().rposition(which) {
             self.panics.remove(at);
@@ -221,7 +222,8 @@ impl Inner {
         }
     }
 
-    /// Returns a sentence about each thread that waits, if it runs an item or if the reason of its wait is known.
+    /// Returns a line for the main thread, if it waits, and for each waiting thread that runs an item or gives a
+    /// reason.
     pub(super) fn waiting(&self) -> String {
         let sleeps =
             |thread: &Tid| matches!(self.schedule.threads[*thread].state, State::Sleeps | State::Wakes);
@@ -246,7 +248,7 @@ impl Inner {
         text
     }
 
-    /// Returns a sentence about threads that wait for each other, if there are such threads.
+    /// Returns a line about threads that wait for each other in a circle, or an empty text.
     fn circle(&self) -> String {
         let starts = self.record.threads.keys();
         let found = starts.filter_map(|start| self.way_back(*start, *start, &mut Vec::new())).next();
@@ -268,7 +270,7 @@ impl Inner {
         further
     }
 
-    /// Ends the run, because the calling thread acts on it but does not belong to it.
+    /// Ends the run as failed, because the calling thread uses the machine without belonging to it.
     pub(super) fn meets_a_stranger(&mut self) {
         let stranger = std::thread::current();
         let stranger = stranger.name().unwrap_or("a thread without a name");
@@ -295,7 +297,7 @@ impl Inner {
         format!("{steps} steps were taken, and no time passes: {thread} does not come to an end")
     }
 
-    /// Returns a sentence about the threads that could go on if this thread gave the baton away.
+    /// Returns a line about the threads that could go on if this thread gave the baton away, or an empty text.
     pub(super) fn interrupted(&self, thread: Tid) -> String {
         let could = |other: &Tid| *other != thread && self.schedule.threads[*other].state == State::Runs;
         let others = (0..self.schedule.threads.len()).filter(could);
@@ -307,7 +309,7 @@ impl Inner {
         }
     }
 
-    /// Returns a sentence about each thread that has not ended, apart from the main thread.
+    /// Returns the names of the threads that have not ended, and why they wait. The main thread is left out.
     pub(super) fn unended(&self) -> Option<String> {
         let lives = |thread: &Tid| self.schedule.threads[*thread].state != State::Ended;
         let left: Vec<_> = (1..self.schedule.threads.len()).filter(lives).collect();

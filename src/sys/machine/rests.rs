@@ -1,4 +1,5 @@
-//! Threads that go on by themselves when no other thread can take a step, and runs in which nothing happens any more.
+//! Decides which sleeping threads go on when no other thread can take a step, and in which runs nothing happens any
+//! more.
 
 #![forbid(unsafe_code)]
 
@@ -6,22 +7,24 @@ use std::time::Duration;
 
 use super::schedule::{Schedule, State, Thread, Tid, Timer};
 
-/// A machine is deserted if only threads that keep house take steps for this time, and while time passes this often.
+/// A machine is deserted if only threads that keep house have taken steps for this long, and if time has passed at
+/// least this many times meanwhile.
 const DESERTED: (Duration, u64) = (Duration::from_secs(60), 100);
 
-/// After threads have parked in vain this number of times, without any time passing, they are taken to wait.
+/// After threads have parked in vain this many times without any time passing, the machine no longer wakes a parked
+/// thread to look again.
 const PARKS: u32 = 100;
 
-/// When a thread that sleeps goes on by itself.
+/// The condition on which the machine wakes a sleeping thread although no other thread wakes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rests {
-    /// The thread is only woken by others, or by its time.
+    /// Never. Other threads wake the thread, or its time comes.
     No,
     /// When no other thread can take a step, and another thread has taken a step since the thread last looked.
     UntilItLooks,
     /// When no other thread can take a step.
     UntilQuiet,
-    /// When time has passed more often than this number, and no other thread can take a step.
+    /// When time has passed more than this many times, and no other thread can take a step.
     UntilTimePasses(u64),
 }
 
@@ -44,7 +47,7 @@ impl Schedule {
     /// time.
     pub(super) fn is_deserted(&self) -> bool {
         let (since, moves) = self.quiet_since;
-        // A thread that cannot be made for a while may go on after that.
+        // While the plan refuses new threads, the other threads may have nothing to do. The run can go on afterwards.
         let since = since.max(self.faults.threads_since(self.now));
         let waits = |timer: &Timer| match timer {
             Timer::Wakes(thread, number) => {
@@ -58,12 +61,12 @@ impl Schedule {
         long && !self.timers.values().any(waits)
     }
 
-    /// Notes that a thread that has looked goes on, because it has found what it waited for.
+    /// Notes that a thread goes on after a look, because its wait is over.
     pub(super) fn has_found(&mut self) {
         self.changed = true;
     }
 
-    /// Notes that a thread goes on that was parked. It may do anything next, even park again immediately.
+    /// Notes that a parked thread goes on. The thread may do anything next, even park again immediately.
     pub(super) fn was_parked(&mut self) {
         if self.in_vain < PARKS {
             self.in_vain += 1;
@@ -83,7 +86,8 @@ impl Schedule {
             })
     }
 
-    /// Wakes the threads that wait until time passes, because no time will pass.
+    /// Wakes the threads that wait until time passes, and reports a timeout to them, because no time will pass any
+    /// more.
     pub(super) fn rouse_in_vain(&mut self) -> bool {
         let waits = |thread: &Thread| matches!(thread.rests, Rests::UntilTimePasses(_));
         self.threads.iter_mut().filter(|thread| waits(thread)).for_each(|thread| thread.timed_out = true);

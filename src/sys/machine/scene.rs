@@ -1,5 +1,5 @@
-//! What a test on a machine can do: use the CPU, sleep, and set the scene for other threads. Also what a thread can ask
-//! about the CPUs and the threads of its machine.
+//! Functions by which tests on a machine use the CPU, sleep, and change the conditions for other threads. Other
+//! functions return facts about the CPUs and the threads of the calling thread's machine.
 
 #![forbid(unsafe_code)]
 
@@ -48,12 +48,12 @@ pub(crate) fn refuse_threads_named(part: &str) {
         .expect("the thread belongs to a machine");
 }
 
-/// From now on, the calling thread goes before all threads without a claim, and takes their CPUs from them.
+/// Gives the calling thread a claim. From now on, it goes before all threads without a claim, and takes CPUs from them.
 pub(crate) fn claim() {
     with(|machine, me| machine.inner.lock().schedule.claim(me)).expect("the thread belongs to a machine");
 }
 
-/// Lets another process take this CPU for the given time.
+/// Takes this CPU away for the given time, as if another process used it.
 pub(crate) fn take_cpu(cpu: usize, time: Duration) {
     with(|machine, _| {
         let mut inner = machine.inner.lock();

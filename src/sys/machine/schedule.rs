@@ -20,10 +20,11 @@ use crate::policy::time::Time;
 /// The number of a thread of the machine. The main thread is 0.
 pub(crate) type Tid = usize;
 
-/// After this number of steps without any time passing, a thread is taken to wait in a loop for another thread.
+/// After this number of steps without any time passing, the machine assumes that a thread waits in a loop for another
+/// one.
 const ENDLESS: u64 = 10_000_000;
 
-/// After time has passed this number of times without a step of the main thread, a run is taken to be restless.
+/// After time has passed this number of times without a step of the main thread, a run counts as restless.
 const RESTLESS: u64 = 1_000_000;
 
 /// The behaviour of a machine.
@@ -44,7 +45,7 @@ pub(crate) struct Config {
     pub(crate) apart: &'static [&'static str],
     /// Whether each access to an atomic or a lock is a point. Otherwise, only the [steps](super::step) are points.
     pub(crate) fine: bool,
-    /// If there is a seed, how the machine chooses the thread that goes on.
+    /// If there is a seed, the rule by which the machine chooses the thread that goes on.
     pub(crate) order: Order,
     /// The number of steps without any time passing after which a run counts as endless.
     pub(crate) endless: u64,
@@ -53,13 +54,13 @@ pub(crate) struct Config {
     pub(crate) restless: u64,
 }
 
-/// How a machine chooses the thread that goes on.
+/// The rule by which a machine chooses the thread that goes on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
     /// Each thread is as likely as any other.
     Random,
     /// Each thread has a random rank, and the thread of the highest rank goes on. At the points with these numbers, the
-    /// thread that takes the step falls behind all others.
+    /// thread at the point gets the lowest rank.
     Ranks { falls: Vec<u64> },
 }
 
@@ -124,9 +125,10 @@ pub(super) struct Thread {
     pub(super) in_a_step: bool,
     /// Whether the thread was unparked and has not parked since.
     pub(super) token: bool,
-    /// Why a sleeping thread is woken although no thread wakes it.
+    /// The condition on which the machine wakes the sleeping thread although no other thread wakes it.
     pub(super) rests: Rests,
-    /// Whether the thread only keeps house now: if no other thread takes a step, this thread's steps lead nowhere.
+    /// Whether the thread *keeps house*: it repeats routine work, which leads nowhere unless another thread takes a
+    /// step.
     pub(super) keeps_house: bool,
     /// The thread's rank. The thread of the highest rank goes on.
     rank: i64,
@@ -166,7 +168,7 @@ pub(super) struct Schedule {
     /// The timers by time, and by their order.
     pub(super) timers: BTreeMap<(Time, u64), Timer>,
     next_timer: u64,
-    /// How many of a thousand attempts to make a thread are refused.
+    /// The number of attempts to make a thread, out of a thousand, that are refused.
     pub(super) refuses: u32,
     /// Each attempt to make a thread whose name contains one of these parts is refused.
     pub(super) refused: Vec<String>,
@@ -174,17 +176,18 @@ pub(super) struct Schedule {
     pub(super) woken: Vec<Tid>,
     /// The number of steps since time last passed.
     steps: u64,
-    /// How many times time has passed.
+    /// The number of times that time has passed.
     pub(super) moves: u64,
-    /// How many times time has passed since the main thread last took a step.
+    /// The number of times that time has passed since the main thread last took a step.
     pub(super) alone: u64,
-    /// The time of the last step of a thread that does not only keep house, and how often time has passed since then.
+    /// The time at which a thread that does not keep house last took a step, and the value of `moves` at that time.
     pub(super) quiet_since: (Time, u64),
     /// The number of points so far.
     pub(super) points: u64,
-    /// Whether a thread has taken a step since the threads that look were last woken.
+    /// Whether a thread has taken a step since the machine last woke threads to look again.
     pub(super) changed: bool,
-    /// How many times threads have parked in vain since another thread took a step, or since time last passed.
+    /// The number of times that threads have parked in vain since another thread took a step, or since time last
+    /// passed.
     pub(super) in_vain: u32,
     /// The lowest rank so far.
     lowest: i64,
@@ -349,7 +352,7 @@ impl Schedule {
         self.yielded = Some(thread);
     }
 
-    /// Returns whether so many steps were taken without any time passing that the run never comes to an end.
+    /// Returns whether the run counts as endless, because too many steps were taken since time last passed.
     pub(super) fn is_endless(&self) -> bool {
         self.steps >= self.config.endless
     }

@@ -1,8 +1,8 @@
-//! The steps of a run that follow from what users' code does: the points at operations of the crate, the waits of
-//! users' own locks and channels, the events that reports tell, and the faults that the test has planned.
+//! Functions by which the crate's operations take part in a run: the points at operations, the waits for the user's
+//! locks and channels, the events for reports, and the faults that the test has planned.
 //!
-//! Only a machine that does not stop at each atomic has such points. None of these functions is called while the caller
-//! holds a lock of the crate.
+//! A machine whose points are the accesses to atomics has no points at operations. None of these functions is called
+//! while the caller holds a lock of the crate.
 
 #![forbid(unsafe_code)]
 
@@ -62,8 +62,8 @@ fn step_to_queue(number: u64, queue: &str) {
     }
 }
 
-/// If the machine with this number exists and is watched, ends its run, because the calling thread does not belong to
-/// it.
+/// If the machine with this number exists and is watched, ends its run, because the calling thread belongs to no
+/// machine.
 fn guard_against_strangers(number: u64) {
     if number != 0 {
         if let Some(machine) = Machine::by_number(number) {
@@ -75,14 +75,14 @@ fn guard_against_strangers(number: u64) {
     }
 }
 
-/// Says whether the calling thread only keeps house from now on. Its steps count for nothing if no other thread takes a
-/// step for a long time.
+/// Sets whether the calling thread keeps house from now on. If only such threads take steps for a long time, the run
+/// ends.
 pub(crate) fn keeps_house(only: bool) {
     with(|machine, me| machine.enter().schedule.threads[me].keeps_house = only);
 }
 
-/// Adds a chore of the threads that sleep on the calling thread's machine. Returns false if the thread belongs to no
-/// machine.
+/// Adds a chore, which the threads that sleep on the calling thread's machine perform at intervals. Returns false if
+/// the thread belongs to no machine.
 pub(crate) fn add_chore(chore: impl FnOnce() -> Chore) -> bool {
     with(|machine, _| machine.chores.lock().push(chore())).is_some()
 }
@@ -92,7 +92,7 @@ pub(crate) fn has_chores() -> bool {
     with(|machine, _| !machine.chores.lock().is_empty()).unwrap_or(false)
 }
 
-/// Performs the chores of the calling thread's machine, and forgets those that are done.
+/// Performs the chores of the calling thread's machine, and removes the chores that are done.
 pub(crate) fn perform_chores() {
     let chores = with(|machine, _| machine.chores.lock().clone()).unwrap_or_default();
     let is_done = |chore: &Chore| chore();
@@ -107,7 +107,7 @@ pub(crate) fn note(what: impl FnOnce() -> String) {
     with(|machine, me| machine.enter().note(me, what()));
 }
 
-/// Returns whether the calling thread belongs to a machine, so that a machine learns of its events.
+/// Returns whether the calling thread belongs to a machine, which records the thread's events.
 #[inline(always)]
 pub(crate) fn listens() -> bool {
     with(|_, _| ()).is_some()
@@ -124,8 +124,8 @@ pub(crate) fn begins(address: usize, name: &'static str, queue: &str) {
     });
 }
 
-/// Notes that the calling thread has ended its item. If the item panicked, and its panic is only told to a joiner,
-/// `tells_no_one` is true. The test need not be told of a panic that it has planned.
+/// Notes that the calling thread has ended its item. `tells_no_one` is true if the executor has no panic handler. Then
+/// only a joiner can learn of a panic. The record omits panics that the test has planned.
 pub(crate) fn ends(panicked: bool, tells_no_one: bool) {
     with(|machine, me| {
         let mut inner = machine.enter();
@@ -148,7 +148,7 @@ pub(crate) fn own_panic_is_told() {
     with(|machine, me| machine.enter().record.panic_is_told(|panic| panic.thread == me));
 }
 
-/// Says what the calling thread waits for, for as long as this value lives.
+/// While this value lives, the record contains the reason for the calling thread's wait.
 #[derive(Debug)]
 pub(crate) struct Waiting(Option<Option<Waits>>);
 
@@ -156,19 +156,19 @@ fn waits(what: impl FnOnce() -> Waits) -> Waiting {
     Waiting(with(|machine, me| machine.enter().record.waits(me, Some(what()))))
 }
 
-/// Says that the calling thread waits for the item at this address.
+/// Records that the calling thread waits for the item at this address.
 #[inline(always)]
 pub(crate) fn waits_for_item(address: usize, what: impl FnOnce() -> String) -> Waiting {
     waits(|| Waits::Item(address, what()))
 }
 
-/// Says that the calling thread waits for items of the queue with this name.
+/// Records that the calling thread waits for items of the queue with this name.
 #[inline(always)]
 pub(crate) fn waits_for_queue(queue: &str, what: impl FnOnce() -> String) -> Waiting {
     waits(|| Waits::Queue(queue.to_owned(), what()))
 }
 
-/// Says that the calling thread waits for something else.
+/// Records that the calling thread waits for something else.
 #[inline(always)]
 pub(crate) fn waits_for(what: &'static str) -> Waiting {
     waits(|| Waits::Other(what))
@@ -182,16 +182,15 @@ impl Drop for Waiting {
     }
 }
 
-/// Waits on a machine until the calling thread has the lock at this address, which `attempt` tries to take. Otherwise
-/// as [`until_ready`].
+/// Waits like [`until_ready`] until `attempt` has taken the lock at this address.
 #[inline(always)]
 pub(crate) fn until_locked(lock: usize, until: Option<Time>, attempt: impl FnMut() -> bool) -> Option<bool> {
     ready(lock, until, || Waits::Lock(lock), attempt)
 }
 
 /// Waits on a machine until `attempt` succeeds, or until the time has come. Returns false if the time has come. The
-/// calling thread tries again when it is woken on the key, and also when no other thread can take a step. Returns `None`
-/// if the calling thread belongs to no machine.
+/// calling thread tries again when it is woken on the key, and also when no other thread can take a step. Returns
+/// `None` if the calling thread belongs to no machine.
 #[inline(always)]
 pub(crate) fn until_ready(
     key: usize,
@@ -219,7 +218,7 @@ fn ready(
             if ready || !in_time || is_late {
                 inner.schedule.has_found();
                 if !ready && in_time && !QUIET.get() {
-                    // A thread that polls in this way lets the other threads go on.
+                    // The time has come already, so the thread polls. It lets the other threads go on first.
                     machine.let_others_go_on(inner, me);
                 }
                 return ready;
@@ -238,7 +237,7 @@ pub(crate) fn until_woken(key: usize, until: Option<Time>, what: &'static str) -
     })
 }
 
-/// Wakes threads that wait on the key of an object: all, or only the first. Returns their number.
+/// Wakes all threads that wait on the key of an object, or only the first of them. Returns the number of woken threads.
 #[inline(always)]
 pub(crate) fn wake_object(key: usize, all: bool) -> usize {
     let woken = with(|machine, me| {
@@ -277,7 +276,7 @@ pub(crate) fn settle() -> bool {
 }
 
 /// Waits until time has passed, and then until no other thread can take a step. Returns false if no time will ever pass
-/// again, because nothing is left that waits for a time.
+/// again, because no thread or timer waits for a time.
 pub(crate) fn let_time_pass() -> bool {
     with(|machine, me| {
         let moves = machine.enter().schedule.moves;
@@ -286,8 +285,9 @@ pub(crate) fn let_time_pass() -> bool {
     .unwrap_or(false)
 }
 
-/// Lets the calling thread sleep until others have taken steps. This is how a thread parks that is unparked by the
-/// standard library, of which the machine does not learn. Returns false if the calling thread belongs to no machine.
+/// Puts the calling thread to sleep until other threads have taken steps. A thread parks in this way if the standard
+/// library unparks it, because the machine does not notice such an unpark. Returns false if the calling thread belongs
+/// to no machine.
 pub(crate) fn park_a_while(timeout: Option<Duration>) -> bool {
     with(|machine, me| {
         let until = timeout.map(|timeout| machine.enter().schedule.now + timeout);
@@ -303,7 +303,7 @@ pub(crate) fn events() -> Option<(Vec<Event>, usize)> {
     with(|machine, _| machine.enter().record.events())
 }
 
-/// Ends the run as failed. The calling thread does not return, if it belongs to a machine that is watched.
+/// If the calling thread's machine is watched, ends the run as failed, and never returns. Otherwise does nothing.
 pub(crate) fn fail(text: impl FnOnce() -> String) {
     with(|machine, me| {
         let mut inner = machine.enter();
@@ -314,7 +314,7 @@ pub(crate) fn fail(text: impl FnOnce() -> String) {
     });
 }
 
-/// Ends the run as failed if `wrong` is set. Otherwise as [`fail`].
+/// Calls [`fail`] if `wrong` is true.
 pub(crate) fn fail_if(wrong: bool, text: impl FnOnce() -> String) {
     if wrong {
         fail(text);
@@ -330,7 +330,7 @@ pub(crate) fn carry_out(plan: Plan) {
     });
 }
 
-/// From now on, nothing fails any more, because the test is over.
+/// Ends all faults, because the test is over.
 pub(crate) fn no_more_faults() {
     with(|machine, _| {
         let mut inner = machine.enter();
@@ -339,8 +339,8 @@ pub(crate) fn no_more_faults() {
     });
 }
 
-/// Waits on a machine for the step at which the calling thread shuts the executors down. Returns false if there will be
-/// no such step any more.
+/// Waits on a machine for the step at which the calling thread shuts the executors down. Returns false if the test ends
+/// before this step.
 pub(crate) fn until_shutdown() -> bool {
     with(|machine, me| {
         machine.enter().schedule.faults.shuts_down = Some(me);
@@ -355,7 +355,7 @@ pub(crate) fn until_shutdown() -> bool {
     .unwrap_or(false)
 }
 
-/// Returns whether a submission to the queue of this name finds the queue full, as the plan says.
+/// Returns whether the plan refuses this submission to the queue of this name.
 #[inline(always)]
 pub(crate) fn refuses_submission<'a>(queue: impl FnOnce() -> &'a str) -> bool {
     let refuses = with(|machine, me| {
@@ -375,7 +375,7 @@ pub(crate) fn lateness() -> Duration {
     with(|machine, _| machine.enter().schedule.faults.lateness()).unwrap_or_default()
 }
 
-/// Panics if the plan says so of the item that the calling thread has just begun.
+/// Panics if the plan lets the calling thread's present item panic.
 #[inline(always)]
 pub(crate) fn panic_as_planned() {
     if with(|machine, me| machine.enter().panics_as_planned(me)) == Some(true) {

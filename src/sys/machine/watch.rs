@@ -1,8 +1,8 @@
-//! Runs that a thread outside of the machine watches. The watcher learns of failures, and notices a thread that keeps
-//! the baton: a thread that waits for something of which the machine does not know, or that computes without an end.
+//! Runs that a thread outside of the machine watches. The watcher learns of failures. It also notices a thread that
+//! keeps the baton, because the thread computes without an end, or waits for an event that the machine does not know.
 //!
-//! If a run fails, its threads stay where they are. They cannot be ended: a thread may be in the middle of a step, or in
-//! a wait that must not unwind. So a failed run costs memory and threads, until the process ends.
+//! If a run fails, its threads stay where they are. They cannot be ended: a thread may be in the middle of a step, or
+//! in a wait that must not unwind. So a failed run costs memory and threads, until the process ends.
 
 #![forbid(unsafe_code)]
 
@@ -19,10 +19,10 @@ use super::schedule::{Config, Tid};
 use super::{ME, Me, OneCpu};
 use crate::sys::thread_state::{self, Eye};
 
-/// How many times the patience a thread may compute without a step.
+/// A thread may compute without a step for this many times the patience.
 const COMPUTES: u32 = 10;
 
-/// How many times the watcher looks during its patience.
+/// The number of times that the watcher looks at the machine during one patience.
 const LOOKS: u32 = 20;
 
 /// Tells the watcher of a failure.
@@ -34,7 +34,7 @@ impl Teller {
     }
 }
 
-/// How a run ended.
+/// The result and the events of a run.
 pub(crate) struct Outcome<R> {
     /// The result of the main function, or the reason why the run could not go on.
     pub(crate) result: Result<thread::Result<R>, String>,
@@ -47,8 +47,8 @@ enum Said<R> {
     Failed(String),
 }
 
-/// Runs `main` on the main thread of a new machine, which is a new thread, and then waits until all threads of the
-/// machine have ended. A thread may keep the baton for as long as `patience` while it sleeps in the system.
+/// Makes a machine and its main thread, and runs `main` on this thread. Then waits until all threads of the machine
+/// have ended. A thread may keep the baton for as long as `patience` while it sleeps in the system.
 ///
 /// # Errors
 ///
@@ -132,10 +132,10 @@ fn wait<R>(machine: &Machine, told: &Receiver<Said<R>>, patience: Duration) -> S
 /// The thread that has the baton, as the watcher sees it.
 struct Holder {
     patience: Duration,
-    /// The thread, and the number of times that the baton had been passed on or that a thread had taken a step.
+    /// The thread, and the number of times so far that the baton was passed on or that a thread was at a point.
     seen: (Tid, u64),
     since: Instant,
-    /// The number of times that the thread had slept, and the time since which this number is the same.
+    /// If the thread sleeps, the number of its sleeps so far, and the time at which the watcher first saw this number.
     asleep: Option<(u64, Instant)>,
 }
 
@@ -156,7 +156,7 @@ impl Holder {
             (self.seen, self.since, self.asleep) = (seen, now, None);
             return None;
         }
-        // After a failure, the reason is on its way.
+        // After a failure, no thread has the baton, and the watcher is about to receive the reason.
         let thread = Some(inner.turn).filter(|turn| *turn != NONE)?;
         let system = inner.record.system_id(thread)?;
         let slept = thread_state::voluntary_switches(system).ok();
@@ -185,7 +185,7 @@ impl Holder {
     }
 }
 
-/// Says in words what a thread does that sleeps in this function of the kernel.
+/// Describes in words the wait of a thread that sleeps in this function of the kernel.
 fn where_it_sleeps(function: Option<String>) -> String {
     match function {
         Some(function) if function.contains("nanosleep") => {

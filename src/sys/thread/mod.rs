@@ -2,8 +2,8 @@
 //!
 //! * `set_nice(nice) -> io::Result<()>` and `current_nice() -> io::Result<i32>`: the nice level of the calling thread,
 //!   −20 to 19. Lowering it needs a privilege.
-//! * `set_name(name)`: changes the name under which the system shows the calling thread. The system shows only the first
-//!   15 bytes, up to a NUL. The standard library keeps the former name.
+//! * `set_name(name)`: changes the name under which the system shows the calling thread. The system shows only the
+//!   first 15 bytes, up to a NUL. The standard library keeps the former name.
 //! * `process_nice() -> io::Result<i32>`: the nice level of the process's main thread.
 //! * `set_slice(slice) -> io::Result<()>`: sets the time slice of the calling thread, and of the threads that it makes
 //!   from then on. A thread runs for its slice without a break, even if another thread waits for its CPU. Linux before
@@ -75,7 +75,7 @@ pub(crate) fn spawn(
 pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandle<()>> {
     match machine::wait_for_end(thread.thread().id(), until.time()) {
         Some(false) => Err(thread),
-        // The thread has given up its place on the machine with its last code, so it ends without delay.
+        // With its last code, the thread has left the machine. So it ends without delay.
         Some(true) => system::join(thread, Until::FOREVER),
         None => system::join(thread, until),
     }

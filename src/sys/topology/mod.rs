@@ -100,7 +100,7 @@ pub enum TopologyError {
     Rejected {
         /// The source.
         from: TopologySource,
-        /// What is wrong with the source.
+        /// The problem with the source.
         cause: Box<dyn Error + Send + Sync>,
     },
     /// Only hwloc can read such a source, but the crate was built without the feature `hwloc`.

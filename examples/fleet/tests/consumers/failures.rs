@@ -18,7 +18,7 @@ fn a_job_that_fails_again_and_again_is_set_aside() {
         add.arg("{fleet}:jobs").arg("*").arg("rounds").arg("many").arg(field).arg(value);
         add.exec(&mut redis).expect("added");
     }
-    // A name that is no UTF-8, as any program may add it.
+    // This name is not UTF-8. Any program may add such a name.
     cmd("XADD")
         .arg("{fleet}:jobs")
         .arg("*")

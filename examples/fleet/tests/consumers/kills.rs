@@ -2,7 +2,7 @@
 
 use crate::support::{Server, eventually};
 
-/// How many consumers die.
+/// The number of consumers that die.
 const KILLS: usize = 20;
 
 /// The jobs that are added before each kill.

@@ -28,7 +28,7 @@ fn consumers_survive_a_server_that_hangs() {
     server.add(0..60, &["--pause", "0.5"]);
     eventually("some jobs are done", || server.results().len() >= 5);
     server.signal(Signal::STOP);
-    // Longer than the consumers wait for an answer.
+    // The server stays silent for longer than the consumers wait for an answer.
     eventually("all have noticed", || consumers.iter().all(|consumer| consumer.has_said("trying again in")));
     server.signal(Signal::CONT);
     server.assert_all_stored_once(60);

@@ -15,7 +15,7 @@ fn permits_decide_how_many_jobs_a_consumer_fetches() {
     let _large = server.work("large", &["--active", "30", "--pending", "10"]);
     expected.insert("large".into(), 40);
     eventually("the other one has 40", || server.in_hand() == expected);
-    // Each consumer has asked for more for some seconds, if it could.
+    // If a consumer could ask for more jobs, it would do so within these seconds.
     std::thread::sleep(std::time::Duration::from_secs(2));
     assert_eq!(server.in_hand(), expected);
     assert!(server.fleet(&["status"]).starts_with("waiting 5, in hand 45, stored 0"));

@@ -1,4 +1,4 @@
-//! A server of its own for each test, and consumers.
+//! A server for each test, and consumers.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,10 +15,10 @@ use redis::{Connection, cmd};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::{output, polled, wait};
 
-/// Longer than any of these tests takes on a busy machine.
+/// On a busy machine, each of these tests takes less time than this.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A server that writes each command to the disk before it answers, in a folder of its own.
+/// A server with its own folder. It writes each command to the disk before it answers.
 pub(crate) struct Server {
     folder: PathBuf,
     process: Child,
@@ -32,7 +32,7 @@ impl Server {
             testkit::skip("no-redis", "there is no redis-server");
             return None;
         }
-        // The path of a socket is short.
+        // The name is short, because the length of a socket's path is limited.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = env::temp_dir().join(format!("fleet-{}-{number}", std::process::id()));
         fs::create_dir(&folder).expect("a new folder");
@@ -114,7 +114,7 @@ impl Server {
         Consumer { name: name.into(), process, said, reader: Some(reader) }
     }
 
-    /// Returns how often each name has a result.
+    /// Returns the number of results of each name.
     pub(crate) fn results(&self) -> BTreeMap<String, usize> {
         let mut results = BTreeMap::new();
         for (_, fields) in self.entries("results") {
@@ -126,7 +126,7 @@ impl Server {
         results
     }
 
-    /// Returns the entries of a stream: the numbers and the fields.
+    /// Returns the number and the fields of each entry of a stream.
     pub(crate) fn entries(&self, stream: &str) -> Vec<(String, Vec<String>)> {
         let mut range = cmd("XRANGE");
         range
@@ -137,7 +137,7 @@ impl Server {
             .expect("entries")
     }
 
-    /// Returns how many jobs each consumer has in hand, as Redis sees it.
+    /// Returns the number of jobs that each consumer has in hand, according to Redis.
     pub(crate) fn in_hand(&self) -> BTreeMap<String, usize> {
         let status = self.fleet(&["status"]);
         let line = |line: &str| {
@@ -147,7 +147,7 @@ impl Server {
         status.lines().skip(1).map(line).collect()
     }
 
-    /// Waits until each of these names has a result. Then every job is acknowledged, and each has one result.
+    /// Waits until each of these names has a result. Then asserts that every job is acknowledged, and has one result.
     pub(crate) fn assert_all_stored_once(&self, names: usize) {
         eventually(&format!("{names} names have results"), || self.results().len() == names);
         // The last jobs may still run for a second time.
