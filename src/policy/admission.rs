@@ -38,6 +38,9 @@ pub(crate) use self::many::{AdmitMany, Admitted, Arrived};
 /// The highest `max_active` (the kernel's documented WQ_MAX_ACTIVE).
 pub(crate) const MAX_ACTIVE_LIMIT: usize = 512;
 
+/// The highest `max_active` of a plain unbound queue, whose items are meant to block.
+pub(crate) const MAX_ACTIVE_UNBOUND: usize = 2000;
+
 /// The `max_active` of a queue whose user sets no limit.
 pub(crate) const MAX_ACTIVE_DEFAULT: usize = 256;
 
@@ -49,20 +52,23 @@ pub(crate) const NO_LIMIT: usize = usize::MAX;
 /// flushes hold back do not count as coming, because otherwise issuers would find the limiter full.
 pub(crate) const HELD_AS_COMING: u64 = COMING_MASK / 8;
 
-const COUNT: u32 = 10;
+const COUNT: u32 = 11;
 const COUNT_MASK: u64 = (1 << COUNT) - 1;
 const ACTIVE: u32 = 0;
 const MAX: u32 = COUNT;
-const CLOSED: u64 = 1 << 20;
-const COMING: u32 = 21;
-const COMING_MASK: u64 = (1 << 12) - 1;
+const CLOSED: u64 = 1 << 22;
+const COMING: u32 = 23;
+const COMING_MASK: u64 = (1 << 11) - 1;
 /// In the word, this bit and the intake lie between the count of coming items and the count of listed items. So a
 /// single comparison shows whether a coming or listed item, a flush or the intake holds a new item back.
-const FLUSHING: u64 = 1 << 33;
-const INTAKE: u32 = 34;
+const FLUSHING: u64 = 1 << 34;
+const INTAKE: u32 = 35;
 const INTAKE_MASK: u64 = (1 << 2) - 1;
-const LISTED: u32 = 36;
-const LISTED_MASK: u64 = (1 << 28) - 1;
+const LISTED: u32 = 37;
+const LISTED_MASK: u64 = (1 << 27) - 1;
+/// A limiter with so many listed items is full. The word can count more items, so issuers that have not noticed this yet
+/// find room.
+const LISTED_LIMIT: u64 = 100_000_000;
 
 /// The slots of one limiter, and the number of items that wait for a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -93,7 +99,7 @@ pub(crate) enum Admit {
     /// is unchanged.
     Flushing,
     /// The word cannot count another waiting or coming item. The word is unchanged. If an issuer calls
-    /// [`Admission::is_full`] first, it gets this answer only if two thousand other threads are between the same two
+    /// [`Admission::is_full`] first, it gets this answer only if a thousand other threads are between the same two
     /// calls at that time.
     Full,
     /// The intake does not admit the item. The word is unchanged.
@@ -196,11 +202,10 @@ impl Admission {
         }
     }
 
-    /// Returns whether the queue should refuse more items. The answer is true if the count of listed items, or the
-    /// count of coming items, has reached half of its maximum. Half of the maximum is more than a hundred million
-    /// listed items.
+    /// Returns whether the queue should refuse more items. The answer is true from a hundred million listed items on,
+    /// or if the count of coming items has reached half of its maximum.
     pub(crate) const fn is_full(self) -> bool {
-        self.listed() >= LISTED_MASK / 2 || self.coming() >= COMING_MASK / 2
+        self.listed() >= LISTED_LIMIT || self.coming() >= COMING_MASK / 2
     }
 
     /// Admits an item. The item never overtakes an item on the list.
@@ -325,7 +330,7 @@ impl Admission {
 
     /// Returns whether the slot of an item that completes goes to an item on the list.
     const fn hands_on(self) -> bool {
-        if self.is_shut() { self.active() > MAX_ACTIVE_LIMIT as u64 } else { self.active() <= self.max() }
+        if self.is_shut() { self.active() > MAX_ACTIVE_UNBOUND as u64 } else { self.active() <= self.max() }
     }
 
     const fn freed(self) -> (Self, Slot) {
@@ -369,8 +374,13 @@ impl Admission {
     }
 }
 
+/// Returns the highest `max_active` of a queue.
+pub(crate) const fn most_active(is_plain_unbound: bool) -> usize {
+    if is_plain_unbound { MAX_ACTIVE_UNBOUND } else { MAX_ACTIVE_LIMIT }
+}
+
 fn max_field(max: usize) -> u64 {
-    debug_assert!(max <= MAX_ACTIVE_LIMIT || max == NO_LIMIT);
+    debug_assert!(max <= MAX_ACTIVE_UNBOUND || max == NO_LIMIT);
     (max as u64).min(COUNT_MASK) << MAX
 }
 

@@ -7,7 +7,7 @@ use crate::engine::queue::workqueue::{Limit, QueueHandle, QueueKind, QueueSpec, 
 use crate::engine::user_code::report;
 use crate::error::BuildQueueError;
 use crate::executor::Executor;
-use crate::policy::admission::{MAX_ACTIVE_DEFAULT, MAX_ACTIVE_LIMIT, NO_LIMIT};
+use crate::policy::admission::{MAX_ACTIVE_DEFAULT, NO_LIMIT, most_active};
 use crate::policy::attrs::Attrs;
 use crate::queue::WorkQueue;
 
@@ -200,7 +200,8 @@ impl WorkQueueBuilder {
     }
 
     /// Limits the number of active items (running, blocked, or on a worklist) for each CPU on which items were queued.
-    /// The limit is between 1 and 512, and the default is 256. The other items wait in order.
+    /// The limit is between 1 and 512, or 2000 for a plain [unbound](WorkQueue::unbound) queue, and the default is 256.
+    /// The other items wait in order.
     /// [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active) can change the limit later.
     ///
     /// Ordered and bh queues run one item at a time, so they have no such setting.
@@ -210,7 +211,7 @@ impl WorkQueueBuilder {
     }
 
     /// Limits the number of active items of the whole queue, instead of the number for each CPU. The limit is between 1
-    /// and 512, and the default is 256. This limit cannot be combined with `max_active`.
+    /// and 512, or 2000 for a plain [unbound](WorkQueue::unbound) queue, and the default is 256. This limit cannot be combined with `max_active`.
     ///
     /// Ordered and bh queues run one item at a time, so they have no such setting.
     pub fn max_active_total(mut self, items: usize) -> Self {
@@ -410,9 +411,10 @@ impl WorkQueueBuilder {
     }
 
     fn limit(&self) -> Result<Limit, BuildQueueError> {
+        let limit = most_active(self.kind == Kind::Unbound);
         let checked = |setter, items: Option<usize>| match items.unwrap_or(MAX_ACTIVE_DEFAULT) {
-            value @ 1..=MAX_ACTIVE_LIMIT => Ok(value),
-            value => Err(BuildQueueError::MaxActive { setter, value, limit: MAX_ACTIVE_LIMIT }),
+            value if (1..=limit).contains(&value) => Ok(value),
+            value => Err(BuildQueueError::MaxActive { setter, value, limit }),
         };
         match (self.kind, self.max_active_total) {
             (Kind::Ordered, _) => Ok(Limit::Total(1)),

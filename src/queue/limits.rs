@@ -2,7 +2,7 @@
 
 use crate::engine::queue::workqueue::Queue;
 use crate::error::limit::SetMaxActiveError;
-use crate::policy::admission::{MAX_ACTIVE_LIMIT, NO_LIMIT};
+use crate::policy::admission::{NO_LIMIT, most_active};
 use crate::queue::WorkQueue;
 
 impl WorkQueue {
@@ -15,7 +15,7 @@ impl WorkQueue {
         Some(self.handle.queue().max_active()).filter(|items| *items != NO_LIMIT)
     }
 
-    /// Sets the limit of active items, from 1 to 512.
+    /// Sets the limit of active items, from 1 to 512, or to 2000 for a plain [unbound](Self::unbound) queue.
     ///
     /// Raising the limit immediately starts waiting items, in order. Lowering the limit does not stop active items, so
     /// the new limit holds only once enough of these items have ended.
@@ -51,8 +51,9 @@ pub(crate) fn set_max_active(queue: &Queue, items: usize) -> Result<(), SetMaxAc
     if queue.spec.ordered {
         return Err(SetMaxActiveError::Ordered);
     }
-    if !(1..=MAX_ACTIVE_LIMIT).contains(&items) {
-        return Err(SetMaxActiveError::MaxActive { value: items, limit: MAX_ACTIVE_LIMIT });
+    let limit = most_active(queue.spec.unbound.is_some_and(|unbound| !unbound.managed));
+    if !(1..=limit).contains(&items) {
+        return Err(SetMaxActiveError::MaxActive { value: items, limit });
     }
     queue.set_max_active(items);
     Ok(())

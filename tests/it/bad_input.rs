@@ -172,13 +172,16 @@ fn max_active_is_at_most_512() {
         drop(WorkQueue::builder("q").max_active(items).build_on(&executor).unwrap());
         drop(WorkQueue::unbound("q").max_active_total(items).build_on(&executor).unwrap());
     }
-    for value in [513, 1 << 20, usize::MAX] {
-        for (queue, setter) in [
-            (WorkQueue::per_cpu("q").max_active(value), "max_active"),
-            (WorkQueue::builder("q").max_active_total(value), "max_active_total"),
+    drop(WorkQueue::unbound("q").max_active(2000).build_on(&executor).unwrap());
+    for value in [2001, 1 << 20, usize::MAX] {
+        for (queue, setter, limit) in [
+            (WorkQueue::per_cpu("q").max_active(value.min(513)), "max_active", 512),
+            (WorkQueue::builder("q").max_active_total(value), "max_active_total", 512),
+            (WorkQueue::unbound("q").max_active(value), "max_active", 2000),
         ] {
+            let value = if setter == "max_active" && limit == 512 { 513 } else { value };
             let error = queue_error(queue);
-            assert_eq!(error, BuildQueueError::MaxActive { setter, value, limit: 512 });
+            assert_eq!(error, BuildQueueError::MaxActive { setter, value, limit });
             assert!(error.to_string().starts_with(&format!("{setter} is {value};")), "{error}");
         }
     }
@@ -225,14 +228,14 @@ fn contradicting_flags_are_errors_that_say_why() {
 /// spec: Q3.1: zero is no limit, and the error says which limits there are.
 #[test]
 fn a_limit_of_zero_is_an_error() {
-    for (setter, queue) in [
-        ("max_active", WorkQueue::builder("q").max_active(0)),
-        ("max_active", WorkQueue::per_cpu("q").max_active(0)),
-        ("max_active_total", WorkQueue::unbound("q").max_active_total(0)),
+    for (setter, limit, queue) in [
+        ("max_active", 512, WorkQueue::builder("q").max_active(0)),
+        ("max_active", 512, WorkQueue::per_cpu("q").max_active(0)),
+        ("max_active_total", 2000, WorkQueue::unbound("q").max_active_total(0)),
     ] {
         let error = queue_error(queue);
-        assert_eq!(error, BuildQueueError::MaxActive { setter, value: 0, limit: 512 });
-        assert_eq!(error.to_string(), format!("{setter} is 0; it must be 1 to 512"));
+        assert_eq!(error, BuildQueueError::MaxActive { setter, value: 0, limit });
+        assert_eq!(error.to_string(), format!("{setter} is 0; it must be 1 to {limit}"));
     }
 }
 

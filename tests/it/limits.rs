@@ -121,6 +121,24 @@ fn a_limit_that_has_no_meaning_is_refused() {
     assert_eq!(error, SetMaxActiveError::MaxActive { value: 513, limit: 512 });
     assert_eq!(queue.max_active(), Some(7));
     queue.set_max_active(512).unwrap();
+    let plain = WorkQueue::unbound("u").max_active_total(600).build_on(&executor).unwrap();
+    let error = plain.set_max_active(2001).unwrap_err();
+    assert_eq!(error, SetMaxActiveError::MaxActive { value: 2001, limit: 2000 });
+}
+
+/// spec: Q3.1: a plain unbound queue may have more active items than other queues.
+#[test]
+fn a_plain_unbound_queue_may_have_many_active_items() {
+    let _limit = time_limit();
+    let executor = builder("core:1 pu:1").0.max_threads(700).stack_size(128 << 10).build().unwrap();
+    let queue = WorkQueue::unbound("q").max_active(600).build_on(&executor).unwrap();
+    let (crowd, door) = (Arc::new(Crowd::default()), Door::default());
+    let handles = wait_inside(&queue, &crowd, &door, 610);
+    eventually("600 items are active", || crowd.inside() == 600);
+    assert_eq!((queue.running(), queue.waiting()), (600, 10));
+    door.open();
+    join_all(handles);
+    assert_eq!(crowd.peak(), 600);
 }
 
 /// spec: F8.4 (per CPU): shards of the queue that are made after the change have the new limit.

@@ -123,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::tests::intake;
-    use super::super::{Admit, COUNT_MASK, Intake, MAX, MAX_ACTIVE_DEFAULT, NO_LIMIT};
+    use super::super::{Admit, COUNT_MASK, Intake, LISTED_LIMIT, MAX, MAX_ACTIVE_DEFAULT, NO_LIMIT};
     use super::*;
 
     fn admitted(started: usize, waiting: usize) -> AdmitMany {
@@ -190,7 +190,7 @@ mod tests {
 
     /// Generates words with all kinds of counts, including full counts.
     fn word() -> impl Strategy<Value = Admission> {
-        let max = prop_oneof![0..6u64, Just(256), Just(512), Just(COUNT_MASK)];
+        let max = prop_oneof![0..6u64, Just(256), Just(512), Just(2000), Just(COUNT_MASK)];
         let few = |end| prop_oneof![4 => 0..8u64, 4 => Just(0), 1 => end - 8..=end];
         (max, few(COUNT_MASK), few(COMING_MASK), few(LISTED_MASK - COMING_MASK), intake()).prop_map(
             |(max, active, coming, listed, intake)| {
@@ -227,7 +227,7 @@ mod tests {
             if let AdmitMany::In(in_) = answer {
                 prop_assert_eq!((in_.started, in_.waiting), (started, waiting));
                 let is_cut = came < items;
-                prop_assert!(!is_cut || next.coming() >= COMING_FOR_BATCHES || next.listed() >= LISTED_MASK / 2);
+                prop_assert!(!is_cut || next.coming() >= COMING_FOR_BATCHES || next.listed() >= LISTED_LIMIT);
             }
         }
 
