@@ -20,9 +20,9 @@
 //!
 //! | your items | the queue |
 //! |---|---|
-//! | compute, block under a [guard](#guards), or both, whether they are long or short | [`WorkQueue::new(name)`](WorkQueue::new): as many run at a time as there are CPUs near the issuer; blocked items do not count |
+//! | compute, block under a [guard](#guards), or both, and need not overtake each other | [`WorkQueue::new(name)`](WorkQueue::new): as many run at a time as there are CPUs near the issuer; blocked items do not count |
 //! | do next to nothing, and come from threads on many CPUs | [`WorkQueue::per_cpu(name)`](WorkQueue::per_cpu): they run on the issuer's CPU, so **a single issuer uses a single CPU** |
-//! | compute for a long time, while short items must not wait | `WorkQueue::per_cpu(name)` with [`cpu_intensive(true)`](WorkQueueBuilder::cpu_intensive), only for the long items, which run on the CPUs of their issuers; the short items use another queue |
+//! | compute for a long time, while short items must not wait | `WorkQueue::per_cpu(name)` with [`cpu_intensive(true)`](WorkQueueBuilder::cpu_intensive) and `max_active(2)`, only for the long items: up to two of them share the CPU of their issuer with the short items, which use another queue |
 //! | block in code where no guard can be placed | [`WorkQueue::unbound(name)`](WorkQueue::unbound): each active item has a thread; [`max_active_total`](WorkQueueBuilder::max_active_total) bounds them |
 //! | run one at a time, in the order of submission | [`WorkQueue::ordered(name)`](WorkQueue::ordered) |
 //! | must stay near their data | [`WorkQueue::builder(name)`](WorkQueue::builder) with [`attrs`](WorkQueueBuilder::attrs): an [`AffinityScope`], [`strict`](Attrs::strict) |
@@ -44,7 +44,7 @@
 //! | the same, a while after the last request (debouncing) | `item(&work).after(delay)`, and [`reschedule()?`](Submission::reschedule) |
 //! | on a CPU or node, later, once per period, with a name, or until a deadline | [`item`](WorkQueue::item), which returns a [`Submission`] |
 //! | many closures or many [`Work`]s, with one notification of the pool | [`items(closures).spawn()?`](WorkQueue::items) |
-//! | a function for many inputs, with the results in order | [`map(inputs, f).collect::<Result<Vec<_>, RunError>>()?`](WorkQueue::map), or any other use of this lazy iterator; at most 64 items are in flight, or 4 for each CPU if that is more |
+//! | a function for many inputs, with the results in order | [`map(inputs, f).collect::<Result<Vec<_>, RunError>>()?`](WorkQueue::map), or any other use of this lazy iterator; at most 64 items are in flight, or 4 for each CPU if that is more, unless [`window(n)`](Map::window) sets another number |
 //! | a function for each of many inputs that borrow, one item for each | [`for_each`](WorkQueue::for_each), which waits for all |
 //! | closures that borrow, and the chunks of a slice | [`scope`](WorkQueue::scope), which waits for all, and in it [`s.spawn`](Scope::spawn) and [`s.chunks_mut`](Scope::chunks_mut) |
 //!
@@ -54,7 +54,7 @@
 //! |---|---|---|
 //! | items that compute at the same time | as many as there are CPUs, for each [class](#classes) | the kind of the queue |
 //! | items that have begun, running or blocked | 256 for each queue and each CPU on which items were queued | [`max_active`](WorkQueueBuilder::max_active), [`max_active_total`](WorkQueueBuilder::max_active_total) |
-//! | items that wait | a hundred million for each queue and each CPU on which items were queued, because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending) |
+//! | items that wait | a hundred million for each queue and each CPU on which items were queued, because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending), for the whole queue |
 //! | items that wait, in all queues together | no further limit, because only the program knows its memory | the executor's [`max_pending`](ExecutorBuilder::max_pending) |
 //! | armed timers | no limit, because a timer is no thread, and each is removed when it fires or is cancelled | cancel them |
 //! | threads | 512 workers, or 8 for each CPU if that is more; fewer if the system permits fewer | [`max_threads`](ExecutorBuilder::max_threads) |

@@ -33,6 +33,9 @@
 //! outside the process. A description distinguishes items of the same type. To set it, give the item a
 //! [name](crate::Submission::named), or call [`set_description`](crate::set_description) in the item.
 //!
+//! The items of `WorkQueue::new` are shown by `println!("{}", Executor::global().dump().busy())`. An executor of the
+//! program's own has the same functions:
+//!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::mpsc;

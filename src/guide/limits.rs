@@ -10,7 +10,7 @@
 //! | items that compute at the same time | the kind of the queue: [`new`](crate::WorkQueue::new) and [`per_cpu`](crate::WorkQueue::per_cpu) run as many as there are CPUs, for each [class](crate#classes); `per_cpu` runs the items of one issuer on one CPU | on |
 //! | items that run or block, for each CPU on which they were queued | [`max_active`](crate::WorkQueueBuilder::max_active), 1 to 512, or 2000 for `unbound` | 256 |
 //! | items that run or block, in the whole queue | [`max_active_total`](crate::WorkQueueBuilder::max_active_total), as above | unset: `max_active` applies |
-//! | items that wait | [`max_pending`](crate::WorkQueueBuilder::max_pending) | a hundred million, for each CPU on which they were queued |
+//! | items that wait, in the whole queue | [`max_pending`](crate::WorkQueueBuilder::max_pending) | a hundred million, for each CPU on which they were queued |
 //! | items that wait in all queues together | [`max_pending`](crate::ExecutorBuilder::max_pending) of the executor | unset |
 //! | worker threads of the executor; the manager, its helper threads and rescuers come in addition | [`max_threads`](crate::ExecutorBuilder::max_threads), as in `Executor::builder().max_threads(64).build_global()?` before any queue is made | 512, or 8 for each CPU if that is more; fewer where the system permits fewer |
 //! | items of one `map` that are in flight | [`window`](crate::Map::window) | 64, or 4 for each CPU if that is more |
@@ -42,7 +42,11 @@
 //!     Err(refused) if refused.error == QueueError::Full => (refused.into_closure())(), // Or answer 503.
 //!     Err(refused) => return Err(refused.into()),
 //! }
+//!
+//! let waits = WorkQueue::builder("waits").max_pending(1000).when_full(cmwq::WhenFull::Wait).build()?;
+//! waits.spawn_detached(|| println!("its issuer has waited for room"))?;
 //! # uploads.flush()?;
+//! # waits.flush()?;
 //! # Ok(())
 //! # }
 //! ```

@@ -11,6 +11,8 @@
 //! | what happened to one item | the feature `tracing`: events, and a span around each run | nothing without the feature; a comparison without a subscriber |
 //! | the same from outside, and to change a queue | the feature `control`, and `cmwqctl` | one thread, which sleeps |
 //!
+//! The executor of the queues that `WorkQueue::new` makes is `Executor::global()`.
+//!
 //! # Numbers for alerts
 //!
 //! An operator can set alerts on these gauges and counters of the module `metrics`:

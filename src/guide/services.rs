@@ -39,8 +39,13 @@
 //!         QueueError::Full => "503, with Retry-After",
 //!         _ => "503: the service is ending",
 //!     })?;
-//!     let item = permit.spawn(move || body.iter().map(|byte| u64::from(*byte)).sum());
-//!     item.map_err(|_| "503: the service is ending")?.await.map_err(|_| "500: it has panicked")
+//!     let sum = move || {
+//!         let token = cmwq::cancel_token();
+//!         let pages = body.chunks(1 << 16).take_while(|_| !token.is_cancelled()); // The client may go away.
+//!         pages.flatten().map(|byte| u64::from(*byte)).sum()
+//!     };
+//!     let item = permit.spawn(sum).map_err(|_| "503: the service is ending")?;
+//!     item.stop_on_drop().await.map_err(|_| "500: it has panicked")
 //! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -52,7 +57,8 @@
 //!
 //! * **A queue for each kind of work.** A queue costs no thread, and each queue has its own limit. So even if many
 //!   reads of files are slow, requests that only compute are accepted. A call that sleeps needs [a
-//!   guard](crate::guide::blocking).
+//!   guard](crate::guide::blocking). All queues of `WorkQueue::new` share the CPUs. So items that compute for long
+//!   need a queue that the [first table](crate#which-queue) names for them, or requests wait behind them.
 //! * **Reserve first.** A [permit](crate::Permit) is a place for one item. A request that gets no permit is refused
 //!   before its body is read.
 //! * **Shed or wait.** [`try_reserve`](crate::WorkQueue::try_reserve) fails at once if there is no room.

@@ -33,14 +33,16 @@
 //!
 //! 1. From the call on, only items of this executor may submit to its queues. Other submissions return
 //!    [`QueueError::ShutDown`](crate::QueueError::ShutDown), with the closure.
-//! 2. Armed timers are cancelled. Frozen queues thaw.
+//! 2. Armed timers are cancelled. Frozen queues thaw. To run a delayed item first, call
+//!    [`Work::flush`](crate::Work::flush), which queues it at once.
 //! 3. Accepted items run. The caller waits under a guard, until all threads have ended or the time runs out.
 //! 4. If the time runs out, items that have not begun are dropped, and their joins return
 //!    [`JoinError::Cancelled`](crate::JoinError::Cancelled). Items that have begun go on until they or the process end.
 //!    Nothing interrupts them, but they are [asked to stop](#a-long-item-that-should-stop-early).
 //! 5. The [report](crate::ShutdownReport) lists the queues with dropped items, running items or cancelled timers, and
-//!    the number of each. To learn which items did not run, keep their handles: [`join`](crate::JoinHandle::join)
-//!    returns [`JoinError::Cancelled`](crate::JoinError::Cancelled) for these.
+//!    the number of each. To learn which items did not run, keep their handles. An item that still runs is not
+//!    [finished](crate::JoinHandle::is_finished). For an item that did not begin, [`join`](crate::JoinHandle::join)
+//!    returns [`JoinError::Cancelled`](crate::JoinError::Cancelled).
 //!
 //! A service can also end without running its pending items. Before the shutdown, it calls
 //! [`destroy_now`](crate::WorkQueue::destroy_now) of its queues. The call drops the pending items of a queue, and asks

@@ -219,9 +219,10 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Limits the number of accepted items that have not begun. At this limit, the queue refuses further items with
-    /// [`QueueError::Full`](crate::QueueError::Full). Without this setting, the limit is a hundred million items. A
-    /// cancelled item counts until a worker reaches its place in the queue.
+    /// Limits the number of accepted items of the whole queue that have not begun. At this limit, the queue refuses
+    /// further items with [`QueueError::Full`](crate::QueueError::Full). Without this setting, the limit is a hundred
+    /// million of the items that were queued on one CPU. A cancelled item counts until a worker reaches its place in
+    /// the queue.
     ///
     /// Armed timers do not count. When a timer fires, the queue accepts the timer's item even if the limit is reached.
     /// There are two exceptions. First, a cancelled item can keep its former place until a worker has reached that
