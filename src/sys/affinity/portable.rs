@@ -1,15 +1,13 @@
 //! The version for systems without CPU affinity. CPUs are numbered from 0, and the system chooses the CPUs of threads.
-//! Only a thread of a made-up machine knows its CPU.
 
 use std::io;
 use std::thread;
 
 use crate::policy::cpu_set::CpuSet;
-use crate::sys::machine;
 
 #[inline]
 pub(crate) fn current_cpu() -> Option<usize> {
-    machine::current_cpu()
+    None
 }
 
 pub(crate) fn process_cpus() -> io::Result<CpuSet> {

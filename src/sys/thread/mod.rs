@@ -141,9 +141,10 @@ thread_local! {
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of the calling thread. Each thread gets the next number, from 0 on, when it asks for the first
-/// time. A thread gets 0 if it asks for the first time while it ends.
+/// time. A thread gets 0 if it asks for the first time while it ends. A thread of a made-up machine has the number that
+/// it has there, so that the same seed gives the same run.
 pub(crate) fn number() -> u64 {
-    NUMBER.try_with(|number| *number).unwrap_or(0)
+    machine::current().map_or_else(|| NUMBER.try_with(|number| *number).unwrap_or(0), |thread| thread as u64)
 }
 
 /// Lets the system run another thread on this CPU, if one waits for it.
