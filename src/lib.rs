@@ -20,7 +20,7 @@
 //!
 //! | your items | the queue |
 //! |---|---|
-//! | compute, block under a [guard](#guards), or both, and need not overtake each other | [`WorkQueue::new(name)`](WorkQueue::new): as many run at a time as there are CPUs near the issuer; blocked items do not count |
+//! | compute, block under a [guard](#guards), or both, and need not overtake each other | [`WorkQueue::new(name)`](WorkQueue::new): as many run at a time as there are CPUs, near the issuer if these CPUs are free; blocked items do not count |
 //! | do next to nothing, and come from threads on many CPUs | [`WorkQueue::per_cpu(name)`](WorkQueue::per_cpu): they run on the issuer's CPU, so **a single issuer uses a single CPU** |
 //! | compute for a long time, while short items must not wait | `WorkQueue::per_cpu(name)` with [`cpu_intensive(true)`](WorkQueueBuilder::cpu_intensive) and `max_active(2)`, only for the long items: up to two of them share the CPU of their issuer with the short items, which use another queue |
 //! | block in code where no guard can be placed | [`WorkQueue::unbound(name)`](WorkQueue::unbound): each active item has a thread; [`max_active_total`](WorkQueueBuilder::max_active_total) bounds them |
@@ -44,7 +44,7 @@
 //! | the same, a while after the last request (debouncing) | `item(&work).after(delay)`, and [`reschedule()?`](Submission::reschedule) |
 //! | on a CPU or node, later, once per period, with a name, or until a deadline | [`item`](WorkQueue::item), which returns a [`Submission`] |
 //! | many closures or many [`Work`]s, with one notification of the pool | [`items(closures).spawn()?`](WorkQueue::items) |
-//! | a function for many inputs, with the results in order | [`map(inputs, f).collect::<Result<Vec<_>, RunError>>()?`](WorkQueue::map), or any other use of this lazy iterator; at most 64 items are in flight, or 4 for each CPU if that is more, unless [`window(n)`](Map::window) sets another number |
+//! | a function for many inputs, with the results in order | [`map(inputs, f).collect::<Result<Vec<_>, RunError>>()?`](WorkQueue::map), or any other use of this lazy iterator; at most 64 items are in flight, or 4 for each CPU if that is more, unless [`window(n)`](Map::window) sets another number; dropping the iterator cancels the items that have not begun |
 //! | a function for each of many inputs that borrow, one item for each | [`for_each`](WorkQueue::for_each), which waits for all |
 //! | closures that borrow, and the chunks of a slice | [`scope`](WorkQueue::scope), which waits for all, and in it [`s.spawn`](Scope::spawn) and [`s.chunks_mut`](Scope::chunks_mut) |
 //!
@@ -67,12 +67,12 @@
 //!
 //! # What it costs
 //!
-//! On a virtual machine with two CPUs (AMD EPYC, Linux 6.18), as root, `cargo bench --bench queueing -- --quick`
-//! measured 45 to 72 ns for the submission of a closure to a busy pool, and 19 to 20 ns for a guard while no item
-//! waits. On the same machine, `make rivals` measured 0.7 µs from the submission of a closure to the default queue
-//! until its result was joined. `threadpool` takes 19 µs for this, and rayon 17 µs. rayon is faster for items that
-//! queue many short items: 17.0 million/s against 7.8. The repository has all figures in `docs/costs.md` and
-//! `docs/benchmarks.md`.
+//! Measured at ece597b8 as root, on a virtual machine with two CPUs (AMD EPYC, Linux 6.18), by the two commands named
+//! here. With `cargo bench --bench queueing -- --quick`, the submission of a closure to a busy pool takes 45 to 72 ns,
+//! and a guard takes 19 to 20 ns while no item waits. With `make rivals`, it takes 0.7 µs from the submission of a
+//! closure to the default queue until its result was joined. `threadpool` takes 19 µs for this, and rayon 17 µs. rayon
+//! is faster for items that queue many short items: 17.0 million/s against 7.8. All figures are in `docs/costs.md` and
+//! `docs/benchmarks.md` of the repository.
 //!
 //! # What it cannot do
 //!
@@ -118,8 +118,6 @@
 //! * Plain [`unbound`](WorkQueue::unbound) and [`ordered`](WorkQueue::ordered) queues have no such limit. Each active
 //!   item has a thread, regardless of the other items that run. Only the `max_active` of each queue limits the active
 //!   items.
-//! * [bh](kernel::bh) queues run one item per CPU and priority. Such an item should not block. If it blocks, no
-//!   other item takes its place.
 //!
 //! Classes are independent of each other. A program that keeps three classes busy has three runnable threads per CPU,
 //! and the system's scheduler divides the CPU among them. A blocked item continues as soon as its call returns, even if
@@ -200,7 +198,6 @@
 //! | a queue without items, while others may go on submitting | [`WorkQueue::wait_idle`] |
 //! | an empty queue, which refuses submissions from outside until the wait ends (`drain`) or for ever (`destroy`) | [`WorkQueue::drain`], [`WorkQueue::destroy`] |
 //! | an empty queue, whose pending items do not run | [`WorkQueue::destroy_now`] |
-//! | a time when no item of a freezable queue runs, while all pending items are kept | [`freeze_begin`](kernel::ExecutorExt::freeze_begin), [`freeze_busy`](kernel::ExecutorExt::freeze_busy) and [`thaw`](kernel::ExecutorExt::thaw) |
 //! | the end of an executor within a given time, with a report of the items that did not end | [`GlobalExecutor::shutdown`] for the process-wide one, [`Executor::shutdown`] for any other |
 //!
 //! Each wait has a form with a timeout, except `scope` and `for_each`, whose items hold borrows, and `map`. Waiting is

@@ -81,9 +81,9 @@
 //!   queued again on the same CPU before then, it gets its place back, except in ordered and bh queues. While a flush
 //!   waits, the item gets back only the place that it took last, and only if it took this place after the flush began.
 //! * **`max_active` follows the kernel's documentation, not its implementation.** The limit applies to each CPU, even
-//!   for unbound queues. It is 256 by default and 512 at most. Plain unbound queues may have 2000, because their items are
-//!   meant to block. Since version 6.9, Linux limits unbound queues as a
-//!   whole, as [`max_active_total`](crate::WorkQueueBuilder::max_active_total) does here.
+//!   for unbound queues. It is 256 by default and 512 at most. Plain unbound queues may have 2000, because their items
+//!   are meant to block. Since version 6.9, Linux limits unbound queues as a whole, as
+//!   [`max_active_total`](crate::WorkQueueBuilder::max_active_total) does here.
 //!   [`max_pending`](crate::WorkQueueBuilder::max_pending) is an addition. There is no `min_active`.
 //! * **bh** is a pinned thread for each CPU and priority, not a softirq. An item that blocks holds up only the items
 //!   behind it. In debug builds, a guard in such an item is reported.

@@ -12,7 +12,7 @@
 //! | items that run or block, in the whole queue | [`max_active_total`](crate::WorkQueueBuilder::max_active_total), as above | unset: `max_active` applies |
 //! | items that wait, in the whole queue | [`max_pending`](crate::WorkQueueBuilder::max_pending) | a hundred million, for each CPU on which they were queued |
 //! | items that wait in all queues together | [`max_pending`](crate::ExecutorBuilder::max_pending) of the executor | unset |
-//! | worker threads of the executor; the manager, its helper threads and rescuers come in addition | [`max_threads`](crate::ExecutorBuilder::max_threads), as in `Executor::builder().max_threads(64).build_global()?` before any queue is made | 512, or 8 for each CPU if that is more; fewer where the system permits fewer |
+//! | worker threads of the executor; the manager, the thread that drops values for it, and rescuers come in addition | [`max_threads`](crate::ExecutorBuilder::max_threads), as in `Executor::builder().max_threads(64).build_global()?` before any queue is made | 512, or 8 for each CPU if that is more; fewer where the system permits fewer |
 //! | items of one `map` that are in flight | [`window`](crate::Map::window) | 64, or 4 for each CPU if that is more |
 //!
 //! If a limit is out of range, the builder returns an error, which names the value and the range.
@@ -26,6 +26,7 @@
 //!   [`WhenFull::Wait`](crate::WhenFull::Wait). In the second case, a submission blocks its thread, and the queue
 //!   refuses only an item that submits to its own full queue. Armed timers do not count. When a timer fires, its item
 //!   is accepted even if the queue is full.
+//! * A cancelled item leaves an empty place in the queue, which counts towards `max_pending` until a worker reaches it.
 //! * At the executor's `max_pending`, the queues with the longest backlogs are full first. Queues without pending items
 //!   still accept one.
 //! * At `max_threads`, items wait, but not for ever: workers give way between items. Blocked items keep their threads.
@@ -45,6 +46,9 @@
 //!
 //! let waits = WorkQueue::builder("waits").max_pending(1000).when_full(cmwq::WhenFull::Wait).build()?;
 //! waits.spawn_detached(|| println!("its issuer has waited for room"))?;
+//!
+//! let permit = uploads.reserve()?; // Waits for room. A permit that is dropped gives its place back.
+//! permit.spawn_detached(|| println!("uploaded, too"))?;
 //! # uploads.flush()?;
 //! # waits.flush()?;
 //! # Ok(())
@@ -64,6 +68,12 @@
 //! * Set `max_active_total` to the number of requests that the other side serves at a time, such as the connections of
 //!   a database.
 //! * Set `max_pending` to the number of items that can run within the time that a client waits.
+//! * Items that compute for seconds hold up the short items of all queues in their [class](crate#classes). Give them a
+//!   class of their own. [`per_cpu`](crate::WorkQueue::per_cpu) with
+//!   [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) runs them on the CPUs of their issuers, and `max_active(2)`
+//!   permits two of them on each of these CPUs. If a single thread issues them, and they should use all CPUs, give a
+//!   managed queue another nice level instead: `WorkQueue::builder(name).attrs(Attrs::new().nice(10))` runs one such item
+//!   on each CPU, and the system prefers the short items. This needs no privilege.
 //! * [`set_max_active`](crate::WorkQueue::set_max_active) changes the limit of a queue that is in use. Raising it
 //!   starts waiting items at once. Lowering it stops no item.
 //! * [`waiting`](crate::WorkQueue::waiting) and [`running`](crate::WorkQueue::running) show how near the limits are,

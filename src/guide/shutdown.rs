@@ -44,6 +44,34 @@
 //!    [finished](crate::JoinHandle::is_finished). For an item that did not begin, [`join`](crate::JoinHandle::join)
 //!    returns [`JoinError::Cancelled`](crate::JoinError::Cancelled).
 //!
+//! A service that logs what it did not finish keeps a table of its jobs:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::{Executor, JoinError, JoinHandle};
+//! use std::time::Duration;
+//!
+//! let executor = Executor::builder().build_global()?;
+//! let queue = cmwq::WorkQueue::new("jobs");
+//! let mut jobs: Vec<(String, JoinHandle<()>)> = Vec::new();
+//! for number in 0..3 {
+//!     jobs.retain(|(_, job)| !job.is_finished());
+//!     jobs.push((format!("job {number}"), queue.spawn(|| println!("worked"))?));
+//! }
+//!
+//! let report = executor.shutdown(Duration::from_secs(20))?;
+//! for (name, job) in jobs {
+//!     if !job.is_finished() {
+//!         println!("{name} still runs");
+//!     } else if let Err(JoinError::Cancelled) = job.join() {
+//!         println!("{name} did not run");
+//!     }
+//! }
+//! # assert!(report.is_complete());
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A service can also end without running its pending items. Before the shutdown, it calls
 //! [`destroy_now`](crate::WorkQueue::destroy_now) of its queues. The call drops the pending items of a queue, and asks
 //! its running items to stop. An item that does not [ask](crate::guide::cancellation) runs to its end.

@@ -337,7 +337,7 @@ impl Running {
         Self(self.0 & !SHORT)
     }
 
-    /// Notes that the manager watches the pool from now on. Returns whether it did not watch the pool before.
+    /// Notes that the manager watches the pool from now on. Returns true if it begins to watch the pool.
     pub(crate) const fn watch(self) -> (Self, bool) {
         (Self(self.0 | WATCHED), !self.is_watched())
     }

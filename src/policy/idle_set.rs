@@ -169,8 +169,8 @@ impl IdleSet {
         (reserved, self.prepare())
     }
 
-    /// Takes the errands from the reservations of all workers that are on their way, because these workers do not get a
-    /// CPU. Returns the sibling pods for whose work the workers were woken.
+    /// Takes the errands from the reservations of all workers that were woken and do not run yet, because these workers
+    /// get no CPU. Returns the sibling pods for whose work the workers were woken.
     pub(crate) fn hand_over_errands(&mut self) -> Vec<PodId> {
         self.waking.iter_mut().chain(&mut self.owed).filter_map(Reserved::take_errand).collect()
     }

@@ -130,7 +130,7 @@ impl<P: Clone> Manager<P> {
         self.clean_at(self.after_the_others());
     }
 
-    /// Returns the time just after the next attempt to make workers for the waiting pools.
+    /// Returns the moment after the time at which the manager next tries to make workers for the waiting pools.
     fn after_the_others(&self) -> Time {
         self.creations_from + Duration::from_nanos(1)
     }

@@ -90,7 +90,7 @@ impl Look {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// The findings. Each finding is carried out only if the worker still has the word that the check read.
+    /// The findings. The manager acts on a finding only if the worker still has the word that the check read.
     pub(crate) found: Vec<Found>,
     /// The pool's pace after the check. The pool keeps this pace when the watch ends.
     pub(crate) pace: Pace,

@@ -59,8 +59,8 @@ impl CancelNode {
         Arc::new(Self { signal: Signal::new(), lists: Mutex::new(Lists::default()) })
     }
 
-    /// Makes a child, which is cancelled with this node at the latest. Also returns the child's number on the list of
-    /// this node. If this node is cancelled, the child is cancelled too, and has no number.
+    /// Makes a child, which is cancelled when this node is cancelled, if not before. Also returns the child's number on
+    /// the list of this node. If this node is cancelled, the child is cancelled too, and has no number.
     pub(crate) fn child(&self) -> (Arc<Self>, Option<u64>) {
         let child = Self::new();
         let mut lists = self.lists.lock();
@@ -134,8 +134,8 @@ impl CancelNode {
         self.signal.wait(until)
     }
 
-    /// Keeps an alarm, which rings when the node is cancelled. The alarm replaces the earlier alarm of the same watcher.
-    /// Returns false if the node is cancelled.
+    /// Keeps an alarm, which rings when the node is cancelled. The alarm replaces the earlier alarm of the same
+    /// watcher. Returns false if the node is cancelled.
     pub(crate) fn watch(&self, watcher: Watcher, alarm: Alarm) -> bool {
         let mut lists = self.lists.lock();
         if self.is_cancelled() {

@@ -208,8 +208,8 @@ impl ReadingCell {
         add(&self.cpu_time, used, Ordering::Relaxed);
     }
 
-    /// Charges the CPU time since the last reading to a cell. `cpu_time` is the total CPU time that the owner has used.
-    /// Only the owner calls this.
+    /// Charges to a cell the CPU time that was used since the last reading. `cpu_time` is the total CPU time that the
+    /// owner has used. Only the owner calls this.
     pub(crate) fn charge(&self, cpu_time: u64, cell: &CounterCell) {
         let used = self.since(cpu_time);
         self.cpu_time.store(cpu_time, Ordering::Relaxed);

@@ -159,7 +159,7 @@ mod imp {
         static ref BUCKET: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
     }
 
-    /// loom has no time, so a wait never runs out or has already run out.
+    /// loom has no time. So a wait either never runs out, or has run out when it begins.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) enum Until {
         Forever,

@@ -52,7 +52,7 @@ struct Temper {
     state: u64,
     /// The calmness of the thread; 0 is the most eager. Threads with different tempers overtake each other.
     calm: u32,
-    /// The time until which the thread passes points without an action.
+    /// Until this time, the thread neither yields nor sleeps at its points.
     hurries: Option<Instant>,
 }
 

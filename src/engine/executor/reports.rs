@@ -77,8 +77,8 @@ pub struct StalledWorker {
     pub description: Option<String>,
     /// A lower bound on the time for which the worker has been executing this item.
     pub busy_for: Duration,
-    /// Whether the worker is inside a [guard](crate#guards). This is always false in the pools of plain unbound,
-    /// ordered and bh queues, where guards change nothing.
+    /// Whether the worker is inside a [guard](crate#guards). This is always false in the pools of ordered
+    /// queues, bh queues and plain unbound queues, where guards change nothing.
     pub in_guard: bool,
     /// The state of the worker's thread, as the letter that Linux shows: `R` if the thread runs or is ready to run, `S`
     /// if it sleeps, `D` if it waits for a device. `None` if the state cannot be read.

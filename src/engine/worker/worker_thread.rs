@@ -306,7 +306,7 @@ impl WorkerThread {
         true
     }
 
-    /// If there is a queue that asks for it, gives the thread the queue's name. Otherwise gives the thread its own name
+    /// Gives the thread the name of the queue, if the queue asks for this. Otherwise gives the thread its own name
     /// again.
     #[cold]
     pub(super) fn take_name_for(&self, queue: Option<&Queue>) {

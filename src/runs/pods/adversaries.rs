@@ -212,7 +212,7 @@ fn bound_items_stay_in_their_pod_while_the_others_leave_it() {
 const END: Duration = Duration::from_millis(20);
 
 /// Queues short items for the first `pods` pods from `from` until `until`. Each item wakes a worker, which gets a CPU
-/// in time.
+/// without a delay.
 fn stream(setup: &Setup, pods: usize, from: Duration, until: Duration) {
     for at in (from.as_micros() as u64..until.as_micros() as u64).step_by(100) {
         setup.at(micros(at));

@@ -109,8 +109,8 @@ impl Log {
     }
 }
 
-/// An executor on a machine of several caches, and a managed queue. The calling thread needs no CPU. It is the
-/// director, which decides what happens next.
+/// An executor on a machine of several caches, and a managed queue. The calling thread needs no CPU. As the
+/// director, it decides what happens next.
 #[derive(Clone)]
 pub(super) struct Setup {
     pub(super) executor: Executor,

@@ -37,7 +37,7 @@ pub(super) struct Inner {
     pub(super) batons: Vec<Arc<parking_lot::Condvar>>,
     /// The threads that sleep on each key, in the order in which they went to sleep.
     pub(super) sleepers: HashMap<Key, Vec<Tid>>,
-    /// The threads by their ids in the standard library.
+    /// The threads, by the id that [`std::thread`] gives them.
     pub(super) names: HashMap<std::thread::ThreadId, Tid>,
     /// The check that runs whenever time is about to pass.
     pub(super) check: Option<Check>,

@@ -138,7 +138,7 @@ impl Schedule {
         self.cpus[cpu].filter(|thread| matches!(self.threads[*thread].state, State::Burns(_)))
     }
 
-    /// Ends the burn of the thread, because its time is over.
+    /// Makes the thread stop burning, because the time for which it was to burn is over.
     pub(super) fn burn_ends(&mut self, thread: Tid) {
         self.account(thread);
         self.threads[thread].left = Duration::ZERO;

@@ -86,7 +86,7 @@ impl Schedule {
             })
     }
 
-    /// Wakes the threads that wait until time passes, and reports a timeout to them, because no time will pass any
+    /// Wakes the threads that wait with a timeout, and reports a timeout to them, because no time will pass any
     /// more.
     pub(super) fn rouse_in_vain(&mut self) -> bool {
         let waits = |thread: &Thread| matches!(thread.rests, Rests::UntilTimePasses(_));

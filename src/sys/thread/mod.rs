@@ -75,7 +75,7 @@ pub(crate) fn spawn(
 pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandle<()>> {
     match machine::wait_for_end(thread.thread().id(), until.time()) {
         Some(false) => Err(thread),
-        // With its last code, the thread has left the machine. So it ends without delay.
+        // The thread has run the last of its code, and has left the machine. So it ends without delay.
         Some(true) => system::join(thread, Until::FOREVER),
         None => system::join(thread, until),
     }

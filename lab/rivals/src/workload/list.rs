@@ -47,7 +47,7 @@ pub(crate) static CASES: &[Case] = &[
         workload: "reuse",
         definition: "5 000 no-op items are queued 20 times, each time after all of them have ended. The \
                      reusable rows queue the same items each time, and no item is pending at that time. \
-                     The other rows queue new closures, each of which captures 32 bytes.",
+                     In the other rows, new closures are queued, each of which captures 32 bytes.",
         takes: |can| general_or_ordered(can) || can.part == Part::Reusable,
         ..CASE
     },
@@ -170,8 +170,8 @@ pub(crate) static CASES: &[Case] = &[
                      for each CPU, bound to that CPU. Each issuer queues an item and waits until the item \
                      has run, 5 000 times. The measures are the items per second of all issuers together, \
                      and the duration of the call that queues an item. The scope rows are unbound queues \
-                     of reusable items, each with a different affinity scope. The other rows queue \
-                     closures that capture 32 bytes.",
+                     of reusable items, each with a different affinity scope. In the other rows, the \
+                     items are closures that capture 32 bytes.",
         measures: CALLS,
         takes: |can| general_or_ordered(can) || matches!(can.part, Part::Scope | Part::Reusable),
         sleeper: false,
