@@ -19,7 +19,7 @@ use crate::engine::queue::workqueue::Queue;
 use crate::engine::worker::current::Current;
 use crate::engine::worker::worker_thread::{self, WorkerThread};
 
-use super::one_shot::handle;
+use super::entry::state_of;
 use super::token::Token;
 
 thread_local! {
@@ -140,7 +140,7 @@ fn with_one_shot<R>(worker: &WorkerThread, look: impl FnOnce(&OneShotCell) -> R)
     let current = worker.current().filter(Current::is_running_one_shot)?;
     let item = NonNull::new(current.item.cast_mut())?;
     // SAFETY: the item is a one-shot whose function runs on this thread, so its entry keeps its cell in memory.
-    Some(look(unsafe { handle::state_of(item) }))
+    Some(look(unsafe { state_of(item) }))
 }
 
 /// Calls `look` with the calling worker and the queue of its item.

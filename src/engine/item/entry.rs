@@ -14,7 +14,9 @@ use std::ptr::NonNull;
 use crossbeam_deque::{Injector, Steal};
 
 use crate::policy::flush::Ticket;
+use crate::policy::one_shot::Take;
 use crate::protocol::item::HasTicket;
+use crate::protocol::one_shot::OneShotCell;
 use crate::sys::sync::{AtomicU64, Ordering};
 
 use crate::engine::refusal::Cancelled;
@@ -45,6 +47,24 @@ impl Header {
     }
 }
 
+/// The part of a one-shot's cell that does not depend on the item's type. Because of `repr(C)`, a pointer to the cell
+/// also points to the head, and to the header.
+#[repr(C)]
+pub(crate) struct Head {
+    pub(crate) header: Header,
+    pub(crate) cell: OneShotCell,
+}
+
+/// Returns the state of the one-shot with this header.
+///
+/// # Safety
+///
+/// The header belongs to a one-shot, whose cell stays in memory as long as the result is used.
+pub(crate) unsafe fn state_of<'a>(item: NonNull<Header>) -> &'a OneShotCell {
+    // SAFETY: the caller promises that the pointer leads to a head, and that the head stays in memory.
+    unsafe { &item.cast::<Head>().as_ref().cell }
+}
+
 /// The functions for the items of one type.
 ///
 /// # Safety
@@ -54,12 +74,20 @@ pub(crate) struct ItemOperations {
     /// Executes an entry that a worker popped. Runs the item unless this submission was cancelled, and completes the
     /// entry. If another worker is running the item, leaves the entry with the item instead.
     pub(crate) execute: unsafe fn(Entry, ByWorker<'_>),
-    /// Gives up an entry that was popped from a list, without running the item, and tells the item's owner and the
-    /// threads that wait for the item. The entry is `None` if the item was on no list yet. The function gives up the
-    /// entry's share of the item, but the caller still has to complete the entry.
-    pub(crate) abandon: unsafe fn(NonNull<Header>, Option<&Entry>) -> Abandoned,
+    /// Gives up the entry's share of an item without running the item, and tells the item's owner and the threads that
+    /// wait for the item. The caller still has to complete the entry, if there is one.
+    pub(crate) abandon: unsafe fn(NonNull<Header>, Share<'_>) -> Abandoned,
     /// Returns the item's type.
     pub(crate) item_type: unsafe fn(NonNull<Header>) -> &'static ItemType,
+}
+
+/// The entry's share of an item that is given up.
+#[derive(Debug)]
+pub(crate) enum Share<'entry> {
+    /// The entry was popped from a list.
+    Listed(&'entry Entry),
+    /// The item is a one-shot that was on no list yet. The caller has taken it, with this answer.
+    Taken(Take),
 }
 
 /// The state in which an item was when it was given up.
@@ -281,7 +309,7 @@ impl Entry {
         // SAFETY: as in `execute`.
         let operations = unsafe { self.item.as_ref() }.operations;
         // SAFETY: as in `execute`.
-        unsafe { (operations.abandon)(self.item, Some(self)) }
+        unsafe { (operations.abandon)(self.item, Share::Listed(self)) }
     }
 }
 

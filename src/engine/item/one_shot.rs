@@ -32,8 +32,8 @@ use crate::engine::worker::worker_thread::{NotRun, WorkerThread};
 use self::handle::RawHandle;
 use super::cells::Chunk;
 use super::closure::Closure;
-use super::entry::{Abandoned, ByWorker, Entry, Header, ItemOperations};
-use super::one_shot::handle::{Head, Operations};
+use super::entry::{Abandoned, ByWorker, Entry, Head, Header, ItemOperations, Share};
+use super::one_shot::handle::Operations;
 
 #[repr(C)]
 struct OneShot<F, T, O> {
@@ -315,7 +315,7 @@ fn clear<F, T, O>(contents: &mut Contents<F, T, O>, ended: Ended) -> Ended {
 /// # Safety
 ///
 /// The item is a cell made for `F`, `T` and `O`, and the caller owns the entry's side of the item.
-unsafe fn abandon<F, T, O>(item: NonNull<Header>, _entry: Option<&Entry>) -> Abandoned
+unsafe fn abandon<F, T, O>(item: NonNull<Header>, share: Share<'_>) -> Abandoned
 where
     F: Closure<T> + Send,
     O: Owner,
@@ -323,7 +323,11 @@ where
     let cell: NonNull<OneShot<F, T, O>> = item.cast();
     // SAFETY: the entry's bit keeps the cell in memory until `take` or `abandon` clears the bit.
     let state = unsafe { &cell.as_ref().head.cell };
-    match state.take() {
+    let take = match share {
+        Share::Listed(_) => state.take(),
+        Share::Taken(take) => take,
+    };
+    match take {
         Take::Leave { late } => return Abandoned::Cancelled { late },
         Take::Free { late } => {
             // SAFETY: the handle is gone, and the entry's side ends here.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::policy::deadlines::{Deadline, Deadlines};
+use crate::policy::one_shot::Take;
 use crate::policy::time::Time;
 use crate::sys::clock;
 use crate::sys::sync::Mutex;
@@ -23,7 +24,7 @@ use crate::engine::queue::shard::Limiter;
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::user_code::{contain, destroy};
 
-use super::entry::{Abandoned, Header};
+use super::entry::{Header, Share, state_of};
 use super::work::WorkHandle;
 
 /// The timers of one executor.
@@ -156,12 +157,12 @@ impl Timer {
     }
 
     /// Gives up a timer that was taken off the map, and cancels its item. Returns false if the timer had already been
-    /// cancelled or replaced.
+    /// cancelled or replaced. The manager leaves the item's destructor to the cleaner, but gets the answer at once.
     pub(crate) fn give_up(self, name: &TimerName) -> bool {
         match self.what {
             Later::Work(work) => {
                 let was_meant = work.cell.disarm(name);
-                contain(|| drop(work));
+                destroy(move || contain(|| drop(work)));
                 was_meant
             }
             Later::OneShot(item) => item.give_up(),
@@ -185,23 +186,33 @@ impl Unlisted {
 impl Unlisted {
     /// Gives up the item. Returns false if the item had already been cancelled.
     fn give_up(self) -> bool {
-        !matches!(std::mem::ManuallyDrop::new(self).abandon(), Abandoned::Cancelled { .. })
+        std::mem::ManuallyDrop::new(self).abandon() == Take::Run
     }
 
-    fn abandon(&self) -> Abandoned {
-        // SAFETY: `self` owns the entry's side, which keeps the item in memory.
+    /// Takes the item, and ends it without a run. The caller does not use the item any more.
+    fn abandon(&self) -> Take {
+        // SAFETY: `self` owns the entry's side, which keeps the one-shot in memory.
+        let take = unsafe { state_of(self.0) }.take();
+        if !matches!(take, Take::Leave { .. }) {
+            // Only this thread has taken the item, so the item stays in memory until `end`.
+            let item = std::mem::ManuallyDrop::new(Self(self.0));
+            destroy(move || item.end(take));
+        }
+        take
+    }
+
+    /// Ends the item, which was taken with this answer.
+    fn end(&self, take: Take) {
+        // SAFETY: the item was taken, and the thread that took it has left it to this call.
         let operations = unsafe { self.0.as_ref() }.operations;
         // SAFETY: these are the functions for the item's own type. The entry's side is given up only once, either by
         // `give_up` or by `drop`.
-        unsafe { (operations.abandon)(self.0, None) }
+        let _given_up = unsafe { (operations.abandon)(self.0, Share::Taken(take)) };
     }
 }
 
 impl Drop for Unlisted {
     fn drop(&mut self) {
-        let item = std::mem::ManuallyDrop::new(Self(self.0));
-        destroy(move || {
-            let _given_up = item.abandon();
-        });
+        let _answer = self.abandon();
     }
 }

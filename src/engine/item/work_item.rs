@@ -21,7 +21,7 @@ use crate::engine::trace::subscriber::Parent;
 use crate::engine::user_code::{contain, discard};
 use crate::engine::worker::worker_thread::WorkerThread;
 
-use super::entry::{Abandoned, ByWorker, Entry, Header, ItemOperations, ItemType};
+use super::entry::{Abandoned, ByWorker, Entry, Header, ItemOperations, ItemType, Share};
 use super::timers::TimerName;
 use super::token::Token;
 use super::waits::register::{self, Target};
@@ -268,9 +268,9 @@ unsafe fn run(
 /// # Safety
 ///
 /// The conditions of [`ItemOperations`] hold, and the entry was popped from a list.
-unsafe fn abandon(item: NonNull<Header>, entry: Option<&Entry>) -> Abandoned {
+unsafe fn abandon(item: NonNull<Header>, share: Share<'_>) -> Abandoned {
     let item: NonNull<WorkItem> = item.cast();
-    let entry = entry.expect("a reusable item is given up only for an entry");
+    let Share::Listed(entry) = share else { unreachable!("a reusable item is given up only for an entry") };
     // SAFETY: the item's word records the entry until `abandon` has taken the entry out of the word.
     let (would_have_run, over) = unsafe { item.as_ref() }.cell.abandon(entry.shard().id(), entry.ticket());
     if over {

@@ -114,6 +114,51 @@ fn a_timer_that_outlives_its_queue_is_destroyed_by_the_cleaner() {
     assert!(matches!(timer.unwrap().join(), Err(crate::JoinError::Cancelled)));
 }
 
+/// A value whose destructor waits for a message.
+struct Waits(Receiver<()>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        let _sent_or_gone = self.0.recv();
+    }
+}
+
+/// spec: F4.3: `destroy` reports a timer that has fired too late, although the cleaner has not destroyed the timer's
+/// item yet.
+#[test]
+fn a_timer_that_fires_too_late_is_reported_before_it_is_destroyed() {
+    let executor = executor();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let (end_cleaner, waits) = channel();
+    let (begun, has_begun) = channel();
+    let (arm, may_arm) = channel::<()>();
+    let late = queue.clone();
+    // An item may arm timers while its queue is being destroyed.
+    let item = queue.spawn(move || {
+        begun.send(()).unwrap();
+        may_arm.recv().unwrap();
+        let (waits, work) = (Waits(waits), Work::new(|| ()));
+        let first = late.item(move || keep(&waits)).after(Duration::from_millis(1)).spawn().unwrap();
+        assert!(late.item(&work).after(Duration::from_millis(2)).enqueue().unwrap());
+        let last = late.item(|| ()).after(Duration::from_millis(3)).spawn().unwrap();
+        let counted = || late.handle().queue().making.lock().cancelled_timers;
+        eventually("the manager counts the timers", || counted() == 3);
+        [first, last]
+    });
+    has_begun.recv().unwrap();
+    let destroyed = std::thread::scope(|scope| {
+        let destroys = scope.spawn(|| queue.destroy());
+        eventually("the queue refuses items", || queue.spawn_detached(|| ()).is_err());
+        arm.send(()).unwrap();
+        destroys.join().unwrap()
+    });
+    assert_eq!(destroyed, Ok(3));
+    end_cleaner.send(()).unwrap();
+    for timer in item.unwrap().join().unwrap() {
+        assert!(matches!(timer.join(), Err(crate::JoinError::Cancelled)));
+    }
+}
+
 /// spec: W9.6 (the manager destroys nothing that belongs to a user), P1.5: the manager panics while it makes the
 /// cleaner.
 #[test]

@@ -181,13 +181,13 @@ impl Queue {
     /// cancelled or replaced before.
     pub(crate) fn cancel_timer(&self, name: &TimerName, timer: Timer) {
         debug_assert!(std::ptr::eq(timer.queue.queue(), self));
-        let name = name.clone();
-        destroy(move || {
-            let handle = Arc::clone(&timer.queue);
-            if timer.give_up(&name) {
-                handle.queue().making.lock().cancelled_timers += 1;
-            }
-        });
+        // The timer may hold the last handle to the queue.
+        let handle = Arc::clone(&timer.queue);
+        // The timer is counted before this returns, so that a report of the queue's end includes it.
+        if timer.give_up(name) {
+            self.making.lock().cancelled_timers += 1;
+        }
+        destroy(move || drop(handle));
     }
 
     /// Makes the queue's rescuer end after its current item. No further item arrives.

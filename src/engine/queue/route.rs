@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use crate::protocol::route::Turned;
 
-use crate::engine::item::entry::{Abandoned, ByWorker, Entry, Header, ItemOperations, ItemType};
+use crate::engine::item::entry::{Abandoned, ByWorker, Entry, Header, ItemOperations, ItemType, Share};
 use crate::engine::pool::class::{Class, PoolChoice};
 use crate::engine::pool::worker_pool::Pool;
 
@@ -247,7 +247,7 @@ unsafe fn execute(marker: Entry, _by: ByWorker<'_>) {
 /// # Safety
 ///
 /// There is no requirement, because this function does nothing.
-unsafe fn abandon(_item: NonNull<Header>, _entry: Option<&Entry>) -> Abandoned {
+unsafe fn abandon(_item: NonNull<Header>, _share: Share<'_>) -> Abandoned {
     Abandoned::Cancelled { late: false }
 }
 

@@ -15,21 +15,13 @@ use crate::sys::fork::Origin;
 use crate::sys::machine;
 use crate::sys::wait::Until;
 
-use crate::engine::item::entry::Header;
+use crate::engine::item::entry::{Head, Header};
 use crate::engine::item::timers::TimerName;
 use crate::engine::item::token::{Token, Watch};
 use crate::engine::item::waits;
 use crate::engine::item::waits::register::Target;
 use crate::engine::queue::shard::Limiter;
 use crate::engine::refusal::{Cancelled, WaitError};
-
-/// The part of the cell whose type the handle knows. Because of `repr(C)`, a pointer to the cell also points to the
-/// head, and to the header.
-#[repr(C)]
-pub(super) struct Head {
-    pub(super) header: Header,
-    pub(super) cell: OneShotCell,
-}
 
 /// The functions that a handle calls, for one type of cell.
 pub(super) struct Operations {
@@ -297,14 +289,4 @@ impl<T> Drop for RawHandle<T> {
             unsafe { (self.operations.free)(self.head) };
         }
     }
-}
-
-/// Returns the state of the one-shot with this header.
-///
-/// # Safety
-///
-/// The header belongs to a one-shot, whose cell stays in memory as long as the result is used.
-pub(crate) unsafe fn state_of<'a>(item: NonNull<Header>) -> &'a OneShotCell {
-    // SAFETY: the caller promises that the pointer leads to a head, and that the head stays in memory.
-    unsafe { &item.cast::<Head>().as_ref().cell }
 }
