@@ -490,7 +490,7 @@ mod tests {
 
     /// spec: A2.2, A3.8 (elsewhere only when its own pod cannot take it)
     #[test]
-    fn what_nobody_here_comes_for_may_go_to_siblings() {
+    fn what_no_worker_here_comes_for_may_go_to_siblings() {
         let table = [
             // running, waking, target, pending, helpers, may go
             (0, 0, 1, 1, 0, false),
@@ -515,7 +515,7 @@ mod tests {
 
     /// spec: A3.8 (elsewhere only what the own pod cannot take)
     #[test]
-    fn a_stalled_pool_gives_away_what_it_woke_somebody_for_and_takes_nothing() {
+    fn a_stalled_pool_gives_away_what_it_woke_a_worker_for_and_takes_nothing() {
         let pool = word(0, 1, Some(2)).sharing();
         assert!(!pool.has_excess(1, 0) && pool.takes_errands());
         let stalled = pool.stall();

@@ -1,5 +1,5 @@
-//! Rules for the sources: imports go downward and in small circles, files and functions are short, unsafe code gives
-//! reasons, and the table of proofs names existing tests.
+//! Rules for the sources: imports go downward and in small circles, only `sys` uses the system, files and functions are
+//! short, unsafe code gives reasons, sentences have subjects, and the table of proofs names existing tests.
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
 mod circles;
@@ -8,6 +8,7 @@ mod mutants;
 mod package;
 mod ports;
 mod promises;
+mod prose;
 mod skips;
 mod spec;
 
@@ -304,8 +305,8 @@ const DOORS: [(&str, &[&str]); 4] = [
     ("log::", &["src/engine/user_code.rs"]),
     ("tracing::", &["src/engine/trace/mod.rs", "src/engine/trace/subscriber.rs"]),
     ("::metrics::", &["src/observe/metrics.rs"]),
-    // Besides `user_code`, these contain panics: an item, the body of a scope, the manager's own code, and the tests that
-    // a machine runs.
+    // Besides `user_code`, these contain panics: an item, the body of a scope, the manager's own code, and the tests
+    // that a machine runs.
     (
         "catch_unwind(",
         &[

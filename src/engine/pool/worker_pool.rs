@@ -183,7 +183,7 @@ impl Pool {
     pub(crate) fn prestart(&self) {
         let first = self.state.lock().idle_set.prestart();
         if first == Prepare::CreateSpare && !self.ask_for_worker() {
-            self.nobody_comes();
+            self.no_worker_comes();
         }
     }
 
