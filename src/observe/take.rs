@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::process;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::executor::upkeep::Upkeep;
@@ -71,7 +70,7 @@ impl Snapshot {
             format: Self::FORMAT,
             pid: process::id(),
             prefix: core.settings.name_prefix.clone(),
-            time: since_epoch(),
+            time: clock::since_epoch(),
             forked,
             threads: here.map_or(0, |_| core.threads()),
             max_threads: Some(core.settings.max_threads).filter(|most| *most != usize::MAX),
@@ -95,11 +94,6 @@ impl Snapshot {
             undeclared_blockers: here.map_or_else(Vec::new, |upkeep| upkeep.offenders.blockers()),
         }
     }
-}
-
-/// Returns the time that has passed since the beginning of 1970.
-pub(super) fn since_epoch() -> Duration {
-    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
 // Pods. -----------------------------------------------------------------------------------------------------------
