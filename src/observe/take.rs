@@ -205,7 +205,7 @@ fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot 
         // A stall ends when a worker takes the last entry. The manager may notice this later, so `stalled_since` may
         // still be set.
         stalled_for: counts.stalled_since.filter(|_| counts.pending > 0).map(|since| now.since(since)),
-        crew: own.chain(guests).collect(),
+        worker_details: own.chain(guests).collect(),
     }
 }
 

@@ -620,8 +620,8 @@ fn a_token_ends_a_periodic_item() {
 
 /// Returns how many workers wait under a guard.
 fn blocked(executor: &Executor) -> usize {
-    let crews = executor.dump().pools.into_iter().flat_map(|pool| pool.crew);
-    crews.filter(|worker| worker.state == WorkerState::Blocked).count()
+    let workers = executor.dump().pools.into_iter().flat_map(|pool| pool.worker_details);
+    workers.filter(|worker| worker.state == WorkerState::Blocked).count()
 }
 
 /// spec: I3.7 (the crate's own waits end early), I3.3
