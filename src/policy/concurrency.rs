@@ -17,7 +17,7 @@
 //! |---|---|
 //! | [`Running::need_more_worker`] | a thread that made work visible, or that gave up running while work is visible |
 //! | [`Running::may_start`] | a woken worker, before its first item |
-//! | [`Running::between_items`] | a worker, after each item |
+//! | [`Running::shed`] | a worker, after each item |
 
 #![forbid(unsafe_code)]
 
@@ -87,19 +87,6 @@ impl Reserved {
     pub(crate) fn take_errand(&mut self) -> Option<PodId> {
         self.errand.take()
     }
-}
-
-/// The next step of a worker after an item.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Take the next item.
-    Keep,
-    /// More workers run than should, because blocked workers have returned. This worker has left the count, and goes
-    /// idle.
-    Shed,
-    /// No item is pending: go idle.
-    Rest,
 }
 
 impl Running {
@@ -274,15 +261,10 @@ impl Running {
         Self(self.0 & !STALLED)
     }
 
-    /// Returns what a worker does after an item. `work` says whether more work is pending.
-    pub(crate) const fn between_items(self, work: bool) -> (Self, Next) {
-        if self.too_many_running() {
-            (self.leave(), Next::Shed)
-        } else if work {
-            (self, Next::Keep)
-        } else {
-            (self, Next::Rest)
-        }
+    /// Takes a running worker out of the count between two items if more workers run than should, because blocked
+    /// workers have returned. Returns whether it did. If so, the worker goes idle.
+    pub(crate) const fn shed(self) -> (Self, bool) {
+        if self.too_many_running() { (self.leave(), true) } else { (self, false) }
     }
 
     /// Takes a running worker out of the count, because it blocks, goes idle or begins a CPU-intensive item.
@@ -292,7 +274,7 @@ impl Running {
     }
 
     /// Counts a worker again, because it returned from a block or ended a CPU-intensive item. The count may then exceed
-    /// the target. If so, [`between_items`](Self::between_items) sheds the surplus workers.
+    /// the target. If so, the surplus workers are [shed](Self::shed).
     pub(crate) const fn come_back(self) -> Self {
         self.run_one()
     }
@@ -305,8 +287,7 @@ impl Running {
 
     /// Sets the number of workers that the pool keeps runnable. Returns whether the number has changed. If it has, the
     /// caller checks the worklist. The pool may need more workers, and each of them checks the worklist again once it
-    /// has begun. Or the pool may now have surplus work for siblings. [`between_items`](Self::between_items) sheds
-    /// surplus workers.
+    /// has begun. Or the pool may now have surplus work for siblings. Surplus workers are [shed](Self::shed).
     pub(crate) const fn retarget(self, target: usize) -> (Self, bool) {
         let (before, target) = (self.0 >> TARGET & MASK, Self::at_least_one(target));
         if before == UNMANAGED || before == ABANDONED {
@@ -442,17 +423,16 @@ mod tests {
     fn returning_workers_overshoot_and_are_shed_one_by_one() {
         let overshot = word(1, 0, Some(1)).come_back().come_back();
         assert_eq!(overshot.running(), 3);
-        let (word, next) = overshot.between_items(true);
-        assert_eq!(next, Next::Shed);
-        let (word, next) = word.between_items(false);
-        assert_eq!(next, Next::Shed);
-        assert_eq!(word.between_items(true), (word, Next::Keep));
-        assert_eq!(word.between_items(false), (word, Next::Rest));
+        let (word, is_shed) = overshot.shed();
+        assert!(is_shed);
+        let (word, is_shed) = word.shed();
+        assert!(is_shed);
+        assert_eq!((word.running(), word.shed()), (1, (word, false)));
     }
 
     #[test]
     fn an_unmanaged_pool_never_sheds() {
-        assert_eq!(word(100, 0, None).between_items(true).1, Next::Keep);
+        assert!(!word(100, 0, None).shed().1);
         assert!(word(100, 1, None).start().1);
     }
 

@@ -26,7 +26,7 @@
 //! `SeqCst` accesses to the word could not replace the fences, because they would not order the accesses to the
 //! worklist, which only acquire and release.
 
-use crate::policy::concurrency::{Kick, Next, Reserved, Running};
+use crate::policy::concurrency::{Kick, Reserved, Running};
 use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
 
 /// A pool's count of running and waking workers.
@@ -190,16 +190,11 @@ impl RunningCell {
         );
     }
 
-    /// Returns what a running worker does between two items. If this is [`Next::Shed`], the worker no longer counts as
-    /// running.
+    /// Takes the calling worker out of the count between two items, if more workers run than should. Returns whether
+    /// the worker no longer counts. The common answer, "it counts", costs one load.
     #[inline]
-    pub(crate) fn between_items(&self, work: bool) -> Next {
-        let seen = self.load();
-        if seen.too_many_running() {
-            self.update(|word| word.between_items(work))
-        } else {
-            seen.between_items(work).1
-        }
+    pub(crate) fn shed(&self) -> bool {
+        self.load().too_many_running() && self.update(Running::shed)
     }
 
     /// Marks the pool as abandoned, so that it runs nothing any more. From now on, each issuer that pushes is told to

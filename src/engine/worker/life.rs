@@ -1,7 +1,7 @@
 //! The main loop of a worker: it is woken, executes items, and becomes idle again or ends.
 
 use crate::policy::budget::{AfterItem, Budget};
-use crate::policy::concurrency::{Next, PodId, Reserved};
+use crate::policy::concurrency::{PodId, Reserved};
 use crate::policy::idle_set::{Prepare, Rest};
 use crate::policy::search;
 use crate::policy::worker::Phase;
@@ -134,7 +134,7 @@ impl WorkerThread {
         loop {
             let Some(entry) = self.next().or_else(|| self.pool.take_elsewhere(errand)) else {
                 self.pool.end_errand(errand);
-                return End::Rests { counted: self.pool.running.between_items(false) != Next::Shed };
+                return End::Rests { counted: !self.pool.running.shed() };
             };
             if woken_just_now {
                 // The reservation is used up. So an unmanaged pool wakes its next worker, and the sibling offers more
@@ -147,7 +147,7 @@ impl WorkerThread {
             run.item_ended(&self.pool, || self.has_next());
             let end = if self.pool.running.load().too_many_running()
                 && self.is_the_one_to_shed()
-                && self.pool.running.between_items(true) == Next::Shed
+                && self.pool.running.shed()
             {
                 End::Rests { counted: false }
             } else if self.pool.core.threads.cell.is_asked() && self.gives_way() {
