@@ -211,7 +211,7 @@ fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot 
 
 fn worker_snapshot(worker: &Worker, word: Word, is_rescuer: bool) -> WorkerSnapshot {
     let item = worker.item_type(word).map(|item_type| {
-        let queue = worker.with_queue(word, |queue| (queue.name().to_owned(), queue.number()));
+        let queue = worker.with_queue(word, |queue| (queue.name().to_owned(), queue.number));
         let (queue, queue_number) = queue.unzip();
         RunningItem {
             queue,
@@ -253,11 +253,11 @@ impl From<Phase> for WorkerState {
 /// Returns the counters of a queue. A forked process must not call this function.
 pub(super) fn row(queue: &Queue) -> MonitorRow {
     MonitorRow {
-        number: queue.number(),
+        number: queue.number,
         name: queue.name().to_owned(),
         kind: kind_of(queue),
         rescuer: queue.rescuer().is_some(),
-        counters: queue.parts().map(|(_, shard)| shard.counters()).sum(),
+        counters: queue.shards_by_slot().map(|(_, shard)| shard.counters()).sum(),
     }
 }
 
@@ -271,7 +271,8 @@ struct Seen<'q> {
 
 impl<'q> Seen<'q> {
     fn of(queue: &'q Queue) -> Self {
-        let parts = queue.parts().map(|(slot, shard)| (slot, shard, shard.pool().shared())).collect();
+        let parts =
+            queue.shards_by_slot().map(|(slot, shard)| (slot, shard, shard.pool().shared())).collect();
         Self { queue, view: queue.view(), parts }
     }
 }
@@ -294,7 +295,7 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
         ),
     };
     QueueSnapshot {
-        number: queue.number(),
+        number: queue.number,
         name: queue.name().to_owned(),
         kind: kind_of(queue),
         high_priority: spec.high_priority,
