@@ -8,7 +8,7 @@
 //! It starts items as soon as possible, with one wake-up at a time: each worker that starts wakes the next worker.
 //!
 //! A *sharing* pool has siblings, whose workers may take its items when the pool cannot run them. This is the case when
-//! the pool is full, or when the workers that it woke do not get a CPU (the pool is *stalled*). [`Running::has_excess`]
+//! the pool is full, or when the workers that it woke do not get a CPU (the pool is *late*). [`Running::has_excess`]
 //! says whether siblings may take items.
 //!
 //! Threads ask these questions:
@@ -30,7 +30,7 @@ const WAKING: u32 = FIELD;
 const TARGET: u32 = 2 * FIELD;
 const WATCHED: u64 = 1 << (3 * FIELD);
 const SHARING: u64 = 1 << (3 * FIELD + 1);
-const STALLED: u64 = 1 << (3 * FIELD + 2);
+const LATE: u64 = 1 << (3 * FIELD + 2);
 const SHORT: u64 = 1 << (3 * FIELD + 3);
 const UNMANAGED: u64 = MASK;
 const ABANDONED: u64 = MASK - 1;
@@ -143,8 +143,8 @@ impl Running {
     }
 
     /// Returns whether a worker that was woken long ago still waits for a CPU.
-    pub(crate) const fn is_stalled(self) -> bool {
-        self.0 & STALLED != 0
+    pub(crate) const fn is_late(self) -> bool {
+        self.0 & LATE != 0
     }
 
     const fn is_sharing(self) -> bool {
@@ -181,7 +181,7 @@ impl Running {
     /// Each worker that was woken in this pool takes one item, unless the worker does not get a CPU. Below the target,
     /// no helper is needed, because the thread that saw the work has woken a worker of this pool, or will do so.
     pub(crate) const fn has_excess(self, pending: u64, helpers: u64) -> bool {
-        if self.is_stalled() {
+        if self.is_late() {
             pending > helpers
         } else {
             !self.need_more_worker() && pending > self.waking() + helpers
@@ -220,11 +220,11 @@ impl Running {
         if self.is_watched() { (self, Kick::Enough) } else { (Self(self.0 | WATCHED), Kick::Watch) }
     }
 
-    /// Returns whether the pool has room for the work of a sibling. A stalled pool has no room, because the workers
+    /// Returns whether the pool has room for the work of a sibling. A late pool has no room, because the workers
     /// that it woke do not get a CPU. Neither does an abandoned pool: it would refuse the work, which would then be
     /// offered again without end.
     pub(crate) const fn takes_errands(self) -> bool {
-        self.need_more_worker() && !self.is_stalled() && !self.is_abandoned()
+        self.need_more_worker() && !self.is_late() && !self.is_abandoned()
     }
 
     pub(crate) const fn is_abandoned(self) -> bool {
@@ -252,13 +252,13 @@ impl Running {
     }
 
     /// Notes that a worker was woken long ago and has not arrived. Siblings may then take the pool's items.
-    pub(crate) const fn stall(self) -> Self {
-        Self(self.0 | STALLED)
+    pub(crate) const fn late(self) -> Self {
+        Self(self.0 | LATE)
     }
 
     /// Notes that no woken worker is late any more. The worker that has arrived looks for a sibling's work afterwards.
-    pub(crate) const fn unstall(self) -> Self {
-        Self(self.0 & !STALLED)
+    pub(crate) const fn in_time(self) -> Self {
+        Self(self.0 & !LATE)
     }
 
     /// Takes a running worker out of the count between two items if more workers run than should, because blocked
@@ -354,7 +354,7 @@ impl fmt::Debug for Running {
             .field("waking", &self.waking())
             .field("target", &self.target())
             .field("watched", &self.is_watched())
-            .field("stalled", &self.is_stalled())
+            .field("late", &self.is_late())
             .field("short", &self.is_short())
             .finish()
     }
@@ -495,18 +495,18 @@ mod tests {
 
     /// spec: A3.8 (elsewhere only what the own pod cannot take)
     #[test]
-    fn a_stalled_pool_gives_away_what_it_woke_a_worker_for_and_takes_nothing() {
+    fn a_late_pool_gives_away_what_it_woke_a_worker_for_and_takes_nothing() {
         let pool = word(0, 1, Some(2)).sharing();
         assert!(!pool.has_excess(1, 0) && pool.takes_errands());
-        let stalled = pool.stall();
-        assert!(stalled.has_excess(1, 0) && !stalled.has_excess(1, 1));
+        let late = pool.late();
+        assert!(late.has_excess(1, 0) && !late.has_excess(1, 1));
         assert_eq!(
-            stalled.reserve(),
-            (stalled, None),
+            late.reserve(),
+            (late, None),
             "the next worker that is woken here would not get a CPU either"
         );
-        assert!(matches!(stalled.kick().1, Kick::Wake(_)), "the pool still wakes workers for its own items");
-        assert_eq!(stalled.unstall(), pool);
+        assert!(matches!(late.kick().1, Kick::Wake(_)), "the pool still wakes workers for its own items");
+        assert_eq!(late.in_time(), pool);
     }
 
     /// spec: E5

@@ -110,20 +110,20 @@ impl RunningCell {
     /// Notes that a woken worker does not get a CPU. The caller then offers the pool's work to the sibling pools. The
     /// fences forbid this:
     ///
-    /// * caller: sets the stalled bit; reads the room bits of the siblings: none is set;
-    /// * worker of a sibling: sets the room bit of its pool; reads this word: the stalled bit is not set, so the worker
+    /// * caller: sets the late bit; reads the room bits of the siblings: none is set;
+    /// * worker of a sibling: sets the room bit of its pool; reads this word: the late bit is not set, so the worker
     ///   takes nothing.
     #[cold]
-    pub(crate) fn stall(&self) {
-        self.update(|word| (word.stall(), ()));
+    pub(crate) fn late(&self) {
+        self.update(|word| (word.late(), ()));
         fence_after_update(); // with `PodBits::set` of a sibling that sets its room bit
     }
 
     /// Notes that no woken worker is late any more. The worker that has arrived [looks](Self::look) afterwards, or the
     /// thread that drops its reservation does.
     #[cold]
-    pub(crate) fn unstall(&self) {
-        self.update(|word| (word.unstall(), ()));
+    pub(crate) fn in_time(&self) {
+        self.update(|word| (word.in_time(), ()));
     }
 
     /// Notes that the manager has no room for a worker that the pool asked for. Returns whether no worker runs.

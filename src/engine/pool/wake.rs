@@ -95,7 +95,7 @@ impl Pool {
             return self.give_up_worklist();
         }
         if self.seat.is_some() {
-            state.stall.woke(clock::now());
+            state.late.woke(clock::now());
         }
         let wake = state.idle_set.kick(reserved, near.cpu(), clock::now);
         let woken = if let Wake::Unpark(id) = wake { Some(Arc::clone(state.worker(id))) } else { None };
