@@ -10,6 +10,7 @@ use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use cmwq::{Detection, Executor, JoinHandle, TopologySource, WaitError, Work, WorkQueue};
+use testkit::stress;
 
 /// The number of bytes that are allocated at present.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
@@ -46,11 +47,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// The number of queues that come and go, which `CMWQ_STRESS` scales.
 const QUEUES: usize = 20_000;
 const THREADS: usize = 100;
 /// One of this many queues has an item on each thread.
 const STRIDE: usize = 20;
-/// The most bytes that may stay allocated.
+/// The most bytes that may stay allocated, however many queues there were.
 const MOST: usize = 5_000_000;
 
 /// The number of items whose allocations are counted.
@@ -73,7 +75,7 @@ fn executor() -> Executor {
 /// Makes all queues, lets some of them run items on this many threads each, and drops them.
 fn queues_come_and_go(executor: &Executor, threads: usize) {
     let queues: Vec<_> =
-        (0..QUEUES).map(|_| WorkQueue::unbound("brief").build_on(executor).unwrap()).collect();
+        (0..stress(QUEUES)).map(|_| WorkQueue::unbound("brief").build_on(executor).unwrap()).collect();
     // An item ends when every thread has an item.
     let all = Arc::new(Barrier::new(threads));
     let works: Vec<_> = (0..threads)

@@ -139,11 +139,11 @@ fn scraped_numbers_are_those_of_the_items_that_ran() {
     assert_eq!(samples.of("cmwq_queue_active_items", labels), 1.0);
     assert_eq!(samples.of("cmwq_queue_inactive_items", labels), 0.0);
     // A spare worker may arrive between the two snapshots.
-    let crews =
+    let threads =
         |dump: &Snapshot| (dump.threads, dump.pools.iter().map(|pool| pool.workers).collect::<Vec<_>>());
     let (dump, samples) = loop {
         let (before, samples, after) = (executor.dump(), scraped.samples(), executor.dump());
-        if crews(&before) == crews(&after) {
+        if threads(&before) == threads(&after) {
             break (after, samples);
         }
     };

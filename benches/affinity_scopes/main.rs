@@ -1,4 +1,5 @@
-//! Affinity scopes on an issuer's workload: the three scenarios of the kernel's documentation, measured on this machine.
+//! Affinity scopes on an issuer's workload: the three scenarios of the kernel's documentation, measured on this
+//! machine.
 //!
 //! ```text
 //! cargo bench --bench affinity_scopes -- --quick

@@ -76,8 +76,8 @@ pub(crate) fn rows(pods: impl Fn(AffinityScope) -> usize) -> Vec<Row> {
 }
 
 impl Scenario {
-    /// Returns the indexes of all CPUs in a round: first one for each issuer, then the others. The order is random, but in
-    /// a cycle of rounds every CPU is an issuer's once, if the number of issuers divides that of CPUs.
+    /// Returns the indexes of all CPUs in a round: first one for each issuer, then the others. The order is random, but
+    /// in a cycle of rounds every CPU is an issuer's once, if the number of issuers divides that of CPUs.
     pub(crate) fn cpus_of_round(&self, round: usize) -> Vec<usize> {
         let cycle = (self.cpus / self.issuers).max(1);
         let mut cpus: Vec<usize> = (0..self.cpus).collect();

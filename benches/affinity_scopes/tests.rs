@@ -1,5 +1,5 @@
-//! Tests of the parts of this bench whose errors would go unnoticed: its statistics, plan, command line and tables. This
-//! is the root of a test program of its own, because a bench without a harness has no tests.
+//! Tests of the parts of this bench whose errors would go unnoticed: its statistics, plan, command line and tables.
+//! This is the root of a test program of its own, because a bench without a harness has no tests.
 #![allow(dead_code, reason = "the bench uses the rest")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests stand in for a user")]
 

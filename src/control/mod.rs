@@ -102,6 +102,8 @@
 mod attribute;
 mod client;
 mod error;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 mod path;
 mod protocol;
 mod request_handler;
@@ -112,46 +114,11 @@ mod values;
 pub use self::attribute::{Attribute, ParseAttributeError};
 pub use self::client::Client;
 pub use self::error::{ClientError, ServeError};
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub use self::fuzz::FuzzTarget;
 pub use self::path::{Process, processes};
 pub use self::protocol::{
     ErrorKind, Hello, MAX_REQUEST, PROTOCOL, RequestError, StalledPool, WatchdogReport,
 };
 pub use self::server::{MAX_CONNECTIONS, Server};
-
-/// Feeds `bytes` to a connection, in pieces whose lengths follow from `pieces`, and checks the answers. The fuzz target
-/// calls this function.
-///
-/// # Panics
-///
-/// Panics if an answer is not a line of JSON, or if there are more answers than requests.
-#[cfg(fuzzing)]
-#[doc(hidden)]
-pub fn fuzz(executor: &crate::executor::Executor, bytes: &[u8], pieces: &[u8]) {
-    use crate::policy::time::Time;
-    use crate::sys::socket::Interest;
-
-    let (request_handler, now) = (request_handler::RequestHandler::new(executor), Time::default());
-    let (mut session, mut rest) = (session::Session::new(now), bytes);
-    let mut pieces = pieces.iter().map(|piece| usize::from(*piece) * 7 + 1).cycle();
-    let mut answered = 0;
-    while !session.is_over(now) {
-        if session.interest() == Some(Interest::Read) {
-            let piece = pieces.next().unwrap_or(usize::MAX).min(rest.len()).min(session.room());
-            let (now_read, later) = rest.split_at(piece);
-            rest = later;
-            if now_read.is_empty() { session.half_closed() } else { session.received(now_read) }
-        }
-        session.advance(now, |line| {
-            answered += 1;
-            request_handler.answer(line)
-        });
-        let unsent = session.unsent();
-        if !unsent.is_empty() {
-            assert_eq!(unsent.iter().position(|byte| *byte == b'\n'), Some(unsent.len() - 1));
-            let answer: serde_json::Value = serde_json::from_slice(unsent).expect("an answer is JSON");
-            assert!(answer.get("ok").is_some() || answer["error"]["message"].is_string());
-            session.sent(unsent.len(), now);
-        }
-    }
-    assert!(answered <= bytes.iter().filter(|byte| **byte == b'\n').count());
-}

@@ -1,23 +1,20 @@
 //! The engine contains the threads, the locks, and the parking of threads.
 //!
 //! The engine supplies facts to `policy`, and carries out the decisions of `policy`. The engine consists of these
-//! rooms, from top to bottom:
+//! rooms, in the order in which an item meets them:
 //!
 //! | room | contents |
 //! |---|---|
-//! | `executor` | the state that the queues, pools and threads of one executor share, and the executor's shutdown |
 //! | `item` | what users queue: one-shots and reusable items, their entries on lists, and the ways to submit them |
 //! | `queue` | workqueues: how items are admitted, wait, and complete; flushes, drains, and changes of attributes |
-//! | `worker` | worker threads and rescuers: how they execute items, and what they count |
 //! | `pool` | worker pools: worklists, idle sets, and the classes of pools that share items |
+//! | `worker` | worker threads and rescuers: how they execute items, and what they count |
 //! | `manager` | the one thread that makes threads and keeps deadlines; what it looks for, and what it reports |
+//! | `executor` | the state that the queues, pools and threads of one executor share, and the executor's shutdown |
 //! | `trace` | the events and spans for `tracing` |
 //! | `user_code` | the only place that calls loggers, hooks, subscribers and destructors |
 //! | `carrier` | the hooks that capture values for submissions to carry |
 //! | `refusal` | the errors of a submission, a wait and a shutdown |
-//!
-//! A type may have methods in a room above its own. So the room `worker` knows what a pool is, but nothing in the room
-//! `pool` knows how an item is executed.
 //!
 //! # Locks
 //!

@@ -167,8 +167,8 @@ impl std::error::Error for WaitError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Cancelled {
-    /// The token or a token above it was cancelled, the item's handle has asked the item to stop, or the item's queue or
-    /// executor has ended.
+    /// The token or a token above it was cancelled, the item's handle has asked the item to stop, or the item's queue
+    /// or executor has ended.
     Requested,
     /// The deadline of the token has passed.
     DeadlinePassed,

@@ -10,7 +10,6 @@ mod threads;
 
 use std::fmt;
 use std::io::{self, Write};
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,8 +50,8 @@ const STACK_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else
 #[cfg(any(test, feature = "__testing"))]
 const PATIENCE_LEAST: Duration = Duration::from_millis(1);
 
-/// Describes and builds an executor. Every setting has a default. With the feature `serde`, a configuration can have the
-/// settings, under the names of the setters; hooks and the topology are set in code.
+/// Describes and builds an executor. Every setting has a default. With the feature `serde`, a configuration can have
+/// the settings, under the names of the setters; hooks and the topology are set in code.
 ///
 /// # Examples
 ///
@@ -338,8 +337,7 @@ impl ExecutorBuilder {
         match self.assemble() {
             Ok((executor, manager)) => (executor, manager, None),
             Err(error) => {
-                let count = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-                let cpus = sys::affinity::process_cpus().unwrap_or_else(|_| (0..count()).collect());
+                let cpus = sys::affinity::process_cpus().unwrap_or_else(|_| sys::affinity::assumed_cpus());
                 let slots = cpus.iter().map(|cpu| Slot { cpu, real: cpu }).collect();
                 let (executor, manager) = Self::new().assemble_on(Topology::flat(&cpus), cpus, slots);
                 (executor, manager, Some(error))

@@ -10,7 +10,8 @@
 //! use cmwq::{Executor, Work, WorkQueue};
 //! use std::time::Duration;
 //!
-//! let wq = WorkQueue::unbound("writeback").rescuer(true).build()?; // alloc_workqueue(.., WQ_UNBOUND | WQ_MEM_RECLAIM, 0)
+//! // alloc_workqueue(.., WQ_UNBOUND | WQ_MEM_RECLAIM, 0)
+//! let wq = WorkQueue::unbound("writeback").rescuer(true).build()?;
 //! let work = Work::new(|| println!("written")); // INIT_DELAYED_WORK
 //! wq.enqueue(&work)?; // queue_work
 //! wq.item(&work).after(Duration::from_millis(5)).enqueue()?; // queue_delayed_work

@@ -70,10 +70,10 @@
 //! * Set `max_pending` to the number of items that can run within the time that a client waits.
 //! * Items that compute for seconds hold up the short items of all queues in their [class](crate#classes). Give them a
 //!   class of their own. [`per_cpu`](crate::WorkQueue::per_cpu) with
-//!   [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) runs them on the CPUs of their issuers, and `max_active(2)`
-//!   permits two of them on each of these CPUs. If a single thread issues them, and they should use all CPUs, give a
-//!   managed queue another nice level instead: `WorkQueue::builder(name).attrs(Attrs::new().nice(10))` runs one such item
-//!   on each CPU, and the system prefers the short items. This needs no privilege.
+//!   [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) runs them on the CPUs of their issuers, and
+//!   `max_active(2)` permits two of them on each of these CPUs. If a single thread issues them, and they should use all
+//!   CPUs, give a managed queue another nice level instead: `WorkQueue::builder(name).attrs(Attrs::new().nice(10))`
+//!   runs one such item on each CPU, and the system prefers the short items. This needs no privilege.
 //! * [`set_max_active`](crate::WorkQueue::set_max_active) changes the limit of a queue that is in use. Raising it
 //!   starts waiting items at once. Lowering it stops no item.
 //! * [`waiting`](crate::WorkQueue::waiting) and [`running`](crate::WorkQueue::running) show how near the limits are,

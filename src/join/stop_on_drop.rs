@@ -39,8 +39,8 @@ pub struct StopOnDrop<T> {
 
 impl<T> JoinHandle<T> {
     /// Makes a handle that [stops](Self::stop) the item when the handle is dropped: the item is cancelled if it has not
-    /// begun, and is asked to stop if it runs. Use this for work whose result is useless once its owner is gone, such as
-    /// that of a request whose client goes away. Without this, dropping the handle detaches the item.
+    /// begun, and is asked to stop if it runs. Use this for work whose result is useless once its owner is gone, such
+    /// as that of a request whose client goes away. Without this, dropping the handle detaches the item.
     ///
     /// # Examples
     ///

@@ -94,9 +94,10 @@ impl Snapshot {
     /// ```
     #[must_use]
     pub fn busy(&self) -> BusyReport<'_> {
-        let crew = self.pools.iter().flat_map(|pool| pool.crew.iter().map(move |worker| (pool, worker)));
+        let workers =
+            self.pools.iter().flat_map(|pool| pool.worker_details.iter().map(move |worker| (pool, worker)));
         let running =
-            crew.filter_map(|(pool, worker)| Some(InFlight { item: worker.item.as_ref()?, worker, pool }));
+            workers.filter_map(|(pool, worker)| Some(InFlight { item: worker.item.as_ref()?, worker, pool }));
         let number = |item: &InFlight<'_>| item.item.queue_number;
         let mut running: Vec<InFlight<'_>> = running.collect();
         running.sort_by_key(number);
@@ -146,7 +147,7 @@ fn is_busy(pool: &PoolSnapshot) -> bool {
     pool.idle < pool.workers
         || pool.pending > 0
         || pool.creating && pool.waking > 0
-        || pool.crew.iter().any(|worker| worker.item.is_some())
+        || pool.worker_details.iter().any(|worker| worker.item.is_some())
 }
 
 impl fmt::Display for BusyReport<'_> {
@@ -216,7 +217,7 @@ fn busy_pool(f: &mut fmt::Formatter<'_>, pool: &PoolSnapshot) -> fmt::Result {
     if pool.creating {
         f.write_str(" creating")?;
     }
-    let idle = pool.crew.iter().filter(|worker| worker.state == WorkerState::Idle);
+    let idle = pool.worker_details.iter().filter(|worker| worker.state == WorkerState::Idle);
     let names: Vec<String> = idle
         .map(|worker| worker.thread_id.map_or_else(|| worker.thread.clone(), |id| id.to_string()))
         .collect();

@@ -86,7 +86,7 @@ fn pools(f: &mut fmt::Formatter<'_>, pools: &[PoolSnapshot]) -> fmt::Result {
     for pool in pools {
         pool_line(f, pool, &widths)?;
         writeln!(f)?;
-        let busy = pool.crew.iter().filter_map(|worker| Some((worker, worker.item.as_ref()?)));
+        let busy = pool.worker_details.iter().filter_map(|worker| Some((worker, worker.item.as_ref()?)));
         for (worker, item) in busy {
             writeln!(f, "    {} {} {}", Thread(worker), worker.state, Item(item))?;
         }

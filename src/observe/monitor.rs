@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::engine::executor::inner::ExecutorInner;
 use crate::policy::counters::Counters;
+use crate::sys::clock;
 
 use super::snapshot::{QueueKind, Snapshot};
 use super::take;
@@ -136,7 +137,7 @@ impl Monitor {
 
 impl MonitorReport {
     fn new(queues: Vec<MonitorRow>) -> Self {
-        Self { format: Snapshot::FORMAT, pid: std::process::id(), time: take::since_epoch(), queues }
+        Self { format: Snapshot::FORMAT, pid: std::process::id(), time: clock::since_epoch(), queues }
     }
 }
 

@@ -189,7 +189,7 @@ pub struct PoolSnapshot {
     #[cfg_attr(feature = "serde", serde(rename = "stalled_for_ns", with = "crate::policy::nanos::option"))]
     pub stalled_for: Option<Duration>,
     /// The pool's workers, and the rescuers that serve the pool now.
-    pub crew: Vec<WorkerSnapshot>,
+    pub worker_details: Vec<WorkerSnapshot>,
 }
 
 /// A worker, or a rescuer that serves a pool, at one moment.

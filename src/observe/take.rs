@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::process;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::executor::upkeep::Upkeep;
@@ -71,7 +70,7 @@ impl Snapshot {
             format: Self::FORMAT,
             pid: process::id(),
             prefix: core.settings.name_prefix.clone(),
-            time: since_epoch(),
+            time: clock::since_epoch(),
             forked,
             threads: here.map_or(0, |_| core.threads()),
             max_threads: Some(core.settings.max_threads).filter(|most| *most != usize::MAX),
@@ -95,11 +94,6 @@ impl Snapshot {
             undeclared_blockers: here.map_or_else(Vec::new, |upkeep| upkeep.offenders.blockers()),
         }
     }
-}
-
-/// Returns the time that has passed since the beginning of 1970.
-pub(super) fn since_epoch() -> Duration {
-    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
 // Pods. -----------------------------------------------------------------------------------------------------------
@@ -211,13 +205,13 @@ fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot 
         // A stall ends when a worker takes the last entry. The manager may notice this later, so `stalled_since` may
         // still be set.
         stalled_for: counts.stalled_since.filter(|_| counts.pending > 0).map(|since| now.since(since)),
-        crew: own.chain(guests).collect(),
+        worker_details: own.chain(guests).collect(),
     }
 }
 
 fn worker_snapshot(worker: &Worker, word: Word, is_rescuer: bool) -> WorkerSnapshot {
     let item = worker.item_type(word).map(|item_type| {
-        let queue = worker.with_queue(word, |queue| (queue.name().to_owned(), queue.number()));
+        let queue = worker.with_queue(word, |queue| (queue.name().to_owned(), queue.number));
         let (queue, queue_number) = queue.unzip();
         RunningItem {
             queue,
@@ -259,11 +253,11 @@ impl From<Phase> for WorkerState {
 /// Returns the counters of a queue. A forked process must not call this function.
 pub(super) fn row(queue: &Queue) -> MonitorRow {
     MonitorRow {
-        number: queue.number(),
+        number: queue.number,
         name: queue.name().to_owned(),
         kind: kind_of(queue),
         rescuer: queue.rescuer().is_some(),
-        counters: queue.parts().map(|(_, shard)| shard.counters()).sum(),
+        counters: queue.shards_by_slot().map(|(_, shard)| shard.counters()).sum(),
     }
 }
 
@@ -277,7 +271,8 @@ struct Seen<'q> {
 
 impl<'q> Seen<'q> {
     fn of(queue: &'q Queue) -> Self {
-        let parts = queue.parts().map(|(slot, shard)| (slot, shard, shard.pool().shared())).collect();
+        let parts =
+            queue.shards_by_slot().map(|(slot, shard)| (slot, shard, shard.pool().shared())).collect();
         Self { queue, view: queue.view(), parts }
     }
 }
@@ -300,7 +295,7 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
         ),
     };
     QueueSnapshot {
-        number: queue.number(),
+        number: queue.number,
         name: queue.name().to_owned(),
         kind: kind_of(queue),
         high_priority: spec.high_priority,

@@ -66,8 +66,8 @@ const INTAKE: u32 = 35;
 const INTAKE_MASK: u64 = (1 << 2) - 1;
 const LISTED: u32 = 37;
 const LISTED_MASK: u64 = (1 << 27) - 1;
-/// A limiter with so many listed items is full. The word can count more items, so issuers that have not noticed this yet
-/// find room.
+/// A limiter with so many listed items is full. The word can count more items, so issuers that have not noticed this
+/// yet find room.
 const LISTED_LIMIT: u64 = 100_000_000;
 
 /// The slots of one limiter, and the number of items that wait for a slot.

@@ -76,9 +76,9 @@ pub(crate) struct Findings {
     pub(crate) progress: bool,
 }
 
-/// The workers of a pool as of the last check, sorted by number.
+/// What the detector knows of a pool: the workers as of the last check, sorted by number.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Suspects {
+pub(crate) struct BlockingDetector {
     sightings: Vec<Sighting>,
 }
 
@@ -108,7 +108,7 @@ struct Clock {
     still_since: Time,
 }
 
-impl Suspects {
+impl BlockingDetector {
     /// Checks the workers of a pool. `workers` holds the workers and their words, sorted by number. `pace` is the
     /// pool's pace, which earlier watches have influenced too.
     pub(crate) fn look(

@@ -8,7 +8,7 @@
 //! It starts items as soon as possible, with one wake-up at a time: each worker that starts wakes the next worker.
 //!
 //! A *sharing* pool has siblings, whose workers may take its items when the pool cannot run them. This is the case when
-//! the pool is full, or when the workers that it woke do not get a CPU (the pool is *stalled*). [`Running::has_excess`]
+//! the pool is full, or when the workers that it woke do not get a CPU (the pool is *late*). [`Running::has_excess`]
 //! says whether siblings may take items.
 //!
 //! Threads ask these questions:
@@ -17,7 +17,7 @@
 //! |---|---|
 //! | [`Running::need_more_worker`] | a thread that made work visible, or that gave up running while work is visible |
 //! | [`Running::may_start`] | a woken worker, before its first item |
-//! | [`Running::between_items`] | a worker, after each item |
+//! | [`Running::shed`] | a worker, after each item |
 
 #![forbid(unsafe_code)]
 
@@ -30,7 +30,7 @@ const WAKING: u32 = FIELD;
 const TARGET: u32 = 2 * FIELD;
 const WATCHED: u64 = 1 << (3 * FIELD);
 const SHARING: u64 = 1 << (3 * FIELD + 1);
-const STALLED: u64 = 1 << (3 * FIELD + 2);
+const LATE: u64 = 1 << (3 * FIELD + 2);
 const SHORT: u64 = 1 << (3 * FIELD + 3);
 const UNMANAGED: u64 = MASK;
 const ABANDONED: u64 = MASK - 1;
@@ -89,19 +89,6 @@ impl Reserved {
     }
 }
 
-/// The next step of a worker after an item.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Take the next item.
-    Keep,
-    /// More workers run than should, because blocked workers have returned. This worker has left the count, and goes
-    /// idle.
-    Shed,
-    /// No item is pending: go idle.
-    Rest,
-}
-
 impl Running {
     /// The number that one running worker adds to the word. [`leave`](Self::leave) subtracts this number, and
     /// [`come_back`](Self::come_back) adds it. Neither depends on the rest of the word.
@@ -156,8 +143,8 @@ impl Running {
     }
 
     /// Returns whether a worker that was woken long ago still waits for a CPU.
-    pub(crate) const fn is_stalled(self) -> bool {
-        self.0 & STALLED != 0
+    pub(crate) const fn is_late(self) -> bool {
+        self.0 & LATE != 0
     }
 
     const fn is_sharing(self) -> bool {
@@ -194,7 +181,7 @@ impl Running {
     /// Each worker that was woken in this pool takes one item, unless the worker does not get a CPU. Below the target,
     /// no helper is needed, because the thread that saw the work has woken a worker of this pool, or will do so.
     pub(crate) const fn has_excess(self, pending: u64, helpers: u64) -> bool {
-        if self.is_stalled() {
+        if self.is_late() {
             pending > helpers
         } else {
             !self.need_more_worker() && pending > self.waking() + helpers
@@ -233,11 +220,11 @@ impl Running {
         if self.is_watched() { (self, Kick::Enough) } else { (Self(self.0 | WATCHED), Kick::Watch) }
     }
 
-    /// Returns whether the pool has room for the work of a sibling. A stalled pool has no room, because the workers
+    /// Returns whether the pool has room for the work of a sibling. A late pool has no room, because the workers
     /// that it woke do not get a CPU. Neither does an abandoned pool: it would refuse the work, which would then be
     /// offered again without end.
     pub(crate) const fn takes_errands(self) -> bool {
-        self.need_more_worker() && !self.is_stalled() && !self.is_abandoned()
+        self.need_more_worker() && !self.is_late() && !self.is_abandoned()
     }
 
     pub(crate) const fn is_abandoned(self) -> bool {
@@ -265,24 +252,19 @@ impl Running {
     }
 
     /// Notes that a worker was woken long ago and has not arrived. Siblings may then take the pool's items.
-    pub(crate) const fn stall(self) -> Self {
-        Self(self.0 | STALLED)
+    pub(crate) const fn late(self) -> Self {
+        Self(self.0 | LATE)
     }
 
     /// Notes that no woken worker is late any more. The worker that has arrived looks for a sibling's work afterwards.
-    pub(crate) const fn unstall(self) -> Self {
-        Self(self.0 & !STALLED)
+    pub(crate) const fn in_time(self) -> Self {
+        Self(self.0 & !LATE)
     }
 
-    /// Returns what a worker does after an item. `work` says whether more work is pending.
-    pub(crate) const fn between_items(self, work: bool) -> (Self, Next) {
-        if self.too_many_running() {
-            (self.leave(), Next::Shed)
-        } else if work {
-            (self, Next::Keep)
-        } else {
-            (self, Next::Rest)
-        }
+    /// Takes a running worker out of the count between two items if more workers run than should, because blocked
+    /// workers have returned. Returns whether it did. If so, the worker goes idle.
+    pub(crate) const fn shed(self) -> (Self, bool) {
+        if self.too_many_running() { (self.leave(), true) } else { (self, false) }
     }
 
     /// Takes a running worker out of the count, because it blocks, goes idle or begins a CPU-intensive item.
@@ -292,7 +274,7 @@ impl Running {
     }
 
     /// Counts a worker again, because it returned from a block or ended a CPU-intensive item. The count may then exceed
-    /// the target. If so, [`between_items`](Self::between_items) sheds the surplus workers.
+    /// the target. If so, the surplus workers are [shed](Self::shed).
     pub(crate) const fn come_back(self) -> Self {
         self.run_one()
     }
@@ -305,8 +287,7 @@ impl Running {
 
     /// Sets the number of workers that the pool keeps runnable. Returns whether the number has changed. If it has, the
     /// caller checks the worklist. The pool may need more workers, and each of them checks the worklist again once it
-    /// has begun. Or the pool may now have surplus work for siblings. [`between_items`](Self::between_items) sheds
-    /// surplus workers.
+    /// has begun. Or the pool may now have surplus work for siblings. Surplus workers are [shed](Self::shed).
     pub(crate) const fn retarget(self, target: usize) -> (Self, bool) {
         let (before, target) = (self.0 >> TARGET & MASK, Self::at_least_one(target));
         if before == UNMANAGED || before == ABANDONED {
@@ -373,7 +354,7 @@ impl fmt::Debug for Running {
             .field("waking", &self.waking())
             .field("target", &self.target())
             .field("watched", &self.is_watched())
-            .field("stalled", &self.is_stalled())
+            .field("late", &self.is_late())
             .field("short", &self.is_short())
             .finish()
     }
@@ -442,17 +423,16 @@ mod tests {
     fn returning_workers_overshoot_and_are_shed_one_by_one() {
         let overshot = word(1, 0, Some(1)).come_back().come_back();
         assert_eq!(overshot.running(), 3);
-        let (word, next) = overshot.between_items(true);
-        assert_eq!(next, Next::Shed);
-        let (word, next) = word.between_items(false);
-        assert_eq!(next, Next::Shed);
-        assert_eq!(word.between_items(true), (word, Next::Keep));
-        assert_eq!(word.between_items(false), (word, Next::Rest));
+        let (word, is_shed) = overshot.shed();
+        assert!(is_shed);
+        let (word, is_shed) = word.shed();
+        assert!(is_shed);
+        assert_eq!((word.running(), word.shed()), (1, (word, false)));
     }
 
     #[test]
     fn an_unmanaged_pool_never_sheds() {
-        assert_eq!(word(100, 0, None).between_items(true).1, Next::Keep);
+        assert!(!word(100, 0, None).shed().1);
         assert!(word(100, 1, None).start().1);
     }
 
@@ -490,7 +470,7 @@ mod tests {
 
     /// spec: A2.2, A3.8 (elsewhere only when its own pod cannot take it)
     #[test]
-    fn what_nobody_here_comes_for_may_go_to_siblings() {
+    fn what_no_worker_here_comes_for_may_go_to_siblings() {
         let table = [
             // running, waking, target, pending, helpers, may go
             (0, 0, 1, 1, 0, false),
@@ -515,18 +495,18 @@ mod tests {
 
     /// spec: A3.8 (elsewhere only what the own pod cannot take)
     #[test]
-    fn a_stalled_pool_gives_away_what_it_woke_somebody_for_and_takes_nothing() {
+    fn a_late_pool_gives_away_what_it_woke_a_worker_for_and_takes_nothing() {
         let pool = word(0, 1, Some(2)).sharing();
         assert!(!pool.has_excess(1, 0) && pool.takes_errands());
-        let stalled = pool.stall();
-        assert!(stalled.has_excess(1, 0) && !stalled.has_excess(1, 1));
+        let late = pool.late();
+        assert!(late.has_excess(1, 0) && !late.has_excess(1, 1));
         assert_eq!(
-            stalled.reserve(),
-            (stalled, None),
+            late.reserve(),
+            (late, None),
             "the next worker that is woken here would not get a CPU either"
         );
-        assert!(matches!(stalled.kick().1, Kick::Wake(_)), "the pool still wakes workers for its own items");
-        assert_eq!(stalled.unstall(), pool);
+        assert!(matches!(late.kick().1, Kick::Wake(_)), "the pool still wakes workers for its own items");
+        assert_eq!(late.in_time(), pool);
     }
 
     /// spec: E5

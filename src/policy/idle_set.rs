@@ -298,7 +298,7 @@ impl IdleSet {
     }
 
     /// Returns the reservations, which the caller drops because there is no manager that could make a worker.
-    pub(crate) fn nobody_comes(&mut self) -> Vec<Reserved> {
+    pub(crate) fn no_worker_comes(&mut self) -> Vec<Reserved> {
         self.creating = false;
         self.distress.served();
         std::mem::take(&mut self.owed)

@@ -10,8 +10,8 @@
 //! * At most one worker of a pool searches. This is the worker that became idle last, because the pool wakes this
 //!   worker first.
 //! * Searches spend a *credit*. A search that finds its event earns the time of a wake-up. Any other search spends the
-//!   time that it took. Without credit, the thread skips the search, which earns 1/64 of a `LIMIT`. So if events are far
-//!   apart, searches take about 1/64 of a `LIMIT` for each event.
+//!   time that it took. Without credit, the thread skips the search, which earns 1/64 of a `LIMIT`. So if events are
+//!   far apart, searches take about 1/64 of a `LIMIT` for each event.
 //!
 //! A search is most expensive if another thread wants the CPU. The system may let that thread run for milliseconds,
 //! whereas a sleeping thread gets its CPU soon after it is woken. So a thread that waits for an item spends all of this

@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use super::blocking_detector::{Criteria, Facts, Findings, Found, Suspects};
+use super::blocking_detector::{BlockingDetector, Criteria, Facts, Findings, Found};
 use super::idle_set::WorkerId;
 use super::pace::Pace;
 use super::time::Time;
@@ -128,7 +128,7 @@ pub(crate) struct Watch {
     alert: u8,
     /// Whether the system has reported a sleeping worker since the last check. Such a report triggers the next check.
     told: bool,
-    suspects: Suspects,
+    detector: BlockingDetector,
     watchdog: Watchdog,
     /// The [`Look::given`] of the last check.
     given: u64,
@@ -142,7 +142,7 @@ impl Watch {
             period: Duration::ZERO,
             alert: 0,
             told: false,
-            suspects: Suspects::default(),
+            detector: BlockingDetector::default(),
             watchdog: Watchdog::new(now),
             given: 0,
         }
@@ -183,7 +183,7 @@ impl Watch {
             Some(stalled_for) => Verdict::Stalled(stalled_for),
             None => Verdict::Watching,
         };
-        let began = if matches!(verdict, Verdict::Stalled(_)) { self.suspects.began() } else { Vec::new() };
+        let began = if matches!(verdict, Verdict::Stalled(_)) { self.detector.began() } else { Vec::new() };
         let bark_at = rules.watchdog.and_then(|threshold| self.watchdog.next(threshold));
         let soonest = findings.next.into_iter().chain(bark_at).min();
         let shortest = now + SHORTEST;
@@ -199,7 +199,7 @@ impl Watch {
             hogs: rules.hogs.filter(|_| counts && look.per_cpu),
             cpus: look.cpus.unwrap_or(1),
         };
-        self.suspects.look(&look.workers, (criteria, look.pace), facts, now)
+        self.detector.look(&look.workers, (criteria, look.pace), facts, now)
     }
 
     fn next_period(&self, look: &Look, rules: Rules, findings: &Findings) -> Duration {

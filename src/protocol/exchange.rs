@@ -19,7 +19,7 @@
 //!
 //! | pair | one side | other side |
 //! |---|---|---|
-//! | offer and seek | push or stall; read room bits | lower the count; set the room bit; read excess bits and lists |
+//! | offer and seek | push, or note that a worker is late; read room bits | lower the count; set the room bit; read excess bits and lists |
 //! | clear of a room bit | clear the bit; read the word | lower the word; read the bit |
 //! | clear of an excess bit | clear the bit; read list, word and helpers | change one of them; read the bit |
 //! | end of a helper | lower the helpers; read the list | push; read the helpers |

@@ -175,8 +175,8 @@ impl OneShotCell {
         self.wait_unless(until, || false)
     }
 
-    /// Sleeps as [`wait`](Self::wait) does, but also returns false if `gives_up` returns true. A thread that changes the
-    /// answer of `gives_up` wakes the threads that sleep on the cell's key.
+    /// Sleeps as [`wait`](Self::wait) does, but also returns false if `gives_up` returns true. A thread that changes
+    /// the answer of `gives_up` wakes the threads that sleep on the cell's key.
     pub(crate) fn wait_unless(&self, until: Until, gives_up: impl Fn() -> bool) -> bool {
         while self.update(OneShotState::wait) {
             let in_time = wait::sleep(self.key(), || !self.load().is_finished() && !gives_up(), until);

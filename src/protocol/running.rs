@@ -26,7 +26,7 @@
 //! `SeqCst` accesses to the word could not replace the fences, because they would not order the accesses to the
 //! worklist, which only acquire and release.
 
-use crate::policy::concurrency::{Kick, Next, Reserved, Running};
+use crate::policy::concurrency::{Kick, Reserved, Running};
 use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
 
 /// A pool's count of running and waking workers.
@@ -110,20 +110,20 @@ impl RunningCell {
     /// Notes that a woken worker does not get a CPU. The caller then offers the pool's work to the sibling pools. The
     /// fences forbid this:
     ///
-    /// * caller: sets the stalled bit; reads the room bits of the siblings: none is set;
-    /// * worker of a sibling: sets the room bit of its pool; reads this word: the stalled bit is not set, so the worker
+    /// * caller: sets the late bit; reads the room bits of the siblings: none is set;
+    /// * worker of a sibling: sets the room bit of its pool; reads this word: the late bit is not set, so the worker
     ///   takes nothing.
     #[cold]
-    pub(crate) fn stall(&self) {
-        self.update(|word| (word.stall(), ()));
+    pub(crate) fn late(&self) {
+        self.update(|word| (word.late(), ()));
         fence_after_update(); // with `PodBits::set` of a sibling that sets its room bit
     }
 
     /// Notes that no woken worker is late any more. The worker that has arrived [looks](Self::look) afterwards, or the
     /// thread that drops its reservation does.
     #[cold]
-    pub(crate) fn unstall(&self) {
-        self.update(|word| (word.unstall(), ()));
+    pub(crate) fn in_time(&self) {
+        self.update(|word| (word.in_time(), ()));
     }
 
     /// Notes that the manager has no room for a worker that the pool asked for. Returns whether no worker runs.
@@ -190,16 +190,11 @@ impl RunningCell {
         );
     }
 
-    /// Returns what a running worker does between two items. If this is [`Next::Shed`], the worker no longer counts as
-    /// running.
+    /// Takes the calling worker out of the count between two items, if more workers run than should. Returns whether
+    /// the worker no longer counts. The common answer, "it counts", costs one load.
     #[inline]
-    pub(crate) fn between_items(&self, work: bool) -> Next {
-        let seen = self.load();
-        if seen.too_many_running() {
-            self.update(|word| word.between_items(work))
-        } else {
-            seen.between_items(work).1
-        }
+    pub(crate) fn shed(&self) -> bool {
+        self.load().too_many_running() && self.update(Running::shed)
     }
 
     /// Marks the pool as abandoned, so that it runs nothing any more. From now on, each issuer that pushes is told to

@@ -211,7 +211,8 @@ impl WorkQueueBuilder {
     }
 
     /// Limits the number of active items of the whole queue, instead of the number for each CPU. The limit is between 1
-    /// and 512, or 2000 for a plain [unbound](WorkQueue::unbound) queue, and the default is 256. This limit cannot be combined with `max_active`.
+    /// and 512, or 2000 for a plain [unbound](WorkQueue::unbound) queue, and the default is 256. This limit cannot be
+    /// combined with `max_active`.
     ///
     /// Ordered and bh queues run one item at a time, so they have no such setting.
     pub fn max_active_total(mut self, items: usize) -> Self {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::engine::queue::permits::{self, Reserved};
+use crate::engine::queue::permits::{self, ReservedPlace};
 use crate::engine::refusal::QueueError;
 use crate::error::refused::Refused;
 use crate::join::JoinHandle;
@@ -38,7 +38,7 @@ use crate::sys::wait::Until;
 /// ```
 #[must_use = "a permit that is dropped gives its place back"]
 pub struct Permit {
-    pub(super) reserved: Reserved,
+    pub(super) reserved: ReservedPlace,
 }
 
 impl WorkQueue {
@@ -145,7 +145,7 @@ impl WorkQueue {
 }
 
 impl Permit {
-    fn new(reserved: Reserved) -> Self {
+    fn new(reserved: ReservedPlace) -> Self {
         Self { reserved }
     }
 

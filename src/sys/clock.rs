@@ -1,7 +1,7 @@
 //! The one clock of the process.
 
 use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::policy::time::Time;
 use crate::sys::{self, machine};
@@ -60,6 +60,15 @@ pub(crate) fn coarse() -> Time {
         return now();
     }
     Time::from_nanos(imp::coarse_nanos().saturating_sub(origin().coarse))
+}
+
+/// Returns the time that has passed since the beginning of 1970, for reports. The system may set this clock back. On a
+/// made-up machine, whose time begins in 1970, returns the machine's time.
+pub(crate) fn since_epoch() -> Duration {
+    match machine::now() {
+        Some(now) => now.since(Time::default()),
+        None => SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default(),
+    }
 }
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -305,7 +304,7 @@ impl Failure {
     #[track_caller]
     pub(super) fn panic(self) -> ! {
         match self.cause {
-            Cause::Panic(payload) if !thread::panicking() => resume_unwind(payload),
+            Cause::Panic(payload) if !std::thread::panicking() => resume_unwind(payload),
             Cause::Panic(_) => panic!("the test has panicked"),
             Cause::Kit(text) => panic!("{text}"),
         }

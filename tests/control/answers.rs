@@ -144,7 +144,7 @@ fn queues_are_found_by_name_and_number() {
     let many: Vec<_> = (0..100)
         .map(|n| WorkQueue::builder(format!("{n}{}", "m".repeat(500))).build_on(&served.executor).unwrap())
         .collect();
-    let message = refused_as(ErrorKind::UnknownQueue, limit("nobody"));
+    let message = refused_as(ErrorKind::UnknownQueue, limit("absent"));
     assert!(message.contains("there are 105, such as: twin") && message.len() < 8000, "{message}");
     drop(many);
 }

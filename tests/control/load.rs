@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use cmwq::control::Attribute;
 use cmwq::{Work, WorkQueue};
+use testkit::stress;
 
 use super::{Served, eventually};
 
@@ -13,11 +14,6 @@ use super::{Served, eventually};
 struct Books {
     accepted: AtomicUsize,
     ran: AtomicUsize,
-}
-
-fn stress(count: usize) -> usize {
-    let factor = std::env::var("CMWQ_STRESS").ok().and_then(|factor| factor.parse::<f64>().ok());
-    ((count as f64 * factor.unwrap_or(1.0)) as usize).max(1)
 }
 
 /// Queues one item, a one-shot or a reusable one.

@@ -18,7 +18,8 @@ use crate::support::{
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Queues an item that waits until it is asked to stop, and returns when it has begun. Its result is whether it was told.
+/// Queues an item that waits until it is asked to stop, and returns when it has begun. Its result is whether it was
+/// told.
 fn waiting(queue: &WorkQueue) -> JoinHandle<bool> {
     let (begin, begun) = mpsc::channel();
     let item = queue.spawn(move || {
@@ -269,7 +270,8 @@ fn items_of_a_scope_are_asked_to_stop() {
     });
 }
 
-/// spec: I3.4 (`destroy_now`), F4.3: pending items are cancelled, running ones are told, and all submissions are refused.
+/// spec: I3.4 (`destroy_now`), F4.3: pending items are cancelled, running ones are told, and all submissions are
+/// refused.
 #[test]
 fn a_queue_that_is_destroyed_at_once_runs_nothing_more() {
     on_each_executor(|executor| {
@@ -618,8 +620,8 @@ fn a_token_ends_a_periodic_item() {
 
 /// Returns how many workers wait under a guard.
 fn blocked(executor: &Executor) -> usize {
-    let crews = executor.dump().pools.into_iter().flat_map(|pool| pool.crew);
-    crews.filter(|worker| worker.state == WorkerState::Blocked).count()
+    let workers = executor.dump().pools.into_iter().flat_map(|pool| pool.worker_details);
+    workers.filter(|worker| worker.state == WorkerState::Blocked).count()
 }
 
 /// spec: I3.7 (the crate's own waits end early), I3.3

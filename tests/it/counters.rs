@@ -116,7 +116,7 @@ fn an_entry_that_a_worker_has_popped_is_counted_at_once() {
     behind.join().unwrap();
     eventually("only the item's worker is busy", || {
         let dump = executor.dump();
-        let workers = dump.pools.iter().flat_map(|pool| &pool.crew);
+        let workers = dump.pools.iter().flat_map(|pool| &pool.worker_details);
         workers.filter(|worker| worker.state != WorkerState::Idle).count() == 1
     });
     assert!(work.cancel());

@@ -224,12 +224,12 @@ fn descriptions_are_never_mixed_up() {
     }
     while ended.load(Ordering::SeqCst) < 200 {
         for pool in executor.dump().pools {
-            let items = pool.crew.iter().filter_map(|worker| worker.item.as_ref());
+            let items = pool.worker_details.iter().filter_map(|worker| worker.item.as_ref());
             let mut said: Vec<&str> = items.filter_map(|item| item.description.as_deref()).collect();
             said.sort_unstable();
             let all = said.len();
             said.dedup_by_key(|text| text.split_once('.').unwrap().0);
-            assert!(said.len() == all, "an item is on one worker: {:?}", pool.crew);
+            assert!(said.len() == all, "an item is on one worker: {:?}", pool.worker_details);
         }
     }
     queue.flush().unwrap();

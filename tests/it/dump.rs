@@ -36,7 +36,7 @@ fn check(snapshot: &Snapshot) {
     assert!(snapshot.queues.is_sorted_by_key(|queue| queue.number), "{snapshot}");
     for pool in &snapshot.pools {
         assert!(pool.idle <= pool.workers, "{pool}");
-        let parked = pool.crew.iter().filter(|worker| worker.state == WorkerState::Idle).count();
+        let parked = pool.worker_details.iter().filter(|worker| worker.state == WorkerState::Idle).count();
         // A worker that is being woken has left the idle stack, but may still be parked.
         assert!(
             parked <= pool.idle + pool.waking,
@@ -44,7 +44,7 @@ fn check(snapshot: &Snapshot) {
         );
         let leads = |queue: &QueueSnapshot| queue.shards.iter().filter(|shard| shard.pool == pool.id).count();
         assert_eq!(pool.users, snapshot.queues.iter().map(leads).sum::<usize>(), "{snapshot}");
-        for worker in &pool.crew {
+        for worker in &pool.worker_details {
             assert!(worker.thread.starts_with(&snapshot.prefix), "{worker:?}");
         }
     }
@@ -473,7 +473,7 @@ fn a_monitor_shows_the_chosen_queues() {
         rows.iter().map(|(name, started)| ((*name).to_owned(), *started)).collect()
     };
     assert_eq!(shown(&executor.monitor()), expected(&[("mail", 1), ("news", 2), ("mail", 3)]));
-    assert_eq!(shown(&executor.monitor().only(["mail", "nobody"])), expected(&[("mail", 1), ("mail", 3)]));
+    assert_eq!(shown(&executor.monitor().only(["mail", "absent"])), expected(&[("mail", 1), ("mail", 3)]));
     assert_eq!(shown(&executor.monitor().filter(|name| name.starts_with('n'))), expected(&[("news", 2)]));
     let monitor = executor.monitor();
     let text = monitor.sample().to_string();

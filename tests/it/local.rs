@@ -1,5 +1,5 @@
-//! Items that stay with the worker whose item has queued them, while everything around them changes: limits, attributes,
-//! freezes, flushes, drains, and the ends of queues and executors. The accounts are exact.
+//! Items that stay with the worker whose item has queued them, while everything around them changes: limits,
+//! attributes, freezes, flushes, drains, and the ends of queues and executors. The accounts are exact.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

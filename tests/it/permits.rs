@@ -80,7 +80,8 @@ fn producers_that_reserve_never_exceed_the_bound() {
     });
 }
 
-/// spec: B1.1: a permit counts like a pending item, and a permit that is dropped or whose closure panics counts no more.
+/// spec: B1.1: a permit counts like a pending item, and a permit that is dropped or whose closure panics counts no
+/// more.
 #[test]
 fn a_permit_holds_its_place() {
     let executor = one_cpu();
@@ -103,8 +104,8 @@ fn a_permit_holds_its_place() {
     drop(queue.try_reserve().unwrap());
 }
 
-/// spec: B1.2: permits combine with all options and with reusable items, and where no place is needed, the place is given
-/// back.
+/// spec: B1.2: permits combine with all options and with reusable items, and where no place is needed, the place is
+/// given back.
 #[test]
 fn a_permit_is_used_with_options_and_reusable_items() {
     let executor = cpus(2);

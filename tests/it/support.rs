@@ -14,7 +14,7 @@ use testkit::threads::{name_of, status_of, tasks};
 use testkit::{TimeLimit, skip};
 
 pub(crate) use testkit::threads::{block_only, main_status, own_status};
-pub(crate) use testkit::{SOON, burn, eventually, holds_within};
+pub(crate) use testkit::{SOON, burn, eventually, holds_within, stress};
 
 /// The patience of the progress check. It is longer than a thread waits between two steps, even on a busy machine. A
 /// lost wake-up never ends, so it is still found.
@@ -133,12 +133,6 @@ impl Drop for OnFailure {
             eprintln!("{}", self.0);
         }
     }
-}
-
-/// Scales a count of a stress test by `CMWQ_STRESS`.
-pub(crate) fn stress(count: usize) -> usize {
-    let factor = std::env::var("CMWQ_STRESS").ok().and_then(|factor| factor.parse::<f64>().ok());
-    ((count as f64 * factor.unwrap_or(1.0)) as usize).max(1)
 }
 
 /// Aborts the process unless it is dropped within three minutes: a lost wake-up must not hang a run.

@@ -100,8 +100,9 @@ impl Model {
         self.settle();
     }
 
-    /// Returns whether the queue has room for arming the item. Arming needs a place if the item is queued at once, unless
-    /// the queue revives a former place. An ordered queue does not, so a former place there also requires a new one.
+    /// Returns whether the queue has room for arming the item. Arming needs a place if the item is queued at once,
+    /// unless the queue revives a former place. An ordered queue does not, so a former place there also requires a new
+    /// one.
     fn may_arm(&self, item: usize, queue: usize, at_once: bool) -> bool {
         let lies_there = self.is_listed(item, queue);
         let needs_room = if queue == REVIVES { at_once && !lies_there } else { at_once || lies_there };

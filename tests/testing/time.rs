@@ -73,6 +73,23 @@ fn a_condition_is_met_or_told_to_be_out_of_reach() {
     assert!(told.contains("the condition never holds"), "{told}");
 }
 
+/// spec: T1.1: what reports say about the time follows from the virtual clock, so it is the same in each run.
+#[test]
+fn reports_show_the_time_of_the_run() {
+    let times = || {
+        testing::run(|| {
+            let executor = Executor::global();
+            let shown = || (executor.dump().time, executor.monitor().sample().time);
+            let begin = shown();
+            advance(secs(7));
+            let end = shown();
+            assert_eq!((end.0 - begin.0, end.1 - begin.1), (secs(7), secs(7)));
+            end
+        })
+    };
+    assert_eq!(times(), times());
+}
+
 /// spec: T1.4: outside of a run, there is no virtual time.
 #[test]
 fn time_passes_by_itself_outside_of_a_run() {

@@ -17,9 +17,9 @@ fn module_of(path: &str) -> String {
     module.replace('/', "::")
 }
 
-/// Returns all paths of a file that begin with `crate`, `self` or `super`, in imports and elsewhere. A path with braces
-/// counts as one path for each of its ends.
-fn paths_in(code: &str) -> Vec<Vec<String>> {
+/// Returns all paths of a file that begin with one of these prefixes, in imports and elsewhere. A path with braces
+/// counts as one path for each of its ends. A path that ends with a star counts as the path of the module.
+pub(super) fn paths_in(code: &str, starts: &[&str]) -> Vec<Vec<String>> {
     // A blank stays only between two words.
     let mut text = String::new();
     for word in code.split_whitespace() {
@@ -30,7 +30,7 @@ fn paths_in(code: &str) -> Vec<Vec<String>> {
         text.push_str(word);
     }
     let mut found = Vec::new();
-    for start in ["crate::", "self::", "super::"] {
+    for start in starts {
         for (at, _) in text.match_indices(start) {
             let goes_on = |c: char| c.is_alphanumeric() || ['_', ':', '$'].contains(&c);
             if !text[..at].ends_with(goes_on) {
@@ -87,7 +87,7 @@ fn imports_of(sources: &[Source]) -> Imports {
     let mut imports = known.clone();
     for source in sources {
         let module = module_of(&source.path);
-        let paths = paths_in(&code_of(&source.text));
+        let paths = paths_in(&code_of(&source.text), &["crate::", "self::", "super::"]);
         let targets = paths.iter().map(|path| target(path, &module, &known));
         let targets = targets.filter(|target| *target != module).collect();
         imports.insert(module, targets);

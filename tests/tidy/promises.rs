@@ -22,22 +22,30 @@ fn names_of(manifest: &str, table: &str) -> Vec<String> {
     table_of(manifest, table).filter_map(|line| Some(line.split_once(" = ")?.0.to_owned())).collect()
 }
 
+/// The departures from the kernel: words of the contract, and words of the guide.
+const DEPARTURES: [[&str; 2]; 8] = [
+    ["typed errors", "typed errors"],
+    ["cancels armed timers", "cancels the queue's armed timers"],
+    ["survive", "survive"],
+    ["unbalanced `enable`", "surplus call of [`enable`](crate::Work::enable) is an error"],
+    ["managed unbound queues", "Managed queues"],
+    ["work-conserving", "conserve work"],
+    ["RCU work", "RCU work"],
+    ["per CPU and priority", "pinned thread for each CPU and priority"],
+];
+
 /// spec: D.1: the guide mentions each departure that the contract lists.
 #[test]
 fn departures_from_the_kernel_are_documented() {
+    let contract = read("docs/contract.md");
+    let row = contract.lines().find_map(|line| line.strip_prefix("| D |")).expect("there is such a row");
+    let listed: Vec<&str> = row.split("; ").collect();
+    assert_eq!(listed.len(), DEPARTURES.len(), "{listed:#?}");
     let page = read("src/guide/from_kernel.rs").replace("\n//!   ", " ");
     let section = page.split("//! # Departures from the kernel").nth(1).expect("there is such a section");
-    for departure in [
-        "typed errors",
-        "cancels the queue's armed timers",
-        "survive",
-        "surplus call of [`enable`](crate::Work::enable) is an error",
-        "Managed queues",
-        "conserve work",
-        "RCU work",
-        "pinned thread for each CPU and priority",
-    ] {
-        assert!(section.contains(departure), "{departure:?} is not there");
+    for (part, [word, said]) in listed.into_iter().zip(DEPARTURES) {
+        assert!(part.contains(word), "{part:?} is not about {word:?}");
+        assert!(section.contains(said), "{said:?} is not there");
     }
 }
 
@@ -136,9 +144,9 @@ pub(super) fn recipe_of<'a>(makefile: &'a str, target: &str) -> Vec<&'a str> {
     recipe
 }
 
-/// spec: C6.2 (`timelines --check`), S1.9 (`undeclared --check`), W5.7 (`timers --check`), O1.12 (`bench-counters CHECK=1`), X1.2 (`make
-/// cross`): what depends on times or on other machines, and so is no test, is run by `make nightly`. What prints
-/// figures exits with 1 if one is missed.
+/// spec: C6.2 (`timelines --check`), S1.9 (`undeclared --check`), W5.7 (`timers --check`), O1.12 (`bench-counters
+/// CHECK=1`), X1.2 (`make cross`): what depends on times or on other machines, and so is no test, is run by `make
+/// nightly`. What prints figures exits with 1 if one is missed.
 #[test]
 fn what_no_test_can_prove_is_checked_at_night() {
     let makefile = read("lab/Makefile");
@@ -167,8 +175,8 @@ fn what_no_test_can_prove_is_checked_at_night() {
 #[test]
 fn the_gate_checks_times_instructions_packages_and_services() {
     let gate = read("tests/gate/run");
-    let listed = gate.lines().find_map(|line| line.strip_prefix("lines=(")?.strip_suffix(')'));
-    let listed: Vec<&str> = listed.expect("there is a list").split(' ').collect();
+    let listed = gate.split_once("\nlines=(").and_then(|(_, rest)| rest.split_once(')'));
+    let listed: Vec<&str> = listed.expect("there is a list").0.split_whitespace().collect();
     for (line, command) in [
         ("timelines", "timelines -- --check"),
         ("undeclared", "undeclared -- --check"),
@@ -274,6 +282,13 @@ fn published_figures_name_their_commit_and_command() {
             assert!(page.contains(word), "{path} does not say {word:?}");
         }
     }
+}
+
+/// An engineer reads the whole document before a first change.
+#[test]
+fn the_description_of_the_architecture_is_short() {
+    let lines = read("ARCHITECTURE.md").lines().count();
+    assert!(lines <= 250, "{lines} lines");
 }
 
 /// A reader gets from the front page to the first program in one screen.

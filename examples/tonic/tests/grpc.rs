@@ -107,8 +107,8 @@ async fn the_service_answers_calls() {
     assert!(status.success() && text.starts_with("stopping\n"), "{text}");
 }
 
-/// spec: I1.8: of many calls at the same time, some are answered and the others are shed. Meanwhile the service says that
-/// it is healthy.
+/// spec: I1.8: of many calls at the same time, some are answered and the others are shed. Meanwhile the service says
+/// that it is healthy.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_beyond_the_bound_are_shed_and_the_service_stays_healthy() {
     let service = Service::start(&["--active", "2", "--pending", "2"]);

@@ -12,8 +12,8 @@ pub(crate) const BLOCK: Duration = Duration::from_millis(20);
 /// which is mostly 0.
 pub(crate) const NICE: i32 = 10;
 
-/// The nice level of the load generator, relative to the service, if it may have one. A real client has a machine of its
-/// own.
+/// The nice level of the load generator, relative to the service, if it may have one. A real client has a machine of
+/// its own.
 pub(crate) const NICE_OF_LOAD: i32 = -10;
 
 /// The requests per second for `/health`.

@@ -163,7 +163,7 @@ struct Stop {
     /// This channel has a message once the deadline of the token has passed.
     late: crossbeam_channel::Receiver<Instant>,
     /// `None` if the token was cancelled before.
-    _watch: Option<crate::engine::item::token::Watch>,
+    _watch: Option<crate::engine::item::token::CancelWatch>,
 }
 
 impl Stop {

@@ -99,7 +99,7 @@ mod tests {
             let asked = std::cell::RefCell::new(Vec::new());
             let lock = |until: Option<Instant>| {
                 let pools = executor.dump().pools;
-                let workers = pools.iter().flat_map(|pool| &pool.crew);
+                let workers = pools.iter().flat_map(|pool| &pool.worker_details);
                 let states = workers.map(|worker| format!("{:?}", worker.state));
                 asked.borrow_mut().push((until, states.collect::<String>()));
                 answers || until.is_none()

@@ -57,7 +57,7 @@ pub(crate) struct ExecutorThreads {
 /// One thread's place in the executor's counts. The place is taken before the thread is made, and given back when the
 /// thread leaves.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ThreadPlace {
     threads: Arc<ExecutorThreads>,
     /// The reference is weak because a manager may outlive its executor. For a cleaner, the reference is empty.
     core: Weak<Core>,
@@ -116,7 +116,7 @@ impl ExecutorThreads {
     }
 }
 
-impl Place {
+impl ThreadPlace {
     /// Counts a worker that is about to be made. Returns `None` if there are already as many workers as `max_threads`
     /// permits. In that case, a worker that leaves later tells the manager.
     pub(crate) fn of_worker(core: &Arc<Core>) -> Option<Self> {
@@ -191,7 +191,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ThreadPlace {
     fn drop(&mut self) {
         let makes_room = self.threads.cell.leaves(self.kind);
         if !self.is_made {

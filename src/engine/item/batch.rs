@@ -210,7 +210,7 @@ impl Queue {
         works: impl Iterator<Item = &'a WorkHandle>,
     ) -> Result<usize, CutAt> {
         let place = self.place_of_batch(place);
-        let mut kick = Kick::default();
+        let mut kick = BatchKick::default();
         let mut newly_pending = 0;
         for (index, work) in works.enumerate() {
             match self
@@ -237,7 +237,7 @@ impl Queue {
 /// others go to the waiting list.
 fn push_admitted(shard: &Shard, place: Place, items: &[NonNull<Header>], pass: &BatchPass) {
     let entry = |item: &NonNull<Header>| Entry::new(*item, shard, pass.ticket, place.is_bound());
-    let mut kick = Kick::default();
+    let mut kick = BatchKick::default();
     let (started, waiting) = items.split_at(pass.admitted.started);
     for entry in started.iter().map(entry) {
         entry.stamp(&shard.timing);
@@ -302,13 +302,13 @@ impl<F, T> Drop for Made<F, T> {
 ///
 /// The caller holds a handle to the queue, which keeps the pool in memory.
 #[derive(Default)]
-struct Kick<'a> {
+struct BatchKick<'a> {
     /// The shard of the pushed entries, and the pool to which they were pushed.
     to: Option<(&'a Shard, &'a Pool)>,
     pushed: usize,
 }
 
-impl<'a> Kick<'a> {
+impl<'a> BatchKick<'a> {
     fn put(&mut self, shard: &'a Shard, entry: Entry, has_slot: bool) {
         if has_slot {
             self.push(shard, entry);
@@ -340,7 +340,7 @@ impl<'a> Kick<'a> {
     }
 }
 
-impl Drop for Kick<'_> {
+impl Drop for BatchKick<'_> {
     fn drop(&mut self) {
         if let Some((shard, pool)) = self.to {
             pool.pushed_many(self.pushed);

@@ -275,7 +275,8 @@ where
 ///
 /// # Safety
 ///
-/// The cell was made for `F`, `T` and `O`. The caller has taken the item, and its closure and owner are out of the cell.
+/// The cell was made for `F`, `T` and `O`. The caller has taken the item, and its closure and owner are out of the
+/// cell.
 #[cold]
 unsafe fn end_without_run<F, T, O>(
     cell: NonNull<OneShot<F, T, O>>,

@@ -115,17 +115,17 @@ impl Token {
 
     /// Registers a waker that the cancel of the token calls, as long as the returned value lives. The deadline calls no
     /// waker. Returns `None` if the token is already cancelled, or if this is a forked process.
-    pub(crate) fn on_cancel(&self, waker: Waker) -> Option<Watch> {
+    pub(crate) fn on_cancel(&self, waker: Waker) -> Option<CancelWatch> {
         if self.is_forked() {
             return None;
         }
-        let watch = Watch { token: self.clone(), watcher: Watcher::next() };
+        let watch = CancelWatch { token: self.clone(), watcher: Watcher::next() };
         watch.renew(waker).then_some(watch)
     }
 
     /// Makes the cancel of the token wake the threads that [sleep](wait::sleep) on `key`, as long as the returned value
     /// lives. Otherwise this is like [`on_cancel`](Self::on_cancel).
-    pub(crate) fn nudge_on_cancel(&self, key: usize) -> Option<Watch> {
+    pub(crate) fn nudge_on_cancel(&self, key: usize) -> Option<CancelWatch> {
         self.on_cancel(Waker::from(Arc::new(Nudge(key))))
     }
 
@@ -135,7 +135,7 @@ impl Token {
     }
 
     /// Makes the cancel of the other token cancel this token too, as long as the returned value lives.
-    pub(crate) fn follow(&self, other: &Self) -> Option<Watch> {
+    pub(crate) fn follow(&self, other: &Self) -> Option<CancelWatch> {
         let follower = other.on_cancel(Waker::from(Arc::new(Follower(self.clone()))));
         if follower.is_none() {
             self.cancel();
@@ -164,19 +164,19 @@ fn ring(waker: Waker) {
 
 /// A waker on the list of a token. The cancel of the token calls it.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct CancelWatch {
     token: Token,
     watcher: Watcher,
 }
 
-impl Watch {
+impl CancelWatch {
     /// Replaces the waker. Returns false if the token is cancelled.
     pub(crate) fn renew(&self, waker: Waker) -> bool {
         self.token.0.node.watch(self.watcher, Alarm { waker, ring })
     }
 }
 
-impl Drop for Watch {
+impl Drop for CancelWatch {
     fn drop(&mut self) {
         // If the token is cancelled, the thread that cancels it removes the alarms itself.
         if !self.token.is_forked() && !self.token.0.node.is_cancelled() {
@@ -210,7 +210,7 @@ impl Wake for Follower {
 pub(crate) struct Armed {
     timer: ArmedTimer,
     /// `None` if the token had already been cancelled.
-    _watch: Option<Watch>,
+    _watch: Option<CancelWatch>,
 }
 
 /// The timer of an item that has a token. The cancel of the token removes the timer from the map, and gives up its

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::sys::sync::Mutex;
 
 use crate::engine::executor::core::Core;
-use crate::engine::executor::threads::{ExecutorThreads, Place};
+use crate::engine::executor::threads::{ExecutorThreads, ThreadPlace};
 
 use super::super::user_code::{Leftover, contain, destroy, report};
 use super::inbox::Point;
@@ -93,7 +93,7 @@ pub(super) fn make(cleaner: &Arc<Cleaner>, core: &Core) -> io::Result<()> {
     if core.manager.meets(Point::NoCleaner) {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    Place::of_cleaner(&core.threads).start(name(core), core.settings.stack_size, move || begun.clean())
+    ThreadPlace::of_cleaner(&core.threads).start(name(core), core.settings.stack_size, move || begun.clean())
 }
 
 /// Represents the cleaner's thread until that thread begins to clean. If this value is dropped earlier, another thread
@@ -138,7 +138,7 @@ impl Last {
             return;
         }
         let elsewhere = Arc::clone(&cleaner);
-        let place = Place::of_cleaner(&self.threads);
+        let place = ThreadPlace::of_cleaner(&self.threads);
         if let Err(error) = place.start(self.name, self.stack_size, move || elsewhere.clean()) {
             report!(warn, "the cleaner cannot be made: {error}; the manager's thread cleans up instead");
             cleaner.clean();

@@ -142,16 +142,15 @@ impl ManagerHandle {
     }
 
     /// Makes the manager if it is missing. Makes no attempt if another thread is making the manager, or if an attempt
-    /// has failed within the last second. Returns whether the manager exists. Also returns true if the executor has
-    /// ended and needs no manager.
+    /// has failed within the last second. Returns whether the manager exists or was told to end.
     #[cold]
     fn bring_about(&self) -> bool {
         let mut inbox = self.inbox.lock();
         if inbox.stop {
             return true;
         }
-        // An executor that is gone needs no manager.
-        let Some(maker) = inbox.maker.as_ref().and_then(Weak::upgrade) else { return true };
+        // An executor that is gone makes no manager any more.
+        let Some(maker) = inbox.maker.as_ref().and_then(Weak::upgrade) else { return false };
         let attempt = inbox.presence.needed(clock::now());
         drop(inbox);
         match attempt {

@@ -21,7 +21,7 @@ use crate::policy::time::Time;
 use crate::policy::watch::{Verdict, Watch};
 use crate::sys::{affinity, clock, machine, thread};
 
-use crate::engine::executor::threads::Place;
+use crate::engine::executor::threads::ThreadPlace;
 use crate::engine::executor::upkeep::Upkeep;
 use crate::engine::item::timers::{Timer, TimerName};
 use crate::engine::pool::worker_pool::Pool;
@@ -57,7 +57,7 @@ impl Maker for Upkeep {
         let core = Arc::clone(&self.core);
         let name = format!("{}/manager", core.settings.name_prefix);
         let last = cleaner::Last::new(&core);
-        Place::of_manager(&core).spawn(&core, name, move || {
+        ThreadPlace::of_manager(&core).spawn(&core, name, move || {
             let managing = ManagerThread::new(self).live();
             // If this thread dropped the executor last, the executor's hooks are among the leftovers.
             let left = managing.left();
@@ -301,7 +301,7 @@ impl ManagerThread {
         if !self.schedule.is_next(|known| known.ptr_eq(weak)) {
             return self.wait_its_turn(upkeep, &pool, now);
         }
-        let Some(place) = Place::of_worker(core) else { return self.make_room(upkeep, &pool, now) };
+        let Some(place) = ThreadPlace::of_worker(core) else { return self.make_room(upkeep, &pool, now) };
         self.has_room(upkeep, &pool, now);
         let id = pool.reserve_id();
         let name = pool.spec.kind.worker_name(&core.settings.name_prefix, id);

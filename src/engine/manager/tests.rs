@@ -12,7 +12,7 @@ use testkit::{SOON, eventually};
 use crate::engine::user_code::Managing;
 
 use super::cleaner;
-use super::inbox::Point;
+use super::inbox::{ManagerHandle, Point, Request};
 
 fn builder() -> ExecutorBuilder {
     let builder = Executor::builder().topology(TopologySource::Synthetic("core:1 pu:1".into()));
@@ -21,6 +21,15 @@ fn builder() -> ExecutorBuilder {
 
 fn executor() -> Executor {
     builder().build().unwrap()
+}
+
+#[test]
+fn a_manager_that_cannot_be_made_any_more_refuses_requests() {
+    let executor = executor();
+    let manager = ManagerHandle::new(Arc::clone(&executor.inner.core.manager.bell));
+    assert!(!manager.ask(Request::Room));
+    manager.rouse();
+    assert!(manager.is_missing());
 }
 
 /// Waits for the item, for `SOON` at most. Returns whether the item has run.

@@ -61,6 +61,6 @@ impl State {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        self.stall.next_look().into_iter().chain(self.idle_set.next_deadline()).min()
+        self.late.next_look().into_iter().chain(self.idle_set.next_deadline()).min()
     }
 }

@@ -117,19 +117,19 @@ impl Pool {
 
     /// Notes that this many woken workers have arrived, or will not arrive.
     pub(super) fn came(&self, state: &mut State, many: usize) {
-        (0..many).for_each(|_| state.stall.came());
-        if state.stall.is_late() && state.stall.ease(clock::now()) {
-            self.running.unstall();
+        (0..many).for_each(|_| state.late.came());
+        if state.late.is_late() && state.late.ease(clock::now()) {
+            self.running.in_time();
         }
     }
 
     /// Called by the manager. If a woken worker does not get a CPU, permits siblings to take the pool's items.
     pub(super) fn look_for_late_workers(&self, now: Time) {
         let mut state = self.state.lock();
-        if state.stall.look(now) {
+        if state.late.look(now) {
             // The bit is set under the lock, so that it agrees with the watch. It is set before the errands are offered
             // elsewhere, so that no errand comes back to this pool.
-            self.running.stall();
+            self.running.late();
             let errands = state.idle_set.hand_over_errands();
             drop(state);
             errands.into_iter().for_each(|home| self.end_errand_to(home));

@@ -25,7 +25,7 @@ impl Pool {
     pub(crate) fn attend(&self) {
         let prepare = self.state.lock().idle_set.attend();
         if prepare == Prepare::CreateSpare && !self.ask_for_worker() {
-            self.nobody_comes();
+            self.no_worker_comes();
         }
         self.look();
     }

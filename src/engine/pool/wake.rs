@@ -95,7 +95,7 @@ impl Pool {
             return self.give_up_worklist();
         }
         if self.seat.is_some() {
-            state.stall.woke(clock::now());
+            state.late.woke(clock::now());
         }
         let wake = state.idle_set.kick(reserved, near.cpu(), clock::now);
         let woken = if let Wake::Unpark(id) = wake { Some(Arc::clone(state.worker(id))) } else { None };
@@ -105,7 +105,7 @@ impl Pool {
             self.unpark(&worker, near);
         }
         if wake == Wake::Create && !self.ask_for_worker() {
-            self.nobody_comes();
+            self.no_worker_comes();
         }
         self.tell_deadline(deadline);
     }
@@ -139,9 +139,9 @@ impl Pool {
     /// waits until a thread that pushes an item, or waits for one, has made a manager. Then
     /// [`manager_came`](Self::manager_came) is called for every pool.
     #[cold]
-    pub(super) fn nobody_comes(&self) {
+    pub(super) fn no_worker_comes(&self) {
         let mut state = self.state.lock();
-        let dropped = state.idle_set.nobody_comes();
+        let dropped = state.idle_set.no_worker_comes();
         self.came(&mut state, dropped.len());
         drop(state);
         dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));

@@ -12,10 +12,10 @@ use crossbeam_utils::CachePadded;
 use crate::policy::concurrency::{Reserved, Running};
 use crate::policy::idle_set::{IdleSet, Prepare, Rest, WorkerId};
 use crate::policy::known_deadlines::KnownDeadlines;
+use crate::policy::late::LateWorkers;
 use crate::policy::locks::Rank;
 use crate::policy::pace::Pace;
 use crate::policy::room::Famine;
-use crate::policy::stall::StallWatch;
 use crate::policy::time::Time;
 use crate::policy::worker::{Phase, WorkerState};
 use crate::protocol::crowded::CrowdedCell;
@@ -69,7 +69,7 @@ pub(super) struct State {
     /// The number of entries that siblings and rescuers have taken.
     pub(super) given: u64,
     /// The woken workers that have not arrived yet. This field is used only if the pool has siblings.
-    pub(super) stall: StallWatch,
+    pub(super) late: LateWorkers,
     /// The deadlines of which the manager was told.
     pub(super) known_deadlines: KnownDeadlines,
     /// The time for which the pool has waited for a thread and begun no item.
@@ -146,7 +146,7 @@ impl Pool {
                     idle_set,
                     sideline: Sideline::new(),
                     given: 0,
-                    stall: StallWatch::default(),
+                    late: LateWorkers::default(),
                     known_deadlines: KnownDeadlines::default(),
                     famine: Famine::default(),
                     pace: Pace::NEW,
@@ -183,7 +183,7 @@ impl Pool {
     pub(crate) fn prestart(&self) {
         let first = self.state.lock().idle_set.prestart();
         if first == Prepare::CreateSpare && !self.ask_for_worker() {
-            self.nobody_comes();
+            self.no_worker_comes();
         }
     }
 

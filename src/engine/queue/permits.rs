@@ -20,7 +20,7 @@ use super::workqueue::{Queue, QueueHandle, WhenFull};
 
 /// A place that is reserved for a submission. Dropping this value gives the place back.
 #[derive(Debug)]
-pub(crate) struct Reserved {
+pub(crate) struct ReservedPlace {
     queue: Arc<QueueHandle>,
     is_handed_over: bool,
 }
@@ -33,27 +33,27 @@ struct InLine<Q: AsRef<Queue>> {
 }
 
 /// Reserves a place now, or not at all.
-pub(crate) fn try_reserve(queue: &Arc<QueueHandle>) -> Result<Reserved, QueueError> {
+pub(crate) fn try_reserve(queue: &Arc<QueueHandle>) -> Result<ReservedPlace, QueueError> {
     queue.queue().check_reserve()?;
     queue.queue().take_place()?.leave();
-    Ok(Reserved::new(Arc::clone(queue)))
+    Ok(ReservedPlace::new(Arc::clone(queue)))
 }
 
 /// Reserves a place. Waits in line until there is one.
-pub(crate) fn reserve(queue: &Arc<QueueHandle>, until: Until) -> Result<Reserved, QueueError> {
+pub(crate) fn reserve(queue: &Arc<QueueHandle>, until: Until) -> Result<ReservedPlace, QueueError> {
     queue.queue().wait_for_place(until)?.leave();
-    Ok(Reserved::new(Arc::clone(queue)))
+    Ok(ReservedPlace::new(Arc::clone(queue)))
 }
 
 /// Joins the line for a place. The returned future is ready when the issuer has got a place. If the future is dropped,
 /// the issuer leaves the line.
 pub(crate) fn reserve_async(
     queue: &Arc<QueueHandle>,
-) -> impl Future<Output = Result<Reserved, QueueError>> + Send + Sync + 'static + use<> {
+) -> impl Future<Output = Result<ReservedPlace, QueueError>> + Send + Sync + 'static + use<> {
     let handle = Arc::clone(queue);
     let joined = InLine::join(Owned(Arc::clone(queue)));
     async {
-        let Some(in_line) = joined? else { return Ok(Reserved::new(handle)) };
+        let Some(in_line) = joined? else { return Ok(ReservedPlace::new(handle)) };
         let wait = SignalWait::new(in_line.turn().signal(), handle.queue().executor.origin);
         let check = || in_line.check().map_err(|_| WaitError::WouldDeadlock);
         wait.wait(check).await.map_err(|error| match error {
@@ -61,7 +61,7 @@ pub(crate) fn reserve_async(
             _ => QueueError::WouldDeadlock,
         })?;
         in_line.end()?;
-        Ok(Reserved::new(handle))
+        Ok(ReservedPlace::new(handle))
     }
 }
 
@@ -115,7 +115,7 @@ impl Queue {
     }
 }
 
-impl Reserved {
+impl ReservedPlace {
     fn new(queue: Arc<QueueHandle>) -> Self {
         Self { queue, is_handed_over: false }
     }
@@ -132,7 +132,7 @@ impl Reserved {
     }
 }
 
-impl Drop for Reserved {
+impl Drop for ReservedPlace {
     fn drop(&mut self) {
         // A forked process keeps the place. A thread of the parent may have held the lock of the line at the fork.
         if !self.is_handed_over && !self.queue.queue().executor.origin.is_forked() {
@@ -183,7 +183,7 @@ impl<Q: AsRef<Queue>> InLine<Q> {
 
 impl<Q: AsRef<Queue>> Drop for InLine<Q> {
     fn drop(&mut self) {
-        // A forked process does nothing here, as in the destructor of `Reserved`.
+        // A forked process does nothing here, as in the destructor of `ReservedPlace`.
         if !self.queue.as_ref().executor.origin.is_forked() && self.end_turn() {
             self.queue.as_ref().left_pending();
         }

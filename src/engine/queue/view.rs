@@ -12,7 +12,6 @@ use crate::sys::affinity;
 use crate::engine::pool::class::Division;
 use crate::engine::pool::worker_pool::Pool;
 
-use super::shard::Shard;
 use super::workqueue::{Queue, QueueKind};
 
 /// The settings that were requested of a queue, and the queue's present state.
@@ -41,15 +40,6 @@ impl ThreadView {
 }
 
 impl Queue {
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Returns the queue's shards, with their slots. The caller keeps the queue alive.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (usize, &Shard)> + Clone {
-        self.shards_by_slot()
-    }
-
     /// Returns a view of the queue. A forked process must not call this function, because the lock might be held there
     /// for ever.
     pub(crate) fn view(&self) -> QueueView {

@@ -1,7 +1,7 @@
 //! The main loop of a worker: it is woken, executes items, and becomes idle again or ends.
 
 use crate::policy::budget::{AfterItem, Budget};
-use crate::policy::concurrency::{Next, PodId, Reserved};
+use crate::policy::concurrency::PodId;
 use crate::policy::idle_set::{Prepare, Rest};
 use crate::policy::search;
 use crate::policy::worker::Phase;
@@ -50,9 +50,9 @@ impl Run {
 impl WorkerThread {
     pub(super) fn live(&self, mut rest: Rest) {
         loop {
-            let reserved = match rest {
+            let (reserved, prepare) = match rest {
                 Rest::Exit => return,
-                Rest::Start(reserved, prepare) => self.prepare(reserved, prepare),
+                Rest::Start(reserved, prepare) => (reserved, prepare),
                 Rest::Park => {
                     // An item that arrived meanwhile may need a worker in the place of this one, which no longer runs.
                     self.pool.look();
@@ -70,12 +70,15 @@ impl WorkerThread {
                                 self.pool.let_roam();
                                 self.brought_back.set(brought_home);
                             }
-                            let (reserved, prepare) = self.pool.woken();
-                            self.prepare(reserved, prepare)
+                            self.pool.woken()
                         }
                     }
                 }
             };
+            // This worker may block soon. So a spare worker is made before it begins.
+            if prepare == Prepare::CreateSpare {
+                self.pool.ask_for_worker();
+            }
             self.pool.core.environment.active();
             let errand = reserved.errand();
             rest = if self.pool.running.start(reserved) {
@@ -92,14 +95,6 @@ impl WorkerThread {
                 self.pool.rest(&self.shared, false)
             };
         }
-    }
-
-    /// Asks for a spare worker before this worker begins, if `prepare` requests a spare worker.
-    fn prepare(&self, reserved: Reserved, prepare: Prepare) -> Reserved {
-        if prepare == Prepare::CreateSpare {
-            self.pool.ask_for_worker();
-        }
-        reserved
     }
 
     /// Waits until another thread takes the worker off the idle stack. Unpark tokens that user code has left on this
@@ -134,7 +129,7 @@ impl WorkerThread {
         loop {
             let Some(entry) = self.next().or_else(|| self.pool.take_elsewhere(errand)) else {
                 self.pool.end_errand(errand);
-                return End::Rests { counted: self.pool.running.between_items(false) != Next::Shed };
+                return End::Rests { counted: !self.pool.running.shed() };
             };
             if woken_just_now {
                 // The reservation is used up. So an unmanaged pool wakes its next worker, and the sibling offers more
@@ -147,7 +142,7 @@ impl WorkerThread {
             run.item_ended(&self.pool, || self.has_next());
             let end = if self.pool.running.load().too_many_running()
                 && self.is_the_one_to_shed()
-                && self.pool.running.between_items(true) == Next::Shed
+                && self.pool.running.shed()
             {
                 End::Rests { counted: false }
             } else if self.pool.core.threads.cell.is_asked() && self.gives_way() {

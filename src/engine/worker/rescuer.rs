@@ -18,7 +18,7 @@ use crate::sys::affinity::ThreadId;
 use crate::sys::sync::{Condvar, Mutex};
 
 use crate::engine::executor::core::Core;
-use crate::engine::executor::threads::Place;
+use crate::engine::executor::threads::ThreadPlace;
 use crate::engine::item::entry::Entry;
 use crate::engine::pool::calls::{Calls, Order, OwnedRescuer, Rescuer};
 use crate::engine::pool::worker_pool::Pool;
@@ -44,7 +44,7 @@ impl Order {
             queue: self.queue.clone(),
         });
         let (shared, its_core, nice) = (Arc::clone(&rescuer), Arc::clone(core), self.nice);
-        Place::of_rescuer(core).spawn(core, self.name.clone(), move || shared.live(&its_core, nice))?;
+        ThreadPlace::of_rescuer(core).spawn(core, self.name.clone(), move || shared.live(&its_core, nice))?;
         Ok(OwnedRescuer(rescuer))
     }
 }

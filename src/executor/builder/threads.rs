@@ -111,7 +111,8 @@ impl ExecutorBuilder {
     ///
     /// The executor logs once if work waits for a thread. [`Executor::dump`](crate::Executor::dump) and the metrics
     /// show the limit, and whether it was reached. The manager, [rescuers](crate::WorkQueueBuilder::rescuer) and the
-    /// cleaner do not count as workers. (The cleaner drops values that the manager must not drop.) `None` means no limit.
+    /// cleaner do not count as workers. (The cleaner drops values that the manager must not drop.) `None` means no
+    /// limit.
     pub fn max_threads(mut self, threads: impl Into<Option<usize>>) -> Self {
         self.max_threads = Some(threads.into().unwrap_or(usize::MAX));
         self

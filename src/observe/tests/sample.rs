@@ -83,7 +83,7 @@ pub(super) fn busy() -> Snapshot {
         undeclared_blockers: vec![Offender { item_type: "app::fetch".into(), count: 3 }],
         ..idle()
     };
-    let item = snapshot.pools[0].crew[0].item.as_mut().unwrap();
+    let item = snapshot.pools[0].worker_details[0].item.as_mut().unwrap();
     item.description = Some("to \"postmaster\"".into());
     snapshot
 }
@@ -103,7 +103,7 @@ fn item(queue: &str, number: u64, item_type: &str, age: Option<Duration>) -> Opt
     })
 }
 
-fn pool(id: usize, name: &str, list: &str, crew: Vec<WorkerSnapshot>) -> PoolSnapshot {
+fn pool(id: usize, name: &str, list: &str, workers: Vec<WorkerSnapshot>) -> PoolSnapshot {
     let of_cpu = !name.starts_with('u');
     PoolSnapshot {
         id,
@@ -115,15 +115,15 @@ fn pool(id: usize, name: &str, list: &str, crew: Vec<WorkerSnapshot>) -> PoolSna
         strict: false,
         nice: if name.ends_with('H') { -20 } else { 0 },
         users: 1,
-        running: crew.iter().filter(|worker| worker.state == WorkerState::Running).count(),
+        running: workers.iter().filter(|worker| worker.state == WorkerState::Running).count(),
         waking: 0,
         target: of_cpu.then_some(1),
-        workers: crew.iter().filter(|worker| !worker.is_rescuer).count(),
-        idle: crew.iter().filter(|worker| worker.state == WorkerState::Idle).count(),
+        workers: workers.iter().filter(|worker| !worker.is_rescuer).count(),
+        idle: workers.iter().filter(|worker| worker.state == WorkerState::Idle).count(),
         pending: 0,
         creating: false,
         stalled_for: None,
-        crew,
+        worker_details: workers,
     }
 }
 

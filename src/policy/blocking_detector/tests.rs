@@ -50,13 +50,13 @@ impl Facts for Threads {
 
 /// Checks the workers, and carries out the findings.
 fn look(
-    suspects: &mut Suspects,
+    detector: &mut BlockingDetector,
     workers: &mut [(WorkerId, WorkerState)],
     criteria: Criteria,
     threads: &mut Threads,
     now: Time,
 ) -> (Vec<(WorkerId, Finding)>, Option<Time>) {
-    let findings = suspects.look(workers, (criteria, threads.pace), threads, now);
+    let findings = detector.look(workers, (criteria, threads.pace), threads, now);
     threads.pace = findings.pace;
     for found in &findings.found {
         let (_, word) = workers.iter_mut().find(|(id, _)| *id == found.worker).unwrap();
@@ -70,15 +70,15 @@ fn look(
 #[test]
 fn a_sleeper_is_found_at_the_first_look_and_put_back_when_it_runs() {
     let mut workers = [(0, running())];
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     let mut threads = Threads::of(&[true]);
-    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(0)).0, [(0, Finding::Asleep)]);
-    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000)).0, []);
+    assert_eq!(look(&mut detector, &mut workers, BOTH, &mut threads, at(0)).0, [(0, Finding::Asleep)]);
+    assert_eq!(look(&mut detector, &mut workers, BOTH, &mut threads, at(1000)).0, []);
     let asked = threads.asked;
-    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(2000)).0, []);
+    assert_eq!(look(&mut detector, &mut workers, BOTH, &mut threads, at(2000)).0, []);
     assert_eq!(threads.asked, asked, "a thread whose CPU time has not changed still sleeps");
     (threads.sleeps[0], threads.cpu_micros[0]) = (Some(false), Some(10));
-    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(3000)).0, [(0, Finding::Runs)]);
+    assert_eq!(look(&mut detector, &mut workers, BOTH, &mut threads, at(3000)).0, [(0, Finding::Runs)]);
     assert_eq!(workers[0].1.phase(), Phase::Running);
 }
 
@@ -89,9 +89,9 @@ fn no_facts_are_asked_about_workers_that_do_not_count_or_have_no_item() {
     let intensive = running().uncount().0;
     let mut workers = [(0, blocked), (1, intensive), (2, running().end_item().0)];
     let mut threads = Threads::of(&[true; 3]);
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     for now in [0, 20_000] {
-        assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(now)), (vec![], None));
+        assert_eq!(look(&mut detector, &mut workers, BOTH, &mut threads, at(now)), (vec![], None));
     }
     assert_eq!(threads.asked, 0);
 }
@@ -102,27 +102,27 @@ fn where_the_state_is_unknown_a_thread_without_progress_sleeps() {
     let mut workers = [(0, running()), (1, running())];
     let mut threads = Threads::of(&[true, true]);
     threads.sleeps = vec![None; 2];
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     let two = Criteria { cpus: 2, ..BOTH };
     for now in [0, 1000, 2000] {
         threads.cpu_micros[1] = Some(now);
-        let (found, next) = look(&mut suspects, &mut workers, two, &mut threads, at(now));
+        let (found, next) = look(&mut detector, &mut workers, two, &mut threads, at(now));
         assert_eq!((found, next), (vec![], Some(at(3000))));
     }
     threads.cpu_micros[1] = Some(3000);
-    assert_eq!(look(&mut suspects, &mut workers, two, &mut threads, at(3000)).0, [(0, Finding::Asleep)]);
-    assert_eq!(look(&mut suspects, &mut workers, two, &mut threads, at(4000)).0, []);
+    assert_eq!(look(&mut detector, &mut workers, two, &mut threads, at(3000)).0, [(0, Finding::Asleep)]);
+    assert_eq!(look(&mut detector, &mut workers, two, &mut threads, at(4000)).0, []);
     threads.cpu_micros = vec![Some(1), Some(4000)];
-    assert_eq!(look(&mut suspects, &mut workers, two, &mut threads, at(5000)).0, [(0, Finding::Runs)]);
+    assert_eq!(look(&mut detector, &mut workers, two, &mut threads, at(5000)).0, [(0, Finding::Runs)]);
 }
 
 #[test]
 fn without_facts_there_are_no_findings() {
     let mut workers = [(0, running())];
     let mut threads = Threads { sleeps: vec![None], cpu_micros: vec![None], ..Threads::default() };
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     for now in (0..100_000).step_by(1000) {
-        assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(now)), (vec![], None));
+        assert_eq!(look(&mut detector, &mut workers, BOTH, &mut threads, at(now)), (vec![], None));
     }
 }
 
@@ -131,16 +131,16 @@ fn without_facts_there_are_no_findings() {
 fn a_hog_is_found_when_it_has_used_the_threshold() {
     let mut workers = [(0, running())];
     let mut threads = Threads::of(&[false]);
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     threads.cpu_micros[0] = Some(500);
-    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(0)), (vec![], None));
+    assert_eq!(look(&mut detector, &mut workers, BOTH, &mut threads, at(0)), (vec![], None));
     // The worker's thread shared its CPU, and got half of the time.
     threads.cpu_micros[0] = Some(5500);
-    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(10_000)), (vec![], Some(at(15_000))));
+    assert_eq!(look(&mut detector, &mut workers, BOTH, &mut threads, at(10_000)), (vec![], Some(at(15_000))));
     threads.cpu_micros[0] = Some(10_500);
-    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(15_000)).0, [(0, Finding::Hog)]);
+    assert_eq!(look(&mut detector, &mut workers, BOTH, &mut threads, at(15_000)).0, [(0, Finding::Hog)]);
     assert_eq!(workers[0].1.phase(), Phase::Hog);
-    assert_eq!(look(&mut suspects, &mut workers, BOTH, &mut threads, at(16_000)), (vec![], None));
+    assert_eq!(look(&mut detector, &mut workers, BOTH, &mut threads, at(16_000)), (vec![], None));
 }
 
 /// spec: S2 (without blocking)
@@ -149,10 +149,10 @@ fn a_worker_that_sleeps_in_between_is_no_hog() {
     let mut threads = Threads::of(&[false]);
     // If a thread was seen asleep or its worker was seen in a guard, another stretch begins.
     let mut workers = [(0, running())];
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     for millis in 0..50 {
         threads.cpu_micros[0] = Some(900 * millis);
-        let (found, _) = look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000 * millis));
+        let (found, _) = look(&mut detector, &mut workers, BOTH, &mut threads, at(1000 * millis));
         assert_eq!(found, []);
         if millis % 5 == 4 {
             workers[0].1 = workers[0].1.block().0.unblock(false).0;
@@ -160,10 +160,10 @@ fn a_worker_that_sleeps_in_between_is_no_hog() {
     }
     // No check sees the thread asleep, but the system has counted its sleeps.
     let mut workers = [(0, running())];
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     for millis in 0..50 {
         (threads.cpu_micros[0], threads.sleeps_so_far) = (Some(900 * millis), millis);
-        let (found, _) = look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000 * millis));
+        let (found, _) = look(&mut detector, &mut workers, BOTH, &mut threads, at(1000 * millis));
         assert_eq!(found, []);
     }
 }
@@ -173,11 +173,11 @@ fn a_worker_that_sleeps_in_between_is_no_hog() {
 fn a_look_that_fails_hides_no_hog() {
     let mut workers = [(0, running())];
     let mut threads = Threads::of(&[false]);
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     for millis in [0, 5, 10] {
         threads.cpu_micros[0] = Some(1000 * millis);
         threads.hides_sleeps_so_far = millis == 10;
-        let (found, _) = look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000 * millis));
+        let (found, _) = look(&mut detector, &mut workers, BOTH, &mut threads, at(1000 * millis));
         assert_eq!(found.len(), usize::from(millis == 10));
     }
 }
@@ -188,10 +188,10 @@ fn a_look_that_fails_hides_no_hog() {
 fn a_clock_that_goes_back_is_taken_for_another_threads() {
     let mut workers = [(0, running())];
     let mut threads = Threads::of(&[false]);
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     for (millis, cpu_millis, hogs) in [(0, 9000, 0), (5, 0, 0), (10, 5, 0), (15, 10, 1)] {
         threads.cpu_micros[0] = Some(1000 * cpu_millis);
-        let (found, _) = look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000 * millis));
+        let (found, _) = look(&mut detector, &mut workers, BOTH, &mut threads, at(1000 * millis));
         assert_eq!(found.len(), hogs, "{millis}");
     }
 }
@@ -201,13 +201,13 @@ fn a_clock_that_goes_back_is_taken_for_another_threads() {
 fn a_worker_that_may_block_is_given_a_millisecond() {
     let mut workers = [(0, running().enter_may_block())];
     let mut threads = Threads::of(&[true]);
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     let off = Criteria { sleepers: false, hogs: None, cpus: 1 };
-    assert_eq!(look(&mut suspects, &mut workers, off, &mut threads, at(0)), (vec![], Some(at(1000))));
+    assert_eq!(look(&mut detector, &mut workers, off, &mut threads, at(0)), (vec![], Some(at(1000))));
     // The same item enters another guard.
     workers[0].1 = workers[0].1.leave_may_block().0.enter_may_block();
-    assert_eq!(look(&mut suspects, &mut workers, off, &mut threads, at(1000)), (vec![], Some(at(2000))));
-    assert_eq!(look(&mut suspects, &mut workers, off, &mut threads, at(2000)).0, [(0, Finding::Blocks)]);
+    assert_eq!(look(&mut detector, &mut workers, off, &mut threads, at(1000)), (vec![], Some(at(2000))));
+    assert_eq!(look(&mut detector, &mut workers, off, &mut threads, at(2000)).0, [(0, Finding::Blocks)]);
     assert_eq!(threads.asked, 0);
 }
 
@@ -216,12 +216,12 @@ fn a_worker_that_may_block_is_given_a_millisecond() {
 fn of_many_sleepers_as_many_as_cpus_are_taken_out_at_once() {
     let mut workers: Vec<_> = (0..50).map(|id| (id, running())).collect();
     let mut threads = Threads::of(&[true; 50]);
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     let two = Criteria { cpus: 2, ..BOTH };
-    let (found, next) = look(&mut suspects, &mut workers, two, &mut threads, at(0));
+    let (found, next) = look(&mut detector, &mut workers, two, &mut threads, at(0));
     assert_eq!(found, [(0, Finding::Asleep), (1, Finding::Asleep)]);
     assert_eq!(next, Some(at(200)));
-    let (found, next) = look(&mut suspects, &mut workers, two, &mut threads, at(200));
+    let (found, next) = look(&mut detector, &mut workers, two, &mut threads, at(200));
     assert_eq!((found, next), (vec![(2, Finding::Asleep)], Some(at(450))));
 }
 
@@ -230,11 +230,11 @@ fn of_many_sleepers_as_many_as_cpus_are_taken_out_at_once() {
 fn hogs_are_paced_by_themselves() {
     let mut workers: Vec<_> = (0..5).map(|id| (id, running())).collect();
     let mut threads = Threads::of(&[false; 5]);
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     let mut found_at = Vec::new();
     for millis in 0..100 {
         threads.cpu_micros.fill(Some(1000 * millis));
-        let (found, _) = look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000 * millis));
+        let (found, _) = look(&mut detector, &mut workers, BOTH, &mut threads, at(1000 * millis));
         found_at.extend(found.into_iter().map(|(id, finding)| (id, finding, millis)));
     }
     let hog = |id, millis| (id, Finding::Hog, millis);
@@ -244,9 +244,9 @@ fn hogs_are_paced_by_themselves() {
 #[test]
 fn progress_is_a_new_item_or_another_worker() {
     let mut threads = Threads::of(&[false; 3]);
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     let mut progress = |workers: &[(WorkerId, WorkerState)]| {
-        suspects.look(workers, (BOTH, Pace::NEW), &mut threads, at(0)).progress
+        detector.look(workers, (BOTH, Pace::NEW), &mut threads, at(0)).progress
     };
     assert!(progress(&[(0, running())]));
     assert!(!progress(&[(0, running())]));
@@ -259,12 +259,12 @@ fn progress_is_a_new_item_or_another_worker() {
 /// spec: S5.3 (the pace depends on all hogs, including those with higher numbers)
 #[test]
 fn a_hog_is_paced_by_all_hogs_whatever_its_number() {
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     let mut threads = Threads::of(&[false; 2]);
     let mut workers = vec![(1, running())];
     let mut at_millis = |workers: &mut [(WorkerId, WorkerState)], millis: u64| {
         threads.cpu_micros.fill(Some(1000 * millis));
-        look(&mut suspects, workers, BOTH, &mut threads, at(1000 * millis)).0
+        look(&mut detector, workers, BOTH, &mut threads, at(1000 * millis)).0
     };
     assert_eq!(at_millis(&mut workers, 0), []);
     workers.insert(0, (0, running()));
@@ -281,13 +281,13 @@ fn another_watch_goes_on_with_the_pace_of_the_last_one() {
     let mut workers: Vec<_> = (0..3).map(|id| (id, running())).collect();
     let mut threads = Threads::of(&[false; 3]);
     let mut found_at = Vec::new();
-    let mut suspects = Suspects::default();
+    let mut detector = BlockingDetector::default();
     for millis in 0..60 {
         if millis % 13 == 0 {
-            suspects = Suspects::default();
+            detector = BlockingDetector::default();
         }
         threads.cpu_micros.fill(Some(1000 * millis));
-        let (found, _) = look(&mut suspects, &mut workers, BOTH, &mut threads, at(1000 * millis));
+        let (found, _) = look(&mut detector, &mut workers, BOTH, &mut threads, at(1000 * millis));
         found_at.extend(found.into_iter().map(|(id, _)| (id, millis)));
     }
     assert_eq!(found_at, [(0, 10), (1, 23), (2, 38)]);

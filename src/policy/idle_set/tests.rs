@@ -297,7 +297,7 @@ fn a_spare_does_not_wait_for_room() {
 fn reservations_that_no_thread_can_serve_are_returned() {
     let mut idle_set = IdleSet::new(LIMITS);
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
-    assert_eq!(idle_set.nobody_comes(), vec![reserved()]);
+    assert_eq!(idle_set.no_worker_comes(), vec![reserved()]);
     assert!(!idle_set.is_help_coming());
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create, "asked for anew");
 }

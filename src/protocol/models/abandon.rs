@@ -21,7 +21,7 @@
 //! * abandoning thread: sets the mark;
 //! * worker: overwrites the mark to show that there are no entries, and goes on with the worklist.
 //!
-//! Red under: `abandon-without-fence`, `abandon-tells-nobody`, `push-without-fence`, `put-back-behind-the-mark`,
+//! Red under: `abandon-without-fence`, `abandon-tells-no-issuer`, `push-without-fence`, `put-back-behind-the-mark`,
 //! `mark-gives-way-to-a-count`.
 
 use std::sync::Arc;

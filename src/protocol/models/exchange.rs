@@ -7,8 +7,8 @@
 //! home, then ends the errand, and then offers the remaining items.
 //!
 //! Red under: `push-without-fence`, `seek-announces-nothing`, `offer-announces-nothing`, `offer-announces-once`,
-//! `announce-without-fence`,
-//! `room-clear-without-look`, `excess-clear-without-look`, `helper-leaves-without-fence`, `full-seeker-tells-nobody`.
+//! `announce-without-fence`, `room-clear-without-look`, `excess-clear-without-look`, `helper-leaves-without-fence`,
+//! `full-seeker-offers-nothing`.
 
 use std::sync::Arc;
 

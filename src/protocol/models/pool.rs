@@ -11,7 +11,7 @@ use loom::sync::Notify;
 use loom::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Data, List};
-use crate::policy::concurrency::{Kick, Next, Reserved, Running};
+use crate::policy::concurrency::{Kick, Reserved, Running};
 use crate::policy::idle_set::{IdleLimits, IdleSet, Rest, Wake, WorkerId};
 use crate::policy::time::Time;
 use crate::policy::worker::{Finding, Phase, WorkerState};
@@ -179,10 +179,10 @@ impl Pool {
         if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.close();
         }
-        match self.running.between_items(self.list.has_work()) {
-            Next::Keep => {}
-            Next::Shed => self.rest(id, false),
-            Next::Rest => self.rest(id, true),
+        if self.running.shed() {
+            self.rest(id, false);
+        } else if !self.list.has_work() {
+            self.rest(id, true);
         }
     }
 

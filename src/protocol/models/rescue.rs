@@ -126,7 +126,7 @@ fn first() -> Option<Time> {
     Some(Time::default() + FIRST)
 }
 
-/// spec: P2.8 (nothing is left behind without anybody)
+/// spec: P2.8 (no item is left behind without a worker)
 #[test]
 fn an_item_is_pushed_while_the_rescuer_leaves() {
     check_all(|| {
@@ -176,7 +176,7 @@ fn an_item_is_pushed_at_the_deadline_of_a_call() {
 /// As above, but for a pool of two CPUs. The pool gives up its two reservations, while each of two issuers relies on
 /// one of them.
 ///
-/// spec: P2 (nothing is left behind without anybody)
+/// spec: P2 (no item is left behind without a worker)
 #[test]
 fn two_items_are_pushed_at_the_deadline_of_a_call() {
     check(2, || {

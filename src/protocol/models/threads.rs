@@ -6,7 +6,7 @@
 //! destructors. If a worker becomes idle while a worker is asked to give way, the idle worker is found, or leaves by
 //! itself. If several busy workers are asked, one of them gives way.
 //!
-//! Red under: `asks-after-the-look`, `full-in-two-steps`, `gives-way-in-two-steps`, `last-thread-wakes-nobody`,
+//! Red under: `asks-after-the-look`, `full-in-two-steps`, `gives-way-in-two-steps`, `last-thread-wakes-no-waiter`,
 //! `thread-leaves-without-release`, `threads-wait-without-acquire`, `gone-as-it-leaves`.
 
 use std::sync::Arc;

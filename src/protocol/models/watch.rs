@@ -3,7 +3,7 @@
 //! The manager stops watching while issuers push items to a pool whose only worker never comes back. Afterwards the
 //! pool is watched, and exactly one thread was told to notify the manager.
 //!
-//! Red under: `push-without-fence`, `look-without-fence`, `watch-told-to-nobody`.
+//! Red under: `push-without-fence`, `look-without-fence`, `watch-is-not-told`.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Loads that are designed to break work conservation, on the machine of the kernel documentation: 24 CPUs, 4 caches.
 //! Each load is played in many orders of steps. The rules of `conserve` are checked in addition to those of each test.
 //!
-//! Red under: `cull-hides-sooner-deadlines`, `stall-twice-as-late`, `stream-looked-at-too-rarely`,
-//! `stream-look-not-exact`, `stream-never-ends`, `stall-keeps-the-stream`, `came-strikes-out-the-last`,
-//! `ease-asks-for-no-look`, `ease-leaves-it-stalled`.
+//! Red under: `cull-hides-sooner-deadlines`, `late-after-twice-the-time`, `stream-looked-at-too-rarely`,
+//! `stream-look-not-exact`, `stream-never-ends`, `late-worker-keeps-the-stream`, `came-strikes-out-the-last`,
+//! `ease-asks-for-no-look`, `ease-leaves-it-late`.
 
 use std::time::Duration;
 
@@ -273,7 +273,7 @@ fn a_stream_that_becomes_late_in_the_middle_is_noticed() {
 /// spec: A3.10: while a worker was late for long, the checks of its pool became rare. The next late worker is
 /// nevertheless noticed in time.
 #[test]
-fn after_a_long_stall_the_next_late_worker_is_noticed_in_time() {
+fn after_a_long_delay_the_next_late_worker_is_noticed_in_time() {
     always(AffinityScope::Cache, |setup| {
         let (begin, end) = (micros(9000), micros(30_000));
         stream(setup, 1, Duration::ZERO, begin);

@@ -43,7 +43,7 @@ pub(super) fn watch(executor: &Executor, rules: Rules) {
                 has_a_spare(pool, now);
             }
             has_enough_workers(pool, now);
-            let may_give = !rules.placed && pool.is_sibling_of(pool) && !pool.running.load().is_stalled();
+            let may_give = !rules.placed && pool.is_sibling_of(pool) && !pool.running.load().is_late();
             if may_give && pool.has_excess() {
                 let taker = pools.iter().find(|other| other.is_sibling_of(pool) && has_room(other));
                 let names = taker.map(|taker| [pool, taker].map(|pool| pool.spec.kind.name()));

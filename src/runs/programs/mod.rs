@@ -342,7 +342,8 @@ impl Program {
 
 /// spec: E5.1, E5.3 (an accepted item runs once, or its owner is told), F1.1, Q4, Q4.1, C3.1 (work waits for no worker
 /// while one may start), A3.1 (no pool has too much while a sibling has room), C1.1 (one item at a time on one CPU),
-/// C5.1, I3.3, I3.4, I3.5, I3.6 (cancels, deadlines), P1.4 (counts are exact), Q3, Q3.2 (no more active items than the limit), C4, F8, C8 (idle workers leave)
+/// C5.1, I3.3, I3.4, I3.5, I3.6 (cancels, deadlines), P1.4 (counts are exact), Q3, Q3.2 (no more active items than the
+/// limit), C4, F8, C8 (idle workers leave)
 #[test]
 fn random_programs_keep_what_is_promised() {
     let mut seen = Counts::default();

@@ -15,6 +15,11 @@
 //!   which the system has bound the thread. `ThreadId::shown() -> Option<u32>` returns the thread's number, if the
 //!   system has such numbers.
 
+use std::num::NonZeroUsize;
+use std::thread;
+
+use crate::policy::cpu_set::CpuSet;
+
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;
 #[cfg(any(test, cmwq_portable, not(target_os = "linux")))]
@@ -26,3 +31,9 @@ pub(super) use linux::Mask;
 pub(crate) use linux::{ThreadId, current_cpu, pin_to_cpu, pin_to_set, process_cpus, watched_cpus};
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 pub(crate) use portable::{ThreadId, current_cpu, pin_to_cpu, pin_to_set, process_cpus, watched_cpus};
+
+/// Returns the CPUs to assume if `process_cpus` fails: the first ones, as many as the process may use, but at least
+/// one.
+pub(crate) fn assumed_cpus() -> CpuSet {
+    (0..thread::available_parallelism().map_or(1, NonZeroUsize::get)).collect()
+}

@@ -9,8 +9,8 @@ use std::time::Duration;
 pub struct Group(PathBuf);
 
 impl Group {
-    /// Makes a group with a controller. `controller` is the name under version 1. `prepare` gets the group and the group
-    /// above, and may write to both.
+    /// Makes a group with a controller. `controller` is the name under version 1. `prepare` gets the group and the
+    /// group above, and may write to both.
     ///
     /// # Errors
     ///

@@ -5,6 +5,7 @@
 //! | `waits` | polls until a condition holds; ends a test that hangs |
 //! | `programs` | runs programs, this one again among them, and the built examples |
 //! | `skips` | reports that a test is skipped |
+//! | `stress` | the sizes of stress tests |
 //! | `lines` | a logger that keeps its lines |
 //! | `cpu` | uses CPU time, binds a thread to a CPU |
 //! | `stats`, `table`, `conditions` | the numbers of a measurement, as a table, and the machine that it ran on |
@@ -28,6 +29,7 @@ pub mod picture;
 mod programs;
 mod skips;
 pub mod stats;
+mod stress;
 pub mod table;
 #[cfg(feature = "terminal")]
 pub mod terminal;
@@ -41,4 +43,5 @@ pub use cpu::{pin, spin};
 pub use lines::{LINES, Lines};
 pub use programs::{again, assert_passed, emulator, example, itself, output, output_within, wait};
 pub use skips::{SKIPS, skip};
+pub use stress::stress;
 pub use waits::{SOON, TimeLimit, eventually, holds_within, polled};

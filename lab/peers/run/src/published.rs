@@ -27,8 +27,8 @@ mod tests {
     use super::*;
 
     const SOURCE: &str = "//! A pool.\n//!\n//! ```\n//! assert!(true);\n//! ```\n\n/// No code.\nfn one() {}\n\n    \
-        /// ```\n    /// two();\n    /// ```\n    fn two() {}\n\n#[cfg(test)]\nmod tests {\n    fn three() {\n    }\n}\n\n\
-        mod more {\n}\n";
+        /// ```\n    /// two();\n    /// ```\n    fn two() {}\n\n\
+        #[cfg(test)]\nmod tests {\n    fn three() {\n    }\n}\n\nmod more {\n}\n";
 
     #[test]
     fn the_module_of_tests_is_taken_word_for_word() {

@@ -17,7 +17,7 @@ use crate::sys::wait::Until;
 
 use crate::engine::item::entry::{Head, Header};
 use crate::engine::item::timers::TimerName;
-use crate::engine::item::token::{Token, Watch};
+use crate::engine::item::token::{CancelWatch, Token};
 use crate::engine::item::waits;
 use crate::engine::item::waits::register::Target;
 use crate::engine::queue::shard::Limiter;
@@ -51,7 +51,7 @@ struct Extra {
     /// The item's token, if it was submitted with a token or with a deadline.
     token: Option<Token>,
     /// A waker of the task that awaits the handle. It is called when the token is cancelled.
-    watch: Option<Watch>,
+    watch: Option<CancelWatch>,
 }
 
 // SAFETY: the handle can take the result and drop the closure, which are both `Send`. The state word orders the

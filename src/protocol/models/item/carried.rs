@@ -50,7 +50,8 @@ fn each_run_finds_what_its_submission_carries() {
     });
 }
 
-/// spec: I2.3: a submission uses a cancelled entry again, which a worker pops at the same time. The run finds the value.
+/// spec: I2.3: a submission uses a cancelled entry again, which a worker pops at the same time. The run finds the
+/// value.
 #[test]
 fn a_revived_entry_finds_the_value() {
     check(3, || {

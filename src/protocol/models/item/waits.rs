@@ -5,8 +5,8 @@
 
 use super::*;
 
-/// spec: F3.2 (cancel_and_wait waits for the running one and keeps requeues out): afterwards the item neither runs nor is
-/// pending, even if its run submits it again.
+/// spec: F3.2 (cancel_and_wait waits for the running one and keeps requeues out): afterwards the item neither runs nor
+/// is pending, even if its run submits it again.
 #[test]
 fn a_cancel_waits_for_a_run_that_submits_the_item_again() {
     check(3, || {

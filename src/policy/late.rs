@@ -3,7 +3,7 @@
 //! A worker that has been woken, or that is being made, counts as running. So no other worker is woken for the same
 //! item. But an issuer that does not pause, or another process, may keep the worker's CPU busy. In this case, the
 //! sibling pools may take the item after at most [`RARELY`]. If the pool had woken no worker for twice [`RARELY`]
-//! before this wake-up, they may take it after [`STALL`] already.
+//! before this wake-up, they may take it after [`LATE`] already.
 //!
 //! So each wake-up needs a deadline, but almost all wake-ups meet their deadlines. One deadline of the manager covers
 //! all wake-ups that happen before that deadline. A check takes 11 µs, as measured, which is more than a wake-up takes.
@@ -21,7 +21,7 @@ use std::time::Duration;
 use super::time::Time;
 
 /// Outside a stream, siblings may take an item when the worker that was woken for it has been on its way for this long.
-pub(crate) const STALL: Duration = Duration::from_micros(200);
+pub(crate) const LATE: Duration = Duration::from_micros(200);
 
 /// The longest time between two checks of a stream of wake-ups. So a woken worker without a CPU stays unnoticed for at
 /// most this long.
@@ -29,7 +29,7 @@ pub(crate) const RARELY: Duration = Duration::from_micros(3200);
 
 /// The woken workers of a pool that have not arrived yet. The pool's mutex protects this state.
 #[derive(Debug, Default)]
-pub(crate) struct StallWatch {
+pub(crate) struct LateWorkers {
     /// The times at which the workers on their way were woken, in ascending order.
     on_their_way: VecDeque<Time>,
     /// The time of the manager's next check. The manager may check the pool earlier, because of a deadline that no
@@ -44,13 +44,13 @@ pub(crate) struct StallWatch {
     streams: Option<Duration>,
 }
 
-impl StallWatch {
+impl LateWorkers {
     /// Notes that a worker was woken, or that the manager was asked for one.
     pub(crate) fn woke(&mut self, now: Time) {
         self.on_their_way.push_back(now);
         self.woke = true;
         if self.streams.is_none() {
-            self.look_by(now + STALL);
+            self.look_by(now + LATE);
         }
     }
 
@@ -74,12 +74,12 @@ impl StallWatch {
     /// before and no worker is late now.
     pub(crate) fn ease(&mut self, now: Time) -> bool {
         let first = self.on_their_way.front().copied();
-        if !self.late || first.is_some_and(|since| now.since(since) >= STALL) {
+        if !self.late || first.is_some_and(|since| now.since(since) >= LATE) {
             return false;
         }
         self.late = false;
         if let Some(since) = first {
-            self.look_by(since + STALL);
+            self.look_by(since + LATE);
         }
         true
     }
@@ -96,9 +96,9 @@ impl StallWatch {
         }
         let woke = std::mem::take(&mut self.woke);
         let first = self.on_their_way.front().copied();
-        self.late = first.is_some_and(|since| now.since(since) >= STALL);
+        self.late = first.is_some_and(|since| now.since(since) >= LATE);
         if first.is_none() && woke {
-            let rarer = self.streams.map_or(STALL, |last| RARELY.min(last * 2));
+            let rarer = self.streams.map_or(LATE, |last| RARELY.min(last * 2));
             self.streams = Some(rarer);
             self.next_look = Some(now + rarer);
             return false;
@@ -107,7 +107,7 @@ impl StallWatch {
             self.streams = None;
         }
         // While a worker is late, checks become ever rarer, because the siblings may already take the pool's items.
-        self.next_look = first.map(|since| if self.late { now + now.since(since) } else { since + STALL });
+        self.next_look = first.map(|since| if self.late { now + now.since(since) } else { since + LATE });
         self.late
     }
 }
@@ -121,8 +121,8 @@ mod tests {
     }
 
     /// Makes a watch with one worker that was woken at the start.
-    fn watch() -> StallWatch {
-        let mut watch = StallWatch::default();
+    fn watch() -> LateWorkers {
+        let mut watch = LateWorkers::default();
         watch.woke(at(0));
         assert_eq!(watch.next_look(), Some(at(200)));
         watch
