@@ -23,7 +23,7 @@
 
 use std::fmt;
 
-const FIELD: u32 = 20;
+const FIELD: u32 = 19;
 const MASK: u64 = (1 << FIELD) - 1;
 const RUNNING: u32 = 0;
 const WAKING: u32 = FIELD;
@@ -32,6 +32,7 @@ const WATCHED: u64 = 1 << (3 * FIELD);
 const SHARING: u64 = 1 << (3 * FIELD + 1);
 const LATE: u64 = 1 << (3 * FIELD + 2);
 const SHORT: u64 = 1 << (3 * FIELD + 3);
+const RARELY_CHECKED: u64 = 1 << (3 * FIELD + 4);
 const UNMANAGED: u64 = MASK;
 const ABANDONED: u64 = MASK - 1;
 
@@ -49,8 +50,8 @@ pub(crate) enum Kick {
     Enough,
     /// Wake or make one worker. The reservation is that worker's permission to start.
     Wake(Reserved),
-    /// Enough workers run, but the manager does not watch the pool. Tell the manager once, and then do the same as for
-    /// `Offer`.
+    /// Enough workers run, but the manager does not watch the pool, or checks it too rarely. Tell the manager once, and
+    /// then do the same as for `Offer`.
     Watch,
     /// Enough workers run, and the pool has siblings. Offer the pool's surplus work to the siblings.
     Offer,
@@ -142,6 +143,11 @@ impl Running {
         self.0 & WATCHED != 0
     }
 
+    /// Returns whether the manager watches the pool, but checks it only rarely.
+    pub(crate) const fn is_rarely_checked(self) -> bool {
+        self.0 & RARELY_CHECKED != 0
+    }
+
     /// Returns whether a worker that was woken long ago still waits for a CPU.
     pub(crate) const fn is_late(self) -> bool {
         self.0 & LATE != 0
@@ -215,9 +221,13 @@ impl Running {
     }
 
     /// Returns what a running worker must do after it has put an item on its local list. The manager must watch the
-    /// pool, because the worker's present item may be long.
+    /// pool, and must not check it rarely, because the worker's present item may be long.
     pub(crate) const fn keep(self) -> (Self, Kick) {
-        if self.is_watched() { (self, Kick::Enough) } else { (Self(self.0 | WATCHED), Kick::Watch) }
+        if self.is_watched() && !self.is_rarely_checked() {
+            (self, Kick::Enough)
+        } else {
+            (Self(self.0 & !RARELY_CHECKED | WATCHED), Kick::Watch)
+        }
     }
 
     /// Returns whether the pool has room for the work of a sibling. A late pool has no room, because the workers
@@ -325,7 +335,18 @@ impl Running {
 
     /// Notes that the manager no longer watches the pool. The caller must check the worklist once more after this.
     pub(crate) const fn unwatch(self) -> Self {
-        Self(self.0 & !WATCHED)
+        Self(self.0 & !(WATCHED | RARELY_CHECKED))
+    }
+
+    /// Notes that the manager is about to check the pool, and may then check it rarely. From now on, a worker that
+    /// starts, or that puts an item on its local list, tells the manager.
+    pub(crate) const fn check_rarely(self) -> Self {
+        Self(self.0 | RARELY_CHECKED)
+    }
+
+    /// Notes that the manager checks the pool often from now on. Returns whether it checked the pool rarely before.
+    pub(crate) const fn check_often(self) -> (Self, bool) {
+        (Self(self.0 & !RARELY_CHECKED), self.is_rarely_checked())
     }
 
     const fn run_one(self) -> Self {
@@ -354,6 +375,7 @@ impl fmt::Debug for Running {
             .field("waking", &self.waking())
             .field("target", &self.target())
             .field("watched", &self.is_watched())
+            .field("rarely_checked", &self.is_rarely_checked())
             .field("late", &self.is_late())
             .field("short", &self.is_short())
             .finish()

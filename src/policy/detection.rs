@@ -40,7 +40,8 @@ pub enum Detection {
     /// CPU time does not change for 3 ms is treated as asleep.
     Sampling,
     /// The system's scheduler reports each context switch of a watched thread, so the executor notices a block within a
-    /// fraction of a millisecond. This mode exists only on Linux, and only if `perf_event_open` is permitted; otherwise
+    /// fraction of a millisecond. While all items of a managed queue compute, the manager checks their threads only
+    /// every 24 ms. This mode exists only on Linux, and only if `perf_event_open` is permitted; otherwise
     /// the mode is [`Sampling`](Self::Sampling).
     #[doc(alias = "perf_event_paranoid")]
     Switches,

@@ -13,7 +13,7 @@ use super::blocking_detector::Facts;
 use super::deadlines::Deadlines;
 use super::room::{Claim, FAMINE, Line, TURN};
 use super::time::Time;
-use super::watch::{Look, Outcome, Rules, Verdict, Watch};
+use super::watch::{LONGEST, Look, Outcome, Rules, Verdict, Watch};
 
 /// After a thread could not be made, the manager makes no attempt for this long.
 pub(crate) const CREATION_COOLDOWN: Duration = Duration::from_secs(1);
@@ -223,9 +223,17 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// Watches a pool that became saturated.
-    pub(crate) fn watch(&mut self, pool: P, now: Time) {
-        self.duties.set(now, Duty::Look(pool, Watch::new(now)));
+    /// Watches a pool that became saturated. If the pool is watched already, makes sure that it is checked soon. Costs
+    /// O(duties).
+    pub(crate) fn watch(&mut self, pool: &P, is_same: impl Fn(&P, &P) -> bool, now: Time) {
+        let is_meant = |duty: &Duty<P>| matches!(duty, Duty::Look(known, _) if is_same(known, pool));
+        let known = self.duties.take_all(is_meant);
+        if known.is_empty() {
+            self.duties.set(now, Duty::Look(pool.clone(), Watch::new(now)));
+        }
+        for (deadline, look) in known {
+            self.duties.set(deadline.at().min(now + LONGEST), look);
+        }
     }
 
     /// Schedules an immediate check of a watched pool, because the system reports that a worker of the pool sleeps.
@@ -418,16 +426,32 @@ mod tests {
         assert!(tried.windows(2).all(|two| two[0] != two[1]), "{tried:?}");
     }
 
+    /// spec: S1.10: a pool that was checked rarely is checked soon once a worker tells the manager of a change.
+    #[test]
+    fn a_pool_that_is_watched_already_is_checked_sooner() {
+        let mut manager = Manager::new(Rules::default());
+        let watch = |manager: &mut Manager<char>, now| manager.watch(&'a', |one, other| one == other, now);
+        watch(&mut manager, at(0));
+        let Some(Duty::Look('a', known)) = manager.take_due(at(0)) else { unreachable!("a is watched") };
+        manager.duties.set(at(24), Duty::Look('a', known));
+        watch(&mut manager, at(5));
+        assert_eq!(manager.next_wake(), Some(at(8)));
+        watch(&mut manager, at(7));
+        assert_eq!(due(&mut manager, at(100)).len(), 1, "the pool has one watch");
+    }
+
     /// spec: P1.5 (the manager is supervised): a duty that is put off replaces a scheduled duty of the same kind for
     /// the same pool.
     #[test]
     fn a_duty_that_is_put_off_is_done_later_and_once() {
         let mut manager = Manager::new(Rules::default());
-        manager.watch('a', at(0));
-        manager.watch('b', at(0));
+        let watch =
+            |manager: &mut Manager<char>, pool, now| manager.watch(&pool, |one, other| one == other, now);
+        watch(&mut manager, 'a', at(0));
+        watch(&mut manager, 'b', at(0));
         manager.deadline('a', at(5));
         let Some(look @ Duty::Look('a', _)) = manager.take_due(at(0)) else { unreachable!("a was first") };
-        manager.watch('a', at(3));
+        watch(&mut manager, 'a', at(3));
         manager.put_off(look.again(at(0)), |one, other| one == other, at(1000));
         let Some(Duty::Look('b', _)) = manager.take_due(at(0)) else { unreachable!("b is another pool") };
         assert_eq!(manager.take_due(at(999)), Some(Duty::Deadline('a')), "another duty");

@@ -5,6 +5,7 @@
 //! property tests call the functions with bare values.
 
 pub(crate) mod admission;
+pub(crate) mod alarms;
 pub(crate) mod attrs;
 pub(crate) mod backlog;
 pub(crate) mod blocking_detector;

@@ -7,6 +7,9 @@
 //! * The manager checks a pool that counts running workers every few milliseconds, because a worker that counts as
 //!   running might sleep, or might keep a CPU for itself. The first check is immediate, and the second check follows
 //!   after a millisecond. Checks become rarer while they find nothing. A finding makes checks frequent for a while.
+//! * The manager checks such a pool *rarely* if the system or the workers tell the manager of each event for which it
+//!   searches. That is so if the system records the switches of all workers that have items, and if no worker is about
+//!   to start, is out of the count, or has local items.
 //! * In a pool that does not count running workers, a worker can keep another worker from starting only if no more
 //!   threads can be made. The manager checks such a pool rarely, for the watchdog.
 
@@ -19,7 +22,7 @@ use super::idle_set::WorkerId;
 use super::pace::Pace;
 use super::time::Time;
 use super::watchdog::Watchdog;
-use super::worker::WorkerState;
+use super::worker::{Phase, WorkerState};
 
 /// The watch of a pool ends after this many checks in a row have found no pending work.
 const QUIET_LOOKS: u8 = 2;
@@ -31,8 +34,10 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(1);
 const ALERT_LOOKS: u8 = 8;
 /// The shortest time between two checks.
 pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
-/// The longest time between two checks of a pool that counts running workers.
+/// The longest time between two checks of a pool that counts running workers, unless the pool is checked rarely.
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
+/// The longest time between two checks of a pool that is checked rarely.
+const RARE: Duration = Duration::from_millis(24);
 
 /// The time between the first and the second check of a pool that does not count running workers.
 const WATCHDOG_PERIOD: Duration = Duration::from_millis(10);
@@ -61,6 +66,8 @@ pub(crate) struct Rules {
 pub(crate) struct Look {
     /// Whether the pool has pending work, on its worklist, its sideline or a local list.
     pub(crate) pending: bool,
+    /// Whether a worker has entries on its local list.
+    pub(crate) keeps_local: bool,
     /// Whether a worker is on its way, or was requested.
     pub(crate) help_coming: bool,
     /// The number of CPUs that the pool keeps busy, or `None` if the pool does not count running workers.
@@ -84,6 +91,18 @@ impl Look {
     fn is_served(&self) -> bool {
         self.workers.iter().any(|(_, word)| word.phase().is_at_work(self.cpus.is_some()))
     }
+
+    /// Returns whether rare checks suffice, given that the system records the switches of all workers that run. Workers
+    /// that become hogs are found by checks only.
+    fn is_calm(&self, rules: Rules) -> bool {
+        let seeks_hogs = rules.hogs.is_some() && self.per_cpu;
+        let is_known = |phase| matches!(phase, Phase::Running | Phase::Idle);
+        self.pending
+            && self.cpus.is_some()
+            && !seeks_hogs
+            && !self.keeps_local
+            && self.workers.iter().all(|(_, word)| is_known(word.phase()))
+    }
 }
 
 /// The result of a check.
@@ -98,6 +117,8 @@ pub(crate) struct Outcome {
     /// started an item or has no pending work.
     pub(crate) stalled_since: Option<Time>,
     pub(crate) verdict: Verdict,
+    /// Whether rare checks suffice from now on, if the system records the switches of all workers that run.
+    pub(crate) is_calm: bool,
     /// If the pool has stalled, the latest possible time at which each worker began its present item or became idle.
     /// Sorted by the workers' numbers.
     pub(crate) began: Vec<(WorkerId, Time)>,
@@ -189,7 +210,8 @@ impl Watch {
         let shortest = now + SHORTEST;
         let next = soonest.map_or(Time::NEVER, |at| at.max(shortest)).min(now + self.period);
         let stalled_since = self.watchdog.told_since();
-        (Outcome { found: findings.found, pace: findings.pace, stalled_since, verdict, began }, next)
+        let is_calm = rules.is_told && findings.found.is_empty() && look.is_calm(rules);
+        (Outcome { found: findings.found, pace: findings.pace, stalled_since, verdict, is_calm, began }, next)
     }
 
     fn inspect(&mut self, look: &Look, rules: Rules, facts: &mut impl Facts, now: Time) -> Findings {
@@ -204,6 +226,7 @@ impl Watch {
 
     fn next_period(&self, look: &Look, rules: Rules, findings: &Findings) -> Duration {
         let (first, longest) = match look.cpus {
+            Some(_) if rules.is_told && look.is_calm(rules) => (PERIOD, RARE),
             Some(_) => (PERIOD, LONGEST),
             None => (WATCHDOG_PERIOD, WATCHDOG_LONGEST),
         };
@@ -228,6 +251,7 @@ mod tests {
 
     const STUCK: Look = Look {
         pending: true,
+        keeps_local: false,
         help_coming: false,
         cpus: Some(1),
         per_cpu: true,
@@ -324,8 +348,47 @@ mod tests {
         let rules = Rules { sleepers: true, ..Rules::default() };
         let expected = [1000, 2000, 3000, 3000, 3000, 250, 250, 250, 250, 250];
         assert_eq!(looks(rules, Some(1)), expected);
-        let told = Rules { is_told: true, ..rules };
-        assert_eq!(looks(told, Some(1)), expected, "the system should have reported the sleep, and has not");
+    }
+
+    /// spec: S1.10: the system should have reported the sixth check's sleep, and has not.
+    #[test]
+    fn looks_at_a_calm_pool_become_rarer_still() {
+        let told = Rules { sleepers: true, is_told: true, ..Rules::default() };
+        let expected = [1000, 2000, 4000, 8000, 16_000, 250, 250, 250, 250, 250];
+        assert_eq!(looks(told, Some(1)), expected);
+        assert_eq!(looks(Rules { hogs: Some(RARE), ..told }, Some(1))[..5], [1000, 2000, 3000, 3000, 3000]);
+    }
+
+    /// spec: S1.10: rare checks suffice only if the manager is told of everything that it searches for.
+    #[test]
+    fn a_pool_is_calm_if_nothing_happens_unnoticed() {
+        let told = Rules { sleepers: true, is_told: true, hogs: Some(RARE), ..Rules::default() };
+        let between = WorkerState::new(Phase::Between);
+        let workers = vec![(0, running()), (1, WorkerState::new(Phase::Idle)), (2, running())];
+        let calm = Look { per_cpu: false, workers, ..STUCK };
+        let is_calm = |look: &Look, rules| {
+            let outcome = Watch::new(at(0)).look(look, rules, &mut { RUN }, at(0)).0;
+            outcome.is_calm
+        };
+        assert!(is_calm(&calm, told));
+        assert!(!is_calm(&calm, Rules { is_told: false, ..told }), "the manager samples");
+        for (look, why) in [
+            (Look { pending: false, ..calm.clone() }, "the watch ends soon"),
+            (Look { per_cpu: true, ..calm.clone() }, "a worker may become a hog"),
+            (Look { cpus: None, ..calm.clone() }, "only the watchdog checks the pool"),
+            (Look { keeps_local: true, ..calm.clone() }, "the item before a local item may be long"),
+        ] {
+            assert!(!is_calm(&look, told), "{why}");
+        }
+        for phase in
+            [Phase::Waking, Phase::MayBlock, Phase::Blocked, Phase::Asleep, Phase::Hog, Phase::Exiting]
+        {
+            let mut look = calm.clone();
+            look.workers.push((3, between.begin_item(phase)));
+            assert!(!is_calm(&look, told), "{phase:?}");
+        }
+        let asleep = Watch::new(at(0)).look(&calm, told, &mut Threads { sleep: true }, at(0)).0;
+        assert!(!asleep.is_calm, "a finding is followed by others");
     }
 
     /// spec: S1 (by the scheduler's own records)

@@ -16,6 +16,12 @@
 //!   * issuer: pushes an item; reads the word: the manager watches the pool, so the issuer does not notify the manager;
 //!   * manager: clears the watched bit; reads the worklist: it is empty. So work is pending, and the manager does not
 //!     watch the pool.
+//! * **Start or keep against a rare check.** The manager checks a pool rarely if no worker is about to start and no
+//!   worker has local entries. It sets a bit of the word before it checks this. A worker that starts changes the same
+//!   word first, so it sees the bit, or the manager sees that the worker is woken. The fences in `kept` and
+//!   `check_rarely` forbid this:
+//!   * worker: puts an entry on its own list; reads the word: the manager checks the pool often;
+//!   * manager: sets the bit; reads the worker's list: it is empty. So the entry may wait for a rare check.
 //! * **Leave against short.** The manager has no room for a worker that the pool asked for. In one step, the manager
 //!   sets the short bit and learns whether a worker of the pool runs. No fence is needed, because both sides change the
 //!   same word. With two steps, this could happen:
@@ -56,7 +62,8 @@ impl RunningCell {
     /// worker wants another worker to take entries from the list.
     #[inline]
     pub(crate) fn kept(&self, wakes: bool) -> Kick {
-        fence(Ordering::SeqCst); // with `look`; a push to the worker's own list is not a read-modify-write
+        // With `look` and `check_rarely`. A push to the worker's own list is not a read-modify-write.
+        fence(Ordering::SeqCst);
         if wakes { self.kick() } else { self.decide(Running::keep) }
     }
 
@@ -212,6 +219,20 @@ impl RunningCell {
     /// Notes that the manager watches the pool from now on. Returns true if the manager did not watch the pool before.
     pub(crate) fn watch(&self) -> bool {
         self.update(Running::watch)
+    }
+
+    /// Notes that the manager is about to check the pool, and may then check it rarely. The check decides this. If it
+    /// decides against it, the manager calls [`check_often`](Self::check_often). See the module for the fence.
+    pub(crate) fn check_rarely(&self) {
+        self.update(|word| (word.check_rarely(), ()));
+        fence_after_update(); // with `kept`
+    }
+
+    /// Notes that the manager checks the pool often from now on. Returns whether it checked the pool rarely before. If
+    /// so, a caller that is not the manager tells the manager.
+    #[cold]
+    pub(crate) fn check_often(&self) -> bool {
+        self.update(Running::check_often)
     }
 
     /// Notes that the manager stops watching the pool. The caller owes a [`look`](Self::look).

@@ -170,6 +170,40 @@ fn a_pod_full_of_blocked_items_goes_on() {
     }
 }
 
+/// spec: S1.10: items of a pool compute for so long that the manager checks the pool only rarely. Then an item blocks,
+/// without a guard, in `may_block`, or after its worker was replaced.
+#[test]
+fn a_block_after_a_long_calm_is_found() {
+    let _limit = time_limit();
+    let ways: [fn(&Door); 3] = [
+        Door::wait_unguarded,
+        |door| cmwq::may_block(|| door.wait_unguarded()),
+        |door| {
+            cmwq::blocking(|| std::thread::sleep(Duration::from_millis(1)));
+            door.wait_unguarded();
+        },
+    ];
+    for mode in MODES {
+        for way in ways {
+            let executor = builder("core:1 pu:1").0.detection(mode).build().unwrap();
+            if !sees(&executor) {
+                return;
+            }
+            let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+            let door = Door::default();
+            let theirs = door.clone();
+            let blocked = queue.spawn(move || {
+                burn(Duration::from_millis(60));
+                way(&theirs);
+            });
+            let opens = queue.spawn(move || door.open()).unwrap();
+            assert!(opens.join_timeout(SOON).is_ok(), "{mode}: {}", executor.dump());
+            blocked.unwrap().join().unwrap();
+            comes_to_rest(&executor);
+        }
+    }
+}
+
 /// spec: S1.2 (choice on the builder): the mode in force is the requested one, or the reason is shown.
 #[test]
 fn the_mode_that_is_in_force_is_shown() {

@@ -13,20 +13,23 @@
 //!
 //! A worker sleeps for a good reason if it is inside a guard or has no item. The manager then ignores the worker's ring
 //! until a check finds the worker at work again. So such a worker wakes the manager at most once between two checks.
+//! Rare checks suffice only while the rings of all workers with items can wake the manager. So if a ring cannot do so
+//! any more, the next check comes soon.
 
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::policy::alarms::FalseAlarms;
 use crate::policy::blocking_detector::Facts;
 use crate::policy::detection::Detection;
 use crate::policy::idle_set::WorkerId;
 use crate::policy::watch::{LONGEST, PERIOD, SHORTEST};
 use crate::policy::worker::{Phase, WorkerState};
-use crate::sys::affinity;
 use crate::sys::probe::Probe;
 use crate::sys::switches::{Ring, Switch};
 use crate::sys::thread_state::{Eye, Seen};
+use crate::sys::{affinity, clock};
 
 use crate::engine::executor::settings::Settings;
 use crate::engine::pool::worker_pool::Pool;
@@ -40,10 +43,6 @@ const KEPT_EYES: usize = 64;
 /// The maximum number of open rings. Each ring takes up to two descriptors, and a process is often limited to about a
 /// thousand descriptors.
 const KEPT_RINGS: usize = 64;
-
-/// After this many false alarms in a row, the manager ignores a ring for `MISTRUST` checks.
-const FALSE_ALARMS: u8 = 16;
-const MISTRUST: u8 = 16;
 
 /// See the module.
 #[derive(Debug)]
@@ -73,6 +72,16 @@ struct Sight {
     ear: Ear,
 }
 
+/// The reason why the rings of a pool let the manager check the pool.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Told {
+    /// The next sleep of a worker may go unnoticed, because the worker's ring cannot wake the manager any more. The
+    /// worker may also be in a `may_block` guard.
+    Deaf,
+    /// A worker sleeps that should be awake.
+    Sleeps,
+}
+
 /// Whether the system records a worker's context switches.
 #[derive(Debug)]
 enum Ear {
@@ -91,34 +100,25 @@ struct Listening {
     /// Whether the ring was opened after the last check. If the thread fell asleep between that check and the opening,
     /// the ring has no record of this sleep.
     is_new: bool,
-    /// The number of false alarms in a row. In a false alarm, the ring wakes the manager although the worker does not
-    /// sleep, because another thread has taken the worker's CPU.
-    false_alarms: u8,
-    /// The number of further checks for which the ring is ignored because of false alarms.
-    mistrusted: u8,
+    false_alarms: FalseAlarms,
 }
 
 impl Listening {
     fn new(ring: Ring) -> Self {
-        Self { ring, heeded: true, is_new: true, false_alarms: 0, mistrusted: 0 }
+        Self { ring, heeded: true, is_new: true, false_alarms: FalseAlarms::NEW }
     }
 
     /// Notes that the present check found the worker at work.
     fn go_on(&mut self) {
         self.is_new = false;
-        self.mistrusted = self.mistrusted.saturating_sub(1);
-        self.heeded = self.mistrusted == 0;
+        self.false_alarms = self.false_alarms.checked();
+        self.heeded = !self.false_alarms.is_ignored();
     }
 
     /// Notes that the ring woke the manager although the worker does not sleep.
     fn false_alarm(&mut self) {
-        self.false_alarms += 1;
-        if self.false_alarms == FALSE_ALARMS {
-            // After `MISTRUST` checks, the ring is heeded again. From then on, a single false alarm makes the manager
-            // ignore the ring again.
-            (self.false_alarms, self.mistrusted) = (FALSE_ALARMS - 1, MISTRUST);
-            self.heeded = false;
-        }
+        self.false_alarms = self.false_alarms.one_more(clock::now());
+        self.heeded &= !self.false_alarms.is_ignored();
     }
 }
 
@@ -208,11 +208,12 @@ impl Detector {
         self.pools.iter().flat_map(|watched| &watched.sights).filter_map(|sight| sight.ear.ring()).collect()
     }
 
-    /// Returns the pools in which a ring reports that a worker sleeps although the worker should be awake.
-    pub(crate) fn told(&mut self, shortfall: &Shortfall) -> Vec<Weak<Pool>> {
+    /// Empties all rings. Returns the pools that the manager must check because of their rings. `is_early` says whether
+    /// a ring may have woken the manager.
+    pub(super) fn told(&mut self, is_early: bool, shortfall: &Shortfall) -> Vec<(Weak<Pool>, Told)> {
         let probe = self.probe;
         let told =
-            |watched: &mut Watched| watched.has_sleepers(probe, shortfall).then(|| watched.pool.clone());
+            |watched: &mut Watched| Some((watched.pool.clone(), watched.told(is_early, probe, shortfall)?));
         self.pools.iter_mut().filter_map(told).collect()
     }
 
@@ -230,17 +231,15 @@ impl Watched {
         self.sights.iter().filter(|sight| sight.eye.is_some()).count()
     }
 
-    /// Returns whether a ring reports that a worker sleeps although the worker should be awake. Empties all rings of
-    /// the pool, even after the first such report.
-    fn has_sleepers(&mut self, probe: Probe, shortfall: &Shortfall) -> bool {
-        let mut slept = false;
-        for sight in &mut self.sights {
-            slept |= sight.has_slept(probe).unwrap_or_else(|error| {
+    /// Empties all rings of the pool. Returns the most urgent reason for a check.
+    fn told(&mut self, is_early: bool, probe: Probe, shortfall: &Shortfall) -> Option<Told> {
+        let told = |sight: &mut Sight| {
+            sight.told(is_early, probe).unwrap_or_else(|error| {
                 shortfall.note(|| format!("a worker's context switches cannot be read any more: {error}"));
-                false
-            });
-        }
-        slept
+                Some(Told::Deaf)
+            })
+        };
+        self.sights.iter_mut().filter_map(told).max()
     }
 }
 
@@ -278,10 +277,11 @@ impl Sight {
         }
     }
 
-    /// Returns whether the ring reports a sleep of a worker that should be awake according to its word. If the ring
-    /// cannot be read, closes the ring and returns the error.
-    fn has_slept(&mut self, probe: Probe) -> io::Result<bool> {
-        let Ear::Opened(listening) = &mut self.ear else { return Ok(false) };
+    /// Empties the ring. Returns whether the ring is a reason for a check. If the ring cannot be read, closes the ring
+    /// and returns the error.
+    fn told(&mut self, is_early: bool, probe: Probe) -> io::Result<Option<Told>> {
+        let Ear::Opened(listening) = &mut self.ear else { return Ok(None) };
+        let was_heeded = listening.heeded;
         let mut last = None;
         if let Err(error) = probe.drain(&mut listening.ring, |switch| last = Some(switch)) {
             self.ear = Ear::Denied;
@@ -290,14 +290,15 @@ impl Sight {
         let slept = last == Some(Switch::Slept);
         let sleeps = slept && self.worker.cell.load().phase() == Phase::Running;
         if sleeps {
-            listening.false_alarms = 0;
+            listening.false_alarms = FalseAlarms::NEW;
         } else if slept {
             // The worker sleeps for a good reason. So the ring is ignored until the worker is at work again.
             listening.heeded = false;
-        } else if last.is_some() {
+        } else if last.is_some() && is_early {
             listening.false_alarm();
         }
-        Ok(sleeps)
+        let is_deaf = was_heeded && !(listening.heeded && listening.ring.is_primed());
+        Ok(if sleeps { Some(Told::Sleeps) } else { is_deaf.then_some(Told::Deaf) })
     }
 }
 
@@ -307,7 +308,7 @@ impl Ear {
     fn may_miss(&self) -> Option<Duration> {
         match self {
             Self::Opened(listening) if listening.is_new => Some(SHORTEST),
-            Self::Opened(listening) if listening.mistrusted > 0 => Some(LONGEST),
+            Self::Opened(listening) if listening.false_alarms.is_ignored() => Some(LONGEST),
             Self::Opened(listening) if listening.ring.is_primed() => None,
             _ => Some(PERIOD),
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::policy::deadlines::Deadlines;
 use crate::policy::manager::{Duty, Manager};
 use crate::policy::time::Time;
-use crate::policy::watch::{Verdict, Watch};
+use crate::policy::watch::{LONGEST, Verdict, Watch};
 use crate::sys::{affinity, clock, machine, thread};
 
 use crate::engine::executor::threads::ThreadPlace;
@@ -29,7 +29,7 @@ use crate::engine::trace;
 use crate::engine::user_code::{self, Managing, report};
 use crate::engine::worker::worker_thread;
 
-use super::detector::Detector;
+use super::detector::{Detector, Told};
 use super::inbox::{Maker, ManagerHandle, Point, Request};
 use super::lookout::Lookout;
 use super::{cleaner, watchdog};
@@ -93,6 +93,9 @@ pub(super) struct ManagerThread {
     pub(super) schedule: Manager<Weak<Pool>>,
     pub(super) lookout: Lookout,
     pub(super) detector: Detector,
+    /// The time until which the manager has planned to sleep. `None` if it has planned to sleep until another thread
+    /// wakes it.
+    planned: Option<Time>,
     /// The requests that were taken from the inbox and are not yet handled.
     pub(super) requests: VecDeque<Request>,
     /// The job that the manager is doing now.
@@ -114,6 +117,7 @@ impl ManagerThread {
             schedule: Manager::new(core.settings.rules()),
             detector: Detector::new(&core.settings),
             lookout: Lookout::new(),
+            planned: None,
             requests: VecDeque::new(),
             current_job: None,
             put_off: Deadlines::new(),
@@ -149,8 +153,13 @@ impl ManagerThread {
             self.take_up(&upkeep, Job::Request(request), now);
         }
         self.lookout.look(&upkeep, now);
-        for told in self.detector.told(&upkeep.shortfall) {
-            self.schedule.told(|pool| pool.ptr_eq(&told), now);
+        let is_early = self.planned.is_none_or(|at| now < at);
+        for (pool, told) in self.detector.told(is_early, &upkeep.shortfall) {
+            let is_meant = |known: &Weak<Pool>| known.ptr_eq(&pool);
+            match told {
+                Told::Sleeps => self.schedule.told(is_meant, now),
+                Told::Deaf => self.schedule.look_by(is_meant, now + LONGEST),
+            }
         }
         while let Some(duty) = self.schedule.take_due(now) {
             self.take_up(&upkeep, Job::Duty(duty), now);
@@ -163,7 +172,8 @@ impl ManagerThread {
         }
         let timers = upkeep.timers.next();
         drop(upkeep);
-        self.sleep(timers);
+        self.planned = self.next_deadline(timers);
+        self.sleep();
         true
     }
 
@@ -194,22 +204,26 @@ impl ManagerThread {
     fn see_to(&mut self, upkeep: &Arc<Upkeep>, request: Request, now: Time) {
         match request {
             Request::Create(pool) => self.schedule.create(pool, now),
-            Request::Watch(pool) => self.schedule.watch(pool, now),
+            Request::Watch(pool) => self.watch(&pool, now),
             Request::Deadline(pool, at) => self.schedule.deadline(pool, at),
             Request::Rescuer(order) => order.fulfil(&upkeep.core),
             Request::Room => self.schedule.room(now),
         }
     }
 
-    /// Sleeps until there is something to do. If another thread brings work after the manager has checked for work,
-    /// that thread rings the bell, which ends the sleep or prevents it.
-    fn sleep(&self, timers: Option<Time>) {
+    /// Returns the time at which the manager has something to do, if no other thread brings work before.
+    fn next_deadline(&self, timers: Option<Time>) -> Option<Time> {
         let others = [self.schedule.next_wake(), self.lookout.next(), self.put_off.next()];
         // In a test on a made-up machine, timers may be late.
         let due = timers.map(|at| at + machine::lateness());
-        let next = others.into_iter().flatten().chain(due).min();
         machine::keeps_house(timers.is_none());
-        self.handle.bell.sleep(next.map(|at| at.since(clock::now())), &self.detector.rings());
+        others.into_iter().flatten().chain(due).min()
+    }
+
+    /// Sleeps until there is something to do. If another thread brings work after the manager has checked for work,
+    /// that thread rings the bell, which ends the sleep or prevents it.
+    fn sleep(&self) {
+        self.handle.bell.sleep(self.planned.map(|at| at.since(clock::now())), &self.detector.rings());
     }
 
     fn perform(&mut self, upkeep: &Arc<Upkeep>, duty: Duty<Weak<Pool>>, now: Time) {
@@ -219,7 +233,7 @@ impl ManagerThread {
                 let Some(shared) = pool.upgrade() else { return };
                 // The watch begins here, because there may be no further push that would start the watch.
                 if shared.has_work() && shared.running.watch() {
-                    self.schedule.watch(pool.clone(), now);
+                    self.watch(&pool, now);
                 }
                 if let Some(at) = shared.unserved() {
                     self.schedule.deadline(pool, at);
@@ -247,10 +261,19 @@ impl ManagerThread {
         }
     }
 
+    /// Watches a pool from now on. A pool that is watched already was checked rarely, and is now checked often again.
+    fn watch(&mut self, pool: &Weak<Pool>, now: Time) {
+        self.schedule.watch(pool, Weak::ptr_eq, now);
+    }
+
     /// Checks a watched pool, and carries out the findings.
     fn look(&mut self, upkeep: &Arc<Upkeep>, weak: &Weak<Pool>, watch: Watch) {
         let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
         pool.spread_if_late();
+        let may_be_rare = upkeep.core.settings.rules().is_told && pool.spec.manages_concurrency();
+        if may_be_rare {
+            pool.running.check_rarely();
+        }
         let (look, workers) = pool.observe();
         let mut facts = self.detector.facts(weak, &workers, &upkeep.shortfall);
         let now = clock::now();
@@ -269,8 +292,12 @@ impl ManagerThread {
                 offences.extend(item_type.map(|item_type| (worker, item_type, found)));
             }
         }
-        if let Some(time) = self.detector.listen(weak, &look.workers, &upkeep.shortfall) {
+        let look_in = self.detector.listen(weak, &look.workers, &upkeep.shortfall);
+        if let Some(time) = look_in {
             self.schedule.look_by(|pool| pool.ptr_eq(weak), now + time);
+        }
+        if may_be_rare && (look_in.is_some() || !outcome.is_calm) {
+            pool.running.check_often();
         }
         // The findings are reported after all of them are carried out, because subscribers and loggers are user code.
         for (worker, item_type, found) in offences {

@@ -21,8 +21,10 @@ impl Pool {
         let workers: Vec<_> = state.workers.iter().filter_map(Slot::worker).map(Arc::clone).collect();
         let words: Vec<_> = workers.iter().map(|worker| (worker.id, worker.cell.load())).collect();
         let target = self.running.load().target();
+        let keeps_local = state.local() > 0;
         let look = Look {
-            pending: self.has_work() || state.local() > 0,
+            pending: self.has_work() || keeps_local,
+            keeps_local,
             help_coming: state.idle_set.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),
             per_cpu: matches!(self.spec.kind, PoolKind::PerCpu { .. }),

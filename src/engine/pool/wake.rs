@@ -79,7 +79,16 @@ impl Pool {
         self.seek(Near::Anywhere);
     }
 
-    /// Asks the manager to watch the pool, which is full and not watched.
+    /// Tells the manager that a worker has started, if the manager checks the pool only rarely. The worker's switches
+    /// are not recorded yet.
+    #[inline]
+    pub(crate) fn started(&self) {
+        if self.running.load().is_rarely_checked() && self.running.check_often() {
+            self.ask_to_watch();
+        }
+    }
+
+    /// Asks the manager to watch the pool, or to check it often again.
     #[cold]
     pub(super) fn ask_to_watch(&self) {
         self.core.manager.ask(Request::Watch(self.this.clone()));

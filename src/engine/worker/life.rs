@@ -83,6 +83,7 @@ impl WorkerThread {
             let errand = reserved.errand();
             rest = if self.pool.running.start(reserved) {
                 self.shared.cell.set_phase(Phase::Between);
+                self.pool.started();
                 let end = self.work(errand);
                 self.take_name_for(None);
                 self.meter.rests();

@@ -1,9 +1,9 @@
 //! Models of [`CrowdedCell`](crate::protocol::crowded::CrowdedCell). A worker keeps entries on its local list.
-//! Meanwhile another worker leaves the count, or the manager stops watching the pool.
+//! Meanwhile another worker leaves the count, or the manager stops watching the pool, or checks it rarely.
 //!
 //! The model of a local list is a count of entries, which its owner stores without a read-modify-write.
 //!
-//! Red under: `kept-without-fence`.
+//! Red under: `kept-without-fence`, `rare-after-the-look`.
 
 use std::sync::Arc;
 
@@ -77,5 +77,47 @@ fn the_manager_stops_watching_while_a_worker_keeps_an_entry() {
         let found = pool.list.load(Ordering::Acquire) > 0;
         let told = owner.join().unwrap();
         assert!(told || found, "the manager does not know of the entry");
+    });
+}
+
+/// spec: S1.10, F8.6 (the time for which a local item waits)
+#[test]
+fn the_manager_checks_rarely_while_a_worker_keeps_an_entry() {
+    check_all(|| {
+        let pool = Pool::new(Running::managed(2));
+        pool.running.come_back();
+        assert!(pool.running.watch());
+        let owner = {
+            let pool = pool.clone();
+            thread::spawn(move || matches!(pool.keep(1), Kick::Watch))
+        };
+        pool.running.check_rarely();
+        let found = pool.list.load(Ordering::Acquire) > 0;
+        let told = owner.join().unwrap();
+        assert!(told || found, "the manager checks rarely, and does not know of the entry");
+    });
+}
+
+/// A worker is woken and starts. The model of its phase is a flag, which the waking thread sets.
+///
+/// spec: S1.10
+#[test]
+fn the_manager_checks_rarely_while_a_worker_starts() {
+    check_all(|| {
+        let pool = Pool::new(Running::managed(2));
+        assert!(pool.running.watch());
+        let Kick::Wake(reserved) = pool.running.pushed() else { panic!("the pool is empty") };
+        let worker = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                pool.list.store(1, Ordering::Release);
+                assert!(pool.running.start(reserved));
+                pool.running.load().is_rarely_checked() && pool.running.check_often()
+            })
+        };
+        pool.running.check_rarely();
+        let found = pool.list.load(Ordering::Acquire) > 0;
+        let told = worker.join().unwrap();
+        assert!(told || found, "the manager checks rarely, and does not know of the worker");
     });
 }

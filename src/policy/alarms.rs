@@ -1,0 +1,103 @@
+//! Decides whether the manager heeds a ring of switch records, judged by the ring's false alarms.
+//!
+//! In a *false alarm*, a ring wakes the manager although the ring's worker does not sleep, because another thread has
+//! taken the worker's CPU. A ring that gives many false alarms costs more than checks without the ring would cost. The
+//! manager then ignores the ring for some checks.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::time::Time;
+use super::watch::LONGEST;
+
+/// After this many false alarms, the manager ignores the ring.
+const MOST: u8 = 16;
+
+/// An alarm is forgotten after this time. So a ring is ignored only if its false alarms wake the manager more often
+/// than checks without rings would.
+const FORGOTTEN_AFTER: Duration = LONGEST;
+
+/// The number of checks for which the manager ignores the ring.
+const IGNORED_CHECKS: u8 = 16;
+
+/// The recent false alarms of a ring. This is a plain value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FalseAlarms {
+    /// The number of false alarms that are not forgotten yet.
+    recent: u8,
+    /// The time from which the manager forgets the next of them after `FORGOTTEN_AFTER`.
+    since: Time,
+    /// The number of further checks for which the manager ignores the ring.
+    ignored: u8,
+}
+
+impl FalseAlarms {
+    /// The alarms of a new ring.
+    pub(crate) const NEW: Self = Self { recent: 0, since: Time::from_nanos(0), ignored: 0 };
+
+    /// Returns whether the manager ignores the ring at present.
+    pub(crate) const fn is_ignored(self) -> bool {
+        self.ignored > 0
+    }
+
+    /// Notes a false alarm.
+    #[must_use]
+    pub(crate) fn one_more(self, now: Time) -> Self {
+        let forgotten = now.since(self.since).as_nanos() / FORGOTTEN_AFTER.as_nanos();
+        let forgotten = u8::try_from(forgotten).unwrap_or(u8::MAX);
+        let since = if forgotten > 0 { now } else { self.since };
+        let recent = self.recent.saturating_sub(forgotten) + 1;
+        if recent < MOST {
+            Self { recent, since, ..self }
+        } else {
+            // If the ring soon gives another false alarm after that, the manager ignores the ring again.
+            Self { recent: MOST - 1, since, ignored: IGNORED_CHECKS }
+        }
+    }
+
+    /// Notes that a check has found the worker at work.
+    #[must_use]
+    pub(crate) const fn checked(self) -> Self {
+        Self { ignored: self.ignored.saturating_sub(1), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the number of false alarms, at these intervals, after which the ring is ignored. Gives up after 1000.
+    fn ignored_after(mut alarms: FalseAlarms, interval: Duration) -> Option<u32> {
+        let mut now = Time::from_nanos(0) + Duration::from_secs(1);
+        (1..=1000).find(|_| {
+            alarms = alarms.one_more(now);
+            now = now + interval;
+            alarms.is_ignored()
+        })
+    }
+
+    /// spec: S1.10 (the cost of records)
+    #[test]
+    fn a_ring_is_ignored_if_it_alarms_more_often_than_checks_would() {
+        let micros = Duration::from_micros;
+        assert_eq!(ignored_after(FalseAlarms::NEW, micros(700)), Some(19), "every fifth is forgotten");
+        assert_eq!(ignored_after(FalseAlarms::NEW, Duration::ZERO), Some(16));
+        for interval in [LONGEST, 2 * LONGEST, Duration::from_secs(3600)] {
+            assert_eq!(ignored_after(FalseAlarms::NEW, interval), None, "{interval:?}");
+        }
+    }
+
+    #[test]
+    fn an_ignored_ring_is_heeded_after_some_checks_and_ignored_again_after_one_alarm() {
+        let now = Time::from_nanos(0) + LONGEST;
+        let mut alarms = (0..16).fold(FalseAlarms::NEW, |alarms, _| alarms.one_more(now));
+        for _ in 0..16 {
+            assert!(alarms.is_ignored());
+            alarms = alarms.checked();
+        }
+        assert!(!alarms.is_ignored());
+        assert!(alarms.one_more(now).is_ignored());
+        assert!(!alarms.one_more(now + 20 * LONGEST).is_ignored(), "the former alarms are forgotten");
+    }
+}
