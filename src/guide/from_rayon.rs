@@ -81,8 +81,8 @@
 //!   default, or 4 for each CPU if that is more. Results that the program has not taken yet count, too. So if the first
 //!   input takes long, the window limits how far the others get ahead of it.
 //! * **Errors are values.** If an item panics, or a shutdown drops it, `map` returns a [`RunError`](crate::RunError) in
-//!   its place. Then it cancels the items that have not begun, and ends. Items that have begun go on. The payload of the panic
-//!   is in `RunError::Failed(JoinError::Panicked(payload))`:
+//!   its place. Then it cancels the items that have not begun, and ends. Items that have begun go on. The payload of
+//!   the panic is in `RunError::Failed(JoinError::Panicked(payload))`:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
