@@ -10,12 +10,13 @@
 //! | `timer` | `enqueue` with a delay, or `cancel`, of one of 100 000 items that are armed for random times within an hour |
 //! | `move` | `reschedule` of an armed item, as for debouncing |
 //! | `lateness` | from the requested time to the run, on an idle machine: p99 of 2000 timers |
+//! | `returns` | from the cancel of an item that sleeps until its sleep returns, on an idle machine: p99 of 500 items |
 //! | `cancel` | one `cancel` of a pending item |
 //! | `flush` | one `flush` of a queue, or of an item, with nothing to wait for |
 //! | `wait` | one `cancel_and_wait` of an idle item |
 //!
-//! With `--check`, the bench measures only the lateness. It exits with 1 if the median of several rounds is over the
-//! limit in each of up to three measurements.
+//! With `--check`, the bench measures only `lateness` and `returns`. It exits with 1 if the median of several rounds of
+//! one of them is over the limit in each of up to three measurements.
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
@@ -23,8 +24,10 @@ mod figures;
 
 use std::hint::black_box;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use cmwq::blocking::thread::sleep_cancellable;
 use cmwq::{Work, WorkQueue, WorkQueueBuilder};
 use criterion::Criterion;
 
@@ -35,9 +38,11 @@ const UNLIMITED: &str = "the queue has no limit";
 const HOUR: u64 = 3_600_000_000;
 /// The timers of a round of `lateness`.
 const TIMERS: usize = 2000;
+/// The items of a round of `returns`.
+const WAITS: usize = 500;
 /// The aim for the 99th percentile of a round, in seconds.
 const LATE: f64 = 1e-3;
-/// The rounds of a measurement of `--check`, and how often a lateness over the limit is measured.
+/// The rounds of a measurement of `--check`, and how often a value over the limit is measured.
 const ROUNDS: usize = 5;
 const TRIES: usize = 3;
 
@@ -128,18 +133,30 @@ fn moves(criterion: &mut Criterion, figures: &Figures) {
     item.cancel();
 }
 
-/// Exits with 1 if timers are late.
+/// Measures one round on a queue of an idle executor.
+type Round = fn(&WorkQueue) -> Duration;
+
+/// The measures that have an aim.
+const MEASURES: [(&str, Round); 2] =
+    [("lateness of a timer, p99", late_by), ("return of a cancelled wait, p99", returns_after)];
+
+/// Exits with 1 if timers are late, or if cancelled waits return late.
 fn check() {
     let queue = build(WorkQueue::builder("lateness"));
-    let holds = (0..TRIES).any(|_| {
-        let mut rounds: Vec<Duration> = (0..ROUNDS).map(|_| late_by(&queue)).collect();
-        rounds.sort();
-        let median = rounds[ROUNDS / 2];
-        println!("lateness of a timer, p99: {median:?}, the median of {rounds:?}");
-        median.as_secs_f64() <= LATE
+    let missed = MEASURES.iter().filter(|(name, round)| {
+        let holds = (0..TRIES).any(|_| {
+            let mut rounds: Vec<Duration> = (0..ROUNDS).map(|_| round(&queue)).collect();
+            rounds.sort();
+            let median = rounds[ROUNDS / 2];
+            println!("{name}: {median:?}, the median of {rounds:?}");
+            median.as_secs_f64() <= LATE
+        });
+        if !holds {
+            println!("{name}: over {LATE} s, {TRIES} times of {TRIES}");
+        }
+        !holds
     });
-    if !holds {
-        println!("Timers are later than {LATE} s: {TRIES} times of {TRIES}");
+    if missed.count() > 0 {
         std::process::exit(1);
     }
 }
@@ -162,18 +179,44 @@ fn late_by(queue: &WorkQueue) -> Duration {
     late[TIMERS * 99 / 100]
 }
 
+/// Cancels items that sleep, one after the other, on an idle executor. Returns the time within which 99 % of the sleeps
+/// have returned after the cancel.
+fn returns_after(queue: &WorkQueue) -> Duration {
+    let return_of_one = || {
+        let (asked, (begin, begun)) = (Arc::new(OnceLock::<Instant>::new()), channel());
+        let asked_at = Arc::clone(&asked);
+        let waits = move || {
+            begin.send(()).expect("the bench listens");
+            sleep_cancellable(Duration::from_micros(HOUR)).expect_err("it is asked to stop");
+            asked_at.get().expect("the time was noted before the cancel").elapsed()
+        };
+        let waits = queue.spawn(waits).expect(UNLIMITED);
+        begun.recv().expect("the item begins");
+        // The item falls asleep meanwhile.
+        std::thread::sleep(Duration::from_micros(400));
+        asked.set(Instant::now()).expect("it was not set before");
+        waits.stop();
+        waits.join().expect("it has begun")
+    };
+    let mut returned: Vec<Duration> = (0..WAITS).map(|_| return_of_one()).collect();
+    returned.sort();
+    returned[WAITS * 99 / 100]
+}
+
 fn lateness(criterion: &mut Criterion, figures: &Figures) {
     let queue = build(WorkQueue::builder("lateness"));
-    let figure = figures.add("lateness of a timer, p99", Some(Aim::AtMost(LATE)));
-    let mut group = criterion.benchmark_group("lateness");
-    group.sample_size(10);
-    group.bench_function("p99", |bencher| {
-        bencher.iter_custom(|iterations| {
-            let worst = (0..iterations).map(|_| late_by(&queue)).sum();
-            figures.time(figure, worst, iterations)
+    for ((name, round), group) in MEASURES.iter().zip(["lateness", "returns"]) {
+        let figure = figures.add(*name, Some(Aim::AtMost(LATE)));
+        let mut group = criterion.benchmark_group(group);
+        group.sample_size(10);
+        group.bench_function("p99", |bencher| {
+            bencher.iter_custom(|iterations| {
+                let worst = (0..iterations).map(|_| round(&queue)).sum();
+                figures.time(figure, worst, iterations)
+            });
         });
-    });
-    group.finish();
+        group.finish();
+    }
 }
 
 fn cancels(criterion: &mut Criterion, figures: &Figures) {

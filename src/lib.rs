@@ -20,10 +20,10 @@
 //!
 //! | your items | the queue |
 //! |---|---|
-//! | compute, block under a [guard](#guards), or both, and need not overtake each other | [`WorkQueue::new(name)`](WorkQueue::new): as many run at a time as there are CPUs, near the issuer if these CPUs are free; blocked items do not count |
+//! | compute, block under a [guard](#guards), or both, and need not overtake each other | [`WorkQueue::new(name)`](WorkQueue::new): as many run at a time as there are CPUs, near the issuer while CPUs there are free; blocked items do not count |
 //! | do next to nothing, and come from threads on many CPUs | [`WorkQueue::per_cpu(name)`](WorkQueue::per_cpu): they run on the issuer's CPU, so **a single issuer uses a single CPU** |
-//! | compute for a long time, while short items must not wait | `WorkQueue::per_cpu(name)` with [`cpu_intensive(true)`](WorkQueueBuilder::cpu_intensive) and `max_active(2)`, only for the long items: up to two of them share the CPU of their issuer with the short items, which use another queue |
-//! | block in code where no guard can be placed | [`WorkQueue::unbound(name)`](WorkQueue::unbound): each active item has a thread; [`max_active_total`](WorkQueueBuilder::max_active_total) bounds them |
+//! | compute for longer than the items of other queues may wait | for the long items, a [nice level](Attrs::nice) of their own: `WorkQueue::builder(name).attrs(Attrs::new().nice(10))` runs one of them on each CPU, and the system prefers the other items |
+//! | block in code where no guard can be placed | [`WorkQueue::unbound(name)`](WorkQueue::unbound): each active item has a thread, so set [`max_active_total(16)`](WorkQueueBuilder::max_active_total) or another bound; without one, the queue can take all threads of the executor |
 //! | run one at a time, in the order of submission | [`WorkQueue::ordered(name)`](WorkQueue::ordered) |
 //! | must stay near their data | [`WorkQueue::builder(name)`](WorkQueue::builder) with [`attrs`](WorkQueueBuilder::attrs): an [`AffinityScope`], [`strict`](Attrs::strict) |
 //! | are urgent | one of these, with [`high_priority(true)`](WorkQueueBuilder::high_priority) |
@@ -31,8 +31,9 @@
 //! | come from clients, without a bound | one of these, with [`max_pending`](WorkQueueBuilder::max_pending): a full queue refuses an item with [`QueueError::Full`] and returns its closure, or lets the issuer [wait](WorkQueueBuilder::when_full) |
 //!
 //! Only `new` makes a queue at once. The other functions return a builder, and `build()?` makes the queue. Without
-//! settings, `WorkQueue::builder(name)` makes the same queue as `new`. All queues share the pools of an [`Executor`],
-//! by default the process-wide one. The module [`kernel`] has the functions that only ports of kernel code need.
+//! settings, `WorkQueue::builder(name)` makes the same queue as `new`. Queues of these two are called *managed*, and
+//! those of `unbound` *plain unbound*. All queues share the pools of an [`Executor`], by default the process-wide one.
+//! The module [`kernel`] has the functions that only ports of kernel code need.
 //!
 //! # Which call
 //!
@@ -41,10 +42,11 @@
 //! | a closure, whose result is wanted | [`spawn`](WorkQueue::spawn), which returns a [`JoinHandle`] to join, to await or to [cancel](JoinHandle::stop) |
 //! | a closure without a result | [`spawn_detached`](WorkQueue::spawn_detached) |
 //! | a function that runs again and again: once for all requests that come before its run, and never twice at the same time | a [`Work`], which threads share by cloning it, and [`enqueue(&work)?`](WorkQueue::enqueue) |
-//! | the same, a while after the last request (debouncing) | `item(&work).after(delay)`, and [`reschedule()?`](Submission::reschedule) |
+//! | such a function, a while after the last request (debouncing) | `item(&work).after(delay)`, and [`reschedule()?`](Submission::reschedule) |
+//! | a closure that is made only when there is room | [`reserve()?`](WorkQueue::reserve), and then `spawn` of the [`Permit`] |
 //! | on a CPU or node, later, once per period, with a name, or until a deadline | [`item`](WorkQueue::item), which returns a [`Submission`] |
-//! | many closures or many [`Work`]s, with one notification of the pool | [`items(closures).spawn()?`](WorkQueue::items) |
-//! | a function for many inputs, with the results in order | [`map(inputs, f).collect::<Result<Vec<_>, RunError>>()?`](WorkQueue::map), or any other use of this lazy iterator; at most 64 items are in flight, or 4 for each CPU if that is more, unless [`window(n)`](Map::window) sets another number; dropping the iterator cancels the items that have not begun |
+//! | many closures or many [`Work`]s, with one notification of the pool | [`items(closures).spawn()?`](WorkQueue::items), which returns the handles in order; `spawn_detached()?` returns none. If the queue is full half-way, the [error](RefusedBatch) has the handles of the accepted closures and the other closures |
+//! | a function for many inputs, with the results in order | [`map(inputs, f).collect::<Result<Vec<_>, RunError>>()?`](WorkQueue::map), or any other use of this lazy iterator of `Result<T, RunError>`; at most 64 items are in flight (queued, running, or ended before their result was taken), or 4 for each CPU if that is more, unless [`window(n)`](Map::window) sets another number; dropping the iterator cancels the items that have not begun |
 //! | a function for each of many inputs that borrow, one item for each | [`for_each`](WorkQueue::for_each), which waits for all |
 //! | closures that borrow, and the chunks of a slice | [`scope`](WorkQueue::scope), which waits for all, and in it [`s.spawn`](Scope::spawn) and [`s.chunks_mut`](Scope::chunks_mut) |
 //!
@@ -54,21 +56,21 @@
 //! |---|---|---|
 //! | items that compute at the same time | as many as there are CPUs, for each [class](#classes) | the kind of the queue |
 //! | items that have begun, running or blocked | 256 for each queue and each CPU on which items were queued | [`max_active`](WorkQueueBuilder::max_active), [`max_active_total`](WorkQueueBuilder::max_active_total) |
-//! | items that wait | a hundred million for each queue and each CPU on which items were queued, because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending), for the whole queue |
+//! | items that wait, and have not begun | a hundred million for each queue and each CPU on which items were queued, because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending), for the whole queue |
 //! | items that wait, in all queues together | no further limit, because only the program knows its memory | the executor's [`max_pending`](ExecutorBuilder::max_pending) |
 //! | armed timers | no limit, because a timer is no thread, and each is removed when it fires or is cancelled | cancel them |
 //! | threads | 512 workers, or 8 for each CPU if that is more; fewer if the system permits fewer | [`max_threads`](ExecutorBuilder::max_threads) |
-//! | idle threads | surplus idle threads end after 300 s | [`idle_timeout`](ExecutorBuilder::idle_timeout), [`min_idle`](ExecutorBuilder::min_idle), [`prestart`](ExecutorBuilder::prestart) |
+//! | idle threads | each pool keeps 2 idle workers, and one more for each 4 busy ones; others end after 300 s | [`idle_timeout`](ExecutorBuilder::idle_timeout), [`min_idle`](ExecutorBuilder::min_idle), [`prestart`](ExecutorBuilder::prestart) |
 //! | place | the issuer's last-level cache; another one if its CPUs are busy | [`attrs`](WorkQueueBuilder::attrs) |
 //! | missing guards | found by the best method that the system permits | [`detection`](ExecutorBuilder::detection) |
 //! | pools that start nothing for 30 s | reported to the log | [`watchdog_threshold`](ExecutorBuilder::watchdog_threshold) |
-//! | panics | end only their item; the joiner gets the payload; [`map`](WorkQueue::map) and [`for_each`](WorkQueue::for_each) return an error, and begin no further items | [`panic_handler`](ExecutorBuilder::panic_handler) |
+//! | panics | end only their item; the joiner gets the payload; [`map`](WorkQueue::map) and [`for_each`](WorkQueue::for_each) return an error, and begin no further items | [`panic_handler(\|report\| …)`](ExecutorBuilder::panic_handler) |
 //! | histograms, events, metrics, control socket | off | see [Observation](#observation) |
 //!
 //! # What it costs
 //!
 //! Measured at ece597b8 as root, on a virtual machine with two CPUs (AMD EPYC, Linux 6.18), by the two commands named
-//! here. With `cargo bench --bench queueing -- --quick`, the submission of a closure to a busy pool takes 45 to 72 ns,
+//! here. With `cargo bench --bench queueing -- --quick`, the submission of a closure to a busy pool takes 42 to 72 ns,
 //! and a guard takes 19 to 20 ns while no item waits. With `make rivals`, it takes 0.7 µs from the submission of a
 //! closure to the default queue until its result was joined. `threadpool` takes 19 µs for this, and rayon 17 µs. rayon
 //! is faster for items that queue many short items: 17.0 million/s against 7.8. All figures are in `docs/costs.md` and
@@ -96,7 +98,7 @@
 //!   immediately. Where a guard is missing, the executor [detects the block](#missing-guards) shortly after it begins.
 //! * **Threads do not multiply.** The CPU work of a class runs on as many threads as there are CPUs, no matter how many
 //!   queues and items share the class (see [Classes](#classes)). A pool makes another thread only when a worker blocks
-//!   while work is pending. Surplus idle threads end after [`idle_timeout`](ExecutorBuilder::idle_timeout).
+//!   while work is pending.
 //! * **Queues are cheap.** Each library, tenant or kind of work can have its own queue, with its own limit, order and
 //!   flush. A queue costs no thread.
 //! * **Items run near their issuer**: on the same CPU, on a CPU that shares its last-level cache, or on a CPU of the
@@ -110,14 +112,14 @@
 //!   priority](WorkQueueBuilder::high_priority) are another. Each class runs one item per CPU.
 //!   [CPU-intensive](WorkQueueBuilder::cpu_intensive) items start under the same limit, but do not count once they have
 //!   started. So up to `max_active` of them run at the same time.
-//! * Managed queues ([`WorkQueue::builder`]) have a class for each nice level and each division of CPUs into pods. A
-//!   pod is a group of CPUs that are near each other (see [Locality](#locality)), and runs as many items as it has
-//!   CPUs. Queues that divide the same CPUs in the same way share a class. But if there are several pods, strict queues
-//!   have classes of their own. Queues with different affinity scopes or other [`Attrs`] are in different classes,
-//!   whose pods can share CPUs. Such pods do not take each other into account.
+//! * Managed queues ([`WorkQueue::new`] and [`builder`](WorkQueue::builder)) have a class for each nice level and each
+//!   division of CPUs into pods. A pod is a group of CPUs that are near each other (see [Locality](#locality)), and
+//!   runs as many items as it has CPUs. Queues that divide the same CPUs in the same way share a class. But if there
+//!   are several pods, strict queues have classes of their own. Queues with different affinity scopes or other
+//!   [`Attrs`] are in different classes, whose pods can share CPUs. Such pods do not take each other into account.
 //! * Plain [`unbound`](WorkQueue::unbound) and [`ordered`](WorkQueue::ordered) queues have no such limit. Each active
-//!   item has a thread, regardless of the other items that run. Only the `max_active` of each queue limits the active
-//!   items.
+//!   item has a thread of the shared pools, regardless of the other items that run. Only the `max_active` of each queue
+//!   limits the active items. It is 1 for an ordered queue.
 //!
 //! Classes are independent of each other. A program that keeps three classes busy has three runnable threads per CPU,
 //! and the system's scheduler divides the CPU among them. A blocked item continues as soon as its call returns, even if
@@ -135,12 +137,10 @@
 //! submitted.
 //!
 //! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. If all of
-//!   them are busy, the item starts immediately in the nearest pod that has a free CPU. Sometimes a CPU seems free, but
-//!   the worker that was woken for the item does not get that CPU, because the issuer keeps running on it or another
-//!   process uses it. In this case, too, the item starts in another pod: after **at most 3.2 ms** in a busy pod, and
-//!   after 200 µs in a pod that has woken no worker for 6.4 ms. If the CPUs of the second pod turn out to be taken as
-//!   well, the item waits once more for at most that time. These times do not include the time that the system takes to
-//!   make and run threads.
+//!   them are busy, the item starts immediately in the nearest pod that has a free CPU. If a CPU seems free, but
+//!   another process or the issuer keeps it, the item waits for **at most 3.2 ms** (0.2 ms in a quiet pod), and then
+//!   starts in another pod. If the CPUs there are taken, too, it waits once more. The time to make and run threads is
+//!   not included.
 //! * An item of a [strict](Attrs::strict) queue starts in its pod, and waits if it must. The item stays in the pod as
 //!   long as the pod has a CPU, with one exception. When the process loses a CPU, the system may move workers out of
 //!   their pod. The executor notices this after **at most 400 ms** of running time. Until then, strict items can start
@@ -183,9 +183,11 @@
 //! # Timers
 //!
 //! [`Submission::after`] delays an item, [`Submission::reschedule`] replaces a pending run, and
-//! [`Submission::spawn_every`] calls a closure once per period. One thread of the executor sleeps until the next timer
-//! is due. Arming or cancelling a timer costs O(log n) for n armed timers. An armed item is pending, but not queued. So
-//! a flush of its queue does not wait for the item, and a flush of the item itself queues it immediately.
+//! [`Submission::spawn_every`] calls a closure once per period. The manager, a thread of the executor, sleeps until the
+//! next timer is due. Arming or cancelling a timer costs O(log n) for n armed timers. An armed item is pending, but not
+//! queued. So a flush of its queue does not wait for the item, and a flush of the item itself queues it immediately. An
+//! armed timer keeps its item and its queue, so it fires even if all handles to them are dropped. Only a
+//! [`PeriodicHandle`] and a [`StopOnDrop`] cancel their item when they are dropped.
 //!
 //! # Waiting and ending
 //!
@@ -198,10 +200,11 @@
 //! | a queue without items, while others may go on submitting | [`WorkQueue::wait_idle`] |
 //! | an empty queue, which refuses submissions from outside until the wait ends (`drain`) or for ever (`destroy`) | [`WorkQueue::drain`], [`WorkQueue::destroy`] |
 //! | an empty queue, whose pending items do not run | [`WorkQueue::destroy_now`] |
-//! | the end of an executor within a given time, with a report of the items that did not end | [`GlobalExecutor::shutdown`] for the process-wide one, [`Executor::shutdown`] for any other |
+//! | the end of an executor within a given time, with a report of the queues whose items did not end, and the number of these items | [`GlobalExecutor::shutdown`] for the process-wide one, [`Executor::shutdown`] for any other |
 //!
-//! Each wait has a form with a timeout, except `scope` and `for_each`, whose items hold borrows, and `map`. Waiting is
-//! optional: accepted items run even if the last handle to their queue is dropped.
+//! Each wait has a form with a timeout (`join_timeout`, `flush_timeout`, `cancel_and_wait_timeout`, `drain_timeout` and
+//! so on), except `scope` and `for_each`, whose items hold borrows, and `map`. Waiting is optional: accepted items run
+//! even if the last handle to their queue is dropped.
 //!
 //! An item that has begun can be [asked to stop](is_cancelled), through its handle, through a [`CancelToken`], or at a
 //! [deadline](Submission::deadline). The guide has a page about it.
@@ -215,7 +218,8 @@
 //!   before the call is visible to the pending run.
 //! * A panic in an item ends only that run. The worker goes on, and a [`Work`] can be queued again. The joiner gets
 //!   [`JoinError::Panicked`]. The process's panic hook and the [`panic_handler`](ExecutorBuilder::panic_handler) learn
-//!   of the panic, even if the item has no handle.
+//!   of the panic, even if the item has no handle. In a program that is built with `panic = "abort"`, any panic ends
+//!   the process.
 //! * Dropping a queue or an executor never blocks and loses nothing.
 //! * If the system refuses a thread, the work waits, and the executor tries again, at most once a second. Meanwhile,
 //!   the items of queues with a [rescuer](WorkQueueBuilder::rescuer) still run.
@@ -230,9 +234,10 @@
 //! # Guards
 //!
 //! Put a guard around each call that may sleep: file and network I/O, locks that are held for long, channels, joins of
-//! foreign threads. A guard costs about 20 ns, and lets the items that are queued behind the call start
-//! immediately. [`may_block()`] is for calls that are usually short. The waits of this crate have guards of their own,
-//! and so do the locks, channels, files, threads and processes of the module [`mod@blocking`].
+//! foreign threads. A guard costs about 20 ns, and lets the items that are queued behind the call start immediately.
+//! [`may_block()`] is for calls that are usually short. The waits of this crate have guards of their own. The module
+//! [`mod@blocking`], which has the name of the function [`blocking()`], contains locks, channels, files, threads and
+//! processes with guards.
 //!
 //! # Missing guards
 //!
@@ -242,13 +247,15 @@
 //! * On a machine with a free CPU, the pool takes at most a few milliseconds to replace a worker that sleeps without a
 //!   guard. If the system reports the sleep, the pool takes only a fraction of a millisecond. [`Detection`] describes
 //!   the methods, and [`ExecutorBuilder::detection`] chooses one. Preemption is not a sleep.
-//!   [`Executor::undeclared_blockers`] lists the types of the items that slept without a guard.
+//!   [`Executor::undeclared_blockers`] lists the types of the items that slept without a guard while others waited.
 //! * An item of a per-CPU queue that uses its CPU for 10 ms ([`ExecutorBuilder::hog_threshold`]) counts as [CPU
 //!   intensive](WorkQueueBuilder::cpu_intensive) from then on. [`Executor::hogs`] lists the types of such items, and
-//!   the log names them.
+//!   the log names them. An item of another queue keeps its CPU, and is on no list. The histogram of a queue's
+//!   [run times](Latency::run) shows that there are such items, and `tracing` events show which.
 //! * The number of threads stays bounded. Of the workers that were found asleep without a guard, or that keep their
-//!   CPU, the first are replaced without delay, as many as the pool has CPUs. The others are replaced after a gap,
-//!   which grows with their number. A worker that blocks under a guard is always replaced without delay.
+//!   CPU, the first are replaced without delay, as many as the pool has CPUs. The others are replaced after gaps, which
+//!   grow from 0.2 ms for a worker that sleeps (about 30 of them in the first second), and from 10 ms for one that
+//!   keeps its CPU (about 10). A worker that blocks under a guard is always replaced without delay.
 //! * If a pool has work and starts none of it for 30 s ([`ExecutorBuilder::watchdog_threshold`]), the watchdog reports
 //!   the pool once, and tells what its workers are doing. The report goes to the log or to a
 //!   [`stall_handler`](ExecutorBuilder::stall_handler).
@@ -301,11 +308,12 @@
 //! worker.
 //!
 //! No privilege is needed. Without one, workers of [high-priority](WorkQueueBuilder::high_priority) queues have the
-//! normal nice level, which a snapshot shows. The system reports sleeps only if `kernel.perf_event_paranoid` is 2 or
-//! less, or with a privilege. In a container, threads and CPU time are limited by what its cgroups permit: see
-//! [the guide](guide::containers). On other systems, workers are not bound to CPUs and have no nice levels; a snapshot
-//! says so in [`portable`](observe::Snapshot::portable). There, per-CPU queues spread the submitting threads over the
-//! CPUs. On Linux, `RUSTFLAGS="--cfg cmwq_portable"` gives this behaviour. The minimum supported Rust version is 1.85.
+//! normal nice level, which a snapshot shows. They still have pools and a [class](#classes) of their own. The system
+//! reports sleeps only if `kernel.perf_event_paranoid` is 2 or less, or with a privilege. In a container, threads and
+//! CPU time are limited by what its cgroups permit: see [the guide](guide::containers). On other systems, workers are
+//! not bound to CPUs and have no nice levels; a snapshot says so in [`portable`](observe::Snapshot::portable). There,
+//! per-CPU queues spread the submitting threads over the CPUs. On Linux, `RUSTFLAGS="--cfg cmwq_portable"` gives this
+//! behaviour. The minimum supported Rust version is 1.85.
 //!
 //! # Features
 //!
@@ -384,27 +392,16 @@ pub use self::cancel::{CancelToken, cancel_token, is_cancelled};
 #[cfg(not(cmwq_loom))]
 pub use self::current::{current_queue, current_queue_name, current_work, is_rescuer, set_description};
 #[cfg(not(cmwq_loom))]
-pub use self::error::attrs::{ApplyAttrsError, SetDefaultScopeError, SetUnboundCpusError};
+pub use self::error::{
+    BuildExecutorError, BuildQueueError, EnableError, RunError, attrs::ApplyAttrsError,
+    attrs::SetDefaultScopeError, attrs::SetUnboundCpusError, batch::EnqueueBatchError, batch::RefusedBatch,
+    join::JoinError, join::PanicPayload, limit::SetMaxActiveError, refused::Refused, scope::ScopeError,
+};
 #[cfg(not(cmwq_loom))]
-pub use self::error::batch::{EnqueueBatchError, RefusedBatch};
-#[cfg(not(cmwq_loom))]
-pub use self::error::join::{JoinError, PanicPayload};
-#[cfg(not(cmwq_loom))]
-pub use self::error::limit::SetMaxActiveError;
-#[cfg(not(cmwq_loom))]
-pub use self::error::refused::Refused;
-#[cfg(not(cmwq_loom))]
-pub use self::error::scope::ScopeError;
-#[cfg(not(cmwq_loom))]
-pub use self::error::{BuildExecutorError, BuildQueueError, EnableError, RunError};
-#[cfg(not(cmwq_loom))]
-pub use self::executor::Executor;
-#[cfg(not(cmwq_loom))]
-pub use self::executor::builder::ExecutorBuilder;
-#[cfg(not(cmwq_loom))]
-pub use self::executor::global::GlobalExecutor;
-#[cfg(not(cmwq_loom))]
-pub use self::executor::shutdown::{QueueReport, ShutdownReport};
+pub use self::executor::{
+    Executor, builder::ExecutorBuilder, global::GlobalExecutor, shutdown::QueueReport,
+    shutdown::ShutdownReport,
+};
 #[cfg(not(cmwq_loom))]
 pub use self::id::{QueueId, WorkId};
 #[cfg(not(cmwq_loom))]
@@ -412,17 +409,10 @@ pub use self::join::{JoinHandle, stop_on_drop::StopOnDrop};
 #[cfg(not(cmwq_loom))]
 pub use self::periodic::PeriodicHandle;
 #[cfg(not(cmwq_loom))]
-pub use self::queue::WorkQueue;
-#[cfg(not(cmwq_loom))]
-pub use self::queue::batch::Batch;
-#[cfg(not(cmwq_loom))]
-pub use self::queue::builder::WorkQueueBuilder;
-#[cfg(not(cmwq_loom))]
-pub use self::queue::map::Map;
-#[cfg(not(cmwq_loom))]
-pub use self::queue::permits::Permit;
-#[cfg(not(cmwq_loom))]
-pub use self::queue::{scope::ScopedJoinHandle, scoped::ScopedSubmission, submission::Submission};
+pub use self::queue::{
+    WorkQueue, batch::Batch, builder::WorkQueueBuilder, map::Map, permits::Permit, scope::ScopedJoinHandle,
+    scoped::ScopedSubmission, submission::Submission,
+};
 #[cfg(not(cmwq_loom))]
 pub use self::work::Work;
 #[cfg(not(cmwq_loom))]

@@ -53,10 +53,11 @@
 //!   sleep. With [`Detection::Sampling`](crate::Detection::Sampling), the manager reads the states of threads. By
 //!   default, the executor uses the better mode that the system permits. The [dump](crate::Executor::dump) says which
 //!   mode is in force, and why the executor does not use a better one.
-//! * The executor limits the pace at which it replaces workers that sleep without a guard. So many such sleeps at the
-//!   same time are replaced one after the other, and the number of threads stays bounded.
-//! * Plain unbound queues need no detection: each active item has a thread. This kind is for code in which no guard can
-//!   be placed.
+//! * The executor limits the pace at which it replaces workers that sleep without a guard. The first are replaced
+//!   without delay, as many as the pool has CPUs, and about 30 more in the first second. So the number of threads stays
+//!   bounded.
+//! * Plain unbound queues ([`WorkQueue::unbound`](crate::WorkQueue::unbound)) need no detection: each active item has a
+//!   thread. This kind is for code in which no guard can be placed.
 //!
 //! # Finding missing guards
 //!

@@ -7,7 +7,7 @@
 //! | cpuset (`docker run --cpuset-cpus 0-3`), `taskset` | the executor uses these CPUs; it notices a change within a second while it has work | `cpus`, `lost_cpus` |
 //! | CPU quota (`--cpus 2`), cgroup v1 or v2 | each pod of a managed queue runs fewer items: its share of the quota, rounded down, but at least one | `cpu_quota` |
 //! | seccomp or `kernel.perf_event_paranoid` above 2 denies `perf_event_open` | the executor finds missing guards by sampling, within milliseconds | `detection`, `detection_fallback` |
-//! | no privilege to raise priorities | workers of `high_priority` queues have the normal nice level | `nice_denied` |
+//! | no privilege to raise priorities | workers of `high_priority` queues have the normal nice level, but still pools and a [class](crate#classes) of their own | `nice_denied` |
 //! | denies the affinity of threads | workers run anywhere | `affinity_denied` |
 //! | limit of tasks (`--pids-limit`), `ulimit -u` | the default of `max_threads` is at most half of it, and at least 4 for each CPU | `max_threads`, `thread_limit_reached` |
 //! | hides `/proc` | a thread whose CPU time does not change for 3 ms counts as asleep | `detection_fallback` |

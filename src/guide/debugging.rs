@@ -1,7 +1,7 @@
 //! Debugging: which queue is too busy, what a worker is doing, and where in the code it is.
 //!
 //! The workers of all queues look alike to the system: `cmwq/0:1` is a worker of CPU 0, and `cmwq/u8:2` a worker of the
-//! pool `u8`. If such threads use too much CPU or seem to hang, answer these four questions.
+//! pool `u8`. If such threads use too much CPU or seem to hang, answer these questions.
 //!
 //! # Which queue is too busy, and which code fills it?
 //!
@@ -65,6 +65,14 @@
 //! The state of a worker says whether its item computes (`running`), waits under a guard (`blocked`), was found asleep
 //! without a guard (`asleep`), or was found to keep the CPU of a per-CPU queue (`hog`): see
 //! [`WorkerState`](crate::observe::WorkerState).
+//!
+//! # Which items compute for too long, now and then?
+//!
+//! For per-CPU queues, [`Executor::hogs`](crate::Executor::hogs) lists the types of such items. For all other queues,
+//! no list accumulates. With [histograms](crate::WorkQueueBuilder::histograms), the [run
+//! times](crate::WorkQueue::latency) of a queue show whether it has such items: `latency.run.max()` is the longest run.
+//! With the feature `tracing`, a subscriber sees the type and the duration of each run, in the span `execute`. For the
+//! present moment, the busy report has the age of each running item.
 //!
 //! # Where is it in the code?
 //!

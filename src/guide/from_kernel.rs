@@ -30,7 +30,7 @@
 //! |---|---|
 //! | `alloc_workqueue` with `WQ_PERCPU`, `WQ_UNBOUND`, `WQ_BH` | [`WorkQueue::per_cpu`](crate::WorkQueue::per_cpu), [`unbound`](crate::WorkQueue::unbound), [`kernel::bh`](crate::kernel::bh()) |
 //! | `alloc_ordered_workqueue` | [`WorkQueue::ordered`](crate::WorkQueue::ordered) |
-//! | (no such queue) | [`WorkQueue::new`](crate::WorkQueue::new): unbound, and as many items at a time as the pod has CPUs |
+//! | (no such queue) | [`WorkQueue::new`](crate::WorkQueue::new): unbound and *managed*: as many items run at a time as there are CPUs. A queue of `unbound`, like the kernel's, is called *plain unbound* |
 //! | `system_wq`, `schedule_work` and the other system queues | [`kernel::events()`](crate::kernel::events()) and similar functions; for an executor, [`executor.events()`](crate::kernel::ExecutorExt::events) |
 //! | `WQ_HIGHPRI`, `WQ_CPU_INTENSIVE`, `WQ_MEM_RECLAIM` | [`high_priority(true)`](crate::WorkQueueBuilder::high_priority), [`cpu_intensive(true)`](crate::WorkQueueBuilder::cpu_intensive), [`rescuer(true)`](crate::WorkQueueBuilder::rescuer) |
 //! | `WQ_FREEZABLE`, `WQ_POWER_EFFICIENT` | `freezable(true)`, `power_efficient(true)` of [`WorkQueueBuilderExt`](crate::kernel::WorkQueueBuilderExt) |

@@ -65,9 +65,9 @@
 //! # What changes
 //!
 //! * **The number of threads follows the work.** A queue of [`WorkQueue::new`](crate::WorkQueue::new) runs as many
-//!   items at a time as there are CPUs near the issuer. If an item blocks under a [guard](crate::guide::blocking),
-//!   another item starts. So if a pool had 64 threads because its jobs wait for a disk, the queue needs guards, not a
-//!   number of threads.
+//!   items at a time as there are CPUs, near the issuer while CPUs there are free. If an item blocks under a
+//!   [guard](crate::guide::blocking), another item starts. So if a pool had 64 threads because its jobs wait for a
+//!   disk, the queue needs guards, not a number of threads.
 //! * **Two pools become two queues, and share the threads.** Together they run no more items than one queue, because
 //!   they belong to the same [class](crate#classes).
 //! * **A job may wait for another job.** In a fixed pool, jobs that wait for jobs behind them hold all threads for

@@ -58,7 +58,8 @@
 //! [`flush_async`](crate::WorkQueue::flush_async), [`wait_idle_async`](crate::WorkQueue::wait_idle_async),
 //! [`drain_async`](crate::WorkQueue::drain_async), [`destroy_async`](crate::WorkQueue::destroy_async),
 //! [`reserve_async`](crate::WorkQueue::reserve_async), [`Work::flush_async`](crate::Work::flush_async) and
-//! [`Executor::shutdown_async`](crate::Executor::shutdown_async). Dropping such a future ends only the wait. An item
+//! [`Executor::shutdown_async`](crate::Executor::shutdown_async). Dropping such a future ends only the wait. All of
+//! these futures are `Send` and borrow nothing, and a `JoinHandle<T>` is `Send` if `T` is. An item
 //! that has to wait for a future calls [`blocking::block_on`](crate::blocking::block_on).
 //!
 //! # Names
@@ -83,8 +84,7 @@
 //! # What changes
 //!
 //! * **Computing needs no semaphore.** tokio makes a thread for each pending closure, up to 512. A queue of
-//!   [`WorkQueue::new`](crate::WorkQueue::new) runs as many items as there are CPUs near the issuer, and replaces those
-//!   that block.
+//!   [`WorkQueue::new`](crate::WorkQueue::new) runs as many items as there are CPUs, and replaces those that block.
 //! * **Guards are needed** around calls that sleep. Without a guard, the executor finds the sleep a little later: see
 //!   [`guide::blocking`](crate::guide::blocking). If no guard can be placed, `WorkQueue::unbound(name)` gives each
 //!   active item a thread, as tokio does. [`max_active_total`](crate::WorkQueueBuilder::max_active_total) sets its

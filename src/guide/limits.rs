@@ -10,7 +10,7 @@
 //! | items that compute at the same time | the kind of the queue: [`new`](crate::WorkQueue::new) and [`per_cpu`](crate::WorkQueue::per_cpu) run as many as there are CPUs, for each [class](crate#classes); `per_cpu` runs the items of one issuer on one CPU | on |
 //! | items that run or block, for each CPU on which they were queued | [`max_active`](crate::WorkQueueBuilder::max_active), 1 to 512, or 2000 for `unbound` | 256 |
 //! | items that run or block, in the whole queue | [`max_active_total`](crate::WorkQueueBuilder::max_active_total), as above | unset: `max_active` applies |
-//! | items that wait, in the whole queue | [`max_pending`](crate::WorkQueueBuilder::max_pending) | a hundred million, for each CPU on which they were queued |
+//! | items that wait (an item that has begun does not count), in the whole queue | [`max_pending`](crate::WorkQueueBuilder::max_pending) | a hundred million, for each CPU on which they were queued |
 //! | items that wait in all queues together | [`max_pending`](crate::ExecutorBuilder::max_pending) of the executor | unset |
 //! | worker threads of the executor; the manager, the thread that drops values for it, and rescuers come in addition | [`max_threads`](crate::ExecutorBuilder::max_threads), as in `Executor::builder().max_threads(64).build_global()?` before any queue is made | 512, or 8 for each CPU if that is more; fewer where the system permits fewer |
 //! | items of one `map` that are in flight | [`window`](crate::Map::window) | 64, or 4 for each CPU if that is more |
@@ -68,12 +68,15 @@
 //! * Set `max_active_total` to the number of requests that the other side serves at a time, such as the connections of
 //!   a database.
 //! * Set `max_pending` to the number of items that can run within the time that a client waits.
-//! * Items that compute for seconds hold up the short items of all queues in their [class](crate#classes). Give them a
-//!   class of their own. [`per_cpu`](crate::WorkQueue::per_cpu) with
-//!   [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) runs them on the CPUs of their issuers, and
-//!   `max_active(2)` permits two of them on each of these CPUs. If a single thread issues them, and they should use all
-//!   CPUs, give a managed queue another nice level instead: `WorkQueue::builder(name).attrs(Attrs::new().nice(10))`
-//!   runs one such item on each CPU, and the system prefers the short items. This needs no privilege.
+//! * Items that compute for longer than the items of other queues may wait hold up all queues in their
+//!   [class](crate#classes). Give them a class of their own by another nice level:
+//!   `WorkQueue::builder(name).attrs(Attrs::new().nice(10))` runs one such item on each CPU, and the system prefers the
+//!   other items. This needs no privilege. If long items are as urgent as the others, and each should run on the CPU of
+//!   its issuer, use [`per_cpu`](crate::WorkQueue::per_cpu) with
+//!   [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) and `max_active(2)`: up to two of them share that CPU
+//!   with the short items. A single issuer uses a single CPU.
+//! * Set `max_active_total` of an [`unbound`](crate::WorkQueue::unbound) queue. Each of its active items has a thread,
+//!   so without that limit, 256 items for each CPU can take all threads of the executor.
 //! * [`set_max_active`](crate::WorkQueue::set_max_active) changes the limit of a queue that is in use. Raising it
 //!   starts waiting items at once. Lowering it stops no item.
 //! * [`waiting`](crate::WorkQueue::waiting) and [`running`](crate::WorkQueue::running) show how near the limits are,

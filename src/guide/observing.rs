@@ -101,5 +101,15 @@
 //!
 //! The crate logs a few kinds of events through `log`: a denied nice level or affinity, a refused thread, work that
 //! waits at `max_threads`, a change of the CPUs or of the quota, item types that keep the CPU, and stalls. Panics of
-//! items go to the [`panic_handler`](crate::ExecutorBuilder::panic_handler), which has the queue, the type of the item
-//! and the payload.
+//! items go to the [`panic_handler`](crate::ExecutorBuilder::panic_handler), which gets a
+//! [`PanicReport`](crate::PanicReport) with the queue, the type of the item and the payload:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let executor = cmwq::Executor::builder()
+//!     .panic_handler(|report| eprintln!("{} panicked in {}", report.item_type, report.queue))
+//!     .build_global()?;
+//! # drop(executor);
+//! # Ok(())
+//! # }
+//! ```

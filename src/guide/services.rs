@@ -31,7 +31,7 @@
 //! health check answers even while all workers compute.
 //!
 //! ```
-//! use cmwq::{QueueError, WorkQueue};
+//! use cmwq::{JoinError, QueueError, WorkQueue};
 //!
 //! async fn hash(queue: &WorkQueue, body: Vec<u8>) -> Result<u64, &'static str> {
 //!     // Before the body is read, in a real service.
@@ -45,7 +45,10 @@
 //!         pages.flatten().map(|byte| u64::from(*byte)).sum()
 //!     };
 //!     let item = permit.spawn(sum).map_err(|_| "503: the service is ending")?;
-//!     item.stop_on_drop().await.map_err(|_| "500: it has panicked")
+//!     item.stop_on_drop().await.map_err(|error| match error {
+//!         JoinError::Panicked(_) => "500: it has panicked",
+//!         _ => "503: the service is ending",
+//!     })
 //! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -57,8 +60,8 @@
 //!
 //! * **A queue for each kind of work.** A queue costs no thread, and each queue has its own limit. So even if many
 //!   reads of files are slow, requests that only compute are accepted. A call that sleeps needs [a
-//!   guard](crate::guide::blocking). All queues of `WorkQueue::new` share the CPUs. So items that compute for long
-//!   need a queue that the [first table](crate#which-queue) names for them, or requests wait behind them.
+//!   guard](crate::guide::blocking). All queues of `WorkQueue::new` share the CPUs. So items that compute for longer
+//!   than requests may wait need a queue such as `WorkQueue::builder(name).attrs(Attrs::new().nice(10))`.
 //! * **Reserve first.** A [permit](crate::Permit) is a place for one item. A request that gets no permit is refused
 //!   before its body is read.
 //! * **Shed or wait.** [`try_reserve`](crate::WorkQueue::try_reserve) fails at once if there is no room.

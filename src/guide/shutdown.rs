@@ -96,8 +96,9 @@
 //! # A long item that should stop early
 //!
 //! An item that has begun runs to its end, unless it asks from time to time whether it should stop. When the time of a
-//! shutdown runs out, [`is_cancelled`](crate::is_cancelled) becomes true in each running item. The page
-//! [cancellation](super::cancellation) has all ways to ask an item to stop.
+//! shutdown runs out, [`is_cancelled`](crate::is_cancelled) becomes true in each running item. Then the shutdown
+//! returns at once, and another call would not wait, either. The page [cancellation](super::cancellation) has all ways
+//! to ask an item to stop.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -110,6 +111,28 @@
 //! let report = executor.shutdown(Duration::from_millis(10))?;
 //! println!("{report}");
 //! println!("stopped: {:?}", endless.join());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! If `main` returns after that, the items that still run end with the process. To ask them first, and then wait a
+//! little longer, give the items of the service one token, and divide the time:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::{CancelToken, Executor, WorkQueue};
+//! use std::time::Duration;
+//!
+//! let executor = Executor::builder().build_global()?;
+//! let (search, service) = (WorkQueue::new("search"), CancelToken::new());
+//! search.item(|| (0u64..).find(|_| cmwq::is_cancelled())).token(&service).spawn_detached()?;
+//!
+//! // Wait for SIGTERM, for example by `signal_hook::iterator::Signals::new([SIGTERM])?.forever().next()`.
+//! if search.drain_timeout(Duration::from_millis(15)).is_err() { // In a service, 15 s.
+//!     service.cancel(); // Running items are asked to stop, and the others do not begin.
+//! }
+//! let report = executor.shutdown(Duration::from_secs(5))?;
+//! assert!(report.is_complete(), "{report}");
 //! # Ok(())
 //! # }
 //! ```

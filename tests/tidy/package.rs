@@ -157,15 +157,17 @@ fn the_list_of_changes_leads_to_names_that_exist() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// At night a missing toolchain is a failure, and the CI installs it.
+/// A missing toolchain is a failure at night and in the CI, which installs it.
 #[test]
-fn the_public_interface_is_compared_at_night() {
+fn the_public_interface_is_compared_at_night_and_in_the_ci() {
     assert!(recipe_of(&read("lab/Makefile"), "nightly").contains(&"$(MAKE) public-api COMPLETE=1"));
     let script = read(".ci/api");
     let toolchain = script.lines().find_map(|line| line.strip_prefix("toolchain=")).expect("it is fixed");
     let ci = read(".github/workflows/ci.yml");
     let nightly = ci.split_once("\n  nightly:\n").expect("there is such a job").1;
-    assert!(nightly.contains(&format!("rustup toolchain install {toolchain} --profile minimal\n")));
+    let install = format!("      - run: rustup toolchain install {toolchain} --profile minimal\n");
+    assert!(nightly.contains(&install));
+    assert!(ci.contains(&format!("{install}      - run: make public-api COMPLETE=1\n")));
 }
 
 #[test]

@@ -24,6 +24,7 @@ machine should do nothing else.
       --overload N    how many times the machine's CPU time the requests ask for,
                       1 to 10 (default: 4)
       --rate N        requests for work per second, instead of what the overload says
+      --check         exit with 1 if a figure is missed
       --write FILE    write the page, and its charts into a folder of that name
   -h, --help          print this help
 ";
@@ -45,6 +46,7 @@ pub(crate) struct Args {
     pub(crate) seconds: u64,
     pub(crate) overload: u32,
     pub(crate) rate: Option<u32>,
+    pub(crate) check: bool,
     pub(crate) write: Option<PathBuf>,
 }
 
@@ -53,13 +55,14 @@ impl Role {
         let mut role = None;
         let mut engines = Vec::new();
         let (mut rounds, mut seconds, mut overload) = (None, None, 4);
-        let (mut quick, mut write) = (false, None);
+        let (mut quick, mut check, mut write) = (false, false, None);
         let (mut hashes, mut count, mut rate) = (1, 1, None);
         let mut address: Option<SocketAddr> = None;
         while let Some(arg) = parser.next()? {
             match arg {
                 Short('h') | Long("help") => return Ok(Self::Help),
                 Long("quick") => quick = true,
+                Long("check") => check = true,
                 Long("engine") => engines.push(parser.value()?.parse_with(Name::parse)?),
                 Long("rounds") => rounds = Some(parser.value()?.parse_with(|text| number(text, 100))?),
                 Long("seconds") => seconds = Some(parser.value()?.parse_with(|text| number(text, 600))?),
@@ -79,7 +82,7 @@ impl Role {
                 let engines = if engines.is_empty() { Name::ALL.to_vec() } else { engines };
                 let rounds = rounds.unwrap_or(if quick { 2 } else { 7 });
                 let seconds = u64::from(seconds.unwrap_or(if quick { 2 } else { 10 }));
-                Ok(Self::Measure(Args { quick, engines, rounds, seconds, overload, rate, write }))
+                Ok(Self::Measure(Args { quick, engines, rounds, seconds, overload, rate, check, write }))
             }
             Some("serve") => {
                 Ok(Self::Serve(serve::Task { engine: engine.ok_or("an engine is missing")?, hashes }))
@@ -121,6 +124,10 @@ mod tests {
         ] {
             assert!(Role::parse(lexopt::Parser::from_args(arguments)).is_err(), "{arguments:?}");
         }
-        assert!(matches!(Role::parse(lexopt::Parser::from_args(["--quick"])), Ok(Role::Measure(_))));
+        let checks = |arguments: &[&str]| match Role::parse(lexopt::Parser::from_args(arguments)) {
+            Ok(Role::Measure(args)) => args.check,
+            _ => unreachable!("{arguments:?}"),
+        };
+        assert!(!checks(&["--quick"]) && checks(&["--quick", "--check"]));
     }
 }

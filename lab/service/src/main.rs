@@ -4,6 +4,7 @@
 //! cargo run --release -- --quick
 //! cargo run --release -- --engine cmwq --engine rayon --rounds 3
 //! cargo run --release -- --write ../../docs/service.md
+//! cargo run --release -- --check                              # fails if a figure is missed
 //! cargo run --release -- serve --engine cmwq --hashes 100     # only the service, until its input ends
 //! ```
 //!
@@ -76,6 +77,10 @@ fn measure(args: &Args) -> Result<(), Failure> {
     print!("{}", page::plain(&about, &report));
     if let Some(file) = &args.write {
         page::write(file, &about, &report)?;
+    }
+    let missed = report.missed();
+    if args.check && !missed.is_empty() {
+        return Err(format!("missed: {}", missed.join("; ")).into());
     }
     Ok(())
 }

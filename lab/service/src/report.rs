@@ -143,6 +143,14 @@ impl Report {
         ours.into_iter().chain(pairs.into_iter().flatten()).collect()
     }
 
+    /// Returns the figures that were not reached.
+    pub(crate) fn missed(&self) -> Vec<String> {
+        let missed = self.verdicts().into_iter().filter(|verdict| !verdict.is_reached);
+        missed
+            .map(|Verdict { what, ours, ratio, figure, .. }| format!("{what}: {ours}, {ratio}, {figure}"))
+            .collect()
+    }
+
     /// Returns the best of some engines.
     fn best(&self, of: impl Fn(&Name) -> bool) -> Option<&Served> {
         self.served.iter().find(|served| of(&served.engine))
@@ -247,7 +255,9 @@ pub(crate) mod tests {
 
     #[test]
     fn a_missed_figure_is_told() {
-        let verdicts = report(&[("tokio", [16.0, 16.0]), ("cmwq", [12.0, 12.0])]).verdicts();
+        let report = report(&[("tokio", [16.0, 16.0]), ("cmwq", [12.0, 12.0])]);
+        assert_eq!(report.missed()[0], "/health p99: 12.00 ms (cmwq), -, \u{2264} 10 ms");
+        let verdicts = report.verdicts();
         assert!(verdicts[..3].iter().all(|verdict| !verdict.is_reached));
         assert!(verdicts[3..].iter().all(|verdict| verdict.is_reached));
     }
