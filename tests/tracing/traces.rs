@@ -83,13 +83,15 @@ fn an_http_request_and_its_items_are_one_trace() {
     let span = tracing::info_span!("http", path = request.url());
     let handler = || {
         let inner = queue.clone();
-        queue.spawn(move || {
-            say("page");
-            inner.spawn(|| say("part")).unwrap().join().unwrap();
-            request.respond(Response::from_string("done")).unwrap();
-        })
+        queue
+            .spawn(move || {
+                say("page");
+                inner.spawn(|| say("part")).unwrap().join().unwrap();
+                request.respond(Response::from_string("done")).unwrap();
+            })
+            .unwrap()
     };
-    span.in_scope(handler).unwrap().join().unwrap();
+    span.in_scope(handler).join().unwrap();
     assert!(client.join().unwrap().ends_with("done"));
 
     let (page, part) = (said("page").ids, said("part").ids);
