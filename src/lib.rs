@@ -422,8 +422,6 @@ pub use crate::engine::item::scope::Scope;
 #[cfg(not(cmwq_loom))]
 pub use crate::engine::manager::offenders::Offender;
 #[cfg(not(cmwq_loom))]
-pub use crate::engine::queue::workqueue::WhenFull;
-#[cfg(not(cmwq_loom))]
 pub use crate::engine::refusal::{Cancelled, QueueError, ShutdownError, WaitError};
 pub use policy::attrs::{Attrs, EffectiveAttrs};
 pub use policy::counters::Counters;
@@ -431,5 +429,6 @@ pub use policy::cpu_set::{CpuSet, CpuSetIter, ParseCpuSetError};
 pub use policy::detection::Detection;
 pub use policy::histogram::{Histogram, Latency};
 pub use policy::pods::{AffinityScope, ParseAffinityScopeError};
+pub use policy::when_full::WhenFull;
 #[cfg(not(cmwq_loom))]
 pub use sys::topology::{TopologyError, TopologySource};

@@ -21,11 +21,12 @@
 //!
 //! * At `max_active`, further items wait in order. They cost no thread.
 //! * At `max_pending`, the queue refuses items with [`QueueError::Full`](crate::QueueError::Full), and returns the
-//!   closure. The caller answers "busy", or runs the closure itself. To wait for room instead, the caller
-//!   [reserves](crate::WorkQueue::reserve) a place before it makes the item, or the queue is built with
-//!   [`WhenFull::Wait`](crate::WhenFull::Wait). In the second case, a submission blocks its thread, and the queue
-//!   refuses only an item that submits to its own full queue. Armed timers do not count. When a timer fires, its item
-//!   is accepted even if the queue is full.
+//!   closure. The caller answers "busy". To wait for room instead, the caller [reserves](crate::WorkQueue::reserve) a
+//!   place before it makes the item, or the queue is built with [`WhenFull::Wait`](crate::WhenFull::Wait). In the
+//!   second case, a submission blocks its thread, and the queue refuses only an item that submits to its own full
+//!   queue. With [`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns), the submitting thread runs the item itself
+//!   instead of waiting, if a slot is free. Armed timers do not count. When a timer fires, its item is accepted even if
+//!   the queue is full.
 //! * A cancelled item leaves an empty place in the queue, which counts towards `max_pending` until a worker reaches it.
 //! * At the executor's `max_pending`, the queues with the longest backlogs are full first. Queues without pending items
 //!   still accept one.
@@ -47,10 +48,14 @@
 //! let waits = WorkQueue::builder("waits").max_pending(1000).when_full(cmwq::WhenFull::Wait).build()?;
 //! waits.spawn_detached(|| println!("its issuer has waited for room"))?;
 //!
+//! let helps = WorkQueue::builder("helps").max_pending(1000).when_full(cmwq::WhenFull::CallerRuns).build()?;
+//! helps.spawn_detached(|| println!("a worker runs this, or its issuer"))?;
+//!
 //! let permit = uploads.reserve()?; // Waits for room. A permit that is dropped gives its place back.
 //! permit.spawn_detached(|| println!("uploaded, too"))?;
 //! # uploads.flush()?;
 //! # waits.flush()?;
+//! # helps.flush()?;
 //! # Ok(())
 //! # }
 //! ```

@@ -237,6 +237,15 @@ impl Admission {
         }
     }
 
+    /// Admits an item whose issuer runs it without delay. The item gets a free slot if no other item waits for one.
+    /// Otherwise it is not admitted, and the answer is [`Admit::Full`].
+    pub(crate) const fn admit_here(self) -> (Self, Admit) {
+        match self.admit() {
+            (_, Admit::Wait) => (self, Admit::Full),
+            answer => answer,
+        }
+    }
+
     /// Applies `admit` as if the limiter were not flushing, but keeps the flushing bit set. The issuer holds the lock
     /// of the flushes.
     pub(crate) fn beside_flush<A>(self, admit: impl Fn(Self) -> (Self, A)) -> (Self, A) {

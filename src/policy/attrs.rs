@@ -94,6 +94,10 @@ impl Attrs {
         self
     }
 
+    pub(crate) fn is_strict(&self) -> bool {
+        self.strict
+    }
+
     pub(crate) fn names_nice(&self) -> bool {
         self.nice.is_some()
     }

@@ -49,4 +49,5 @@ pub(crate) mod topology;
 pub(crate) mod waits;
 pub(crate) mod watch;
 pub(crate) mod watchdog;
+pub(crate) mod when_full;
 pub(crate) mod worker;

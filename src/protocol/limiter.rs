@@ -128,6 +128,18 @@ impl LimiterCell {
         })
     }
 
+    /// Admits an item whose issuer runs it without delay. The item is not admitted without a slot.
+    #[cold]
+    pub(crate) fn admit_here(&self) -> Came {
+        self.admit_by(Admission::admit_here)
+    }
+
+    /// Repeats [`admit_here`](Self::admit_here) under the lock of the queue's flushes.
+    #[cold]
+    pub(crate) fn admit_here_beside_flush(&self) -> Came {
+        self.admit_by(|word| word.beside_flush(Admission::admit_here))
+    }
+
     #[inline]
     fn admit_by(&self, transition: impl Fn(Admission) -> (Admission, Admit)) -> Came {
         match self.update(transition) {

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use crate::engine::carrier::Carrier;
-use crate::engine::queue::workqueue::{Limit, QueueHandle, QueueKind, QueueSpec, Unbound, WhenFull};
+use crate::engine::queue::workqueue::{Limit, QueueHandle, QueueKind, QueueSpec, Unbound};
 use crate::engine::user_code::report;
 use crate::error::BuildQueueError;
 use crate::executor::Executor;
 use crate::policy::admission::{MAX_ACTIVE_DEFAULT, NO_LIMIT, most_active};
 use crate::policy::attrs::Attrs;
+use crate::policy::when_full::WhenFull;
 use crate::queue::WorkQueue;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -235,8 +236,8 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Sets what the queue does with a submission at the limit of [`max_pending`](Self::max_pending). By default, the
-    /// queue refuses it.
+    /// Sets what the queue does with a submission at the limit of [`max_pending`](Self::max_pending), or of the
+    /// [executor](crate::ExecutorBuilder::max_pending). By default, the queue refuses it.
     #[doc(alias = "spawn_wait")]
     pub fn when_full(mut self, reaction: WhenFull) -> Self {
         self.when_full = reaction;
@@ -361,6 +362,8 @@ impl WorkQueueBuilder {
         };
         let not_per_cpu = if self.kind == Kind::Bh { kind } else { "an unbound queue" };
         let nice = self.attrs.as_ref().is_some_and(Attrs::names_nice);
+        let strict = self.attrs.as_ref().is_some_and(Attrs::is_strict);
+        let bound_to_cpus = if per_cpu { "a per-CPU queue" } else { "strict attrs" };
         let rules = [
             (ordered && self.max_active.is_some(), "max_active", kind, one_at_a_time),
             (ordered && self.max_active_total.is_some(), "max_active_total", kind, one_at_a_time),
@@ -399,6 +402,12 @@ impl WorkQueueBuilder {
                 "freezable",
                 kind,
                 "its items go to the thread of their CPU at once, and nothing holds them back",
+            ),
+            (
+                self.when_full == WhenFull::CallerRuns && (ordered || per_cpu || strict),
+                "WhenFull::CallerRuns",
+                if ordered { kind } else { bound_to_cpus },
+                if ordered { one_at_a_time } else { "a caller may be on any other CPU" },
             ),
             (
                 self.high_priority && nice,

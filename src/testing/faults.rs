@@ -176,7 +176,8 @@ impl Faults {
     /// Refuses one submission to a queue with this text in its name, with the error
     /// [`QueueError::Full`](crate::QueueError::Full). Only submissions that need a place among the pending items are
     /// numbered. So an item that is pending already, an item with a delay, and the submission of a permit are never
-    /// refused. An issuer that [waits](crate::WhenFull::Wait) for a place is not refused, and gets its place.
+    /// refused. An issuer that [waits](crate::WhenFull::Wait) for a place is not refused, and gets its place. If
+    /// [callers run](crate::WhenFull::CallerRuns) the queue's items, the issuer runs the item or waits for a place.
     ///
     /// # Panics
     ///

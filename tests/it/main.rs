@@ -14,6 +14,7 @@ mod backlog;
 mod bad_input;
 mod batches;
 mod bh;
+mod caller_runs;
 mod cancel;
 mod cancellation;
 mod carried;

@@ -213,9 +213,9 @@ impl Queue {
         let mut kick = BatchKick::default();
         let mut newly_pending = 0;
         for (index, work) in works.enumerate() {
-            match self
-                .queue_with(place, None, work, |shard, entry, has_slot| kick.put(shard, entry, has_slot))
-            {
+            match self.queue_with(place, None, work, false, |shard, entry, has_slot| {
+                kick.put(shard, entry, has_slot);
+            }) {
                 Ok(is_new) => newly_pending += usize::from(is_new),
                 Err(error) => return Err(CutAt { error, index, newly_pending }),
             }

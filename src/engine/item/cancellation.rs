@@ -127,6 +127,25 @@ pub(crate) fn forget() {
     let _former = ASKED.try_with(RefCell::take);
 }
 
+/// Takes the tokens of the calling thread until the returned value is dropped. Meanwhile the thread runs another item.
+pub(crate) fn set_aside() -> impl Sized {
+    struct Aside {
+        entered: Option<Token>,
+        asked: Option<Asked>,
+    }
+    impl Drop for Aside {
+        fn drop(&mut self) {
+            // The drops of the former tokens take locks, so they happen after these calls.
+            let _entered = ENTERED.try_with(|entered| entered.replace(self.entered.take()));
+            let _asked = ASKED.try_with(|asked| asked.replace(self.asked.take()));
+        }
+    }
+    Aside {
+        entered: ENTERED.try_with(RefCell::take).ok().flatten(),
+        asked: ASKED.try_with(RefCell::take).ok().flatten(),
+    }
+}
+
 /// Calls `look` with the token of the item with this number, if that item has asked for its token.
 fn asked<R>(item: u64, look: impl FnOnce(&Token) -> R) -> Option<R> {
     let look = |asked: &RefCell<Option<Asked>>| {

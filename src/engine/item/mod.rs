@@ -10,6 +10,7 @@
 //! | `work`, `work_item` | reusable items: their cells and handles; how they are cancelled, waited for, and executed |
 //! | `place` | the CPU on which an item is queued |
 //! | `submit`, `batch` | the issuer's path: place, admit, enqueue, kick; and the same for many items, with one kick |
+//! | `here` | items that their issuer runs itself, because their queue is full |
 //! | `timers`, `delayed`, `periodic` | items that are queued later, once or every period |
 //! | `scope` | items that borrow, and the end of their scope |
 //! | `waits` | the checks before each wait for an item or a queue, and the wait itself |
@@ -31,6 +32,7 @@ pub(crate) mod closure;
 pub(crate) mod context;
 pub(crate) mod delayed;
 pub(crate) mod entry;
+pub(crate) mod here;
 pub(crate) mod latency;
 pub(crate) mod one_shot;
 pub(crate) mod periodic;

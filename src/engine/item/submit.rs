@@ -19,6 +19,7 @@ use crate::engine::trace;
 use super::carried::Carrying;
 use super::closure::Closure;
 use super::entry::{Entry, Header};
+use super::here;
 use super::one_shot;
 use super::one_shot::handle::RawHandle;
 use super::place::Place;
@@ -143,9 +144,9 @@ impl Queue {
         if self.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
         }
-        let kept = match kept.map_or_else(|| self.place_for_submission(), Ok) {
+        let kept = match kept.map_or_else(|| self.take_place(), Ok) {
             Ok(kept) => kept,
-            Err(error) => return Err((error, function)),
+            Err(full) => return self.spawn_when_full(place, full, function, make),
         };
         let shard = self.shard(self.executor.placement.slot_for(place));
         if shard.limiter().cell.is_full() {
@@ -155,10 +156,44 @@ impl Queue {
             Ok(pass) => pass,
             Err(error) => return Err((error, function)),
         };
+        self.spawn_admitted((shard, place), (kept, pass), function, make, Shard::put)
+    }
+
+    /// Queues a closure like [`spawn_made`](Self::spawn_made), after the queue was found full. The issuer may run the
+    /// closure itself.
+    #[cold]
+    #[inline(never)]
+    fn spawn_when_full<F, H>(
+        &self,
+        place: Place,
+        full: QueueError,
+        function: F,
+        make: impl FnOnce(F, *const Limiter) -> Result<(NonNull<Header>, H), (QueueError, F)>,
+    ) -> Result<H, (QueueError, F)> {
+        let shard = self.shard(self.executor.placement.slot_for(place));
+        if let Some(admitted) = self.admit_here(shard, place) {
+            return self.spawn_admitted((shard, place), admitted, function, make, here::run);
+        }
+        match self.when_full(full) {
+            Ok(kept) => self.spawn_made(place, Some(kept), function, make),
+            Err(error) => Err((error, function)),
+        }
+    }
+
+    /// Makes the cell of a closure that was admitted, and passes its entry to `put`.
+    #[inline]
+    fn spawn_admitted<'q, F, H>(
+        &'q self,
+        (shard, place): (&'q Shard, Place),
+        (kept, pass): (Kept<'_>, Pass),
+        function: F,
+        make: impl FnOnce(F, *const Limiter) -> Result<(NonNull<Header>, H), (QueueError, F)>,
+        put: impl FnOnce(&'q Shard, Entry, bool),
+    ) -> Result<H, (QueueError, F)> {
         let (item, handle) = make(function, shard.lane()).inspect_err(|_| self.take_back(shard, pass))?;
         kept.leave();
         let entry = Entry::new(item, shard, pass.ticket, place.is_bound());
-        enqueue(shard, entry, place.named(), pass.has_slot, Shard::put);
+        enqueue(shard, entry, place.named(), pass.has_slot, put);
         Ok(handle)
     }
 
@@ -179,18 +214,20 @@ impl Queue {
         kept: Option<Kept<'_>>,
         work: &WorkHandle,
     ) -> Result<bool, QueueError> {
-        self.queue_with(place, kept, work, Shard::put)
+        self.queue_with(place, kept, work, true, Shard::put)
     }
 
     /// Queues a reusable item like [`queue`](Self::queue). `put` receives the admitted entry, and a flag that tells
     /// whether the entry has a slot. `put` then puts the entry on a worklist or on the waiting list, and wakes a worker
-    /// if one is needed. `kept` is the item's place among the pending items, if the caller has taken one.
+    /// if one is needed. `kept` is the item's place among the pending items, if the caller has taken one. `may_run`
+    /// says whether the caller may run the item itself.
     #[inline]
     pub(crate) fn queue_with<'q>(
         &'q self,
         place: Place,
         kept: Option<Kept<'_>>,
         work: &WorkHandle,
+        may_run: bool,
         put: impl FnOnce(&'q Shard, Entry, bool),
     ) -> Result<bool, QueueError> {
         machine::step_to(|| (self.executor.machine, self.name()));
@@ -211,16 +248,48 @@ impl Queue {
                 Err(carried) => carried,
             }
         };
-        let kept = if shard.limiter().cell.is_full() {
-            Err(QueueError::Full)
-        } else {
-            kept.map_or_else(|| self.place_for_submission(), Ok)
+        let kept = match kept {
+            _ if shard.limiter().cell.is_full() => Err(QueueError::Full),
+            Some(kept) => Ok(kept),
+            None => match self.take_place() {
+                Err(_) if may_run && self.would_run_here(work) => match self.admit_here(shard, place) {
+                    Some(admitted) => return self.queue_here((shard, place), admitted, work, carried),
+                    None => self.when_full(QueueError::Full),
+                },
+                kept => kept.or_else(|full| self.when_full(full)),
+            },
         };
-        let (kept, pass) = match kept.and_then(|kept| Ok((kept, self.admit(shard.limiter())?))) {
-            Ok(admitted) => admitted,
+        match kept.and_then(|kept| Ok((kept, self.admit(shard.limiter())?))) {
+            Ok(admitted) => self.queue_admitted((shard, place), admitted, work, (carried, is_idle), put),
             // If another thread has queued the item meanwhile, the item needs no room.
-            Err(error) => return self.queue_without_room(shard, work, carried).unwrap_or(Err(error)),
-        };
+            Err(error) => self.queue_without_room(shard, work, carried).unwrap_or(Err(error)),
+        }
+    }
+
+    /// Queues a reusable item that was admitted, and runs it on the calling thread.
+    #[cold]
+    #[inline(never)]
+    fn queue_here(
+        &self,
+        to: (&Shard, Place),
+        admitted: (Kept<'_>, Pass),
+        work: &WorkHandle,
+        carried: Option<Carried>,
+    ) -> Answer {
+        self.queue_admitted(to, admitted, work, (carried, false), here::run)
+    }
+
+    /// Queues a reusable item that was admitted, and passes its entry to `put`. `is_idle` says whether the item was
+    /// idle.
+    #[inline]
+    fn queue_admitted<'q>(
+        &'q self,
+        (shard, place): (&'q Shard, Place),
+        (kept, pass): (Kept<'_>, Pass),
+        work: &WorkHandle,
+        (carried, is_idle): (Option<Carried>, bool),
+        put: impl FnOnce(&'q Shard, Entry, bool),
+    ) -> Answer {
         // The drop may run a user's destructor, which may wait for the queue. So it comes after the admission is
         // undone.
         let mut unused = None;

@@ -85,6 +85,19 @@ impl Queue {
         }
     }
 
+    /// Admits an item whose issuer runs it without delay. Returns `None` if no slot is free, or if the intake is not
+    /// open.
+    #[cold]
+    pub(crate) fn pass_here(&self, limiter: &Limiter) -> Option<Pass> {
+        let (came, ticket) = match limiter.cell.admit_here() {
+            Came::Flushing => {
+                self.flush.admit(|| limiter.cell.admit_here_beside_flush(), |came| came.admitted())
+            }
+            came => (came, None),
+        };
+        (came == Came::Started).then_some(Pass { ticket, has_slot: true })
+    }
+
     /// Admits at least one of these items, and as many more as the queue has room for and one step can admit. The first
     /// of the admitted items have slots, and the others go to the waiting list.
     pub(crate) fn admit_many(&self, limiter: &Limiter, items: usize) -> Result<BatchPass, QueueError> {

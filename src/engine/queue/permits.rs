@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::policy::when_full::WhenFull;
 use crate::protocol::places::{Reserve, Turn};
 use crate::sys::machine;
 use crate::sys::wait::Until;
@@ -16,7 +17,7 @@ use crate::engine::refusal::{QueueError, WaitError};
 
 use super::places::Kept;
 use super::shard::Shard;
-use super::workqueue::{Queue, QueueHandle, WhenFull};
+use super::workqueue::{Queue, QueueHandle};
 
 /// A place that is reserved for a submission. Dropping this value gives the place back.
 #[derive(Debug)]
@@ -81,11 +82,14 @@ impl Queue {
         self.take_place().or_else(|full| self.when_full(full))
     }
 
+    /// Takes a place for a submission that found the queue full. Waits or fails, as the queue's `when_full` says.
     #[cold]
-    pub(super) fn when_full(&self, full: QueueError) -> Result<Kept<'_>, QueueError> {
+    pub(crate) fn when_full(&self, full: QueueError) -> Result<Kept<'_>, QueueError> {
         // An item of the queue itself does not wait. It may hold a slot that the pending items need before they make
-        // room.
-        let waits = self.spec.when_full == WhenFull::Wait && waits::check_queue(self).is_ok();
+        // room. A hook on the manager's thread does not wait either, because workers and timers need the manager.
+        let waits = self.spec.when_full != WhenFull::Refuse
+            && !self.executor.core.manager.is_current_thread()
+            && waits::check_queue(self).is_ok();
         if waits { self.wait_for_place(Until::FOREVER) } else { Err(full) }
     }
 

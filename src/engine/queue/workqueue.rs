@@ -16,6 +16,7 @@ use crate::policy::attrs::{Attrs, PoolAttrs};
 use crate::policy::effective_state::{EffectiveState, RequestedSettings, Stage};
 use crate::policy::item::ShardId;
 use crate::policy::locks::Rank;
+use crate::policy::when_full::WhenFull;
 use crate::protocol::drain::CountedItems;
 use crate::protocol::flush::FlushCell;
 use crate::protocol::given_up::GivenUpCount;
@@ -56,35 +57,6 @@ pub(crate) struct QueueSpec {
     pub(crate) carriers: Vec<Carrier>,
     /// The queue's rescuer, which ends with the queue.
     pub(crate) rescuer: Option<OwnedRescuer>,
-}
-
-/// The behaviour of a queue when it has no room for a submission.
-///
-/// # Examples
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cmwq::{WhenFull, WorkQueue};
-///
-/// let log = WorkQueue::ordered("log").max_pending(2).when_full(WhenFull::Wait).build()?;
-/// for line in 1..=100 {
-///     log.spawn_detached(move || println!("line {line}"))?; // Waits for room, and is never refused as full.
-/// }
-/// # log.flush()?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
-#[non_exhaustive]
-pub enum WhenFull {
-    /// The queue refuses the submission with [`QueueError::Full`](crate::QueueError::Full).
-    #[default]
-    Refuse,
-    /// The submitting call waits for room under a blocking guard, in line with the callers of
-    /// [`reserve`](crate::WorkQueue::reserve). A submission by an item of the queue itself is refused instead, because
-    /// there may be no room before that item ends.
-    Wait,
 }
 
 /// The settings that complete an unbound queue's attributes.

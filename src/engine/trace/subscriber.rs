@@ -48,6 +48,24 @@ pub(super) fn is_of_this_thread(span: &Span) -> bool {
     span.with_subscriber(|(_, made)| is_same(made)).unwrap_or(false)
 }
 
+/// Keeps the parent of the calling thread's run, and makes it the parent again when the returned value is dropped.
+/// Until then, the thread runs another item.
+pub(crate) fn set_aside() -> impl Sized {
+    #[cfg(feature = "tracing")]
+    {
+        struct Aside(Option<Span>);
+        impl Drop for Aside {
+            fn drop(&mut self) {
+                if let Some(span) = self.0.take() {
+                    Parent { span: Some(span) }.keep();
+                }
+            }
+        }
+        // If the thread is ending, its variables may be gone.
+        Aside(PARENT.try_with(RefCell::take).ok().flatten())
+    }
+}
+
 /// The span that is current for an issuer, and becomes the parent of the run's span.
 #[derive(Default)]
 pub(crate) struct Parent {

@@ -127,3 +127,15 @@ pub(crate) fn begins(entry: &Entry, item_type: &'static ItemType) {
 pub(crate) fn executing() -> Executing {
     EXECUTING.get()
 }
+
+/// Keeps the item that the calling worker executes, and makes it the worker's item again when the returned value is
+/// dropped.
+pub(super) fn set_aside() -> impl Sized {
+    struct Aside(Executing);
+    impl Drop for Aside {
+        fn drop(&mut self) {
+            EXECUTING.set(self.0);
+        }
+    }
+    Aside(executing())
+}

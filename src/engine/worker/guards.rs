@@ -36,6 +36,9 @@ impl WorkerThread {
         if given > 0 {
             self.pool.pushed_many(given);
         }
+        if let Some(outer) = self.outer().filter(|_| depth == 0) {
+            outer.enter_guard();
+        }
         self.sequence()
     }
 
@@ -71,6 +74,7 @@ impl WorkerThread {
         self.guards.set(depth - 1);
         if depth == 1 {
             self.unblock(self.weak_guards.get() > 0);
+            self.outer().inspect(|outer| outer.leave_guard(outer.sequence()));
         }
     }
 
@@ -82,6 +86,9 @@ impl WorkerThread {
         self.weak_guards.set(depth + 1);
         if depth == 0 && self.guards.get() == 0 {
             self.shared.cell.enter_may_block();
+        }
+        if let Some(outer) = self.outer().filter(|_| depth == 0) {
+            outer.enter_may_block_guard();
         }
         self.sequence()
     }
@@ -98,6 +105,24 @@ impl WorkerThread {
         // ends.
         if depth == 1 && self.guards.get() == 0 {
             self.leave_may_block();
+        }
+        if let Some(outer) = self.outer().filter(|_| depth == 1) {
+            outer.leave_may_block_guard(outer.sequence());
+        }
+    }
+
+    /// Returns how many blocking guards and how many `may_block` guards are open.
+    pub(super) fn open_guards(&self) -> (u32, u32) {
+        (self.guards.get(), self.weak_guards.get())
+    }
+
+    /// Leaves the guards that were opened after [`open_guards`](Self::open_guards) has returned these numbers.
+    pub(super) fn leave_guards_beyond(&self, (guards, weak_guards): (u32, u32)) {
+        while self.guards.get() > guards {
+            self.leave_guard(self.sequence());
+        }
+        while self.weak_guards.get() > weak_guards {
+            self.leave_may_block_guard(self.sequence());
         }
     }
 

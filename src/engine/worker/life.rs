@@ -118,7 +118,7 @@ impl WorkerThread {
         let id = self.shared.id;
         let phase = || self.shared.cell.load().phase();
         let search = search(search::LIMIT, || phase() != Phase::Idle || !self.pool.search.is_by(id));
-        self.meter.searched(search.used);
+        self.meter.leaves_out(search.used);
         self.pool.search.end(id, phase() == Phase::Waking, search.used);
     }
 

@@ -8,6 +8,7 @@
 //! | `life` | the main loop of a worker: it is woken, executes items, and becomes idle again or ends |
 //! | `local` | the entries that stay with the worker whose items pushed them |
 //! | `guards` | how an item enters and leaves guards, and describes itself |
+//! | `lent` | a thread that runs an item that it submits itself, because the item's queue is full |
 //! | `rescuer` | the thread of a queue that runs the queue's items when no worker can be made |
 //! | `counters` | the counters of queues, and the CPU time of workers |
 //!
@@ -15,12 +16,13 @@
 //! thread can reach this state (`O`). A worker's word says in which phase the worker is. Other threads touch only this
 //! word and the other cells of [`Worker`](shared::Worker).
 //!
-//! Only workers and rescuers enter the room, each through its own main loop. Issuers, the manager and dumps use the
-//! shared side of a worker.
+//! Workers and rescuers enter the room through their main loops, and issuers whose queue is full enter it to run one
+//! item. The manager, dumps and other issuers use the shared side of a worker.
 
 pub(crate) mod counters;
 pub(crate) mod current;
 pub(crate) mod guards;
+pub(crate) mod lent;
 pub(crate) mod life;
 pub(crate) mod local;
 pub(crate) mod rescuer;

@@ -13,19 +13,25 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+use crossbeam_deque::Worker as List;
+
+use crate::policy::idle_set::WorkerId;
 use crate::policy::rescue::gives_way;
+use crate::policy::worker::Phase;
 use crate::sys::affinity::ThreadId;
 use crate::sys::sync::{Condvar, Mutex};
 
 use crate::engine::executor::core::Core;
 use crate::engine::executor::threads::ThreadPlace;
+use crate::engine::item::cancellation;
 use crate::engine::item::entry::Entry;
 use crate::engine::pool::calls::{Calls, Order, OwnedRescuer, Rescuer};
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::queue::route;
 use crate::engine::trace;
 
-use super::worker_thread::{self, WorkerThread};
+use super::shared::Worker;
+use super::worker_thread::{self, Role, WorkerThread};
 
 impl Order {
     /// Makes the rescuer, and wakes the thread that ordered it. The manager calls this.
@@ -63,7 +69,7 @@ impl Rescuer {
         worker_thread::set_nice(core, nice);
         core.settings.hooks.started();
         while let Some(pool) = self.next_call() {
-            worker_thread::lend(pool, &self, |worker| self.serve(worker));
+            lend(pool, &self, |worker| self.serve(worker));
         }
         core.settings.hooks.stopped();
         *self.system.lock() = None;
@@ -113,4 +119,22 @@ impl Rescuer {
             self.list(&home);
         }
     }
+}
+
+/// Lends the calling rescuer thread to a pool. `serve` executes entries of the pool on this thread.
+fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThread)) {
+    // No worker has this number, and no thread looks up a rescuer by its number.
+    let local = List::new_fifo();
+    let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between, local.stealer()));
+    pool.binding.enter(&shared);
+    pool.keep_bound(pool.bind());
+    pool.core.environment.active();
+    let worker = WorkerThread::new(pool, shared, local, Role::Rescuer(Arc::clone(rescuer)));
+    worker.with_thread(|| {
+        serve(&worker);
+        worker.take_name_for(None);
+    });
+    cancellation::forget();
+    worker.pool.binding.leave(&worker.shared);
+    worker.shared.leaves();
 }

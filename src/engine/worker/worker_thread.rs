@@ -8,6 +8,7 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crossbeam_deque::Worker as List;
@@ -22,7 +23,6 @@ use crate::sys::{self, affinity, machine};
 
 use crate::engine::executor::core::Core;
 use crate::engine::executor::reports::PanicReport;
-use crate::engine::item::cancellation;
 use crate::engine::item::entry::{ByWorker, Entry, ItemType};
 use crate::engine::item::work::WorkItem;
 use crate::engine::pool::calls::Rescuer;
@@ -74,11 +74,21 @@ pub(crate) struct WorkerThread {
     named_after: Cell<u64>,
     /// Whether the worker was brought home to its pod since the last item.
     pub(super) brought_back: Cell<bool>,
-    /// The rescuer, if this thread is one. A rescuer does not belong to the pool's idle set.
-    rescuer: Option<Arc<Rescuer>>,
-    /// Whether the pool's count stays the same when an item on this thread blocks. This holds for a rescuer, and for
-    /// each worker of a pool that does not manage concurrency.
+    pub(super) role: Role,
+    /// Whether the pool's count stays the same when an item on this thread blocks. This holds for each thread that is
+    /// not the pool's own, and for each worker of a pool that does not manage concurrency.
     uncounted: bool,
+}
+
+/// The thread that executes items in a pool.
+pub(super) enum Role {
+    /// A worker of the pool.
+    Own,
+    /// A rescuer, which does not belong to the pool's idle set.
+    Rescuer(Arc<Rescuer>),
+    /// A thread that is [lent](super::lent) to one item. `outer` is the worker that executes another item on this
+    /// thread meanwhile, if there is one. That worker is further up the stack, so it outlives this value.
+    Lent { outer: Option<NonNull<WorkerThread>> },
 }
 
 /// Calls `look` with the worker that runs on the calling thread, or with `None` if the thread is not a worker. In a
@@ -86,7 +96,7 @@ pub(crate) struct WorkerThread {
 #[inline]
 pub(crate) fn with_current<R>(look: impl FnOnce(Option<&WorkerThread>) -> R) -> R {
     let worker = CURRENT.get();
-    // SAFETY: `run` and `lend` set the pointer to a worker on this thread's stack, and clear it before that worker is
+    // SAFETY: `with_thread` sets the pointer to a worker on this thread's stack, and resets it before that worker is
     // dropped. Otherwise it is null.
     look(unsafe { worker.as_ref() }.filter(|worker| !worker.origin.is_forked()))
 }
@@ -103,33 +113,13 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
     pool.keep_bound(bound);
     let core = Arc::clone(&pool.core);
     {
-        let worker = WorkerThread::new(pool, shared, local, None);
-        CURRENT.set(&raw const worker);
-        worker.live(rest);
+        let worker = WorkerThread::new(pool, shared, local, Role::Own);
+        worker.with_thread(|| worker.live(rest));
         debug_assert!(worker.local.is_empty(), "a worker that leaves has given its local entries up");
-        CURRENT.set(std::ptr::null());
         worker.shared.leaves();
         worker.pool.left(id);
     }
     core.settings.hooks.stopped();
-}
-
-/// Lends the calling rescuer thread to a pool. `serve` executes entries of the pool on this thread.
-pub(crate) fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThread)) {
-    // No worker has this number, and no thread looks up a rescuer by its number.
-    let local = List::new_fifo();
-    let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between, local.stealer()));
-    pool.binding.enter(&shared);
-    pool.keep_bound(pool.bind());
-    pool.core.environment.active();
-    let worker = WorkerThread::new(pool, shared, local, Some(Arc::clone(rescuer)));
-    CURRENT.set(&raw const worker);
-    serve(&worker);
-    worker.take_name_for(None);
-    CURRENT.set(std::ptr::null());
-    cancellation::forget();
-    worker.pool.binding.leave(&worker.shared);
-    worker.shared.leaves();
 }
 
 /// Gives the calling thread the nice level of the pools that it works for.
@@ -140,8 +130,8 @@ pub(crate) fn set_nice(core: &Core, nice: i32) {
 }
 
 impl WorkerThread {
-    fn new(pool: Arc<Pool>, shared: Arc<Worker>, local: List<Entry>, rescuer: Option<Arc<Rescuer>>) -> Self {
-        let uncounted = rescuer.is_some() || !pool.spec.manages_concurrency();
+    pub(super) fn new(pool: Arc<Pool>, shared: Arc<Worker>, local: List<Entry>, role: Role) -> Self {
+        let uncounted = !matches!(role, Role::Own) || !pool.spec.manages_concurrency();
         let meter = Meter::new(Arc::clone(&shared));
         Self {
             origin: pool.core.origin,
@@ -156,13 +146,26 @@ impl WorkerThread {
             meter,
             named_after: Cell::new(0),
             brought_back: Cell::new(false),
-            rescuer,
+            role,
             uncounted,
         }
     }
 
+    /// Makes this value the worker of the calling thread during the call.
+    pub(super) fn with_thread(&self, work: impl FnOnce()) {
+        /// Makes the former worker the worker of the thread again.
+        struct Former(*const WorkerThread);
+        impl Drop for Former {
+            fn drop(&mut self) {
+                CURRENT.set(self.0);
+            }
+        }
+        let _former = Former(CURRENT.replace(std::ptr::from_ref(self)));
+        work();
+    }
+
     pub(crate) fn is_rescuer(&self) -> bool {
-        self.rescuer.is_some()
+        matches!(self.role, Role::Rescuer(_))
     }
 
     /// Returns the worker that executes an entry.
@@ -302,7 +305,10 @@ impl WorkerThread {
         if queue.gives_up() {
             return false;
         }
-        self.take_name_for(Some(queue));
+        // A lent thread keeps its name, which belongs to the user.
+        if !matches!(self.role, Role::Lent { .. }) {
+            self.take_name_for(Some(queue));
+        }
         true
     }
 
@@ -374,15 +380,15 @@ impl WorkerThread {
 
     /// Completes an entry and passes its slot to the next entry, if one waits for a slot. If the next entry belongs to
     /// this pool and the pool has no other work, this worker executes that entry next, bypassing the worklist. A
-    /// rescuer instead submits the next entry in every case.
+    /// rescuer and a lent thread instead submit the next entry in every case.
     #[inline(always)] // for the same reason as `work_for`
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
         self.item_ends();
         if let Some(next) = admission::complete(entry) {
             let route_epoch = self.pool.route_epoch.load();
-            if let Some(rescuer) = &self.rescuer {
-                rescuer.hand_on(next, &self.pool);
+            if !matches!(self.role, Role::Own) {
+                self.hand_on(next);
             } else if !next.shard().leads_to(&self.pool) {
                 route::submit(next);
             } else if self.pool.has_work() || !self.local.is_empty() {

@@ -12,9 +12,9 @@ impl ExecutorBuilder {
     /// always accepts one. So the number of items can exceed the limit by one for each queue, and by a few more if
     /// threads submit at the same moment.
     ///
-    /// A full queue refuses the item with [`QueueError::Full`](crate::QueueError::Full), or lets the issuer
-    /// [wait](crate::WhenFull::Wait), as at its own [`max_pending`](crate::WorkQueueBuilder::max_pending). That limit
-    /// applies, too. [Permits](crate::Permit) count as items, and armed timers do not. When a timer fires, its item is
+    /// A full queue refuses the item with [`QueueError::Full`](crate::QueueError::Full), or lets the issuer wait or run
+    /// the item ([`WhenFull`](crate::WhenFull)), as at its own
+    /// [`max_pending`](crate::WorkQueueBuilder::max_pending). That limit applies, too. [Permits](crate::Permit) count as items, and armed timers do not. When a timer fires, its item is
     /// accepted in any case.
     ///
     /// With a limit, each submission and each start of an item changes one more number, which all CPUs share. While

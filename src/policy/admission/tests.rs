@@ -91,6 +91,28 @@ fn an_item_stays_behind_pushed_items_that_are_not_listed() {
     assert_eq!(word.admit_counted(Intake::Draining).1, Admit::Wait);
 }
 
+/// spec: B2.2 (never past `max_active`): an item that its issuer runs gets a free slot or is not admitted. It never
+/// overtakes an item that waits.
+#[test]
+fn an_item_is_admitted_here_only_with_a_free_slot() {
+    let (one, answer) = Admission::new(1).admit_here();
+    assert_eq!((answer, one.active()), (Admit::Start, 1));
+    assert_eq!(one.admit_here(), (one, Admit::Full));
+    let behind_coming = one.admit().0.complete().0;
+    assert_eq!((behind_coming.active(), behind_coming.coming()), (0, 1));
+    assert_eq!(behind_coming.admit_here(), (behind_coming, Admit::Full));
+    let frozen = Admission::new(0);
+    assert_eq!(frozen.admit_here(), (frozen, Admit::Full));
+    let flushing = Admission::new(1).begin_flush().0;
+    assert_eq!(flushing.admit_here(), (flushing, Admit::Flushing));
+    let (beside, answer) = flushing.beside_flush(Admission::admit_here);
+    assert_eq!((answer, beside.active(), beside.is_flushing()), (Admit::Start, 1, true));
+    for intake in [Intake::Counted, Intake::Draining, Intake::Shut] {
+        let word = one.with_intake(intake);
+        assert_eq!(word.admit_here(), (word, Admit::Refused));
+    }
+}
+
 /// A frozen limiter (max 0) hands no slot over.
 #[test]
 fn a_limiter_without_slots_holds_everything_back() {

@@ -9,7 +9,7 @@
 //!
 //! Red under: `limiter-without-acquire`, `limiter-without-release`, `list-leaves-free-slot`,
 //! `complete-hands-to-coming`, `admit-in-two-steps`, `admit-overtakes-coming`, `batch-in-two-steps`,
-//! `batch-overtakes-coming`, `batch-leaves-free-slots`.
+//! `batch-overtakes-coming`, `batch-leaves-free-slots`, `admit-here-in-two-steps`.
 
 use std::sync::Arc;
 
@@ -140,6 +140,34 @@ fn items_of_one_issuer_start_one_after_the_other() {
         queue.run();
         issuer.join().unwrap();
         queue.assert_done(3);
+    });
+}
+
+/// An issuer runs its item itself if a slot is free, while another item comes and an active one completes.
+///
+/// spec: B2.2 (never past `max_active`)
+#[test]
+fn an_issuer_runs_its_item_in_a_free_slot() {
+    check(4, || {
+        let queue = Arc::new(Queue::new(1, 1));
+        assert!(queue.come());
+        let comes = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.issue(1))
+        };
+        let runs_here = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                let started = queue.limiter.admit_here() == Came::Started;
+                if started {
+                    queue.run();
+                }
+                u64::from(started)
+            })
+        };
+        queue.run();
+        comes.join().unwrap();
+        queue.assert_done(2 + runs_here.join().unwrap());
     });
 }
 

@@ -29,7 +29,7 @@ use crate::sys::PORTABLE;
 use crate::sys::machine::{self, Config, pause, run};
 use crate::sys::thread::{self, spawn};
 use crate::sys::wait::Until;
-use crate::{Executor, TopologySource, WorkQueue, WorkQueueBuilder};
+use crate::{Executor, TopologySource, WhenFull, WorkQueue, WorkQueueBuilder};
 
 /// A step of an item. Queues and items are identified by numbers.
 #[derive(Clone, Copy, Debug)]
@@ -114,6 +114,8 @@ struct Kind {
     high_priority: bool,
     freezable: bool,
     rescuer: bool,
+    /// Whether the queue holds few items, and lets its callers run the others.
+    callers_run: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,6 +158,7 @@ impl Kind {
             high_priority: random.usize(..8) == 0,
             freezable: random.usize(..4) == 0,
             rescuer: random.usize(..6) == 0,
+            callers_run: false,
         }
     }
 
@@ -173,6 +176,10 @@ impl Kind {
         }
         let builder = builder.freezable(self.freezable);
         let builder = builder.rescuer(self.rescuer);
+        let builder = match self.callers_run {
+            true => builder.max_pending(2).when_full(WhenFull::CallerRuns),
+            false => builder,
+        };
         let is_per_cpu = self.which == Which::PerCpu;
         let builder = builder.cpu_intensive(self.cpu_intensive && is_per_cpu);
         match self.max_active {
@@ -250,7 +257,7 @@ impl Program {
         let issuers = (0..random.usize(1..=ISSUERS))
             .map(|_| (0..12).map(|_| Operation::draw(random, queues.len(), items.len())).collect())
             .collect();
-        Self {
+        let mut program = Self {
             config,
             machine: format!("l3:{caches} core:{} pu:1", cpus / caches),
             detection: if random.bool() { Detection::Sampling } else { Detection::Off },
@@ -262,7 +269,18 @@ impl Program {
             prestarts: random.usize(..4) == 0,
             ends_after: if random.bool() { LONG } else { time(random) },
             destroys_now: random.usize(..4) == 0,
-        }
+        };
+        program.draw_callers(random);
+        program
+    }
+
+    /// Lets the callers of the first queue run its items, perhaps. Items of other queues may wait for a place in this
+    /// queue. So it is the only one, and workers are not missing. Otherwise these waits could form a cycle.
+    fn draw_callers(&mut self, random: &mut Rng) {
+        let first = &mut self.queues[0];
+        let fits = matches!(first.which, Which::Managed | Which::Unbound);
+        let lacks_threads = self.max_threads.is_some() || self.refused > 0;
+        first.callers_run = random.bool() && fits && !lacks_threads;
     }
 
     fn executor(&self) -> Executor {
@@ -343,7 +361,7 @@ impl Program {
 /// spec: E5.1, E5.3 (an accepted item runs once, or its owner is told), F1.1, Q4, Q4.1, C3.1 (work waits for no worker
 /// while one may start), A3.1 (no pool has too much while a sibling has room), C1.1 (one item at a time on one CPU),
 /// C5.1, I3.3, I3.4, I3.5, I3.6 (cancels, deadlines), P1.4 (counts are exact), Q3, Q3.2 (no more active items than the
-/// limit), C4, F8, C8 (idle workers leave)
+/// limit), C4, F8, B2.2 (callers run items), C8 (idle workers leave)
 #[test]
 fn random_programs_keep_what_is_promised() {
     let mut seen = Counts::default();

@@ -397,7 +397,7 @@ impl Issuer {
 
     fn use_work(world: &World, operation: Operation) {
         let accepted = |answer: Result<bool, QueueError>| {
-            let refusals = [QueueError::Disabled, QueueError::Draining];
+            let refusals = [QueueError::Disabled, QueueError::Draining, QueueError::Full];
             let known = answer.as_ref().err().is_none_or(|error| {
                 refusals.contains(error) || matches!(error, QueueError::UnknownCpu { .. })
             });

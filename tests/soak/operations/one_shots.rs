@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cmwq::{JoinError, JoinHandle};
+use cmwq::{BuildQueueError, JoinError, JoinHandle, WhenFull, WorkQueue};
 
 use crate::behaviour;
 use crate::books::Books;
 use crate::random::Random;
 use crate::world::{Queue, World};
 
-use super::{Driver, Operation};
+use super::{Driver, Operation, works};
 
 pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "spawn", weight: 300, perform: spawn_one },
@@ -20,6 +20,7 @@ pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "stop", weight: 40, perform: stop },
     Operation { name: "spawn too late", weight: 20, perform: spawn_too_late },
     Operation { name: "detach", weight: 40, perform: |driver| drop(driver.handles.pop_back()) },
+    Operation { name: "callers run items", weight: 10, perform: callers_run },
 ];
 
 /// Spawns a one-shot on this queue.
@@ -90,6 +91,33 @@ fn spawn_too_late(driver: &mut Driver) {
         Err(_) => {
             Books::add(&books.refused);
             books.accepted.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+}
+
+/// Fills a queue whose callers run items. Only this driver submits to the queue, so its items never wait for a place in
+/// it.
+fn callers_run(driver: &mut Driver) {
+    let Driver { world, random, .. } = driver;
+    let Some(executor) = world.executor(random) else { return };
+    let builder = if random.once_in(2) { WorkQueue::builder("full") } else { WorkQueue::unbound("full") };
+    let builder = builder.max_pending(1 + random.below(3)).when_full(WhenFull::CallerRuns);
+    let limited = random.once_in(2);
+    let builder = if limited { builder.max_active_total(1 + random.below(3)) } else { builder };
+    let queue = match builder.build_on(&executor) {
+        Ok(queue) => Queue { queue, alone: None, limit: Ok(()) },
+        Err(BuildQueueError::ShutDown) if world.has_ends => return,
+        Err(error) => panic!("a queue cannot be made: {error}"),
+    };
+    for _ in 0..6 {
+        if driver.random.once_in(4) {
+            if let Some(item) = driver.world.item(&mut driver.random) {
+                works::queue(&driver.world, &queue, &item.work);
+            }
+        } else if let Some(handle) = spawn(&driver.world, &queue, &mut driver.random) {
+            driver.keep(handle);
+        } else if !driver.world.may_refuse_any() {
+            Books::add(&driver.world.books.wrong);
         }
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::clone(&parker));
     let mut context = Context::from_waker(&waker);
     loop {
-        let polling = Polling::begin();
+        let polling = Polling::set(true);
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
         }
@@ -68,19 +68,24 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
+/// Makes the thread count as not polling until the returned value is dropped.
+pub(crate) fn set_aside() -> impl Sized {
+    Polling::set(false)
+}
+
 /// Returns whether [`block_on`] polls a task on this thread.
 pub(super) fn is_polling() -> bool {
     POLLING.get()
 }
 
-/// Marks the thread as polling for as long as this value lives.
+/// Sets whether the thread counts as polling, for as long as this value lives.
 struct Polling {
     before: bool,
 }
 
 impl Polling {
-    fn begin() -> Self {
-        Self { before: POLLING.replace(true) }
+    fn set(polls: bool) -> Self {
+        Self { before: POLLING.replace(polls) }
     }
 }
 

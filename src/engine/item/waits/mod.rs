@@ -26,7 +26,7 @@ use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::WaitError;
 use crate::engine::user_code::{self, report};
 use crate::engine::worker::current::Current;
-use crate::engine::worker::worker_thread;
+use crate::engine::worker::worker_thread::{self, WorkerThread};
 
 use super::context::current;
 use super::entry::Header;
@@ -166,11 +166,14 @@ pub(crate) fn check_submission(work: &WorkItem) -> Result<(), WaitError> {
     })
 }
 
+/// Refuses a wait of the calling thread if `never_ends` is true of one of its items. If the thread is lent to an item,
+/// neither this item nor the item that submitted it can end before the wait.
 #[inline]
-fn refuse_if(never_ends: impl FnOnce(&Current) -> bool) -> Result<(), WaitError> {
-    match current() {
-        Some(current) if never_ends(&current) => Err(WaitError::WouldDeadlock),
-        _ => Ok(()),
+fn refuse_if(never_ends: impl Fn(&Current) -> bool) -> Result<(), WaitError> {
+    let refuses = |worker: &WorkerThread| worker.items().any(|item| never_ends(&item));
+    match worker_thread::with_current(|worker| worker.is_some_and(refuses)) {
+        true => Err(WaitError::WouldDeadlock),
+        false => Ok(()),
     }
 }
 

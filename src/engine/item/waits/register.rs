@@ -105,13 +105,15 @@ impl Target<'_> {
     }
 }
 
-/// An item that waits, or has open scopes, or both.
+/// An item that waits, has open scopes, or lends its thread to another item.
 struct Node {
     current: Current,
     executing: Executing,
     scopes: Vec<*const Roll>,
     /// The target of the item's wait, if it waits. The target lives in the frame of the waiting function.
     target: Option<Target<'static>>,
+    /// The address of the worker that executes another item on the same thread, if the thread is lent to that item.
+    lent_to: Option<usize>,
 }
 
 // SAFETY: threads may share the objects to which a node points, and these objects stay in memory as long as the node
@@ -130,6 +132,10 @@ struct Members {
 
 /// Takes a wait out of the register when this value is dropped.
 pub(crate) struct Registered(usize);
+
+/// Takes a lent thread out of the register when this value is dropped. The field is the address of the outer item's
+/// worker.
+pub(crate) struct Lent(usize);
 
 /// Takes a scope out of the register when this value is dropped.
 pub(crate) struct OpenScope<'roll> {
@@ -155,6 +161,21 @@ pub(super) fn register(target: Target<'_>) -> Result<Option<Registered>, WaitErr
 impl Drop for Registered {
     fn drop(&mut self) {
         take_out(&mut REGISTER.lock(), self.0, |node| node.target = None);
+    }
+}
+
+/// Registers that the calling item lends its thread to the item of this worker, and cannot end before that item. This
+/// needs no check, because the inner item does not wait yet.
+pub(crate) fn lends_to(worker: &WorkerThread) -> Option<Lent> {
+    let (outer, current) = whose()?;
+    let lent_to = Some(std::ptr::from_ref(worker).addr());
+    REGISTER.lock().entry(outer).or_insert_with(|| Node::new(current)).lent_to = lent_to;
+    Some(Lent(outer))
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        take_out(&mut REGISTER.lock(), self.0, |node| node.lent_to = None);
     }
 }
 
@@ -246,7 +267,7 @@ fn take_out(
 ) {
     if let Some(node) = nodes.get_mut(&worker) {
         change(node);
-        if node.target.is_none() && node.scopes.is_empty() {
+        if node.target.is_none() && node.scopes.is_empty() && node.lent_to.is_none() {
             nodes.remove(&worker);
         }
     }
@@ -300,7 +321,7 @@ fn slots(word: Admission) -> Slots {
 
 impl Node {
     fn new(current: Current) -> Self {
-        Self { current, executing: executing(), scopes: Vec::new(), target: None }
+        Self { current, executing: executing(), scopes: Vec::new(), target: None, lent_to: None }
     }
 
     fn limiter(&self) -> &Limiter {
@@ -319,6 +340,9 @@ impl Node {
         let rolls = self.scopes.iter().map(|roll| unsafe { &**roll });
         let mut needs: Vec<Need> =
             rolls.flat_map(|roll| roll.0.lock().by_number.values().copied().collect::<Vec<_>>()).collect();
+        // The inner item is the present one of its worker only while that worker is registered itself.
+        let inner = self.lent_to.and_then(|inner| nodes.get(&inner));
+        needs.extend(inner.map(|inner| Need::End(inner.current.item.addr())));
         match self.target {
             None => {}
             Some(Target::OneShot { item, limiter, state, has_deadline }) => {

@@ -194,9 +194,9 @@ impl Meter {
         }
     }
 
-    /// Notes that the worker has searched for work, and has used this much CPU time for it. No queue is charged for
-    /// this time.
-    pub(crate) fn searched(&self, used: Duration) {
+    /// Notes that the thread has used this much CPU time for something else than the worker's items, such as a search
+    /// for work. No queue is charged for this time.
+    pub(crate) fn leaves_out(&self, used: Duration) {
         if COUNTED {
             self.worker.reading.leave_out(as_nanos(used));
         }

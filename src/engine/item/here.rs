@@ -1,0 +1,56 @@
+//! Items that their issuer runs itself, because their queue is full.
+//!
+//! The issuer admits such an item only if the item gets a slot immediately. So no more items are active than the
+//! limiter permits, and the entry is on no list: the issuer executes it. Otherwise the issuer waits for a place, and
+//! queues the item as usual.
+
+use crate::policy::when_full::WhenFull;
+
+use crate::engine::queue::admission::Pass;
+use crate::engine::queue::places::Kept;
+use crate::engine::queue::shard::Shard;
+use crate::engine::queue::workqueue::{Queue, QueueKind};
+use crate::engine::worker::lent;
+
+use super::entry::Entry;
+use super::place::Place;
+use super::work::WorkItem;
+
+impl Queue {
+    /// Admits an item that the caller then [runs](run) itself. Returns `None` if the caller must not run the item.
+    #[cold]
+    pub(super) fn admit_here(&self, shard: &Shard, place: Place) -> Option<(Kept<'_>, Pass)> {
+        let may_run = self.spec.when_full == WhenFull::CallerRuns
+            && !place.is_bound()
+            && !lent::is_lent()
+            && !std::thread::panicking()
+            && !self.executor.core.manager.is_current_thread()
+            && self.permits_any_cpu();
+        let pass = if may_run { self.pass_here(shard.limiter())? } else { return None };
+        // An item gives its place back when it begins. So this item takes a place for a moment, even if none is free.
+        self.take_place_anyway();
+        Some((Kept::take_over(self), pass))
+    }
+
+    /// Returns whether the caller would run a reusable item itself. It would not if the item runs already, because runs
+    /// of an item do not overlap.
+    #[cold]
+    pub(super) fn would_run_here(&self, work: &WorkItem) -> bool {
+        self.spec.when_full == WhenFull::CallerRuns && !work.cell.load().is_running()
+    }
+
+    /// Returns whether items of the queue may run on all CPUs of the executor at present.
+    fn permits_any_cpu(&self) -> bool {
+        match &self.making.lock().kind {
+            QueueKind::Unbound(attrs) => !attrs.strict && attrs.cpus == self.executor.cpus,
+            QueueKind::PerCpu { .. } | QueueKind::Bh { .. } => false,
+        }
+    }
+}
+
+/// Runs an item on the calling thread, which has admitted the item. If the item is reusable and another thread has just
+/// begun to run it, that thread runs it once more.
+#[cold]
+pub(super) fn run(_shard: &Shard, entry: Entry, _has_slot: bool) {
+    lent::execute(entry);
+}

@@ -1,0 +1,97 @@
+//! A thread that is lent to an item: it runs an item that it submits itself, because the item's queue is full.
+//!
+//! Any thread can be lent, even a worker that executes another item, the *outer* item. While the thread is lent, it has
+//! a second [`WorkerThread`], which no pool counts. So code that asks for the thread's item finds the inner item. When
+//! the inner item is over, the thread has its former state again.
+//!
+//! * **The count.** The inner item runs on the CPU of the outer item. So the outer item's worker stays in its pool's
+//!   count, and each guard of the inner item is also a guard of that worker.
+//! * **Waits.** The outer item cannot end before the inner item. So the inner item must not wait for anything for which
+//!   the outer item must not wait.
+//! * **CPU time.** The queue of the outer item is not charged for the CPU time of the inner item.
+//! * **The stack.** An item on a lent thread does not lend this thread again. So it has at most two items on its stack.
+#![allow(unsafe_code, reason = "the worker of the outer item is known by its address")]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crossbeam_deque::Worker as List;
+
+use crate::policy::idle_set::WorkerId;
+use crate::policy::worker::Phase;
+use crate::sys::thread_state;
+
+use crate::engine::item::cancellation;
+use crate::engine::item::entry::Entry;
+use crate::engine::item::waits::{block_on, register};
+use crate::engine::queue::route;
+use crate::engine::trace::subscriber;
+
+use super::current::{self, Current};
+use super::shared::Worker;
+use super::worker_thread::{self, Role, WorkerThread};
+
+/// Returns whether the calling thread is lent to an item.
+pub(crate) fn is_lent() -> bool {
+    worker_thread::with_current(|worker| {
+        worker.is_some_and(|worker| matches!(worker.role, Role::Lent { .. }))
+    })
+}
+
+/// Lends the calling thread to an entry, and executes the entry. The entry has a slot. The caller keeps the entry's
+/// queue in memory, and the thread is not lent yet.
+pub(crate) fn execute(entry: Entry) {
+    worker_thread::with_current(|outer| match outer {
+        None => execute_within(None, entry),
+        Some(worker) => {
+            let (guards, used) = (worker.open_guards(), thread_state::own_cpu_time());
+            execute_within(outer, entry);
+            // The inner item may have leaked guards.
+            worker.leave_guards_beyond(guards);
+            if let Some((before, now)) = used.zip(thread_state::own_cpu_time()) {
+                worker.meter.leaves_out(now.saturating_sub(before));
+            }
+        }
+    });
+}
+
+fn execute_within(outer: Option<&WorkerThread>, entry: Entry) {
+    let pool = entry.shard().pool().shared();
+    // No worker has this number, and no thread looks up a lent thread by its number.
+    let local = List::new_fifo();
+    let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between, local.stealer()));
+    let worker = WorkerThread::new(pool, shared, local, Role::Lent { outer: outer.map(NonNull::from) });
+    let registered = register::lends_to(&worker);
+    let aside =
+        (cancellation::set_aside(), block_on::set_aside(), current::set_aside(), subscriber::set_aside());
+    worker.with_thread(|| worker.execute(entry));
+    drop((aside, registered));
+    worker.shared.leaves();
+}
+
+impl WorkerThread {
+    /// Returns the worker whose item submitted the present item, if the thread is lent by that worker.
+    #[inline]
+    pub(super) fn outer(&self) -> Option<&Self> {
+        match self.role {
+            // SAFETY: the outer worker is further up the stack of this thread, so it outlives this value.
+            Role::Lent { outer: Some(outer) } => Some(unsafe { outer.as_ref() }),
+            _ => None,
+        }
+    }
+
+    /// Returns the items on the thread's stack, beginning with the present one.
+    #[inline]
+    pub(crate) fn items(&self) -> impl Iterator<Item = Current> {
+        std::iter::successors(Some(self), |worker| worker.outer()).filter_map(Self::current)
+    }
+
+    /// Submits an entry that got its slot from an entry of another thread than a worker of the pool.
+    #[cold]
+    pub(super) fn hand_on(&self, next: Entry) {
+        match &self.role {
+            Role::Rescuer(rescuer) => rescuer.hand_on(next, &self.pool),
+            Role::Own | Role::Lent { .. } => route::submit(next),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The behaviour of a queue that has no room for a submission.
+
+#![forbid(unsafe_code)]
+
+/// The behaviour of a queue when it has no room for a submission.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{WhenFull, WorkQueue};
+///
+/// let log = WorkQueue::ordered("log").max_pending(2).when_full(WhenFull::Wait).build()?;
+/// for line in 1..=100 {
+///     log.spawn_detached(move || println!("line {line}"))?; // Waits for room, and is never refused as full.
+/// }
+/// let thumbnails = WorkQueue::builder("thumbnails").max_pending(2).when_full(WhenFull::CallerRuns).build()?;
+/// for image in 1..=100 {
+///     thumbnails.spawn_detached(move || println!("thumbnail of {image}"))?; // May draw a thumbnail itself.
+/// }
+/// # log.flush()?;
+/// # thumbnails.flush()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// The queue refuses the submission with [`QueueError::Full`](crate::QueueError::Full).
+    #[default]
+    Refuse,
+    /// The submitting call waits for room under a blocking guard, in line with the callers of
+    /// [`reserve`](crate::WorkQueue::reserve). A submission by an item of the queue itself is refused instead, because
+    /// there may be no room before that item ends. So is a submission by a hook on the thread of the executor's manager,
+    /// because workers and timers need that thread.
+    Wait,
+    /// The submitting call runs the item itself, in one of the queue's [slots](crate::WorkQueueBuilder::max_active). If
+    /// no slot is free, the call waits for room or is refused like [`Wait`](Self::Wait). So issuers that are too fast
+    /// slow down, and do useful work meanwhile.
+    ///
+    /// The item is an item of the queue in every way: it counts, it is traced, it can be cancelled, waits for the queue
+    /// include it, and its panic goes to its handle. But it runs before the submitting call returns, on the caller's
+    /// thread, with that thread's name, CPUs, nice level and stack. So do not hold a lock that the item takes. The item
+    /// may overtake items that were queued before it.
+    ///
+    /// In these cases, the submitting call waits for room, too:
+    ///
+    /// * The submission is part of a [batch](crate::WorkQueue::items), or names a [CPU](crate::Submission::on_cpu) or a
+    ///   [node](crate::Submission::on_node).
+    /// * The [`Work`](crate::Work) runs already.
+    /// * The caller is itself an item that its issuer runs. So at most two items are on a stack at a time.
+    /// * The caller's thread unwinds from a panic.
+    /// * The queue is being drained, or its attributes have become strict or leave out CPUs of the executor.
+    ///
+    /// Ordered, per-CPU and bh queues cannot have this setting, nor queues with
+    /// [strict](crate::Attrs::strict) attributes, because a caller may be on any CPU.
+    #[doc(alias = "CallerRunsPolicy")]
+    CallerRuns,
+}
