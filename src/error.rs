@@ -58,9 +58,9 @@ pub enum BuildExecutorError {
     /// The nice level is outside the range −20 to 19.
     Nice(i32),
     /// `max_threads` must be at least 1.
-    NoThreads,
+    MaxThreads,
     /// `max_pending` must be at least 1.
-    NoPending,
+    MaxPending,
     /// `min_idle` must be at least 2.
     MinIdle(usize),
     /// The thread name prefix is empty, or contains a NUL.
@@ -103,8 +103,10 @@ impl fmt::Display for BuildExecutorError {
             Self::DefaultScope => {
                 write!(f, "the scope `default` stands for the executor's default, which must be another one")
             }
-            Self::NoThreads => write!(f, "max_threads is 0; an executor needs at least one thread"),
-            Self::NoPending => write!(f, "max_pending is 0; an executor must hold at least one pending item"),
+            Self::MaxThreads => write!(f, "max_threads is 0; an executor needs at least one thread"),
+            Self::MaxPending => {
+                write!(f, "max_pending is 0; an executor must hold at least one pending item")
+            }
             Self::MinIdle(threads) => write!(
                 f,
                 "min_idle is {threads}; it must be at least 2: a worker, and one that takes its place if it blocks"

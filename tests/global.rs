@@ -11,7 +11,7 @@ use cmwq::{BuildExecutorError, Executor, QueueError, ShutdownError, WorkQueue};
 fn the_global_executor_is_configured_once_and_used_by_default() {
     let bad = Executor::builder().max_threads(0).build_global();
     assert!(
-        matches!(bad, Err(BuildExecutorError::NoThreads)),
+        matches!(bad, Err(BuildExecutorError::MaxThreads)),
         "a failed attempt does not count as the configuration"
     );
     // Several threads configure it at once, and one of them wins.

@@ -399,10 +399,10 @@ impl ExecutorBuilder {
             return Err(BuildExecutorError::DefaultScope);
         }
         if self.max_threads == Some(0) {
-            return Err(BuildExecutorError::NoThreads);
+            return Err(BuildExecutorError::MaxThreads);
         }
         if self.max_pending == Some(0) {
-            return Err(BuildExecutorError::NoPending);
+            return Err(BuildExecutorError::MaxPending);
         }
         if self.idle_limits.min_idle < MIN_IDLE {
             return Err(BuildExecutorError::MinIdle(self.idle_limits.min_idle));

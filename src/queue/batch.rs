@@ -1,5 +1,7 @@
 //! [`Batch`]: the submission of many items.
 
+mod cancellable;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::iter;
@@ -10,16 +12,19 @@ use crate::engine::item::closure::{Closure, Named};
 use crate::engine::item::one_shot::handle::RawHandle;
 use crate::engine::item::place::Place;
 use crate::engine::queue::workqueue::Queue;
+use crate::engine::refusal::QueueError;
 use crate::error::batch::{EnqueueBatchError, RefusedBatch};
 use crate::join::JoinHandle;
 use crate::policy::item::Arm;
 use crate::queue::WorkQueue;
+use crate::queue::cancellable::Leash;
 use crate::queue::options::{Options, options};
 use crate::work::Work;
 
 /// The submission of many items: see [`WorkQueue::items`].
 ///
-/// The options are those of a [`Submission`](crate::Submission), and apply to each item.
+/// The options are those of a [`Submission`](crate::Submission), and apply to each item. They can be combined in every
+/// way and in any order. Only a [permit](crate::Permit) is missing, because it is a place for one item.
 ///
 /// # Examples
 ///
@@ -38,6 +43,7 @@ pub struct Batch<'queue, C> {
     queue: &'queue WorkQueue,
     items: C,
     options: Options,
+    leash: Leash,
 }
 
 impl WorkQueue {
@@ -61,7 +67,7 @@ impl WorkQueue {
     #[doc(alias = "spawn_batch_detached")]
     #[doc(alias = "queue_batch")]
     pub fn items<C>(&self, items: C) -> Batch<'_, C> {
-        Batch { queue: self, items, options: Options::default() }
+        Batch { queue: self, items, options: Options::default(), leash: Leash::default() }
     }
 }
 
@@ -115,6 +121,7 @@ impl<C: IntoIterator> Batch<'_, C> {
         };
         let to = To { queue: self.queue, place, after: self.options.delay() };
         let spawned = match self.options.name {
+            name if self.leash.is_set() => to.spawn_cancellable(closures, &self.leash, name.as_ref()),
             None => to.spawn::<C::Item, T>(closures),
             Some(name) => {
                 let named = closures.into_iter().map(|closure| Named { name: name.clone(), closure });
@@ -169,6 +176,9 @@ impl<C: IntoIterator> Batch<'_, C> {
         };
         let to = To { queue: self.queue, place, after: self.options.delay() };
         let spawned = match self.options.name {
+            name if self.leash.is_set() => {
+                to.spawn_cancellable_detached::<C::Item, T>(closures, &self.leash, name.as_ref())
+            }
             None => to.spawn_detached::<C::Item, T>(closures),
             Some(name) => {
                 let named = closures.map(|closure| Named { name: name.clone(), closure });
@@ -245,20 +255,13 @@ impl To<'_> {
         if after.is_zero() {
             return queue.handle().queue().spawn_batch(place, closures);
         }
-        let mut accepted = Vec::with_capacity(closures.len());
-        let mut closures = closures.into_iter();
-        while let Some(closure) = closures.next() {
-            match Queue::spawn_after(queue.handle(), place, None, after, closure) {
-                Ok(handle) => accepted.push(handle),
-                Err((error, refused)) => {
-                    return Err(Cut { error, accepted, rest: iter::once(refused).chain(closures).collect() });
-                }
-            }
-        }
-        Ok(accepted)
+        one_by_one(closures.into_iter(), |closure| {
+            Queue::spawn_after(queue.handle(), place, None, after, closure)
+        })
+        .map_err(|(error, accepted, rest)| Cut { error, accepted, rest })
     }
 
-    fn spawn_detached<F, T>(self, mut closures: impl Iterator<Item = F>) -> Result<(), CutDetached<F>>
+    fn spawn_detached<F, T>(self, closures: impl Iterator<Item = F>) -> Result<(), CutDetached<F>>
     where
         F: Closure<T> + Send + 'static,
         T: 'static,
@@ -267,18 +270,35 @@ impl To<'_> {
         if after.is_zero() {
             return queue.handle().queue().spawn_batch_detached::<F, T>(place, closures);
         }
-        let mut accepted = 0;
-        while let Some(closure) = closures.next() {
-            match Queue::spawn_detached_after::<F, T>(queue.handle(), place, None, after, closure) {
-                Ok(_timer) => accepted += 1,
-                Err((error, refused)) => {
-                    let rest = iter::once(refused).chain(closures).collect();
-                    return Err(CutDetached { error, accepted, rest });
-                }
+        cut_detached(one_by_one(closures, |closure| {
+            Queue::spawn_detached_after::<F, T>(queue.handle(), place, None, after, closure).map(drop)
+        }))
+    }
+}
+
+/// Why a closure was refused, what the queue returned for the closures before it, and the closures from it on.
+type Rest<H, F> = (QueueError, Vec<H>, Vec<F>);
+
+/// Submits closures in order, and stops at the first closure that is refused.
+fn one_by_one<F, H>(
+    mut closures: impl Iterator<Item = F>,
+    submit: impl Fn(F) -> Result<H, (QueueError, F)>,
+) -> Result<Vec<H>, Rest<H, F>> {
+    let mut accepted = Vec::with_capacity(closures.size_hint().0);
+    while let Some(closure) = closures.next() {
+        match submit(closure) {
+            Ok(handle) => accepted.push(handle),
+            Err((error, refused)) => {
+                return Err((error, accepted, iter::once(refused).chain(closures).collect()));
             }
         }
-        Ok(())
     }
+    Ok(accepted)
+}
+
+fn cut_detached<F>(submitted: Result<Vec<()>, Rest<(), F>>) -> Result<(), CutDetached<F>> {
+    let cut = |(error, accepted, rest): Rest<(), F>| CutDetached { error, accepted: accepted.len(), rest };
+    submitted.map(drop).map_err(cut)
 }
 
 fn unnamed<F>(named: Vec<Named<F>>) -> Vec<F> {

@@ -236,6 +236,7 @@ impl WorkQueueBuilder {
 
     /// Sets what the queue does with a submission at the limit of [`max_pending`](Self::max_pending). By default, the
     /// queue refuses it.
+    #[doc(alias = "spawn_wait")]
     pub fn when_full(mut self, reaction: WhenFull) -> Self {
         self.when_full = reaction;
         self

@@ -28,10 +28,20 @@ pub(super) struct Leash {
 impl Leash {
     /// Makes the token of the item. Returns `None` if the submission has neither a token nor a deadline.
     pub(super) fn token(&self) -> Option<Token> {
+        self.is_set().then(|| self.make_token())
+    }
+
+    /// Returns whether the submission has a token or a deadline.
+    pub(super) fn is_set(&self) -> bool {
+        self.token.is_some() || self.deadline.is_some()
+    }
+
+    /// Makes the token of an item.
+    pub(super) fn make_token(&self) -> Token {
         let deadline = self.deadline.unwrap_or(Time::NEVER);
         match &self.token {
-            Some(token) => Some(token.child(deadline)),
-            None => self.deadline.map(Token::new),
+            Some(token) => token.child(deadline),
+            None => Token::new(deadline),
         }
     }
 

@@ -64,6 +64,7 @@ impl WorkQueue {
     ///   submissions of the caller, or begins to refuse them while the caller waits.
     /// * [`QueueError::WouldDeadlock`] if the calling item holds the only slot in which the pending items can run.
     /// * [`QueueError::Forked`] in a forked process.
+    #[doc(alias = "spawn_wait")]
     pub fn reserve(&self) -> Result<Permit, QueueError> {
         permits::reserve(&self.handle, Until::FOREVER).map(Permit::new)
     }

@@ -11,7 +11,7 @@ use cmwq::WorkQueue;
 use cmwq::control::{Attribute, Client, ClientError, ErrorKind, MAX_CONNECTIONS, MAX_REQUEST};
 use testkit::output;
 
-use super::{SOON, Served, eventually, refused_as};
+use super::{SOON, Served, error_in, eventually, refused_as};
 
 const HELLO: &str = r#"{"request":"hello"}"#;
 
@@ -46,6 +46,7 @@ fn a_request_without_end_is_refused() {
     assert!(sent.is_err(), "the server has stopped reading");
     let answer = raw.hear();
     assert!(answer.starts_with(r#"{"error":{"kind":"too_long""#), "{answer}");
+    assert_eq!(error_in(&answer).kind, ErrorKind::TooLong);
     served.is_well();
 
     let line = format!("{}{HELLO}", " ".repeat(MAX_REQUEST - HELLO.len()));
@@ -189,6 +190,32 @@ fn a_client_gives_up_on_an_endless_answer() {
     let error = client.get("mail", Attribute::Nice).unwrap_err();
     assert!(matches!(&error, ClientError::Malformed(why) if why.starts_with("it is longer than")), "{error}");
     assert!(server.join().unwrap() < 1 << 25);
+}
+
+/// spec: O5.7 (clients are told): a server that does not answer or ends before it answers, a request that is too long,
+/// and an error of the system.
+#[test]
+fn a_client_is_told_how_its_request_failed() {
+    let folder = super::Folder::new();
+    let listener = UnixListener::bind(folder.join("socket")).unwrap();
+    let mut client = Client::connect_timeout(folder.join("socket"), Duration::from_millis(20)).unwrap();
+    let error = client.get(&"q".repeat(MAX_REQUEST), Attribute::Nice).unwrap_err();
+    assert!(matches!(error, ClientError::TooLong { bytes } if bytes > MAX_REQUEST), "{error:?}");
+    let error = client.hello().unwrap_err();
+    assert!(matches!(error, ClientError::TimedOut), "{error:?}");
+    drop((client, listener.accept().unwrap()));
+
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read_exact(&mut [0; HELLO.len() + 1]).unwrap();
+    });
+    let mut client = Client::connect_timeout(folder.join("socket"), SOON).unwrap();
+    let error = client.hello().unwrap_err();
+    assert!(matches!(error, ClientError::Closed), "{error:?}");
+    server.join().unwrap();
+    let error = ClientError::from(std::io::Error::other("no buffers"));
+    assert!(matches!(&error, ClientError::Io(cause) if cause.to_string() == "no buffers"), "{error:?}");
+    assert_eq!(error.to_string(), "the connection failed: no buffers");
 }
 
 /// Returns how often this thread has gone to sleep.

@@ -142,6 +142,13 @@ fn refused_as<T: fmt::Debug>(kind: ErrorKind, answer: Result<T, ClientError>) ->
     error.message
 }
 
+/// Returns the error in a line that the server has sent.
+#[track_caller]
+fn error_in(line: &str) -> RequestError {
+    let mut answer: serde_json::Value = serde_json::from_str(line).unwrap();
+    serde_json::from_value(answer["error"].take()).unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
 /// A command that starts this program again, to run only the test of this name, with `value` in the environment
 /// variable.
 fn child(test: &str, value: impl AsRef<std::ffi::OsStr>) -> Command {

@@ -71,6 +71,7 @@ fn a_directory_that_is_not_private_is_refused() {
     fs::create_dir(&directory).unwrap();
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o750)).unwrap();
     let error = Server::start(&executor).unwrap_err();
+    assert!(matches!(error, ServeError::Mode { mode: 0o750, .. }), "{error:?}");
     assert!(error.to_string().ends_with("(mode 750): make it 700"), "{error}");
     assert_eq!(mode(&directory), 0o750);
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).unwrap();

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use cmwq::kernel::WorkQueueBuilderExt;
 use cmwq::{
-    Attrs, BuildExecutorError, BuildQueueError, CpuSet, Executor, ExecutorBuilder, TopologyError,
-    TopologySource, WorkQueue, WorkQueueBuilder,
+    Attrs, BuildExecutorError, BuildQueueError, CpuSet, Executor, ExecutorBuilder, ParseCpuSetError,
+    QueueError, TopologyError, TopologySource, WaitError, Work, WorkQueue, WorkQueueBuilder,
 };
 
-use crate::support::{builder, cpus, eventually, no_thread_of};
+use crate::support::{SOON, builder, cpus, eventually, no_thread_of};
 
 /// Builds an executor with this change, which must fail, and checks that no thread stays behind.
 fn refused(change: impl FnOnce(ExecutorBuilder) -> ExecutorBuilder) -> BuildExecutorError {
@@ -67,8 +67,8 @@ fn settings_out_of_range_are_errors() {
             matches!(refused(|b| b.high_priority_nice(level)), BuildExecutorError::Nice(nice) if nice == level)
         );
     }
-    assert!(matches!(refused(|b| b.max_threads(0)), BuildExecutorError::NoThreads));
-    assert!(matches!(refused(|b| b.max_pending(0)), BuildExecutorError::NoPending));
+    assert!(matches!(refused(|b| b.max_threads(0)), BuildExecutorError::MaxThreads));
+    assert!(matches!(refused(|b| b.max_pending(0)), BuildExecutorError::MaxPending));
     for threads in [0, 1] {
         let error = refused(|b| b.min_idle(threads));
         assert!(matches!(error, BuildExecutorError::MinIdle(given) if given == threads), "{error:?}");
@@ -166,7 +166,7 @@ fn a_queue_needs_a_name() {
 
 /// spec: Q3.1 (limit 512)
 #[test]
-fn max_active_is_at_most_512() {
+fn max_active_is_at_most_512_or_2000() {
     let executor = cpus(2);
     for items in 1..=512 {
         drop(WorkQueue::builder("q").max_active(items).build_on(&executor).unwrap());
@@ -250,5 +250,75 @@ fn attributes_that_no_executor_could_follow_are_errors() {
     assert_eq!(error.to_string(), "the executor does not use CPU 2; it uses 0-1");
     for level in [-21, 20] {
         assert_eq!(with(Attrs::new().nice(level)), BuildQueueError::Nice(level));
+    }
+}
+
+/// spec: E2.9, A4.2 (a list of CPUs that cannot be read is an error that names the entry)
+#[test]
+fn lists_of_cpus_that_cannot_be_read_are_errors() {
+    let error = |list: &str| list.parse::<CpuSet>().unwrap_err();
+    assert_eq!(error("0,x"), ParseCpuSetError::NotANumber { entry: "x".into() });
+    assert_eq!(error("3-2"), ParseCpuSetError::Reversed { entry: "3-2".into() });
+    assert_eq!(error("0-99999"), ParseCpuSetError::TooLarge { entry: "0-99999".into() });
+}
+
+/// spec: Q2.3, Q3.1 (a queue that a configuration describes): unknown settings and kinds are errors when it is read, and
+/// values out of range are errors when the queue is built.
+#[cfg(feature = "serde")]
+#[test]
+fn a_configuration_with_a_mistake_is_an_error_that_names_it() {
+    let read = |text: &str| serde_json::from_str::<WorkQueueBuilder>(text);
+    for (text, named) in [
+        (r#"{ "name": "q", "max_activ": 4 }"#, "max_activ"),
+        (r#"{ "name": "q", "kind": "percpu" }"#, "percpu"),
+        (r#"{ "name": "q", "max_active": -1 }"#, "-1"),
+        (r#"{ "name": "q", "when_full": "drop" }"#, "drop"),
+        (r#"{ "kind": "ordered" }"#, "name"),
+    ] {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.contains(named), "{text}: {error}");
+    }
+    let built = |text: &str| queue_error(read(text).unwrap());
+    let expected = BuildQueueError::MaxActive { setter: "max_active", value: 0, limit: 512 };
+    assert_eq!(built(r#"{ "name": "q", "max_active": 0 }"#), expected);
+    assert_eq!(built(r#"{ "name": "q", "max_pending": 0 }"#), BuildQueueError::MaxPending);
+    assert_eq!(built(r#"{ "name": "" }"#), BuildQueueError::EmptyName);
+    let flags = built(r#"{ "name": "q", "kind": "ordered", "max_active": 1 }"#);
+    assert!(matches!(flags, BuildQueueError::Contradiction { this: "max_active", .. }), "{flags:?}");
+}
+
+/// spec: W5.1, W5.3, I3.5, F6.1, F6.2, C8.1: the longest times are accepted, and never end. The shortest ones end at
+/// once.
+#[test]
+fn extreme_times_are_accepted() {
+    for idle in [Duration::ZERO, Duration::MAX] {
+        let executor = builder("core:1 pu:1").0.idle_timeout(idle).build().unwrap();
+        let queue = WorkQueue::ordered("q").max_pending(1).build_on(&executor).unwrap();
+        let never = || unreachable!("it is never due");
+        let delayed = queue.item(never).after(Duration::MAX).spawn().unwrap();
+        let again = queue.item(never).spawn_every(Duration::MAX).unwrap();
+        let work = Work::new(never);
+        assert_eq!(queue.item(&work).after(Duration::MAX).enqueue(), Ok(true));
+        assert_eq!(queue.item(&work).after(Duration::MAX).reschedule(), Ok(true));
+        drop(queue.items([never; 2]).after(Duration::MAX).within(Duration::MAX).spawn().unwrap());
+        let in_time = queue.item(|| 7).within(Duration::MAX).spawn().unwrap();
+        assert_eq!(in_time.join_timeout(Duration::MAX).unwrap().unwrap(), 7);
+        assert_eq!(queue.flush_timeout(Duration::MAX), Ok(()));
+        let permit = queue.reserve_timeout(Duration::MAX).unwrap();
+        assert_eq!(queue.reserve_timeout(Duration::ZERO).unwrap_err(), QueueError::Full);
+        drop(permit);
+        assert!(delayed.cancel() && work.cancel());
+        drop(again);
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let (open, door) = std::sync::mpsc::channel::<()>();
+        let busy = queue.spawn(move || {
+            begun.send(()).unwrap();
+            cmwq::blocking(|| door.recv().unwrap());
+        });
+        has_begun.recv().unwrap();
+        assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::TimedOut));
+        open.send(()).unwrap();
+        busy.unwrap().join_timeout(SOON).unwrap().unwrap();
+        assert_eq!(queue.destroy_timeout(Duration::MAX), Ok(2), "the timers of the batch were armed");
     }
 }

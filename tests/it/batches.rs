@@ -3,14 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cmwq::kernel::{self, ExecutorExt, WorkQueueBuilderExt};
-use cmwq::{AffinityScope, Attrs, EnqueueBatchError, QueueError, Work, WorkQueue};
+use cmwq::{AffinityScope, Attrs, CancelToken, EnqueueBatchError, JoinError, QueueError, Work, WorkQueue};
 
 use crate::support::{
-    Counted, Door, builder, bump, cpus, current_pool, eventually, on_each_executor, one_cpu, pool, stress,
-    time_limit, unseen,
+    Counted, Door, builder, bump, cpus, current_pool, eventually, held, on_each_executor, one_cpu,
+    one_cpu_unseen, pool, stress, time_limit, unseen,
 };
 
 /// An item that counts its runs, and its drops whether it ran or not.
@@ -507,4 +507,80 @@ fn an_iterator_that_has_ended_is_not_called_again() {
     queue.items(closures).spawn_detached().unwrap();
     queue.flush().unwrap();
     assert_eq!((asked, runs.load(Ordering::SeqCst)), (3, 2));
+}
+
+/// spec: W8.7, I3.5, I3.6: the items of a batch with a token or a deadline do not run once it is over, and their owners
+/// are told, at once and after a delay, with handles and without.
+#[test]
+fn a_batch_may_be_cancelled_or_too_late() {
+    on_each_executor(|executor| {
+        let hour = Duration::from_secs(3600);
+        for delay in [Duration::ZERO, hour] {
+            let queue = WorkQueue::builder("q").build_on(executor).unwrap();
+            let (runs, drops) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let items = || (0..300).map(|_| counted_item(&runs, &drops));
+            let token = CancelToken::new();
+            let handles = match delay {
+                Duration::ZERO => {
+                    // Items begin at once, so the token is cancelled first.
+                    token.cancel();
+                    queue.items(items()).token(&token).spawn().unwrap()
+                }
+                _ => {
+                    let handles = queue.items(items()).token(&token).after(delay).spawn().unwrap();
+                    queue.items(items()).token(&token).after(delay).named("n").spawn_detached().unwrap();
+                    token.cancel();
+                    handles
+                }
+            };
+            for handle in handles {
+                assert!(matches!(handle.join(), Err(JoinError::Cancelled)), "{delay:?}");
+            }
+            let late = queue.items(items()).after(delay).deadline(Instant::now()).spawn().unwrap();
+            queue.items(items()).after(delay).within(Duration::ZERO).named("n").spawn_detached().unwrap();
+            for handle in late {
+                assert!(matches!(handle.join(), Err(JoinError::DeadlinePassed)), "{delay:?}");
+            }
+            let expected = if delay.is_zero() { 900 } else { 1200 };
+            eventually("all closures are dropped", || drops.load(Ordering::SeqCst) == expected);
+            assert_eq!(queue.destroy(), Ok(0), "no timer is left");
+            assert_eq!((runs.load(Ordering::SeqCst), queue.counters().expired), (0, 600));
+        }
+    });
+}
+
+/// spec: W8.2, W8.7: if a batch with a token is refused in the middle, the other closures come back, and the token still
+/// cancels the accepted ones.
+#[test]
+fn a_batch_with_a_token_may_be_refused_in_the_middle() {
+    let queue = WorkQueue::ordered("q").max_pending(3).build_on(&one_cpu_unseen()).unwrap();
+    let (busy, door) = held(&queue);
+    let token = CancelToken::new();
+    let items = || queue.items((0..5).map(|n| move || n)).token(&token).named("n");
+    let refused = items().spawn().unwrap_err();
+    assert_eq!(refused.error, QueueError::Full);
+    let (accepted, closures) = refused.into_parts();
+    assert_eq!((accepted.len(), closures.into_iter().map(|f| f()).collect::<Vec<_>>()), (3, vec![3, 4]));
+    token.cancel();
+    for handle in accepted {
+        assert!(matches!(handle.join(), Err(JoinError::Cancelled)));
+    }
+    door.open();
+    busy.join().unwrap();
+    queue.wait_idle().unwrap();
+
+    let (busy, door) = held(&queue);
+    let refused = items().spawn_detached().unwrap_err();
+    let (accepted, closures) = refused.into_parts();
+    assert_eq!((accepted, closures.into_iter().map(|f| f()).collect::<Vec<_>>()), (3, vec![3, 4]));
+    door.open();
+    busy.join().unwrap();
+    queue.destroy().unwrap();
+    for delay in [Duration::ZERO, Duration::from_secs(3600)] {
+        let refused = items().after(delay).spawn().unwrap_err();
+        assert_eq!((refused.error, refused.accepted()), (QueueError::Destroyed, 0));
+        assert_eq!(refused.into_parts().1.into_iter().map(|f| f()).sum::<i32>(), 10);
+        let refused = items().after(delay).spawn_detached().unwrap_err();
+        assert_eq!(refused.into_parts().1.into_iter().map(|f| f()).sum::<i32>(), 10);
+    }
 }

@@ -9,10 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use cmwq::blocking::channel::{self, RecvCancellableError, SendCancellableError};
 use cmwq::{
-    BuildExecutorError, BuildQueueError, CancelToken, CpuSet, EnableError, Executor, ExecutorBuilder,
-    JoinError, JoinHandle, PeriodicHandle, Permit, QueueError, RunError, ScopeError, ScopedJoinHandle,
-    ShutdownError, StopOnDrop, TopologySource, WaitError, Work, WorkQueue, WorkQueueBuilder,
+    AffinityScope, ApplyAttrsError, Attrs, BuildExecutorError, BuildQueueError, CancelToken, Cancelled,
+    CpuSet, EnableError, EnqueueBatchError, Executor, ExecutorBuilder, JoinError, JoinHandle,
+    ParseAffinityScopeError, ParseCpuSetError, PeriodicHandle, Permit, QueueError, Refused, RefusedBatch,
+    RunError, ScopeError, ScopedJoinHandle, SetDefaultScopeError, SetMaxActiveError, SetUnboundCpusError,
+    ShutdownError, StopOnDrop, TopologyError, TopologySource, WaitError, Work, WorkQueue, WorkQueueBuilder,
 };
 
 use crate::support::{
@@ -86,7 +89,10 @@ fn no_error_prints_its_source() {
     };
     let picky = Executor::builder().before_spawn(only_managers).build().unwrap();
     let no_rescuer = WorkQueue::builder("q").rescuer(true).build_on(&picky).unwrap_err();
-    let errors: Vec<Box<dyn Error>> = vec![
+    let built = Executor::builder().topology(no_topology.clone()).build();
+    let Err(BuildExecutorError::Topology(topology)) = built else { panic!("{built:?}") };
+    let mut errors: Vec<Box<dyn Error>> = vec![
+        Box::<TopologyError>::new(topology),
         Box::new(Executor::builder().topology(no_topology).build().unwrap_err()),
         Box::new(Executor::builder().cpus(CpuSet::new()).build().unwrap_err()),
         Box::new(BuildExecutorError::Cpus(io::Error::other("a reason of the system"))),
@@ -100,8 +106,18 @@ fn no_error_prints_its_source() {
         Box::new(ShutdownError::Global),
         Box::new(WaitError::TimedOut),
         Box::new(EnableError::NotDisabled),
-        Box::new("x".parse::<CpuSet>().unwrap_err()),
+        Box::<ParseCpuSetError>::new("x".parse::<CpuSet>().unwrap_err()),
+        Box::<ParseAffinityScopeError>::new("x".parse::<AffinityScope>().unwrap_err()),
+        Box::new(ApplyAttrsError::NoCpu),
+        Box::<ApplyAttrsError>::new(queue.apply_attrs(Attrs::new().nice(20)).unwrap_err()),
+        Box::<SetMaxActiveError>::new(queue.set_max_active(0).unwrap_err()),
+        Box::<SetUnboundCpusError>::new(executor.set_unbound_cpus(CpuSet::new()).unwrap_err()),
+        Box::<SetDefaultScopeError>::new(executor.set_default_scope(AffinityScope::Default).unwrap_err()),
+        Box::new(Cancelled::Requested),
+        Box::new(Cancelled::DeadlinePassed),
     ];
+    errors.extend(errors_of_submissions(&queue));
+    errors.extend(errors_of_the_control_socket());
     let mut with_source = 0;
     for error in &errors {
         let (mut text, mut source) = (error.to_string(), error.source());
@@ -112,6 +128,50 @@ fn no_error_prints_its_source() {
         }
     }
     assert!(with_source >= 3, "{with_source}");
+}
+
+/// Returns errors that own what was refused.
+fn errors_of_submissions(queue: &WorkQueue) -> Vec<Box<dyn Error>> {
+    let work = Work::new(|| ());
+    work.disable();
+    let batch: EnqueueBatchError = queue.items([work]).enqueue().unwrap_err();
+    let closure = || 7;
+    let one: Refused<fn() -> i32> = queue.item(closure as fn() -> i32).on_cpu(1 << 20).spawn().unwrap_err();
+    let many = queue.items([closure as fn() -> i32]).on_cpu(1 << 20);
+    let many: RefusedBatch<fn() -> i32, usize> = many.spawn_detached().unwrap_err();
+    let token = CancelToken::new();
+    token.cancel();
+    let (sender, receiver) = channel::bounded::<u8>(0);
+    let received: RecvCancellableError = token.enter(|| receiver.recv_cancellable()).unwrap_err();
+    let sent: SendCancellableError<u8> = token.enter(|| sender.send_cancellable(1)).unwrap_err();
+    vec![Box::new(batch), Box::new(one), Box::new(many), Box::new(received), Box::new(sent)]
+}
+
+#[cfg(all(unix, feature = "control"))]
+fn errors_of_the_control_socket() -> Vec<Box<dyn Error>> {
+    use cmwq::control::{
+        Attribute, Client, ClientError, ParseAttributeError, RequestError, ServeError, Server,
+    };
+
+    let nowhere: ClientError = Client::connect("/dev/null").unwrap_err();
+    let taken: ServeError = Server::start_at(&one_cpu(), "/dev/null").unwrap_err();
+    let unknown: ParseAttributeError = "color".parse::<Attribute>().unwrap_err();
+    let text = r#"{ "kind": "bad_value", "message": "write a number" }"#;
+    let answer: RequestError = serde_json::from_str(text).unwrap();
+    let lost = ClientError::Io(io::Error::other("a reason of the system"));
+    vec![
+        Box::new(nowhere),
+        Box::new(taken),
+        Box::new(unknown),
+        Box::new(answer.clone()),
+        Box::new(ClientError::Answer(answer)),
+        Box::new(lost),
+    ]
+}
+
+#[cfg(not(all(unix, feature = "control")))]
+fn errors_of_the_control_socket() -> Vec<Box<dyn Error>> {
+    Vec::new()
 }
 
 /// spec: F0.3: the numbers of items that run and that wait.

@@ -208,16 +208,13 @@ fn issuers_that_give_up_lose_no_place() {
 #[test]
 fn issuers_in_line_learn_that_the_queue_ends() {
     for ends in ["drain", "destroy", "shutdown"] {
+        let expected = if ends == "destroy" { QueueError::Destroyed } else { QueueError::ShutDown };
         let executor = builder("core:2 pu:1").0.build().unwrap();
         let queue = WorkQueue::builder("q").max_pending(1).build_on(&executor).unwrap();
         let permit = queue.reserve().unwrap();
-        let waits = reserves_elsewhere(&queue, move |permit| {
-            let expected = match ends {
-                "drain" => return drop(permit.unwrap()),
-                "destroy" => QueueError::Destroyed,
-                _ => QueueError::ShutDown,
-            };
-            assert_eq!(permit.unwrap_err(), expected);
+        let waits = reserves_elsewhere(&queue, move |permit| match ends {
+            "drain" => drop(permit.unwrap()),
+            _ => assert_eq!(permit.unwrap_err(), expected),
         });
         let mut task = Box::pin(queue.reserve_async());
         assert!(Pin::new(&mut task).poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -234,10 +231,11 @@ fn issuers_in_line_learn_that_the_queue_ends() {
             continue;
         }
         waits.join().unwrap();
-        assert!(block_on(task).is_err());
-        assert!(queue.reserve().is_err() && queue.try_reserve().is_err());
+        assert_eq!(block_on(task).unwrap_err(), expected);
+        assert_eq!(queue.reserve().unwrap_err(), expected);
+        assert_eq!(queue.try_reserve().unwrap_err(), expected);
         let refused = permit.spawn(|| 7).unwrap_err();
-        assert_eq!((refused.into_closure())(), 7);
+        assert_eq!((refused.error, (refused.into_closure())()), (expected, 7));
     }
 }
 

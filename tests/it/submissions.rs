@@ -5,15 +5,18 @@ use std::error::Error;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
+use cmwq::kernel;
 use cmwq::{Batch, CancelToken, EnqueueBatchError, Executor, QueueError, Submission, Work, WorkQueue};
 
-use crate::support::{all_kinds, builder, current_pool, eventually, one_cpu, time_limit};
+use crate::support::{SOON, all_kinds, builder, current_pool, eventually, holds_within, one_cpu, time_limit};
 
 /// 16 CPUs: those below 8 belong to node 0.
 const TWO_NODES: &str = "numa:2 l3:2 core:2 pu:2";
 const DELAY: Duration = Duration::from_micros(200);
 const NAME: &str = "a name of an item";
 const HOUR: Duration = Duration::from_secs(3600);
+/// The largest number of pending items of each queue.
+const ROOM: usize = 4;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Target {
@@ -24,12 +27,29 @@ enum Target {
     CpuAfterNode(usize),
 }
 
+/// What can cancel the item.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Leash {
+    None,
+    Token,
+    Deadline,
+    Both,
+}
+
+impl Leash {
+    fn has_deadline(self) -> bool {
+        matches!(self, Self::Deadline | Self::Both)
+    }
+}
+
 /// The options of one submission. `delay_first` says in which order they are set.
 #[derive(Clone, Copy, Debug)]
 struct Options {
     target: Target,
     delay: Option<Duration>,
     named: bool,
+    leash: Leash,
+    permit: bool,
     delay_first: bool,
 }
 
@@ -53,9 +73,27 @@ macro_rules! with_options {
     }};
 }
 
+/// Sets the options that one closure and many have alike.
+macro_rules! with_leash {
+    ($submission:expr, $options:expr, $token:expr) => {{
+        let (mut submission, options): (_, Options) = ($submission, $options);
+        if matches!(options.leash, Leash::Token | Leash::Both) {
+            submission = submission.token($token);
+        }
+        if options.leash.has_deadline() {
+            submission = submission.within(HOUR).deadline(Instant::now() + 2 * HOUR);
+        }
+        if options.named { submission.named(NAME) } else { submission }
+    }};
+}
+
 impl Options {
-    fn of<I>(self, submission: Submission<'_, I>) -> Submission<'_, I> {
-        with_options!(submission, self)
+    fn of<'queue, I>(self, queue: &'queue WorkQueue, item: I) -> Submission<'queue, I> {
+        let submission = with_options!(queue.item(item), self);
+        match self.permit {
+            true => submission.with(queue.reserve_timeout(SOON).expect("the queue is empty")),
+            false => submission,
+        }
     }
 
     fn of_many<C>(self, batch: Batch<'_, C>) -> Batch<'_, C> {
@@ -70,7 +108,8 @@ impl Options {
         }
     }
 
-    fn all() -> Vec<Self> {
+    /// Returns all combinations for this end of a submission.
+    fn all(end: End) -> Vec<Self> {
         let targets = [
             Target::Here,
             Target::Cpu(3),
@@ -79,11 +118,24 @@ impl Options {
             Target::Node(2),
             Target::CpuAfterNode(12),
         ];
+        let leashes = match end {
+            End::Enqueue | End::Reschedule | End::EnqueueAll => &[Leash::None][..],
+            _ => &[Leash::None, Leash::Token, Leash::Deadline, Leash::Both],
+        };
+        let permits = match end {
+            End::SpawnAll | End::SpawnAllDetached | End::EnqueueAll => &[false][..],
+            _ => &[false, true],
+        };
         let mut all = Vec::new();
         for target in targets {
             for delay in [None, Some(Duration::ZERO), Some(DELAY)] {
-                for (named, delay_first) in [(false, false), (false, true), (true, false), (true, true)] {
-                    all.push(Self { target, delay, named, delay_first });
+                for named in [false, true] {
+                    for (leash, permit) in
+                        leashes.iter().flat_map(|leash| permits.iter().map(|permit| (*leash, *permit)))
+                    {
+                        let delay_first = all.len() % 5 < 2;
+                        all.push(Self { target, delay, named, leash, permit, delay_first });
+                    }
                 }
             }
         }
@@ -121,6 +173,7 @@ struct Seen {
     at: Instant,
     pool: String,
     is_named: bool,
+    time_left: Option<Duration>,
 }
 
 /// Returns the function of an item, which tells of its runs.
@@ -128,7 +181,8 @@ fn tells(executor: &Executor, tell: &Sender<Seen>) -> impl Fn() + Send + use<> {
     let (executor, tell) = (executor.clone(), tell.clone());
     move || {
         let is_named = executor.dump().to_string().contains(NAME);
-        let seen = Seen { at: Instant::now(), pool: current_pool(), is_named };
+        let time_left = cmwq::cancel_token().time_left();
+        let seen = Seen { at: Instant::now(), pool: current_pool(), is_named, time_left };
         // The test may have ended before a periodic item.
         let _gone = tell.send(seen);
     }
@@ -145,10 +199,10 @@ fn submit(
         true => Work::named(NAME, item.clone()),
         false => Work::new(item.clone()),
     };
-    let one = || options.of(queue.item(item.clone()));
-    let one = || if options.named { one().named(NAME) } else { one() };
+    let token = CancelToken::new();
+    let one = || with_leash!(options.of(queue, item.clone()), options, &token);
     let many = || options.of_many(queue.items([item.clone(), item.clone()]));
-    let many = || if options.named { many().named(NAME) } else { many() };
+    let many = || with_leash!(many(), options, &token);
     match end {
         End::Spawn => one().spawn().map(|_handle| 1).map_err(|refused| refused.error),
         End::SpawnDetached => one().spawn_detached().map(|()| 1).map_err(QueueError::from),
@@ -163,9 +217,9 @@ fn submit(
             assert_eq!((every.runs(), every.missed()), (u64::from(first), 0));
             Ok(usize::from(first))
         }
-        End::Enqueue => options.of(queue.item(&work())).enqueue().map(usize::from),
+        End::Enqueue => options.of(queue, &work()).enqueue().map(usize::from),
         End::Reschedule => {
-            options.of(queue.item(work())).reschedule().map(|was_pending| 1 - usize::from(was_pending))
+            options.of(queue, work()).reschedule().map(|was_pending| 1 - usize::from(was_pending))
         }
         End::SpawnAll => many().spawn().map(|handles| handles.len()).map_err(|refused| {
             let error = refused.error;
@@ -184,16 +238,23 @@ fn submit(
     }
 }
 
-/// spec: W1.8, W2.5, W5.6, W6.1, W6.2, W6.3, W8.7: every combination of options and of the ways to end a submission, on
-/// queues of all kinds. An accepted item runs once, no earlier than asked, where it was asked to, and under its name. A
-/// wrong CPU or node is an error, and changes nothing.
+/// spec: W1.8, W2.5, W5.6, W6.1, W6.2, W6.3, W8.7, B1.2, I3.5: every combination of options and of the ways to end a
+/// submission, on queues of all kinds. An accepted item runs once, no earlier than asked, where it was asked to, under
+/// its name, and knows its deadline. A wrong CPU or node is an error, and changes nothing. No permit keeps its place.
 #[test]
 fn all_options_combine() {
     let _limit = time_limit();
     let executor = builder(TWO_NODES).0.build().unwrap();
-    for queue in all_kinds(&executor) {
+    let kinds = [
+        WorkQueue::builder("n"),
+        WorkQueue::per_cpu("p"),
+        WorkQueue::unbound("u"),
+        WorkQueue::ordered("o"),
+        kernel::bh("b"),
+    ];
+    for queue in kinds.map(|queue| queue.max_pending(ROOM).build_on(&executor).unwrap()) {
         for (end, options) in
-            ENDS.iter().flat_map(|end| Options::all().into_iter().map(|options| (*end, options)))
+            ENDS.iter().flat_map(|end| Options::all(*end).into_iter().map(|options| (*end, options)))
         {
             // The previous item may still be in flight, with its name, although its closure is gone.
             queue.wait_idle().unwrap();
@@ -214,17 +275,20 @@ fn all_options_combine() {
         }
         // The last item, which has a name, must not be seen by the first item of the next queue.
         queue.wait_idle().unwrap();
+        let all_places = || (0..ROOM).map(|_| queue.try_reserve()).collect::<Result<Vec<_>, _>>();
+        assert!(holds_within(SOON, || all_places().is_ok()), "{}: a place is lost", queue.name());
     }
 }
 
 fn check(told: &Receiver<Seen>, before: Instant, options: Options, items: usize, what: &str) {
     let seen: Vec<Seen> = told.iter().collect();
     assert_eq!(seen.len(), items, "{what}");
-    for Seen { at, pool, is_named } in seen {
+    for Seen { at, pool, is_named, time_left } in seen {
         assert!(at >= before + options.delay.unwrap_or_default(), "{what}: too early");
         assert_eq!(is_named, options.named, "{what}");
-        // The pools of a per-CPU queue are named after their CPUs.
-        let Ok(cpu) = pool.parse::<usize>() else { continue };
+        assert_eq!(time_left.is_some_and(|left| left <= HOUR), options.leash.has_deadline(), "{what}");
+        // The pools of a per-CPU queue and of a bh queue are named after their CPUs.
+        let Ok(cpu) = pool.trim_start_matches("bh").parse::<usize>() else { continue };
         match options.target {
             Target::Here => {}
             Target::Cpu(named) | Target::CpuAfterNode(named) => assert_eq!(cpu, named, "{what}"),

@@ -26,6 +26,8 @@ pub(crate) struct Told {
     pub(crate) fields: BTreeMap<&'static str, String>,
     /// The spans around the event, with their fields.
     pub(crate) within: Vec<String>,
+    /// The ids of these spans and of their parents.
+    pub(crate) ids: Vec<(u64, Option<u64>)>,
     pub(crate) thread: String,
     pub(crate) at: Instant,
 }
@@ -98,12 +100,16 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Ear {
         let text = |span: tracing_subscriber::registry::SpanRef<'_, S>| {
             span.extensions().get::<Written>().map(|written| written.text.clone()).unwrap_or_default()
         };
+        let ids = |span: tracing_subscriber::registry::SpanRef<'_, S>| {
+            (span.id().into_u64(), span.parent().map(|parent| parent.id().into_u64()))
+        };
         let told = Told {
             name: metadata.name(),
             target: metadata.target().to_owned(),
             level: *metadata.level(),
             fields: fields.0,
             within: context.event_scope(event).into_iter().flatten().map(text).collect(),
+            ids: context.event_scope(event).into_iter().flatten().map(ids).collect(),
             thread: std::thread::current().name().unwrap_or_default().to_owned(),
             at: Instant::now(),
         };

@@ -1,9 +1,12 @@
 //! The parents of the spans in which items run.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use cmwq::{Work, WorkQueue};
+use tiny_http::{Response, Server};
 
 use crate::subscriber::{Told, listen, of_target};
 
@@ -58,6 +61,46 @@ fn a_request_and_its_items_are_one_trace() {
     );
     queue.spawn(|| say("alone")).unwrap().join().unwrap();
     assert_eq!(around("alone"), ["execute"], "a submission outside of spans begins a trace of its own");
+}
+
+/// spec: I2.7 (one connected trace, by the ids of parents): the handler of an HTTP request submits an item, and that item
+/// submits another one.
+#[test]
+fn an_http_request_and_its_items_are_one_trace() {
+    listen();
+    let executor = crate::one_cpu().build().unwrap();
+    let queue = WorkQueue::builder("pages").build_on(&executor).unwrap();
+    let server = Server::http("127.0.0.1:0").unwrap();
+    let address = server.server_addr().to_ip().unwrap();
+    let client = std::thread::spawn(move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /page HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    let request = server.recv().unwrap();
+    let span = tracing::info_span!("http", path = request.url());
+    let handler = || {
+        let inner = queue.clone();
+        queue
+            .spawn(move || {
+                say("page");
+                inner.spawn(|| say("part")).unwrap().join().unwrap();
+                request.respond(Response::from_string("done")).unwrap();
+            })
+            .unwrap()
+    };
+    span.in_scope(handler).join().unwrap();
+    assert!(client.join().unwrap().ends_with("done"));
+
+    let (page, part) = (said("page").ids, said("part").ids);
+    let [(of_page, of_request), root] = page[..] else { panic!("{page:?}") };
+    assert_eq!(root, (span.id().unwrap().into_u64(), None), "the trace begins with the request");
+    assert_eq!(of_request, Some(root.0), "the item is a child of the request");
+    let [(of_part, parent), above @ ..] = &part[..] else { panic!("{part:?}") };
+    assert_eq!((*parent, above), (Some(of_page), &page[..]), "the second item is a child of the first one");
+    assert_ne!(*of_part, of_page);
 }
 
 /// spec: I2.7: the ready hook makes the issuer's span current only where the item has no span of its own.

@@ -48,7 +48,7 @@ impl ExecutorBuilder {
     /// # Errors
     ///
     /// If `items` is 0, [`build`](Self::build) returns
-    /// [`BuildExecutorError::NoPending`](crate::BuildExecutorError::NoPending).
+    /// [`BuildExecutorError::MaxPending`](crate::BuildExecutorError::MaxPending).
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
         self

@@ -23,7 +23,8 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets how long a surplus worker stays idle before it ends. Default: 300 s.
+    /// Sets how long a surplus worker stays idle before it ends. Default: 300 s. With zero, it ends as soon as it has
+    /// nothing to do. [`idle_ratio`](Self::idle_ratio) says which workers are surplus.
     #[doc(alias = "IDLE_WORKER_TIMEOUT")]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_limits.idle_timeout = timeout;

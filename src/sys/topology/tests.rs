@@ -114,6 +114,14 @@ fn a_malformed_description_is_told_what_is_wrong_where() {
     }
 }
 
+/// spec: E2.9: a topology without a CPU, which a kernel or a library could report.
+#[test]
+fn a_topology_needs_a_cpu() {
+    let error = checked(&TopologySource::Probe, Ok(Vec::new())).unwrap_err();
+    assert!(matches!(error, TopologyError::NoCpu { from: TopologySource::Probe }), "{error:?}");
+    assert!(error.to_string().ends_with("has no CPU: at least one is needed"), "{error}");
+}
+
 /// spec: A6.2: without hwloc, the error for XML says which feature can read XML.
 #[cfg(not(feature = "hwloc"))]
 #[test]
