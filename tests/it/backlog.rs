@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cmwq::blocking::block_on;
 use cmwq::{Executor, JoinHandle, QueueError, WhenFull, Work, WorkQueue};
 
-use crate::support::{Door, SOON, builder, cpus, held, stress};
+use crate::support::{Door, SOON, builder, cpus, held, stress, timers_have_fired};
 
 fn bounded(items: usize) -> Executor {
     builder("core:2 pu:1").0.max_pending(items).build().unwrap()
@@ -71,40 +70,6 @@ fn each_queue_may_have_one_pending_item() {
         queue.drain().unwrap();
     }
     assert_eq!(pending(&executor), (Some(0), Some(1)));
-}
-
-/// spec: B4.3
-#[test]
-fn an_item_of_another_queue_makes_room_for_an_issuer_that_waits() {
-    let executor = bounded(18);
-    let (busy, busy_item, busy_door) = held_queue("busy", &executor);
-    let waits = WorkQueue::ordered("waits").when_full(WhenFull::Wait).build_on(&executor).unwrap();
-    let (item, door) = held(&waits);
-    assert_eq!(fill(&busy), 16);
-    // The room of this queue becomes full, and then one more issuer waits in each way.
-    let mut permits = vec![];
-    while let Ok(permit) = waits.try_reserve() {
-        permits.push(permit);
-    }
-    std::thread::scope(|scope| {
-        let in_time = scope.spawn(|| waits.reserve_timeout(SOON).map(drop));
-        let got = scope.spawn(|| waits.reserve().map(drop));
-        let awaited = scope.spawn(|| block_on(waits.reserve_async()).map(drop));
-        let submits = scope.spawn(|| waits.spawn(|| ()).map(drop).map_err(|refused| refused.error));
-        // None of this queue's own items begins.
-        std::thread::sleep(Duration::from_millis(5));
-        busy_door.open();
-        busy_item.join().unwrap();
-        assert_eq!(in_time.join().unwrap(), Ok(()));
-        assert_eq!(got.join().unwrap(), Ok(()));
-        assert_eq!(awaited.join().unwrap(), Ok(()));
-        assert_eq!(submits.join().unwrap(), Ok(()));
-    });
-    drop(permits);
-    door.open();
-    item.join().unwrap();
-    [busy, waits].iter().for_each(|queue| queue.flush().unwrap());
-    assert_eq!(pending(&executor).0, Some(0));
 }
 
 /// spec: B4.3, B1.4: an issuer that gives up leaves nothing that keeps later submissions out.
@@ -175,7 +140,7 @@ fn the_count_is_right_after_submissions_of_all_kinds() {
             });
         }
     });
-    std::thread::sleep(Duration::from_millis(5));
+    timers_have_fired(&executor, Duration::from_micros(50));
     queues.iter().for_each(|queue| queue.wait_idle().unwrap());
     assert!(executor.shutdown(SOON).unwrap().is_complete());
     assert_eq!(ran.load(Ordering::Relaxed), accepted.load(Ordering::Relaxed));

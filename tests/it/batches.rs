@@ -460,6 +460,7 @@ fn batches_against_a_shutdown_that_runs_out_of_time() {
         let (door, drops) = (Door::default(), Arc::new(AtomicUsize::new(0)));
         let wait = door.clone();
         let stuck = queue.spawn(move || wait.wait()).unwrap();
+        let batches = AtomicUsize::new(0);
         let accepted: usize = std::thread::scope(|scope| {
             let issuers = [(); 3].map(|()| {
                 scope.spawn(|| {
@@ -470,7 +471,10 @@ fn batches_against_a_shutdown_that_runs_out_of_time() {
                             move || drop(counted)
                         };
                         match queue.items((0..400).map(item)).spawn_detached() {
-                            Ok(()) => accepted += 400,
+                            Ok(()) => {
+                                accepted += 400;
+                                bump(&batches);
+                            }
                             Err(cut) => {
                                 let (came, rest) = cut.into_parts();
                                 std::mem::forget(rest);
@@ -480,7 +484,7 @@ fn batches_against_a_shutdown_that_runs_out_of_time() {
                     }
                 })
             });
-            std::thread::sleep(Duration::from_micros(300 * (round as u64 % 5)));
+            eventually("some batches are accepted", || batches.load(Ordering::SeqCst) >= round % 5);
             executor.shutdown(Duration::ZERO).unwrap();
             issuers.map(|issuer| issuer.join().unwrap()).into_iter().sum()
         });

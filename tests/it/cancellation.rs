@@ -14,6 +14,7 @@ use cmwq::{
 
 use crate::support::{
     SOON, all_kinds, bump, cpus, eventually, held, on_each_executor, one_cpu, one_cpu_unseen, stress,
+    timers_have_fired,
 };
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -470,7 +471,8 @@ fn an_item_that_is_too_late_is_counted_whatever_gives_it_up() {
         let queue = WorkQueue::builder("late").max_active(max_active).build_on(&executor).unwrap();
         let (first, door) = held(&queue);
         let never = || unreachable!("it is given up");
-        let [told, late] =
+        // The joiner of the second one waits until it is too late for both.
+        let [late, told] =
             [(); 2].map(|()| queue.item(never).within(Duration::from_millis(1)).spawn().unwrap());
         queue.item(never).within(Duration::ZERO).spawn_detached().unwrap();
         let token = CancelToken::new();
@@ -478,7 +480,6 @@ fn an_item_that_is_too_late_is_counted_whatever_gives_it_up() {
         token.cancel();
         let ready = queue.spawn(never).unwrap();
         assert!(matches!(told.join(), Err(JoinError::DeadlinePassed)), "its joiner gives it up");
-        std::thread::sleep(Duration::from_millis(1));
         if by_shutdown {
             let report = executor.shutdown(Duration::from_millis(1)).unwrap();
             assert_eq!((report.queues[0].dropped, report.queues[0].running), (1, 1), "only one was ready");
@@ -581,7 +582,8 @@ fn the_owner_of_a_pending_item_is_told_of_the_cancel() {
 /// spec: I3.6 (periodic items)
 #[test]
 fn a_token_ends_a_periodic_item() {
-    let queue = WorkQueue::builder("q").build_on(&cpus(2)).unwrap();
+    let executor = cpus(2);
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (token, closure) = (CancelToken::new(), Arc::new(()));
     let (tick, ticks) = mpsc::channel();
     let held = Arc::clone(&closure);
@@ -595,7 +597,8 @@ fn a_token_ends_a_periodic_item() {
     queue.flush().unwrap();
     let runs = periodic.runs();
     assert!(of_run.is_cancelled() && runs >= 3);
-    std::thread::sleep(Duration::from_millis(20));
+    timers_have_fired(&executor, Duration::from_millis(10));
+    queue.flush().unwrap();
     assert_eq!(periodic.runs(), runs);
     drop(periodic);
     eventually("the function is gone", || Arc::strong_count(&closure) == 1);
@@ -606,15 +609,18 @@ fn a_token_ends_a_periodic_item() {
     token.cancel();
     eventually("the function is gone", || Arc::strong_count(&closure) == 1);
     assert_eq!(queue.destroy(), Ok(1), "only the other timer is left");
-    drop(hourly);
-    let late = WorkQueue::builder("late").build_on(&cpus(1)).unwrap();
+    drop((hourly, executor));
+    let executor = cpus(1);
+    let late = WorkQueue::builder("late").build_on(&executor).unwrap();
     let never =
         late.item(|| unreachable!("too late")).within(Duration::ZERO).spawn_every(Duration::from_millis(1));
     let ends =
         late.item(|| ()).within(Duration::from_millis(20)).spawn_every(Duration::from_millis(1)).unwrap();
-    std::thread::sleep(Duration::from_millis(40));
+    timers_have_fired(&executor, Duration::from_millis(20));
+    late.flush().unwrap();
     let runs = ends.runs();
-    std::thread::sleep(Duration::from_millis(10));
+    timers_have_fired(&executor, Duration::from_millis(10));
+    late.flush().unwrap();
     assert_eq!((never.unwrap().runs(), ends.runs()), (0, runs));
 }
 
@@ -877,7 +883,7 @@ fn a_queue_is_destroyed_at_once_while_threads_submit() {
                 })
                 .collect();
             for queue in &queues {
-                std::thread::sleep(Duration::from_micros(200));
+                eventually("items run", || queue.counters().started >= 10 * (round as u64 % 5));
                 queue.destroy_now().unwrap();
             }
             for (submits, queue) in submits.into_iter().zip(&queues) {

@@ -160,7 +160,7 @@ fn timeouts_race_with_the_end() {
         let ends = Arc::clone(&ended);
         let handle = queue
             .spawn(move || {
-                cmwq::blocking(|| std::thread::sleep(nap));
+                cmwq::blocking::thread::sleep(nap);
                 bump(&ends);
                 round
             })
@@ -174,7 +174,7 @@ fn timeouts_race_with_the_end() {
 
         let ends = Arc::clone(&work_ended);
         let work = Work::new(move || {
-            cmwq::blocking(|| std::thread::sleep(nap));
+            cmwq::blocking::thread::sleep(nap);
             bump(&ends);
         });
         queue.enqueue(&work).unwrap();

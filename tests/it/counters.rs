@@ -373,7 +373,7 @@ fn sleeping_items_use_no_cpu_time() {
         let [burns, sleeps] = ["burns", "sleeps"].map(|name| kind(name).build_on(&executor).unwrap());
         for _ in 0..30 {
             drop(burns.spawn(|| burn(Duration::from_millis(1))).unwrap());
-            let nap = || cmwq::blocking(|| std::thread::sleep(Duration::from_millis(2)));
+            let nap = || cmwq::blocking::thread::sleep(Duration::from_millis(2));
             drop(sleeps.spawn(nap).unwrap());
             burns.flush().unwrap();
             sleeps.flush().unwrap();

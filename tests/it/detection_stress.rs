@@ -14,7 +14,7 @@ use fastrand::Rng;
 
 use crate::detection::{check_count, comes_to_rest};
 use crate::support::{
-    SOON, builder, bump, burn, eventually, no_thread_of, on_each_executor, stress, time_limit,
+    SOON, builder, bump, burn, eventually, nap, no_thread_of, on_each_executor, stress, time_limit,
 };
 
 /// A guard that an item keeps, and that a later item of the same worker may take.
@@ -42,7 +42,7 @@ fn queues(executor: &Executor) -> Vec<WorkQueue> {
 
 /// Runs one of the behaviours of an item, chosen by `kind`, for some microseconds.
 fn behave(kind: u64, time: u64, lock: &Mutex<u64>) {
-    let nap = || std::thread::sleep(Duration::from_micros(time));
+    let nap = || nap(Duration::from_micros(time));
     match kind {
         0..3 => nap(),
         3 => blocking(nap),
@@ -114,7 +114,7 @@ fn mix(executor: &Executor, seed: u64, items: usize) {
                     };
                     drop(queue.spawn(item).unwrap());
                     if random.u64(..8) == 0 {
-                        std::thread::sleep(Duration::from_micros(random.u64(..1000)));
+                        nap(Duration::from_micros(random.u64(..1000)));
                     }
                 }
             });
@@ -167,14 +167,15 @@ fn an_executor_may_end_while_its_threads_are_looked_at() {
         let runs = Arc::new(AtomicUsize::new(0));
         for n in 0..60 {
             let runs = Arc::clone(&runs);
-            let nap = Duration::from_micros(random.u64(..6000));
+            let time = Duration::from_micros(random.u64(..6000));
             let item = move || {
                 bump(&runs);
-                std::thread::sleep(nap);
+                nap(time);
             };
             drop(queues[n % queues.len()].spawn(item).unwrap());
         }
-        std::thread::sleep(Duration::from_micros(random.u64(..8000)));
+        let some = random.usize(..60);
+        eventually("some run", || runs.load(Ordering::SeqCst) >= some);
         match round % 3 {
             0 => assert!(executor.shutdown(SOON).unwrap().is_complete()),
             1 => {
@@ -206,16 +207,19 @@ fn queues_may_change_and_end_while_their_items_sleep() {
         let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
         let runs = Arc::new(AtomicUsize::new(0));
         for n in 0..40 {
-            let (runs, nap) = (Arc::clone(&runs), Duration::from_micros(random.u64(..3000)));
+            let (counted, time) = (Arc::clone(&runs), Duration::from_micros(random.u64(..3000)));
             let item = move || {
-                std::thread::sleep(nap);
-                bump(&runs);
+                nap(time);
+                bump(&counted);
             };
             drop(queue.spawn(item).unwrap());
             match n % 10 {
                 3 => queue.apply_attrs(Attrs::new().nice(random.u64(..4) as i32)).unwrap(),
                 6 => queue.set_max_active(1 + random.usize(..8)).unwrap(),
-                9 => std::thread::sleep(Duration::from_micros(random.u64(..2000))),
+                9 => {
+                    let some = random.usize(..n);
+                    eventually("some ran", || runs.load(Ordering::SeqCst) >= some);
+                }
                 _ => {}
             }
         }

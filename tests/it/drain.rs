@@ -103,7 +103,7 @@ fn a_drain_that_runs_out_of_time_takes_itself_back() {
         let (again, stopped) = (queue.clone(), Arc::clone(&stop));
         let restless = Work::with_handle(move |this| {
             if stopped.load(Ordering::SeqCst) == 0 {
-                cmwq::blocking(|| std::thread::sleep(Duration::from_micros(100)));
+                cmwq::blocking::thread::sleep(Duration::from_micros(100));
                 assert!(again.enqueue(this).unwrap());
             }
         });
@@ -288,7 +288,7 @@ fn destroy_is_exact_under_load() {
                     }
                 });
             }
-            std::thread::sleep(Duration::from_micros(300));
+            eventually("items run", || runs.load(Ordering::SeqCst) >= 100);
             assert_eq!(queue.destroy(), Ok(0));
             let ran = runs.load(Ordering::SeqCst);
             assert!(queue.is_empty());

@@ -120,16 +120,16 @@ fn a_blocked_item_is_shown_with_type_description_and_age() {
         for queue in all_kinds(executor) {
             let (door, begin) = (Door::default(), Instant::now());
             let item = waits(&queue, &door);
-            eventually("the item is blocked, and no other item runs", || {
+            eventually("the item is blocked for a while, and no other item runs", || {
                 let dump = executor.dump();
                 let report = dump.busy();
                 let items: Vec<_> = report.queues.iter().flat_map(|busy| &busy.in_flight).collect();
                 let blocked = |item: &&InFlight<'_>| {
                     matches!(item.worker.state, WorkerState::Blocked | WorkerState::Uncounted)
+                        && item.item.age.is_none_or(|age| age >= Duration::from_millis(20))
                 };
                 report.queues.len() == 1 && items.iter().all(blocked)
             });
-            thread::sleep(Duration::from_millis(30));
             let dump = executor.dump();
             check(&dump);
             let report = dump.busy();

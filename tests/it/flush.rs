@@ -8,7 +8,7 @@ use cmwq::kernel::{ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{Executor, QueueError, WaitError, Work, WorkQueue};
 
 use crate::support::{
-    Door, PATIENCE, SOON, burn, cpus, falls_asleep, holds_within, on_each_executor, one_cpu, stress,
+    Door, PATIENCE, SOON, burn, cpus, falls_asleep, holds_within, nap, on_each_executor, one_cpu, stress,
     thread_id, time_limit,
 };
 
@@ -34,7 +34,7 @@ fn a_flush_waits_for_everything_queued_before() {
                 let done = Arc::clone(&done);
                 let item = move || {
                     if n % 10 == 0 {
-                        cmwq::blocking(|| std::thread::sleep(Duration::from_micros(300)));
+                        cmwq::blocking::thread::sleep(Duration::from_micros(300));
                     }
                     done[n].store(1, Ordering::Relaxed);
                     assert_ne!(n % 10, 5, "on purpose");
@@ -581,7 +581,7 @@ fn flushes_hold_while_limits_change_and_queues_freeze() {
                     executor.freeze_begin();
                     queue.set_max_active(1 + n % 4).unwrap();
                     executor.thaw();
-                    std::thread::sleep(Duration::from_micros(50));
+                    nap(Duration::from_micros(50));
                 }
             });
             flushers.into_iter().for_each(|flusher| flusher.join().unwrap());

@@ -14,8 +14,15 @@ use crate::support::{
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
     [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
 
-fn moment() {
-    std::thread::sleep(Duration::from_millis(10));
+/// Runs an item of another queue in each pool of the executor's CPUs, and in the pools of unbound queues. These items
+/// come after all items that wait in a pool.
+fn others_run(executor: &Executor) {
+    let per_cpu = WorkQueue::per_cpu("other").build_on(executor).unwrap();
+    let unbound = WorkQueue::unbound("other").build_on(executor).unwrap();
+    for cpu in executor.cpus().iter() {
+        per_cpu.item(|| ()).on_cpu(cpu).spawn().unwrap().join().unwrap();
+        unbound.item(|| ()).on_cpu(cpu).spawn().unwrap().join().unwrap();
+    }
 }
 
 /// spec: F7.1 (freezable queues start nothing new; thaw restores order)
@@ -113,7 +120,7 @@ fn a_limit_that_is_set_while_frozen_applies_from_the_thaw_on() {
         .collect();
     queue.set_max_active(2).unwrap();
     assert_eq!(queue.max_active(), Some(2));
-    moment();
+    others_run(&executor);
     assert_eq!(crowd.peak(), 0);
     executor.thaw();
     eventually("two run", || crowd.inside() == 2);
@@ -152,7 +159,7 @@ fn queues_and_shards_made_while_frozen_are_frozen() {
         let runs = Arc::clone(&runs);
         drop([&before, &later][n % 2].spawn(move || bump(&runs)).unwrap());
     }
-    moment();
+    others_run(&executor);
     assert_eq!(runs.load(Ordering::SeqCst), 0);
     executor.thaw();
     before.flush().unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cmwq::{Detection, Offender, WorkQueue};
 
-use crate::support::{Door, builder, burn, eventually, is_portable, time_limit};
+use crate::support::{Door, builder, burn, eventually, is_portable, nap, time_limit};
 
 fn count(offenders: &[Offender], item_type: &str) -> u64 {
     let of_type = offenders.iter().filter(|offender| offender.item_type.contains(item_type));
@@ -83,7 +83,7 @@ fn without_a_threshold_no_item_is_a_hog() {
 }
 
 fn sleeps() {
-    std::thread::sleep(Duration::from_millis(30));
+    nap(Duration::from_millis(30));
 }
 
 fn sleeps_under_a_guard() {
@@ -101,7 +101,7 @@ fn undeclared_blockers_are_counted_by_type() {
     }
     eventually("both kinds were found", || {
         let first = queue.spawn(sleeps).unwrap();
-        let second = queue.spawn(|| std::thread::sleep(Duration::from_millis(30))).unwrap();
+        let second = queue.spawn(|| nap(Duration::from_millis(30))).unwrap();
         let third = queue.spawn(sleeps_under_a_guard).unwrap();
         let waits = queue.spawn(|| ()).unwrap();
         first.join().unwrap();

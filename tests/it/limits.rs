@@ -172,7 +172,7 @@ fn limits_hold_while_they_change_under_load() {
                         let (crowd, runs) = (Arc::clone(&crowd), Arc::clone(&runs));
                         let item = move || {
                             crowd.enter();
-                            cmwq::blocking(|| std::thread::sleep(Duration::from_micros(20)));
+                            cmwq::blocking::thread::sleep(Duration::from_micros(20));
                             crowd.leave();
                             bump(&runs);
                         };

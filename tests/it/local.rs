@@ -9,7 +9,9 @@ use cmwq::kernel::{ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{AffinityScope, Attrs, Executor, QueueReport, WorkQueue};
 use fastrand::Rng;
 
-use crate::support::{Counted, Crowd, builder, bump, burn, eventually, no_thread_of, stress, time_limit};
+use crate::support::{
+    Counted, Crowd, builder, bump, burn, eventually, nap, no_thread_of, stress, time_limit,
+};
 
 /// Machines whose pools have several CPUs, in one pod and in two.
 const SHAPES: [&str; 3] = ["l3:1 core:2 pu:1", "l3:1 core:8 pu:1", "l3:2 core:4 pu:1"];
@@ -128,8 +130,8 @@ fn behave(queues: &Queues, books: &Arc<Books>, seed: u64) {
     }
     match random.u16(..1000) {
         0..5 => burn(Duration::from_micros(300)),
-        5..8 => cmwq::blocking(|| std::thread::sleep(Duration::from_micros(200))),
-        8..10 => std::thread::sleep(Duration::from_micros(200)),
+        5..8 => cmwq::blocking::thread::sleep(Duration::from_micros(200)),
+        8..10 => nap(Duration::from_micros(200)),
         _ => {}
     }
 }
@@ -162,7 +164,7 @@ fn change(executor: &Executor, queues: &Queues, random: &mut Rng) {
         2 => queues.changing.set_max_active([1, 2, 3, 512][random.usize(..4)]).unwrap(),
         3 => {
             executor.freeze_begin();
-            std::thread::sleep(Duration::from_micros(random.u64(..2000)));
+            nap(Duration::from_micros(random.u64(..2000)));
             executor.thaw();
         }
         4 => {
@@ -245,7 +247,11 @@ fn a_shutdown_reports_the_local_items_that_it_drops() {
         for n in 0..8 {
             go_on(&queues, &books, (100 * round + n) as u64);
         }
-        std::thread::sleep(Duration::from_micros(500 * (round as u64 % 5)));
+        eventually("some items ran", || {
+            let [accepted, cancelled, run] =
+                [&books.accepted, &books.cancelled, &books.run].map(|counter| counter.load(Ordering::SeqCst));
+            run >= 50 * (round % 5) || run + cancelled >= accepted
+        });
         let report = executor.shutdown(Duration::from_micros(100 * (round as u64 % 7))).unwrap();
         eventually("all threads ended", || no_thread_of(&prefix));
         let [accepted, cancelled, run] =

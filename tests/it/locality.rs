@@ -181,8 +181,8 @@ fn a_pod_that_gets_room_takes_items_that_wait_elsewhere() {
                     open_home.open();
                 })
                 .unwrap();
-            std::thread::sleep(Duration::from_millis(5));
-            assert!(!ran.load(Ordering::SeqCst), "both pods are full");
+            let waits = waits.join_timeout(Duration::from_millis(5)).expect_err("both pods are full");
+            assert!(!ran.load(Ordering::SeqCst));
             block.open();
             ((there.unwrap(), home), (blocked, waits))
         });

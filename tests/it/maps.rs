@@ -38,7 +38,7 @@ fn a_map_keeps_its_window() {
     let mut map = queue
         .map(inputs, move |n: usize| {
             inside.enter();
-            cmwq::blocking(|| std::thread::sleep(Duration::from_micros(50)));
+            cmwq::blocking::thread::sleep(Duration::from_micros(50));
             inside.leave();
             n
         })
@@ -171,7 +171,7 @@ fn a_panic_ends_a_loop() {
         let inside = AtomicUsize::new(0);
         let ended = queue.for_each(0.., |n: usize| {
             inside.fetch_add(1, Ordering::SeqCst);
-            cmwq::blocking(|| std::thread::sleep(Duration::from_micros(30)));
+            cmwq::blocking::thread::sleep(Duration::from_micros(30));
             inside.fetch_sub(1, Ordering::SeqCst);
             // Several panic, and the call returns the first one.
             assert!(n < 40, "{n} is too much");

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 use cmwq::{BlockingGuard, Detection, Executor, MayBlockGuard, WorkQueue, blocking, may_block};
 use fastrand::Rng;
@@ -241,6 +240,5 @@ fn the_count_is_right_after_any_use_of_guards() {
             }
         }
         check_count(&executor, &queue);
-        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -35,7 +35,8 @@ fn a_function_is_called_every_period() {
 #[test]
 fn ticks_that_pass_during_a_call_are_missed_and_counted() {
     let _limit = time_limit();
-    let queue = WorkQueue::unbound("q").build_on(&one_cpu()).unwrap();
+    let executor = one_cpu();
+    let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
     let (door, inside) = (Door::default(), Arc::new(AtomicUsize::new(0)));
     let (wait, enter) = (door.clone(), Arc::clone(&inside));
     let every = queue
@@ -48,7 +49,7 @@ fn ticks_that_pass_during_a_call_are_missed_and_counted() {
         .unwrap();
     eventually("the function was called", || every.runs() == 1);
     assert!(every.is_running());
-    std::thread::sleep(20 * MILLI);
+    timers_have_fired(&executor, 20 * MILLI);
     assert_eq!((every.runs(), every.missed()), (1, 0), "missed ticks are counted when the call ends");
     door.open();
     eventually("the calls go on", || every.runs() > 2);
@@ -150,6 +151,6 @@ fn a_periodic_function_may_change_what_it_owns() {
     assert!(told.iter().take(4).eq(1..=4));
     every.cancel_and_wait().unwrap();
     let late = queue.item(|| ()).after(Duration::from_secs(3600)).spawn_every(MILLI).unwrap();
-    std::thread::sleep(5 * MILLI);
+    timers_have_fired(&executor, 5 * MILLI);
     assert_eq!((late.runs(), late.missed()), (0, 0));
 }

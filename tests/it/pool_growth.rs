@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cmwq::{Detection, Executor, WorkQueue, blocking, may_block};
 
 use crate::detection::{check_count, comes_to_rest};
-use crate::support::{Crowd, SOON, builder, bump, burn, eventually, is_portable, pool, time_limit};
+use crate::support::{Crowd, SOON, builder, bump, burn, eventually, is_portable, nap, pool, time_limit};
 
 /// An executor of one CPU, and the number of workers that it has made.
 fn counted(max_threads: Option<usize>) -> (Executor, Arc<AtomicUsize>) {
@@ -49,9 +49,9 @@ fn a_hog_lets_the_next_item_start() {
                     spin(&raised);
                     // From here on, guards of this item change no count.
                     if guarded {
-                        blocking(|| may_block(|| std::thread::sleep(Duration::from_millis(2))));
+                        blocking(|| may_block(|| nap(Duration::from_millis(2))));
                     }
-                    std::thread::sleep(Duration::from_millis(2));
+                    nap(Duration::from_millis(2));
                 });
                 let raises = queue.spawn(move || flag.store(true, Ordering::Relaxed)).unwrap();
                 assert!(raises.join_timeout(SOON).is_ok(), "{mode}: {}", executor.dump());
@@ -74,7 +74,7 @@ fn items_that_compute_and_sleep_by_turns_end_in_the_right_count() {
             let item = || {
                 for _ in 0..4 {
                     burn(Duration::from_millis(4));
-                    std::thread::sleep(Duration::from_millis(3));
+                    nap(Duration::from_millis(3));
                 }
             };
             queue.spawn(item).unwrap()
@@ -119,7 +119,7 @@ fn sleep_together(executor: &Executor) -> usize {
             let (crowd, runs) = (Arc::clone(&crowd), Arc::clone(&runs));
             let item = move || {
                 crowd.enter();
-                std::thread::sleep(Duration::from_millis(10));
+                nap(Duration::from_millis(10));
                 crowd.leave();
                 bump(&runs);
             };

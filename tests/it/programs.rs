@@ -18,7 +18,7 @@ use libc::c_int;
 use testkit::{again, assert_passed};
 
 use crate::support::{
-    SOON, Spawns, block_only, builder, bump, cpus, eventually, holds_within, is_portable, main_status,
+    SOON, Spawns, block_only, builder, bump, cpus, eventually, holds_within, is_portable, main_status, nap,
     one_cpu, own_nice, own_status, statuses_of, stress, thread_id, time_limit,
 };
 
@@ -255,7 +255,7 @@ fn signal_handlers_on_workers_disturb_no_wait() {
                         bump(&sent);
                     }
                 }
-                std::thread::sleep(Duration::from_micros(100));
+                nap(Duration::from_micros(100));
             }
         });
         let _ends_the_storm = Ends(&over);

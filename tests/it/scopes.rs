@@ -130,10 +130,7 @@ fn a_body_that_panics_waits_for_its_items() {
                 }
                 s.spawn(|| panic!("the item")).unwrap();
                 let open = door.clone();
-                std::thread::spawn(move || {
-                    std::thread::sleep(Duration::from_millis(2));
-                    open.open();
-                });
+                queue.item(move || open.open()).after(Duration::from_millis(2)).spawn_detached().unwrap();
                 panic!("the body");
             })
         });
@@ -241,7 +238,7 @@ fn a_scope_whose_handles_are_leaked_ends_when_its_items_do() {
         let ended = queue.try_scope(|s| {
             for value in &mut values {
                 std::mem::forget(s.spawn(|| {
-                    cmwq::blocking(|| std::thread::sleep(Duration::from_micros(100)));
+                    cmwq::blocking::thread::sleep(Duration::from_micros(100));
                     *value += 1;
                     value
                 }));

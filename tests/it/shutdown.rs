@@ -13,7 +13,7 @@ use cmwq::{
 use fastrand::Rng;
 
 use crate::support::{
-    Bomb, Counted, Door, SOON, builder, bump, cpus, eventually, no_thread_of, on_each_executor, stress,
+    Bomb, Counted, Door, SOON, builder, bump, cpus, eventually, nap, no_thread_of, on_each_executor, stress,
     time_limit, unseen,
 };
 
@@ -37,7 +37,7 @@ fn a_shutdown_runs_everything_and_ends_all_threads() {
             let (next, counted) = (queues[(n + 1) % 4].clone(), Arc::clone(&runs));
             let item = move || {
                 let counted_again = Arc::clone(&counted);
-                cmwq::blocking(|| std::thread::sleep(Duration::from_micros(20)));
+                cmwq::blocking::thread::sleep(Duration::from_micros(20));
                 drop(next.spawn(move || bump(&counted_again)).unwrap());
                 bump(&counted);
             };
@@ -60,10 +60,12 @@ fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
     for n in 0..stress(120) {
         let executor = builder("core:2 pu:1").0.build().unwrap();
         let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+        let armed = AtomicUsize::new(0);
         let arm = || {
             let mut handles = Vec::new();
             while let Ok(handle) = queue.item(|| ()).after(Duration::from_secs(3600)).spawn() {
                 handles.push(handle);
+                bump(&armed);
             }
             handles
         };
@@ -76,11 +78,13 @@ fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
                     return works;
                 }
                 works.push(work);
+                bump(&armed);
             }
         };
         let (report, handles, works) = std::thread::scope(|scope| {
             let (one_shots, items) = (scope.spawn(arm), scope.spawn(arm_items));
-            std::thread::sleep(Duration::from_micros(random.u64(..300)));
+            let some = random.usize(..200);
+            eventually("some timers are armed", || armed.load(Ordering::SeqCst) >= some);
             let report = if n % 2 == 0 {
                 executor.shutdown(SOON).unwrap().queues.iter().map(|queue| queue.timers).sum()
             } else {
@@ -295,7 +299,8 @@ fn a_shutdown_thaws_frozen_queues() {
 #[test]
 fn armed_timers_are_given_up_and_counted() {
     let _limit = time_limit();
-    let executor: Executor = cpus(2);
+    let (builder, prefix) = builder("core:2 pu:1");
+    let executor: Executor = builder.build().unwrap();
     let queue = WorkQueue::builder("timed").build_on(&executor).unwrap();
     let work = Work::new(|| unreachable!("the timer is due in an hour"));
     assert!(queue.item(&work).after(Duration::from_secs(3600)).enqueue().unwrap());
@@ -308,7 +313,7 @@ fn armed_timers_are_given_up_and_counted() {
     assert!(!work.is_pending());
     assert!(matches!(later.join(), Err(JoinError::Cancelled)));
     let runs = every.runs();
-    std::thread::sleep(MOMENT);
+    eventually("all threads ended", || no_thread_of(&prefix));
     assert_eq!(every.runs(), runs);
 }
 
@@ -399,7 +404,7 @@ fn a_shutdown_under_load_accounts_for_everything() {
                             }
                             bump(accepted);
                             if n % 50 == 0 {
-                                std::thread::sleep(Duration::from_micros(50));
+                                nap(Duration::from_micros(50));
                             }
                         }
                         for (n, handle) in handles.into_iter().enumerate() {
@@ -416,7 +421,7 @@ fn a_shutdown_under_load_accounts_for_everything() {
                     })
                 })
                 .collect();
-            std::thread::sleep(Duration::from_micros(500));
+            eventually("some are accepted", || accepted.load(Ordering::SeqCst) >= 100 * (round % 5));
             let began = Instant::now();
             let report = executor.shutdown(if in_time { SOON } else { 2 * MOMENT }).unwrap();
             assert!(began.elapsed() < SOON);

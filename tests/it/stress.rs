@@ -56,7 +56,7 @@ fn behave(books: &Books, kind: u64) {
             Books::count(&books.panicked);
             panic!("on purpose");
         }
-        1 => cmwq::blocking(|| std::thread::sleep(Duration::from_micros(50))),
+        1 => cmwq::blocking::thread::sleep(Duration::from_micros(50)),
         2 => std::mem::forget(cmwq::BlockingGuard::enter()),
         3 => burn(Duration::from_micros(30)),
         4 => cmwq::blocking(|| cmwq::blocking(std::thread::yield_now)),

@@ -303,12 +303,24 @@ pub(crate) fn sleeps_of(prefix: &str) -> u64 {
 /// looks at a watched pool or at the CPUs, even if it is late. The looks end after a few quiet ones.
 #[track_caller]
 pub(crate) fn falls_quiet(prefix: &str) {
+    falls_quiet_but_for(prefix, 0);
+}
+
+/// Waits until the threads of this prefix have woken up at most so many times in a second.
+#[track_caller]
+pub(crate) fn falls_quiet_but_for(prefix: &str, wakeups: u64) {
     let mut before = sleeps_of(prefix);
-    eventually("for a second, no thread woke up", || {
+    eventually(format_args!("in a second, threads woke up {wakeups} times at most"), || {
         std::thread::sleep(PATIENCE);
         let now = sleeps_of(prefix);
-        std::mem::replace(&mut before, now) == now
+        now.saturating_sub(std::mem::replace(&mut before, now)) <= wakeups
     });
+}
+
+/// Blocks the calling thread for this time, without a guard: what an item does that sleeps in a library, or a thread
+/// that makes load at intervals. Waits of a test for an event use `eventually`, a channel, or [`timers_have_fired`].
+pub(crate) fn nap(time: Duration) {
+    std::thread::sleep(time);
 }
 
 /// Returns whether the thread sleeps.

@@ -28,7 +28,7 @@ fn assert_work_is_done(executor: &Executor) {
     let spawn = |n: usize| {
         let item = move || {
             if n % 7 == 0 {
-                blocking(|| std::thread::sleep(Duration::from_micros(100)));
+                blocking::thread::sleep(Duration::from_micros(100));
             }
             n
         };
@@ -247,7 +247,7 @@ fn while_creations_fail_at_random_every_item_is_accounted_for() {
                     drop(queue.spawn(item).unwrap());
                 }
                 if what < 3 {
-                    blocking(|| std::thread::sleep(Duration::from_micros(200)));
+                    blocking::thread::sleep(Duration::from_micros(200));
                 }
                 if at == 2 {
                     ordered.leave();

@@ -9,7 +9,9 @@ use cmwq::kernel;
 use cmwq::{Detection, WorkQueue, blocking};
 
 use crate::detection::{MODES, WAYS, check_count, comes_to_rest, looking, sees};
-use crate::support::{Crowd, Door, Spawns, builder, burn, eventually, pool, sleeps_of, time_limit};
+use crate::support::{
+    Crowd, Door, Spawns, builder, burn, eventually, falls_quiet_but_for, nap, pool, time_limit,
+};
 
 /// The wait after which a test concludes that an event does not happen.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -106,12 +108,7 @@ fn sleepers_that_delay_no_item_are_not_looked_at() {
             })
             .collect();
         // While a worker is active, the manager looks at the process's CPUs two or three times a second.
-        let mut before = sleeps_of(&prefix);
-        eventually(format_args!("{mode}: hardly any thread woke up for a second"), || {
-            std::thread::sleep(Duration::from_secs(1));
-            let now = sleeps_of(&prefix);
-            now.saturating_sub(std::mem::replace(&mut before, now)) <= 5
-        });
+        falls_quiet_but_for(&prefix, 5);
         for (door, item) in doors {
             door.open();
             item.join().unwrap();
@@ -153,8 +150,8 @@ fn sleepers_that_do_not_count_are_left_alone() {
                     let crowd = Arc::clone(&crowd);
                     let item = move || {
                         crowd.enter();
-                        std::thread::sleep(Duration::from_millis(1));
-                        blocking(|| std::thread::sleep(Duration::from_millis(1)));
+                        nap(Duration::from_millis(1));
+                        blocking::thread::sleep(Duration::from_millis(1));
                         crowd.leave();
                     };
                     queue.spawn(item).unwrap()
@@ -180,7 +177,7 @@ fn rescuers_may_sleep() {
         let crowd = Arc::clone(&crowd);
         move || {
             crowd.enter();
-            std::thread::sleep(Duration::from_millis(10));
+            nap(Duration::from_millis(10));
             crowd.leave();
         }
     };

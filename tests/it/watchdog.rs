@@ -7,7 +7,7 @@ use std::time::Duration;
 use cmwq::kernel;
 use cmwq::{Detection, Executor, ExecutorBuilder, JoinHandle, StallReport, WorkQueue};
 
-use crate::support::{Door, PATIENCE, SOON, builder, eventually, falls_quiet, time_limit};
+use crate::support::{Door, PATIENCE, SOON, builder, eventually, falls_quiet, nap, time_limit};
 
 /// Long compared with the wake-up of a worker, and short for a test that waits for a report.
 const THRESHOLD: Duration = Duration::from_millis(150);
@@ -120,7 +120,7 @@ fn no_stall_is_reported_without_a_threshold_or_while_the_pool_progresses() {
     let waits = queue.spawn(|| ()).unwrap();
     // Meanwhile the other executor always has work, and starts some of it.
     let queue = WorkQueue::per_cpu("busy").build_on(&busy).unwrap();
-    let nap = || std::thread::sleep(PATIENCE / 30);
+    let nap = || nap(PATIENCE / 30);
     let items: Vec<_> = (0..60).map(|_| queue.spawn(nap).unwrap()).collect();
     items.into_iter().for_each(|item| item.join().unwrap());
     assert!(told_of_busy.try_recv().is_err());
@@ -236,7 +236,7 @@ fn a_pool_that_rescuers_serve_has_not_stalled() {
     let rescued = WorkQueue::per_cpu("rescued").rescuer(true).build_on(&executor).unwrap();
     let door = Door::default();
     let blocks = waits_at_a_door(&blocking, &door, true);
-    let nap = || std::thread::sleep(PATIENCE / 30);
+    let nap = || nap(PATIENCE / 30);
     let items: Vec<_> = (0..40).map(|_| rescued.spawn(nap).unwrap()).collect();
     items.into_iter().for_each(|item| item.join().unwrap());
     let early: Vec<_> = told.try_iter().collect();

@@ -2,9 +2,11 @@
 #![cfg(not(cmwq_yields))]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests stand in for a user")]
 
+mod backlog;
 mod cancels;
 mod failures;
 mod faults;
+mod latency;
 mod programs;
 mod schedules;
 mod support;

@@ -13,6 +13,7 @@ mod prose;
 mod seam;
 mod skips;
 mod spec;
+mod waits;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -340,17 +341,6 @@ fn user_code_is_called_only_where_panics_are_contained() {
         }
     }
     assert!(beside.is_empty(), "{beside:#?}");
-}
-
-/// A version after a pre-release need not be compatible with it, but a caret requirement admits it.
-#[test]
-fn pre_releases_are_pinned_exactly() {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
-    let loose = |line: &&str| line.contains("-alpha") || line.contains("-beta") || line.contains("-rc");
-    let pre_releases: Vec<&str> =
-        manifest.lines().filter(|line| !line.starts_with('#')).filter(loose).collect();
-    assert!(!pre_releases.is_empty(), "no pre-release is used any more, so this test may be deleted");
-    assert!(pre_releases.iter().all(|line| line.contains("\"=")), "{pre_releases:#?}");
 }
 
 #[test]

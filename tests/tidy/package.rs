@@ -198,3 +198,14 @@ fn ways_to_submit_are_few() {
         free.filter_map(first_word).filter(|name| name.starts_with(char::is_lowercase)).collect();
     assert!((5..=40).contains(&free.len()), "{free:?}");
 }
+
+/// A version after a pre-release need not be compatible with it, but a caret requirement admits it.
+#[test]
+fn pre_releases_are_pinned_exactly() {
+    let manifest = read("Cargo.toml");
+    let loose = |line: &&str| line.contains("-alpha") || line.contains("-beta") || line.contains("-rc");
+    let pre_releases: Vec<&str> =
+        manifest.lines().filter(|line| !line.starts_with('#')).filter(loose).collect();
+    assert!(!pre_releases.is_empty(), "no pre-release is used any more, so this test may be deleted");
+    assert!(pre_releases.iter().all(|line| line.contains("\"=")), "{pre_releases:#?}");
+}

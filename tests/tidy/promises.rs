@@ -145,8 +145,9 @@ pub(super) fn recipe_of<'a>(makefile: &'a str, target: &str) -> Vec<&'a str> {
 }
 
 /// spec: C6.2 (`timelines --check`), S1.9 (`undeclared --check`), W5.7, I3.11 (`timers --check`), O1.12
-/// (`bench-counters CHECK=1`), I5.2 (`lab-service CHECK=1`), X1.2 (`make cross`): what depends on times or on other
-/// machines, and so is no test, is run by `make nightly`. What prints figures exits with 1 if one is missed.
+/// (`bench-counters CHECK=1`), I5.2 (`lab-service CHECK=1`), T1.1 (`lab-hour`), T2.1 (`lab-orders`), X1.2 (`make
+/// cross`): what depends on times or on other machines, and so is no test, is run by `make nightly`. What prints figures
+/// exits with 1 if one is missed.
 #[test]
 fn what_no_test_can_prove_is_checked_at_night() {
     let makefile = read("lab/Makefile");
@@ -155,6 +156,8 @@ fn what_no_test_can_prove_is_checked_at_night() {
         ("timelines-check", "run --release -p timelines -- --check"),
         ("undeclared-check", "run --release -p undeclared -- --check"),
         ("timers-check", "bench --bench timers -- --check"),
+        ("lab-hour", "bench --features testing --bench virtual_time -- --check"),
+        ("lab-orders", "test --release --features testing --test testing schedules"),
         ("bench-counters CHECK=1", "$(if $(CHECK),--check)"),
         ("lab-service CHECK=1", "$(if $(CHECK),--check,--write docs/service.md))"),
         ("cross", ".ci/test $(or $(TARGETS),aarch64-unknown-linux-gnu x86_64-unknown-linux-musl)"),

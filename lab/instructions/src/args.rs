@@ -17,6 +17,7 @@ OPERATION is a name that --list shows, like 'queue' or 'queue/default'. Without 
       --list          list operations
       --update        write the counts into the record instead
       --record FILE   the record (default: record.json of this package)
+      --bound N       permit N per cent more instead of 5; a round trip, which two threads make, keeps its own bound
       --rounds N      count N rounds, and take the median (default: 15)
       --profile       show in which functions the instructions are
       --json          print JSON instead of a table
@@ -44,6 +45,8 @@ pub(crate) struct Args {
     pub(crate) profile: bool,
     pub(crate) json: bool,
     pub(crate) record: PathBuf,
+    /// How far the counts of a single thread may be above the record, in per cent.
+    pub(crate) bound: Option<f64>,
 }
 
 impl Command {
@@ -57,6 +60,7 @@ impl Command {
             profile: false,
             json: false,
             record: concat!(env!("CARGO_MANIFEST_DIR"), "/record.json").into(),
+            bound: None,
         };
         while let Some(arg) = parser.next()? {
             match arg {
@@ -68,6 +72,7 @@ impl Command {
                 Long("count") => return count(&mut parser).map(Self::Count),
                 Long("update") => args.update = true,
                 Long("record") => args.record = parser.value()?.into(),
+                Long("bound") => args.bound = Some(parser.value()?.parse()?),
                 Long("rounds") => args.rounds = at_least_one(parser.value()?.parse()?)?,
                 Long("profile") => args.profile = true,
                 Long("json") => args.json = true,

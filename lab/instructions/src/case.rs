@@ -19,6 +19,9 @@ const BETWEEN: usize = TIMES + 1;
 /// busy machine.
 const TRIPS: usize = 100;
 
+/// The largest bound of an operation that a single thread carries out.
+const ONE_THREAD: f64 = 5.0;
+
 const _: () = assert!(BETWEEN < MAX_ACTIVE);
 
 /// An operation on a kind of queue.
@@ -64,6 +67,12 @@ cases! {
 impl Case {
     pub(crate) fn name(&self) -> String {
         format!("{}/{}", self.operation, self.kind.name())
+    }
+
+    /// Returns how far a count may be above its record, in per cent, if the bound for the counts of a single thread is
+    /// this one.
+    pub(crate) fn bound(&self, of_one_thread: Option<f64>) -> f64 {
+        of_one_thread.filter(|_| self.bound <= ONE_THREAD).unwrap_or(self.bound)
     }
 
     /// Returns whether the name is that of this case or of its operation.

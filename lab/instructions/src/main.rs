@@ -5,6 +5,7 @@
 //! make bench-check
 //! make bench-check UPDATE=1
 //! make bench-check ONLY="run guard/default" PROFILE=1
+//! make bench-testing
 //! ```
 //!
 //! Callgrind counts each operation in a process of its own, in some rounds of 500 operations (100 if they are long).
@@ -117,7 +118,7 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error + Send + Sync>> {
         eprintln!("Recorded in {}", args.record.display());
         return Ok(true);
     }
-    let report = Report::new(counts, record, now);
+    let report = Report::new(counts, record, now, args.bound);
     print(&if args.json { show::json(&report) } else { show::table(&report) })?;
     Ok(report.is_well())
 }

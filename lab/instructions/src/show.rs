@@ -80,7 +80,7 @@ mod tests {
         let functions = vec![("push".to_owned(), 30.0)];
         let first = (&CASES[0], Counts { rounds: vec![now], functions });
         let second = (&CASES[1], Counts { rounds: vec![7.0], functions: Vec::new() });
-        Report::new(vec![first, second], Some(record), toolchain)
+        Report::new(vec![first, second], Some(record), toolchain, None)
     }
 
     #[test]

@@ -51,8 +51,9 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    fn new(case: &Case, counts: Counts, record: Option<&Record>) -> Self {
+    fn new(case: &Case, counts: Counts, record: Option<&Record>, bound: Option<f64>) -> Self {
         let (operation, now) = (case.name(), median(&counts.rounds));
+        let bound = case.bound(bound);
         let recorded = record.and_then(|record| record.instructions.get(&operation).copied());
         Self {
             operation,
@@ -60,8 +61,8 @@ impl Row {
             recorded,
             now,
             difference_percent: recorded.map(|recorded| 100.0 * (now - recorded) / recorded),
-            bound_percent: case.bound,
-            verdict: Verdict::of(now, recorded, case.bound),
+            bound_percent: bound,
+            verdict: Verdict::of(now, recorded, bound),
             rounds: counts.rounds,
             functions: counts.functions,
         }
@@ -77,8 +78,13 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(counts: Vec<(&Case, Counts)>, record: Option<Record>, now: Toolchain) -> Self {
-        let row = |(case, counts): (&Case, Counts)| Row::new(case, counts, record.as_ref());
+    pub(crate) fn new(
+        counts: Vec<(&Case, Counts)>,
+        record: Option<Record>,
+        now: Toolchain,
+        bound: Option<f64>,
+    ) -> Self {
+        let row = |(case, counts): (&Case, Counts)| Row::new(case, counts, record.as_ref(), bound);
         Self {
             operations: counts.into_iter().map(row).collect(),
             differences: record.as_ref().map_or(Vec::new(), |record| now.differences(&record.toolchain)),
@@ -134,10 +140,14 @@ mod tests {
     }
 
     fn report(now: f64, toolchain: Toolchain) -> Report {
+        bounded(now, toolchain, None)
+    }
+
+    fn bounded(now: f64, toolchain: Toolchain, bound: Option<f64>) -> Report {
         let instructions = BTreeMap::from([(CASES[0].name(), 200.0)]);
         let record = Record { toolchain: example(), instructions };
         let counts = |count| Counts { rounds: vec![count], functions: Vec::new() };
-        Report::new(vec![(&CASES[0], counts(now)), (&CASES[1], counts(7.0))], Some(record), toolchain)
+        Report::new(vec![(&CASES[0], counts(now)), (&CASES[1], counts(7.0))], Some(record), toolchain, bound)
     }
 
     #[test]
@@ -147,6 +157,7 @@ mod tests {
         assert!(!slow.is_well());
         assert_eq!(slow.operations[0].difference_percent, Some(25.0));
         assert_eq!((slow.with(Verdict::TooMany), slow.with(Verdict::New)), (1, 1));
+        assert!(report(205.0, example()).is_well() && !bounded(205.0, example(), Some(2.0)).is_well());
         let other = report(250.0, Toolchain { libc: "glibc 2.41".into(), ..example() });
         assert!(other.is_well());
         assert_eq!(other.differences.len(), 1);

@@ -179,6 +179,7 @@ impl Condvar {
             self.wait(guard);
             return Ok(());
         };
+        machine::step();
         token.reason().map_or(Ok(()), Err)?;
         // The wait is counted, and the number of notifications is read, before the mutex is released. So a thread that
         // changes the data under the mutex and then notifies finds the wait, and ends it.
@@ -334,6 +335,8 @@ impl Condvar {
         if !machine::listens() {
             return None;
         }
+        // Between the caller's look at its data and the wait, another thread may notify, if it does not need the mutex.
+        machine::step();
         let (key, until) = (self.key(), deadline.map(clock::time));
         let wait = || machine::until_woken(key, until, "a condition variable");
         // No other thread goes on between the unlock and the wait, so no notification is missed.

@@ -147,6 +147,38 @@ fn a_seed_is_an_order_and_a_lock_excludes() {
     assert_eq!(sum(Config::new(2), false), 20, "without a seed, threads do not interrupt each other");
 }
 
+/// Lets three threads take 20 steps each. Returns how often one of them was interrupted by another.
+fn interruptions(seed: u64, falls: &[u64]) -> usize {
+    let config = Config { fine: false, order: Order::Ranks { falls: falls.to_vec() }, ..Config::new(4) };
+    let steps = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let of_main = Arc::clone(&steps);
+    run(config.seed(seed), move || {
+        let body = |number: usize| {
+            let steps = Arc::clone(&of_main);
+            Box::new(move || {
+                for _ in 0..20 {
+                    steps.lock().unwrap().push(number);
+                    step();
+                }
+            }) as Box<dyn FnOnce() + Send>
+        };
+        all([body(1), body(2), body(3)]);
+    });
+    let steps = steps.lock().unwrap();
+    assert_eq!(steps.len(), 60);
+    steps.windows(2).filter(|pair| pair[0] != pair[1]).count() - 2
+}
+
+/// spec: T2.2 (bounded preemption): ranked threads interrupt each other only at the chosen points.
+#[test]
+fn ranked_threads_are_interrupted_at_chosen_points_only() {
+    for seed in 0..50 {
+        assert_eq!(interruptions(seed, &[]), 0);
+        assert!(interruptions(seed, &[5]) <= 1 && interruptions(seed, &[5, 17, 30]) <= 3);
+    }
+    assert!((0..50).any(|seed| interruptions(seed, &[5, 17, 30]) == 3));
+}
+
 #[test]
 fn waits_of_all_kinds_end_by_a_wake_up_or_in_time() {
     for seed in 0..20 {
