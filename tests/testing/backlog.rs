@@ -13,6 +13,9 @@ fn hold(queue: &WorkQueue) -> (JoinHandle<()>, Sender<()>) {
     (item, open)
 }
 
+/// A way in which an issuer waits for room.
+type Way = fn(&WorkQueue) -> Result<(), QueueError>;
+
 /// spec: B4.3
 #[test]
 fn an_item_of_another_queue_makes_room_for_an_issuer_that_waits() {
@@ -28,7 +31,7 @@ fn an_item_of_another_queue_makes_room_for_an_issuer_that_waits() {
         while let Ok(permit) = waits.try_reserve() {
             permits.push(permit);
         }
-        let ways: [fn(&WorkQueue) -> Result<(), QueueError>; 4] = [
+        let ways: [Way; 4] = [
             |queue| queue.reserve_timeout(std::time::Duration::from_secs(60)).map(drop),
             |queue| queue.reserve().map(drop),
             |queue| block_on(queue.reserve_async()).map(drop),

@@ -150,21 +150,21 @@ fn a_seed_is_an_order_and_a_lock_excludes() {
 /// Lets three threads take 20 steps each. Returns how often one of them was interrupted by another.
 fn interruptions(seed: u64, falls: &[u64]) -> usize {
     let config = Config { fine: false, order: Order::Ranks { falls: falls.to_vec() }, ..Config::new(4) };
-    let steps = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let steps = Arc::new(sync::Mutex::new(Vec::new()));
     let of_main = Arc::clone(&steps);
     run(config.seed(seed), move || {
         let body = |number: usize| {
             let steps = Arc::clone(&of_main);
             Box::new(move || {
                 for _ in 0..20 {
-                    steps.lock().unwrap().push(number);
+                    steps.lock().push(number);
                     step();
                 }
             }) as Box<dyn FnOnce() + Send>
         };
         all([body(1), body(2), body(3)]);
     });
-    let steps = steps.lock().unwrap();
+    let steps = steps.lock();
     assert_eq!(steps.len(), 60);
     steps.windows(2).filter(|pair| pair[0] != pair[1]).count() - 2
 }
