@@ -31,8 +31,8 @@ pub enum WhenFull {
     #[default]
     Refuse,
     /// The submitting call waits for room under a blocking guard, in line with the callers of
-    /// [`reserve`](crate::WorkQueue::reserve). A submission by an item of the queue itself is refused instead, because
-    /// there may be no room before that item ends. So is a submission by a hook on the thread of the executor's manager,
+    /// [`reserve`](crate::WorkQueue::reserve). A submission by an item of the queue itself is refused instead,
+    /// because there may be no room before that item ends. So is a submission by a hook on the manager's thread,
     /// because workers and timers need that thread.
     Wait,
     /// The submitting call runs the item itself, in one of the queue's [slots](crate::WorkQueueBuilder::max_active). If

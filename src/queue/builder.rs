@@ -228,16 +228,15 @@ impl WorkQueueBuilder {
     ///
     /// Armed timers do not count. When a timer fires, the queue accepts the timer's item even if the limit is reached.
     /// There are two exceptions. First, a cancelled item can keep its former place until a worker has reached that
-    /// place. This happens in ordered queues, and in all queues while they are flushed. Until then, the item can be
-    /// armed again only if the queue has room. Second, [`reschedule`](crate::Submission::reschedule) without a delay
-    /// needs room, as any submission does.
+    /// place, in ordered queues and during flushes. Until then, the item can be armed again only if the queue has room.
+    /// Second, [`reschedule`](crate::Submission::reschedule) without a delay needs room, as any submission does.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
         self
     }
 
-    /// Sets what the queue does with a submission at the limit of [`max_pending`](Self::max_pending), or of the
-    /// [executor](crate::ExecutorBuilder::max_pending). By default, the queue refuses it.
+    /// Sets what the queue does at the limit of [`max_pending`](Self::max_pending), or of the
+    /// [executor](crate::ExecutorBuilder::max_pending). By default, the queue refuses the submission.
     #[doc(alias = "spawn_wait")]
     pub fn when_full(mut self, reaction: WhenFull) -> Self {
         self.when_full = reaction;
@@ -254,9 +253,8 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Sets the attributes, which decide where items run and at which nice level.
-    /// [`WorkQueue::apply_attrs`](crate::WorkQueue::apply_attrs) can change them later. Per-CPU and bh queues cannot
-    /// have attributes.
+    /// Sets the attributes, which decide where items run and at which nice level. Per-CPU and bh queues have none.
+    /// [`WorkQueue::apply_attrs`](crate::WorkQueue::apply_attrs) can change them later.
     pub fn attrs(mut self, attrs: Attrs) -> Self {
         self.attrs = Some(attrs);
         self

@@ -27,9 +27,9 @@ use crate::work::Work;
 /// The options are the CPU or node ([`on_cpu`](Self::on_cpu), [`on_node`](Self::on_node)), a delay
 /// ([`after`](Self::after)), a permit ([`with`](Self::with)) and, for closures, a name ([`named`](Self::named)), a
 /// [`token`](Self::token) and a deadline ([`deadline`](Self::deadline), [`within`](Self::within)). They can be combined
-/// in every way and in any order. A [`Work`] has its name from [`Work::named`]. It takes neither a token nor a deadline,
-/// because several submissions may lead to one run, and each run has [its own token](crate::cancel_token). One of these
-/// methods ends the submission:
+/// in every way and in any order. A [`Work`] has its name from [`Work::named`]. It takes neither a token nor a
+/// deadline, because several submissions may lead to one run, and each run has [its own token](crate::cancel_token).
+/// One of these methods ends the submission:
 ///
 /// | item | ended by | result |
 /// |---|---|---|

@@ -262,8 +262,8 @@ fn lists_of_cpus_that_cannot_be_read_are_errors() {
     assert_eq!(error("0-99999"), ParseCpuSetError::TooLarge { entry: "0-99999".into() });
 }
 
-/// spec: Q2.3, Q3.1 (a queue that a configuration describes): unknown settings and kinds are errors when it is read, and
-/// values out of range are errors when the queue is built.
+/// spec: Q2.3, Q3.1 (a queue that a configuration describes): unknown settings and kinds are errors when it is read,
+/// and values out of range are errors when the queue is built.
 #[cfg(feature = "serde")]
 #[test]
 fn a_configuration_with_a_mistake_is_an_error_that_names_it() {

@@ -553,8 +553,8 @@ fn a_batch_may_be_cancelled_or_too_late() {
     });
 }
 
-/// spec: W8.2, W8.7: if a batch with a token is refused in the middle, the other closures come back, and the token still
-/// cancels the accepted ones.
+/// spec: W8.2, W8.7: if a batch with a token is refused in the middle, the other closures come back, and the token
+/// still cancels the accepted ones.
 #[test]
 fn a_batch_with_a_token_may_be_refused_in_the_middle() {
     let queue = WorkQueue::ordered("q").max_pending(3).build_on(&one_cpu_unseen()).unwrap();

@@ -14,8 +14,8 @@ use cmwq::{
 };
 
 use crate::support::{
-    Crowd, Door, SOON, builder, eventually, falls_asleep, held, on_each_executor, one_cpu_unseen, stress,
-    thread_id, unseen,
+    Crowd, Door, SOON, builder, eventually, falls_asleep, held, nap, on_each_executor, one_cpu_unseen,
+    stress, thread_id, unseen,
 };
 
 fn caller_runs(name: &str) -> WorkQueueBuilder {
@@ -340,7 +340,7 @@ fn an_inner_item_that_blocks_lets_other_items_in() {
         let begun = Arc::new(AtomicBool::new(false));
         let begins = Arc::clone(&begun);
         let next = inner_queue.spawn(move || begins.store(true, SeqCst)).unwrap();
-        thread::sleep(Duration::from_millis(5));
+        nap(Duration::from_millis(5));
         assert!(!begun.load(SeqCst), "the leaked guard has ended");
         next
     });
@@ -468,7 +468,7 @@ fn the_item_is_in_flight_until_it_ends() {
         assert_eq!(early, Err(WaitError::TimedOut), "{ends}");
         let opens = door.clone();
         let opener = thread::spawn(move || {
-            thread::sleep(MOMENT);
+            nap(MOMENT);
             opens.open();
         });
         match ends {
@@ -533,7 +533,7 @@ fn the_item_can_be_cancelled() {
     begun.recv().unwrap();
     let door = full.door.clone();
     let opener = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(2));
+        nap(Duration::from_millis(2));
         door.open();
     });
     full.queue.destroy_now().unwrap();

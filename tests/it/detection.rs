@@ -179,7 +179,7 @@ fn a_block_after_a_long_calm_is_found() {
         Door::wait_unguarded,
         |door| cmwq::may_block(|| door.wait_unguarded()),
         |door| {
-            cmwq::blocking(|| std::thread::sleep(Duration::from_millis(1)));
+            cmwq::blocking(|| nap(Duration::from_millis(1)));
             door.wait_unguarded();
         },
     ];

@@ -1,5 +1,5 @@
-//! Small programs with mistakes that users make. Each program has a mended twin. `explore` finds the mistakes, and none in
-//! a twin. `make lab-mistakes` prints the table.
+//! Small programs with mistakes that users make. Each program has a mended twin. `explore` finds the mistakes, and
+//! none in a twin. `make lab-mistakes` prints the table.
 
 mod peers;
 mod users;

@@ -146,8 +146,8 @@ pub(super) fn recipe_of<'a>(makefile: &'a str, target: &str) -> Vec<&'a str> {
 
 /// spec: C6.2 (`timelines --check`), S1.9 (`undeclared --check`), W5.7, I3.11 (`timers --check`), O1.12
 /// (`bench-counters CHECK=1`), I5.2 (`lab-service CHECK=1`), T1.1 (`lab-hour`), T2.1 (`lab-orders`), X1.2 (`make
-/// cross`): what depends on times or on other machines, and so is no test, is run by `make nightly`. What prints figures
-/// exits with 1 if one is missed.
+/// cross`): what depends on times or on other machines, and so is no test, is run by `make nightly`. What prints
+/// figures exits with 1 if one is missed.
 #[test]
 fn what_no_test_can_prove_is_checked_at_night() {
     let makefile = read("lab/Makefile");

@@ -63,8 +63,8 @@ fn a_request_and_its_items_are_one_trace() {
     assert_eq!(around("alone"), ["execute"], "a submission outside of spans begins a trace of its own");
 }
 
-/// spec: I2.7 (one connected trace, by the ids of parents): the handler of an HTTP request submits an item, and that item
-/// submits another one.
+/// spec: I2.7 (one connected trace, by the ids of parents): the handler of an HTTP request submits an item, and
+/// that item submits another one.
 #[test]
 fn an_http_request_and_its_items_are_one_trace() {
     listen();

@@ -14,8 +14,8 @@ impl ExecutorBuilder {
     ///
     /// A full queue refuses the item with [`QueueError::Full`](crate::QueueError::Full), or lets the issuer wait or run
     /// the item ([`WhenFull`](crate::WhenFull)), as at its own
-    /// [`max_pending`](crate::WorkQueueBuilder::max_pending). That limit applies, too. [Permits](crate::Permit) count as items, and armed timers do not. When a timer fires, its item is
-    /// accepted in any case.
+    /// [`max_pending`](crate::WorkQueueBuilder::max_pending). That limit applies, too. [Permits](crate::Permit) count
+    /// as items, and armed timers do not. When a timer fires, its item is accepted in any case.
     ///
     /// With a limit, each submission and each start of an item changes one more number, which all CPUs share. While
     /// issuers wait for room, each start of an item also checks their queues for room.

@@ -1,5 +1,5 @@
-//! Programs with the mistakes of closed issues and pull requests of other pools, schedulers and caches. The table in the
-//! parent module names them. Each program shows the mistake with queues of this crate.
+//! Programs with the mistakes of closed issues and pull requests of other pools, schedulers and caches. The table
+//! in the parent module names them. Each program shows the mistake with queues of this crate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
