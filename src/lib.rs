@@ -390,7 +390,7 @@ pub use self::error::batch::{EnqueueBatchError, RefusedBatch};
 #[cfg(not(cmwq_loom))]
 pub use self::error::join::{JoinError, PanicPayload};
 #[cfg(not(cmwq_loom))]
-pub use self::error::limit::SetMaxActiveError;
+pub use self::error::limit::{SetMaxActiveError, SetWeightError};
 #[cfg(not(cmwq_loom))]
 pub use self::error::refused::Refused;
 #[cfg(not(cmwq_loom))]
