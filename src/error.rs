@@ -173,6 +173,13 @@ pub enum BuildQueueError {
     },
     /// `max_pending` is 0, so the queue would refuse every item.
     MaxPending,
+    /// `weight` is 0, or above the limit.
+    Weight {
+        /// The value that was given.
+        value: u32,
+        /// The highest value that is accepted.
+        limit: u32,
+    },
     /// Two flags or limits exclude each other.
     Contradiction {
         /// The first flag or limit.
@@ -216,6 +223,7 @@ impl fmt::Display for BuildQueueError {
                 write!(f, "{setter} is {value}; it must be 1 to {limit}")
             }
             Self::MaxPending => write!(f, "max_pending is 0; a queue must hold at least one item"),
+            Self::Weight { value, limit } => write!(f, "weight is {value}; it must be 1 to {limit}"),
             Self::Contradiction { this, with, because } => {
                 write!(f, "{this} does not go with {with}: {because}")
             }
@@ -331,8 +339,8 @@ mod tests {
     use std::cell::Cell;
 
     use crate::{
-        EnqueueBatchError, JoinHandle, Refused, RefusedBatch, ScopeError, SetMaxActiveError, ShutdownError,
-        WaitError,
+        EnqueueBatchError, JoinHandle, Refused, RefusedBatch, ScopeError, SetMaxActiveError, SetWeightError,
+        ShutdownError, WaitError,
     };
 
     use super::*;
@@ -346,6 +354,7 @@ mod tests {
         is_error::<QueueError>();
         is_error::<JoinError>();
         is_error::<SetMaxActiveError>();
+        is_error::<SetWeightError>();
         is_error::<WaitError>();
         is_error::<ShutdownError>();
         is_error::<EnableError>();

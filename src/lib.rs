@@ -395,7 +395,8 @@ pub use self::current::{current_queue, current_queue_name, current_work, is_resc
 pub use self::error::{
     BuildExecutorError, BuildQueueError, EnableError, RunError, attrs::ApplyAttrsError,
     attrs::SetDefaultScopeError, attrs::SetUnboundCpusError, batch::EnqueueBatchError, batch::RefusedBatch,
-    join::JoinError, join::PanicPayload, limit::SetMaxActiveError, refused::Refused, scope::ScopeError,
+    join::JoinError, join::PanicPayload, limit::SetMaxActiveError, limit::SetWeightError, refused::Refused,
+    scope::ScopeError,
 };
 #[cfg(not(cmwq_loom))]
 pub use self::executor::{

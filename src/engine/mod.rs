@@ -45,7 +45,7 @@
 //! |---|---|
 //! | `W` | `F`, `L`, a scope's roll: one at a time |
 //! | `M` | `R`, `U`, `P`, `C`, `S`, `F`, the register of queues, `defaults`, shards' numbers |
-//! | `R` | `S` of the pool that the route leaves |
+//! | `R` | `S` of the pool that the route leaves, or of that to which it leads |
 //! | `U` | `P`, `S`, the present CPUs |
 //! | `P` | `C` of a class that is opened |
 //! | `C` | `S` of the class's pools, the present CPUs |

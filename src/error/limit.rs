@@ -1,4 +1,4 @@
-//! Why a limit was not changed.
+//! Why a limit or a weight was not changed.
 
 use std::fmt;
 
@@ -47,3 +47,42 @@ impl fmt::Display for SetMaxActiveError {
 }
 
 impl std::error::Error for SetMaxActiveError {}
+
+/// Why the weight of a queue was not changed. The weight stays as it was.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use cmwq::{SetWeightError, WorkQueue};
+///
+/// let queue = WorkQueue::new("thumbnails");
+/// assert_eq!(queue.set_weight(200), Err(SetWeightError::Unweighted));
+/// assert_eq!(queue.weight(), None);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SetWeightError {
+    /// The queue was built without a weight.
+    Unweighted,
+    /// The value is 0, or above the limit.
+    Weight {
+        /// The value that was given.
+        value: u32,
+        /// The highest value that is accepted.
+        limit: u32,
+    },
+}
+
+impl fmt::Display for SetWeightError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unweighted => write!(f, "the queue was built without a weight, so it cannot get one now"),
+            Self::Weight { value, limit } => write!(f, "weight is {value}; it must be 1 to {limit}"),
+        }
+    }
+}
+
+impl std::error::Error for SetWeightError {}

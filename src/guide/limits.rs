@@ -12,6 +12,7 @@
 //! | items that run or block, in the whole queue | [`max_active_total`](crate::WorkQueueBuilder::max_active_total), as above | unset: `max_active` applies |
 //! | items that wait (an item that has begun does not count), in the whole queue | [`max_pending`](crate::WorkQueueBuilder::max_pending) | a hundred million, for each CPU on which they were queued |
 //! | items that wait in all queues together | [`max_pending`](crate::ExecutorBuilder::max_pending) of the executor | unset |
+//! | the part of the CPUs that a queue gets while others have items, too | [`weight`](crate::WorkQueueBuilder::weight), 1 to 10 000 | unset: items start in the order in which they were queued |
 //! | worker threads of the executor; the manager, the thread that drops values for it, and rescuers come in addition | [`max_threads`](crate::ExecutorBuilder::max_threads), as in `Executor::builder().max_threads(64).build_global()?` before any queue is made | 512, or 8 for each CPU if that is more; fewer where the system permits fewer |
 //! | items of one `map` that are in flight | [`window`](crate::Map::window) | 64, or 4 for each CPU if that is more |
 //!
@@ -59,6 +60,38 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Tenants
+//!
+//! Limits bound what one queue takes, but not what it leaves to others: 256 active items of one tenant stand in front
+//! of the first item of another. With a [`weight`](crate::WorkQueueBuilder::weight) for each tenant's queue, the queues
+//! take turns. The backlog of one then delays the first item of another by one item, whatever its length, and queues
+//! with backlogs share the CPUs by their weights. A queue alone gets all CPUs, so a weight costs no throughput.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::WorkQueue;
+//!
+//! let free = WorkQueue::builder("tenant: free").weight(100).max_pending(10_000).build()?;
+//! let paying = WorkQueue::builder("tenant: paying").weight(400).max_pending(10_000).build()?;
+//! for _ in 0..1000 {
+//!     free.spawn_detached(|| ())?;
+//! }
+//! paying.spawn(|| println!("did not wait for the others"))?.join()?;
+//! let share = cmwq::Executor::global().dump().queue("tenant: paying").unwrap().share.unwrap();
+//! println!("{} items wait; {:?} of CPU time used in turns", share.waiting, share.cpu_time);
+//! # free.flush()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! * All queues without weights count as one tenant of weight 100. Give a weight to each queue that others must not
+//!   delay. If all load comes from queues with weights, one of them with the weight 1 is background work.
+//! * What counts is CPU time. Items that sleep use none, and a managed pool starts others meanwhile.
+//! * Queues of different [classes](crate#classes) do not take turns, because their pools do not share workers. The
+//!   system's scheduler shares the CPUs between the pools.
+//! * An item in a turn costs about a microsecond more. If items are shorter than a few microseconds, queue
+//!   [several](crate::WorkQueue::items) as one.
 //!
 //! # Why a queue accepts so many items by default
 //!

@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::policy::cpu_set::CpuSet;
 
+use super::share::shares;
 use super::snapshot::{
     PoolSnapshot, QueueKind, QueueSnapshot, ScopeSnapshot, ShardSnapshot, Snapshot, WorkerState,
 };
@@ -39,6 +40,7 @@ impl fmt::Display for Snapshot {
             if let (Some(pending), Some(most)) = (self.pending, self.max_pending) {
                 writeln!(f, "{pending} of at most {most} items of all queues are pending")?;
             }
+            shares(f, &self.queues)?;
         }
         writeln!(f)?;
         circumstances(f, self)

@@ -52,6 +52,7 @@ mod dump;
 #[cfg(feature = "metrics")]
 pub(crate) mod metrics;
 mod monitor;
+mod share;
 mod snapshot;
 mod take;
 mod text;
@@ -64,6 +65,7 @@ pub use crate::policy::histogram::{Histogram, Latency};
 
 pub use self::busy::{BusyQueue, BusyReport, InFlight};
 pub use self::monitor::{Monitor, MonitorReport, MonitorRow};
+pub use self::share::ShareSnapshot;
 pub use self::snapshot::{
     PodSnapshot, PoolSnapshot, QueueKind, QueueSnapshot, RescuerSnapshot, RunningItem, ScopeSnapshot,
     ShardSnapshot, Snapshot, WorkerSnapshot, WorkerState,

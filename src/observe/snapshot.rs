@@ -10,6 +10,8 @@ use crate::policy::detection::Detection;
 use crate::policy::histogram::Latency;
 use crate::policy::pods::AffinityScope;
 
+use super::share::ShareSnapshot;
+
 /// The state of an executor: its pods, pools, workers and queues, and the permissions that the system denied to it.
 ///
 /// [`Executor::dump`](crate::Executor::dump) takes a snapshot. The calling thread reads pools and queues one after the
@@ -297,6 +299,9 @@ pub struct QueueSnapshot {
     pub limited_as_a_whole: bool,
     /// The number of items that may wait before the queue refuses submissions. `None` if no limit was set.
     pub max_pending: Option<usize>,
+    /// The queue's weight, and what the queue has used in its turns. `None` if the queue has no weight.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub share: Option<ShareSnapshot>,
     /// The attributes in effect; `None` for per-CPU and bh queues, which have none.
     pub attrs: Option<EffectiveAttrs>,
     /// The number of items that wait or run.

@@ -27,6 +27,7 @@ use crate::sys::sync::Ordering;
 use crate::sys::{self, clock};
 
 use super::monitor::MonitorRow;
+use super::share::ShareSnapshot;
 use super::snapshot::{
     PodSnapshot, PoolSnapshot, QueueKind, QueueSnapshot, RescuerSnapshot, RunningItem, ScopeSnapshot,
     ShardSnapshot, Snapshot, WorkerSnapshot, WorkerState,
@@ -307,6 +308,7 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
         max_active: (!spec.is_bh).then_some(view.max_active),
         limited_as_a_whole: matches!(spec.limit, Limit::Total(_)),
         max_pending: spec.max_pending,
+        share: spec.share.as_deref().map(ShareSnapshot::of),
         attrs: view.attrs.clone().map(EffectiveAttrs::of),
         len: active + inactive,
         active,

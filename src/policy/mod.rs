@@ -17,6 +17,7 @@ pub(crate) mod deadlines;
 pub(crate) mod detection;
 pub(crate) mod effective_state;
 pub(crate) mod environment;
+pub(crate) mod fairness;
 pub(crate) mod flush;
 pub(crate) mod histogram;
 pub(crate) mod idle_set;

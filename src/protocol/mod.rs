@@ -32,6 +32,7 @@ pub(crate) mod sideline;
 pub(crate) mod signal;
 pub(crate) mod threads;
 pub(crate) mod timing;
+pub(crate) mod turns;
 pub(crate) mod worker;
 
 #[cfg(all(test, cmwq_loom))]

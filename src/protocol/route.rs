@@ -33,6 +33,11 @@
 //! * worker: pushes the held entries, then opens the word (release);
 //! * issuer: finds the word open (acquire), then pushes. So the issuer's entry comes after the held entries.
 //!
+//! **Entries that take turns.** If a route leads the entries of a weighted queue, its word has a second tag. Then the
+//! fast path finds the route not open, so that it need not ask whether the queue has a weight. Such an issuer puts its
+//! entry into the queue's own line in the pool, and not on the worklist. The turn and the late entries are handled in
+//! the same way, with markers in that line.
+//!
 //! A value of type `U` (a *user*) keeps a pool open. The route has a user of the pool that it leads to, and keeps the
 //! user of a former pool until the route's entries have left that pool. `E` is the type of an entry.
 
@@ -44,7 +49,9 @@ use crate::sys::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, fence};
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct RouteCell<P, E, U> {
-    word: AtomicPtr<P>,      // A
+    word: AtomicPtr<P>, // A
+    /// [`TAKES_TURNS`] if the entries take turns with those of other queues, and 0 otherwise.
+    tag: usize, // I
     plug: Mutex<Plug<E, U>>, // R
 }
 
@@ -76,6 +83,8 @@ pub(crate) enum Turned<U> {
 pub(crate) struct RouteEpoch(AtomicU64);
 
 const PLUGGED: usize = 1;
+const TAKES_TURNS: usize = 2;
+const TAGS: usize = PLUGGED | TAKES_TURNS;
 
 impl RouteEpoch {
     pub(crate) fn new() -> Self {
@@ -100,22 +109,37 @@ impl<P, E, U> RouteCell<P, E, U> {
     /// Makes a route that leads to this pool, which `user` keeps open. The address of a pool is even, and pools live as
     /// long as the cell.
     pub(crate) fn new(pool: *const P, user: U) -> Self {
-        const { assert!(align_of::<P>() > PLUGGED) };
+        const { assert!(align_of::<P>() > TAGS) };
         let plug = Plug { markers: 0, held: VecDeque::new(), was_open: true, user, left: Vec::new() };
-        Self { word: AtomicPtr::new(pool.cast_mut()), plug: Mutex::ranked(Rank::Route, plug) }
+        Self { word: AtomicPtr::new(pool.cast_mut()), tag: 0, plug: Mutex::ranked(Rank::Route, plug) }
     }
 
-    /// Returns the pool to push to, or `None` while the route is plugged.
+    /// Does the same as [`new`](Self::new), for the entries of a weighted queue.
+    pub(crate) fn with_turns(pool: *const P, user: U) -> Self {
+        let route = Self { tag: TAKES_TURNS, ..Self::new(pool, user) };
+        Self { word: AtomicPtr::new(route.opened(pool)), ..route }
+    }
+
+    /// Returns the pool to whose worklist an issuer pushes. Returns `None` while the route is plugged, and always if
+    /// the entries take turns.
     #[inline]
     pub(crate) fn open(&self) -> Option<*const P> {
         // Acquire: if an issuer finds the route open, its entry comes after the held entries. See the module.
         let word = self.word.load(Ordering::Acquire);
-        (word.addr() & PLUGGED == 0).then_some(word.cast_const())
+        (word.addr() & TAGS == 0).then_some(word.cast_const())
+    }
+
+    /// Returns the pool in which the entries take turns. Returns `None` while the route is plugged, and always if the
+    /// entries go to a worklist.
+    pub(crate) fn open_for_turns(&self) -> Option<*const P> {
+        // Acquire: as in `open`.
+        let word = self.word.load(Ordering::Acquire);
+        (word.addr() & TAGS == TAKES_TURNS).then_some(untagged(word))
     }
 
     /// Returns the pool that the route leads to, even if the route is plugged.
     pub(crate) fn pool(&self) -> *const P {
-        self.word.load(Ordering::Acquire).map_addr(|address| address & !PLUGGED)
+        untagged(self.word.load(Ordering::Acquire))
     }
 
     /// Returns whether the route leads to another pool by now, or is plugged. The caller has pushed an entry to this
@@ -123,6 +147,12 @@ impl<P, E, U> RouteCell<P, E, U> {
     /// and is plugged, because the route could be turned away again without a marker behind that entry.
     #[inline]
     pub(crate) fn has_left(&self, pool: *const P) -> bool {
+        self.word.load(Ordering::Relaxed).addr() != self.opened(pool).addr()
+    }
+
+    /// Does the same as [`has_left`](Self::has_left) if the entries go to a worklist, without a look at the tag.
+    #[inline]
+    pub(crate) fn has_left_worklist(&self, pool: *const P) -> bool {
         self.word.load(Ordering::Relaxed).addr() != pool.addr()
     }
 
@@ -202,8 +232,17 @@ impl<P, E, U> RouteCell<P, E, U> {
     /// Opens the route, which leads to this pool. No held entry is left.
     fn unplug(&self, plug: &mut Plug<E, U>, pool: *const P) {
         plug.was_open = true;
-        self.word.store(pool.cast_mut(), Ordering::Release);
+        self.word.store(self.opened(pool), Ordering::Release);
     }
+
+    /// Returns the word of this route while it is open and leads to this pool.
+    fn opened(&self, pool: *const P) -> *mut P {
+        pool.cast_mut().map_addr(|address| address | self.tag)
+    }
+}
+
+fn untagged<P>(word: *const P) -> *const P {
+    word.map_addr(|address| address & !TAGS)
 }
 
 fn plugged<P>(pool: *const P) -> *mut P {

@@ -2,11 +2,15 @@
 //! sideline also holds the mark that the pool is *abandoned*. An abandoned pool runs nothing any more, because the
 //! pool's executor was shut down.
 //!
-//! [`Sideline`] is inside the pool's lock. [`Shown`] is outside the lock, for threads that do not take the lock.
-//! `Shown` holds the number of entries, or the mark. A thread that changes the sideline updates `Shown` before it
-//! releases the lock.
+//! The sideline also contains the [lines](super::turns) of the queues that take turns. Their entries come after those
+//! that were put back or moved aside, and take turns with those of the worklist.
 //!
-//! * **Put back against leave.** The fences of [`RunningCell::pushed`](super::running::RunningCell::pushed) and
+//! [`Sideline`] is inside the pool's lock. [`Shown`] is outside the lock, for threads that do not take the lock.
+//! `Shown` holds the number of entries and whether turns are in force, or the mark. A thread that changes the sideline
+//! updates `Shown` before it releases the lock.
+//!
+//! * **Put back against leave.** The same holds for an entry that is put into its line. The fences of
+//!   [`RunningCell::pushed`](super::running::RunningCell::pushed) and
 //!   [`RunningCell::look`](super::running::RunningCell::look) forbid this:
 //!   * issuer: puts an entry back, and shows the number of entries; reads the running word: a worker runs;
 //!   * worker: lowers the running word; reads the number of entries: it is zero. So the entry waits, and no worker is
@@ -17,8 +21,13 @@
 //!   `Shown`, and a thread that changes the sideline after the mark was set shows the mark again.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
 
+use crate::policy::fairness::FlowId;
 use crate::sys::sync::{AtomicU64, Ordering};
+
+use super::turns::{FairShare, OwnedTurn, TurnList};
 
 /// An entry that tells whether it is bound to its pool.
 pub(crate) trait Bound {
@@ -33,26 +42,39 @@ pub(crate) struct Sideline<E> {
     bound: usize,
     /// Whether the pool is abandoned. If so, the sideline stays empty.
     is_abandoned: bool,
+    /// The entries that take turns. The numbers above do not include them.
+    turns: TurnList<E>,
 }
 
 /// The numbers that the sideline shows to threads without the lock. Threads write these numbers under the lock.
 #[derive(Debug)]
 pub(crate) struct Shown {
-    /// The number of entries, or [`ABANDONED`].
-    entries: AtomicU64,
+    /// Twice the number of all entries, plus [`IN_FORCE`] while turns are in force. Or [`ABANDONED`].
+    word: AtomicU64,
+    /// The number of bound entries.
     bound: AtomicU64,
 }
 
-/// The mark, which takes the place of the number of entries.
+/// While turns are in force, workers take all entries under the lock, even if only the worklist has entries.
+const IN_FORCE: u64 = 1;
+/// The part of the word that one entry adds.
+const ENTRY: u64 = 2;
+/// The mark, which takes the place of the other values.
 const ABANDONED: u64 = u64::MAX;
 
 impl<E: Bound> Sideline<E> {
     pub(crate) fn new() -> Self {
-        Self { entries: VecDeque::new(), bound: 0, is_abandoned: false }
+        Self { entries: VecDeque::new(), bound: 0, is_abandoned: false, turns: TurnList::new() }
     }
 
+    /// Returns the number of all entries.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.entries.len() + self.turns.len()
+    }
+
+    /// Returns whether no entry was put back or moved aside.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.entries.is_empty()
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {
@@ -60,7 +82,7 @@ impl<E: Bound> Sideline<E> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
-        self.entries.iter()
+        self.entries.iter().chain(self.turns.iter())
     }
 
     /// Adds an entry before all others. Returns the entry if the pool is abandoned.
@@ -89,6 +111,81 @@ impl<E: Bound> Sideline<E> {
         Some(entry)
     }
 
+    /// Adds an entry to the end of its queue's line. Returns the entry if the pool is abandoned.
+    pub(crate) fn push_in_line(
+        &mut self,
+        (flow, share): (FlowId, &Arc<FairShare>),
+        entry: E,
+        shown: &Shown,
+    ) -> Result<(), E> {
+        if self.is_abandoned {
+            return Err(entry);
+        }
+        self.turns.push(flow, share, entry);
+        self.show(shown);
+        Ok(())
+    }
+
+    /// Takes the entry whose turn it is, behind all that were put back or moved aside. `worklist_waits` returns whether
+    /// the worklist has entries, and `pop_worklist` takes the first of them. If no entry waits, forgives all debts.
+    pub(crate) fn pop_by_turn(
+        &mut self,
+        shown: &Shown,
+        worklist_waits: impl Fn() -> bool,
+        pop_worklist: impl Fn() -> Option<E>,
+    ) -> Option<E> {
+        if !self.turns.is_in_force() {
+            return pop_worklist();
+        }
+        while let Some(flow) = self.turns.next(worklist_waits()) {
+            let entry =
+                if flow == FlowId::WORKLIST { pop_worklist() } else { self.turns.take(flow, |_| true) };
+            if entry.is_some() {
+                self.show(shown);
+                return entry;
+            }
+            // Other workers have emptied the worklist.
+        }
+        self.turns.forgive();
+        self.show(shown);
+        None
+    }
+
+    /// Notes that a thread begins with an entry that it has taken. `of` is the flow and the share of the entry's queue
+    /// if the queue has a weight. Returns the turn, if turns are in force.
+    pub(crate) fn begins(
+        &mut self,
+        of: Option<(FlowId, &Arc<FairShare>)>,
+        shown: &Shown,
+    ) -> Option<OwnedTurn> {
+        let turn = self.turns.begins(of);
+        self.show(shown);
+        turn
+    }
+
+    /// Notes that the item of a turn has used this much CPU time.
+    pub(crate) fn ends(&mut self, turn: OwnedTurn, used: Duration, shown: &Shown) {
+        self.turns.ends(turn, used);
+        self.show(shown);
+    }
+
+    /// Returns the flow of which a sibling gets the next entry. Returns `None` if there is no entry that may leave the
+    /// pool. The worklist may turn out to have no such entry, and is left out if `worklist_waits` is false.
+    pub(crate) fn next_movable(&mut self, worklist_waits: bool) -> Option<FlowId> {
+        if self.turns.is_in_force() {
+            self.turns.next_movable(worklist_waits)
+        } else {
+            worklist_waits.then_some(FlowId::WORKLIST)
+        }
+    }
+
+    /// Takes the first entry of a flow's line that may leave the pool.
+    pub(crate) fn take_movable(&mut self, flow: FlowId, shown: &Shown) -> Option<E> {
+        let entry = self.turns.take(flow, |entry| !entry.is_bound());
+        self.show(shown);
+        entry
+    }
+
     /// Takes the first entry, and adds `entry` behind all others. If the sideline is empty, returns `entry`, and adds
     /// nothing.
     pub(crate) fn swap_front(&mut self, entry: E, shown: &Shown) -> E {
@@ -99,7 +196,18 @@ impl<E: Bound> Sideline<E> {
         self.pop_front(shown).expect("the sideline was not empty")
     }
 
-    /// Takes the first entry for which `wanted` returns true.
+    /// Takes the first entry for which `wanted` returns true, also if it waits for its turn. All entries of a line give
+    /// the same answer.
+    pub(crate) fn take_any(&mut self, shown: &Shown, wanted: impl Fn(&E) -> bool) -> Option<E> {
+        let first = self.take_first(shown, &wanted);
+        first.or_else(|| {
+            let first = self.turns.take_first(&wanted);
+            self.show(shown);
+            first
+        })
+    }
+
+    /// Takes the first entry that was put back or moved aside and for which `wanted` returns true.
     pub(crate) fn take_first(&mut self, shown: &Shown, wanted: impl Fn(&E) -> bool) -> Option<E> {
         let at = self.entries.iter().position(wanted)?;
         let entry = self.entries.remove(at)?;
@@ -113,46 +221,64 @@ impl<E: Bound> Sideline<E> {
     pub(crate) fn abandon(&mut self, shown: &Shown) -> VecDeque<E> {
         self.is_abandoned = true;
         self.bound = 0;
-        let entries = std::mem::take(&mut self.entries);
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.extend(self.turns.take_all());
         self.show(shown);
         entries
     }
 
     /// Writes the number of entries, or the mark, to `shown`.
     pub(crate) fn show(&self, shown: &Shown) {
-        let entries = if self.is_abandoned { ABANDONED } else { self.entries.len() as u64 };
-        shown.bound.store(self.bound as u64, Ordering::Relaxed);
-        shown.entries.store(entries, Ordering::Release);
+        let entries = ENTRY * self.len() as u64;
+        let in_force = if self.turns.is_in_force() { IN_FORCE } else { 0 };
+        let word = if self.is_abandoned { ABANDONED } else { entries | in_force };
+        shown.bound.store((self.bound + self.turns.bound()) as u64, Ordering::Relaxed);
+        shown.word.store(word, Ordering::Release);
     }
 }
 
 impl Shown {
     pub(crate) fn new() -> Self {
-        Self { entries: AtomicU64::new(0), bound: AtomicU64::new(0) }
+        Self { word: AtomicU64::new(0), bound: AtomicU64::new(0) }
     }
 
-    /// Returns whether a worker has to check the sideline before the worklist, because the sideline has entries or the
-    /// pool is abandoned. The answer is a hint.
+    /// Returns whether a worker has to check the sideline before the worklist, because the sideline has entries, turns
+    /// are in force, or the pool is abandoned. The answer is a hint.
     #[inline]
     pub(crate) fn comes_first(&self) -> bool {
-        self.entries.load(Ordering::Relaxed) > 0
+        self.word.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns whether turns are in force. The answer is a hint.
+    pub(crate) fn takes_turns(&self) -> bool {
+        match self.word.load(Ordering::Relaxed) {
+            ABANDONED => false,
+            word => word & IN_FORCE != 0,
+        }
+    }
+
+    /// Returns whether there are entries.
+    #[inline]
+    pub(crate) fn has_entries(&self) -> bool {
+        // One comparison for `word >= ENTRY` and `word != ABANDONED`.
+        self.word.load(Ordering::Acquire).wrapping_sub(ENTRY) < ABANDONED - ENTRY
     }
 
     /// Returns the number of entries.
     #[inline]
     pub(crate) fn len(&self) -> u64 {
-        match self.entries.load(Ordering::Acquire) {
+        match self.word.load(Ordering::Acquire) {
             ABANDONED => 0,
-            entries => entries,
+            word => word / ENTRY,
         }
     }
 
     /// Returns the number of entries that siblings may take, or `None` if the pool is abandoned. The answer is exact
     /// only if the caller holds the lock, because it is computed from two loads.
     pub(crate) fn movable(&self) -> Option<u64> {
-        match self.entries.load(Ordering::Acquire) {
+        match self.word.load(Ordering::Acquire) {
             ABANDONED => None,
-            entries => Some(entries.saturating_sub(self.bound.load(Ordering::Relaxed))),
+            word => Some((word / ENTRY).saturating_sub(self.bound.load(Ordering::Relaxed))),
         }
     }
 }
@@ -179,6 +305,42 @@ mod tests {
         assert_eq!(sideline.abandon(&shown), [true, false]);
         assert_eq!((shown.len(), shown.movable(), shown.comes_first()), (0, None, true));
         assert_eq!(sideline.put_back(true, &shown), Err(true));
+    }
+
+    /// spec: B3.5 (abandoned pools), B3.8: turns are in force from the first entry of a line until nothing waits.
+    #[test]
+    fn lines_are_shown_like_other_entries() {
+        let (mut sideline, shown) = (Sideline::new(), Shown::new());
+        let share = Arc::new(FairShare::new(100));
+        let of = |number| (FlowId::of_queue(number), &share);
+        assert!(sideline.begins(Some(of(1)), &shown).is_none() && !shown.comes_first());
+        for (number, is_bound) in [(1, true), (2, false), (1, false)] {
+            assert_eq!(sideline.push_in_line(of(number), is_bound, &shown), Ok(()));
+        }
+        assert_eq!(
+            (sideline.len(), shown.len(), shown.movable(), share.so_far().waiting),
+            (3, 3, Some(2), 3)
+        );
+        assert!(sideline.is_clear() && shown.has_entries() && shown.takes_turns());
+        assert_eq!(sideline.next_movable(false), Some(FlowId::of_queue(1)));
+        assert_eq!(sideline.take_movable(FlowId::of_queue(1), &shown), Some(false));
+        assert_eq!(sideline.next_movable(false), Some(FlowId::of_queue(2)), "the other entry is bound");
+        assert_eq!(sideline.take_any(&shown, |is_bound| !is_bound), Some(false));
+        assert_eq!((shown.len(), shown.movable()), (1, Some(0)));
+        assert_eq!(sideline.pop_by_turn(&shown, || false, || None), Some(true));
+        let turn = sideline.begins(Some(of(1)), &shown).unwrap();
+        assert!(!shown.has_entries() && shown.comes_first(), "the queue has debts");
+        assert_eq!(sideline.pop_by_turn(&shown, || true, || Some(false)), Some(false), "of the worklist");
+        sideline.ends(turn, Duration::from_millis(2), &shown);
+        assert_eq!((share.so_far().turns, share.so_far().cpu_time), (1, Duration::from_millis(2)));
+        assert_eq!(sideline.pop_by_turn(&shown, || false, || None), None);
+        assert!(!shown.comes_first() && !shown.takes_turns(), "nothing waits");
+
+        assert_eq!(sideline.push_in_line(of(2), true, &shown), Ok(()));
+        assert_eq!(sideline.abandon(&shown), [true]);
+        assert_eq!((shown.len(), shown.has_entries(), shown.takes_turns()), (0, false, false));
+        assert_eq!(sideline.push_in_line(of(2), true, &shown), Err(true));
+        assert_eq!(share.so_far().waiting, 0);
     }
 
     #[test]

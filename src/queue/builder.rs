@@ -66,7 +66,7 @@ pub(super) enum Kind {
 pub struct WorkQueueBuilder {
     pub(super) name: String,
     #[cfg_attr(feature = "serde", serde(default))]
-    kind: Kind,
+    pub(super) kind: Kind,
     #[cfg_attr(feature = "serde", serde(default))]
     high_priority: bool,
     #[cfg_attr(feature = "serde", serde(default))]
@@ -92,6 +92,8 @@ pub struct WorkQueueBuilder {
     #[cfg_attr(feature = "serde", serde(default))]
     when_full: WhenFull,
     #[cfg_attr(feature = "serde", serde(default))]
+    pub(super) weight: Option<u32>,
+    #[cfg_attr(feature = "serde", serde(default))]
     attrs: Option<Attrs>,
     #[cfg_attr(feature = "serde", serde(skip))]
     pub(super) carriers: Vec<Carrier>,
@@ -114,6 +116,7 @@ impl WorkQueueBuilder {
             max_active_total: None,
             max_pending: None,
             when_full: WhenFull::default(),
+            weight: None,
             attrs: None,
             carriers: Vec::new(),
         }
@@ -315,7 +318,7 @@ impl WorkQueueBuilder {
     /// Makes the queue, even in a forked process or on an executor that was shut down. There, the queue refuses every
     /// operation. Also returns whether the executor accepts the queue.
     pub(crate) fn make_on(self, executor: &Executor) -> Result<(WorkQueue, bool), BuildQueueError> {
-        let (limit, unbound) = (self.limit()?, self.unbound(executor));
+        let (limit, share, unbound) = (self.limit()?, self.share()?, self.unbound(executor));
         let attrs = self.attrs.clone().unwrap_or_default();
         if let Some(fault) = attrs.fault(executor.cpus()) {
             return Err(BuildQueueError::of_attrs(fault, executor.cpus()));
@@ -340,6 +343,7 @@ impl WorkQueueBuilder {
             names_threads: self.name_threads,
             control: self.control,
             carriers: self.carriers,
+            share,
         };
         let histograms = self.histograms.unwrap_or(executor.inner.times_items);
         let (handle, in_time) =

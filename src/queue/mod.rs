@@ -19,6 +19,7 @@ pub(crate) mod scoped;
 mod spawn;
 pub(crate) mod submission;
 mod threads;
+mod weight;
 
 use std::fmt;
 use std::sync::Arc;

@@ -15,6 +15,7 @@
 //! | `affinity` | the three tables of the kernel documentation about affinity scopes |
 //! | `detection` | how soon sleepers and hogs are found, and how fast pools grow because of such findings |
 //! | `cap` | pools that share too few threads |
+//! | `fairness` | queues with weights: their shares, and how long others wait behind a backlog |
 //! | `pods` | managed queues on machines of several caches: for how long an item may wait |
 //! | `local` | items that stay with the worker whose item has queued them |
 //! | `first_use` | threads that make the same thing at its first use |
@@ -28,6 +29,8 @@ mod affinity;
 mod cap;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod detection;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+mod fairness;
 mod first_use;
 mod flushes;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]

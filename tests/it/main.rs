@@ -66,5 +66,6 @@ mod thread_ends;
 mod threads;
 mod undetected;
 mod watchdog;
+mod weights;
 mod works;
 mod wrappers;

@@ -20,7 +20,7 @@ fn without_workers(shape: &str) -> (Executor, String, Spawns) {
     (unseen(builder).before_spawn(spawns.hook()).build().unwrap(), prefix, spawns)
 }
 
-fn every_kind() -> [WorkQueueBuilder; 6] {
+fn every_kind() -> [WorkQueueBuilder; 7] {
     [
         WorkQueue::builder("managed"),
         WorkQueue::per_cpu("per cpu"),
@@ -28,6 +28,7 @@ fn every_kind() -> [WorkQueueBuilder; 6] {
         WorkQueue::per_cpu("urgent").high_priority(true),
         WorkQueue::unbound("unbound"),
         WorkQueue::ordered("ordered"),
+        WorkQueue::builder("weighted").weight(20),
     ]
 }
 
@@ -383,7 +384,7 @@ fn items_left_by_the_last_handle_are_rescued() {
             }
         }
         drop(executor);
-        eventually("all items ran", || count.load(Ordering::SeqCst) == 120);
+        eventually("all items ran", || count.load(Ordering::SeqCst) == 140);
         eventually("all threads ended", || no_thread_of(&prefix));
     }
 }

@@ -175,9 +175,15 @@ pub(crate) fn held(queue: &WorkQueue) -> (JoinHandle<()>, Door) {
 }
 
 /// One queue of each kind.
-pub(crate) fn all_kinds(executor: &Executor) -> [WorkQueue; 4] {
-    [WorkQueue::builder("n"), WorkQueue::per_cpu("p"), WorkQueue::unbound("u"), WorkQueue::ordered("o")]
-        .map(|queue| queue.build_on(executor).unwrap())
+pub(crate) fn all_kinds(executor: &Executor) -> [WorkQueue; 5] {
+    [
+        WorkQueue::builder("n"),
+        WorkQueue::per_cpu("p"),
+        WorkQueue::unbound("u"),
+        WorkQueue::ordered("o"),
+        WorkQueue::builder("w").weight(70),
+    ]
+    .map(|queue| queue.build_on(executor).unwrap())
 }
 
 /// A door at which items wait, with a guard or without.

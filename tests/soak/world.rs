@@ -280,15 +280,15 @@ fn any_unfrozen(random: &mut Random) -> (WorkQueueBuilder, Result<(), SetMaxActi
     let builder = match random.below(11) {
         0 => WorkQueue::builder("managed"),
         1 => WorkQueue::builder("scoped").attrs(Attrs::new().scope(scope)),
-        2 => WorkQueue::builder("limited").max_active_total(1 + random.below(4)),
+        2 => WorkQueue::builder("limited").weight(300).max_active_total(1 + random.below(4)),
         3 => match random.below(8) {
             0 => WorkQueue::per_cpu("per CPU"),
             limit => WorkQueue::per_cpu("per CPU").max_active(limit),
         },
         4 => WorkQueue::per_cpu("high").high_priority(true),
-        5 => WorkQueue::per_cpu("heavy").cpu_intensive(true),
+        5 => WorkQueue::per_cpu("heavy").weight(1).cpu_intensive(true),
         6 => WorkQueue::per_cpu("frugal").power_efficient(true),
-        7 => WorkQueue::unbound("unbound").max_active(1 + random.below(16)),
+        7 => WorkQueue::unbound("unbound").weight(10_000).max_active(1 + random.below(16)),
         8 => return (kernel::bh("bh"), Err(SetMaxActiveError::Bh)),
         9 => return (kernel::bh("urgent bh").high_priority(true), Err(SetMaxActiveError::Bh)),
         _ => return (WorkQueue::ordered("ordered"), Err(SetMaxActiveError::Ordered)),

@@ -3,7 +3,8 @@
 //! The worklist is an `Injector`, which can be neither scanned nor unlinked from. So its entries are first moved to the
 //! sideline, in order and under the pool's lock. There are few entries to move: each entry on a worklist holds a slot,
 //! so there are at most `max_active` entries for each queue and CPU. A worker that pops at the same time may get one
-//! entry ahead of the entries that were just moved.
+//! entry ahead of the entries that were just moved. The lines of weighted queues can be searched, so their entries stay
+//! there, and come after those that were moved aside.
 
 use std::sync::Arc;
 
@@ -71,8 +72,8 @@ impl Pool {
             return None;
         }
         self.move_aside(&mut state);
-        let entry = state.sideline.take_first(&self.aside, |entry| is_of(entry, rescuer));
-        state.given += u64::from(entry.is_some());
+        let entry = state.sideline.take_any(&self.aside, |entry| is_of(entry, rescuer));
+        self.note_given(&mut state, entry.as_ref());
         drop(state);
         self.moved_aside();
         entry

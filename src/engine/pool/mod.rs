@@ -6,6 +6,7 @@
 //! | `spec` | what a pool is: which items it runs, where, and how many at a time |
 //! | `worker_pool` | one pool, and its workers: how they arrive, rest, and leave |
 //! | `worklist` | how entries arrive at the pool, how its workers pop them, and how siblings get them |
+//! | `turns` | how the entries of weighted queues arrive and take turns |
 //! | `local` | how other threads get the entries of a worker's local list |
 //! | `wake` | the only place that wakes workers for work, and that asks the manager for workers |
 //! | `deadlines` | when the manager sees to the pool, and what it does then |
@@ -43,6 +44,7 @@ pub(crate) mod sharing;
 pub(crate) mod spec;
 #[cfg(test)]
 mod tests;
+pub(crate) mod turns;
 pub(crate) mod users;
 pub(crate) mod wake;
 pub(crate) mod worker_pool;

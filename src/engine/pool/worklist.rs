@@ -2,9 +2,11 @@
 //!
 //! Issuers push to the worklist. Workers take the entries of the *sideline* before those of the worklist. The sideline
 //! holds entries that were put back or moved aside. Entries can only be taken from the front of the worklist. So a
-//! thread that has to search the worklist moves its entries to the sideline first.
+//! thread that has to search the worklist moves its entries to the sideline first. The entries of weighted queues do
+//! not go to the worklist, but take turns with it: see [`turns`](super::turns).
 
 use crate::policy::concurrency::Kick;
+use crate::policy::fairness::FlowId;
 use crate::protocol::sideline::Bound;
 
 use crate::engine::item::entry::{Entry, steal};
@@ -28,6 +30,12 @@ impl Pool {
         let entry = if is_bound || !self.has_local_lists() { Some(entry) } else { local::keep(self, entry) };
         let Some(entry) = entry else { return };
         self.push(entry);
+        self.pushed_one(is_bound);
+    }
+
+    /// Wakes or requests a worker for the entry that the calling thread has pushed, if the pool needs another worker.
+    #[inline]
+    pub(super) fn pushed_one(&self, is_bound: bool) {
         match self.running.pushed() {
             // No sibling may take a bound entry. Entries that siblings may take were offered when they were pushed.
             Kick::Offer if is_bound => {}
@@ -75,7 +83,7 @@ impl Pool {
 
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.aside.len() > 0 || !self.worklist.is_empty() || self.crowded.named().is_some()
+        self.aside.has_entries() || !self.worklist.is_empty() || self.crowded.named().is_some()
     }
 
     /// Like [`has_work`](Self::has_work), but correct even while another thread moves entries from one list to the
@@ -86,7 +94,8 @@ impl Pool {
         self.has_work() || state.local() > 0
     }
 
-    /// Returns whether the entries of the sideline come before all others. In an abandoned pool, this is always so.
+    /// Returns whether workers take the next entry with [`pop_aside`](Self::pop_aside), because the sideline has
+    /// entries or turns are in force. In an abandoned pool, this is always so.
     #[inline]
     pub(crate) fn sideline_comes_first(&self) -> bool {
         self.aside.comes_first()
@@ -97,15 +106,9 @@ impl Pool {
         self.worklist.len() + self.aside.len() as usize
     }
 
-    /// Takes the first entry. Returns `None` if there is no entry, or if the pool is abandoned.
+    /// Takes the first entry of the worklist. Called if the sideline does not come first.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Entry> {
-        if self.aside.comes_first() {
-            let (first, is_abandoned) = self.pop_sideline();
-            if first.is_some() || is_abandoned {
-                return first;
-            }
-        }
         let entry = steal(&self.worklist)?;
         if entry.is_marker() { Some(self.before_marker(entry)) } else { Some(entry) }
     }
@@ -115,13 +118,6 @@ impl Pool {
     #[cold]
     fn before_marker(&self, marker: Entry) -> Entry {
         self.state.lock().sideline.swap_front(marker, &self.aside)
-    }
-
-    /// Takes the first entry of the sideline. Also returns whether the pool is abandoned.
-    #[cold]
-    fn pop_sideline(&self) -> (Option<Entry>, bool) {
-        let mut state = self.state.lock();
-        (state.sideline.pop_front(&self.aside), state.sideline.is_abandoned())
     }
 
     /// Takes the first entry that may leave the pool. Holds the lock while it moves bound entries aside. Otherwise a
@@ -134,27 +130,44 @@ impl Pool {
         }
         let mut set_aside = false;
         let given = state.sideline.take_first(&self.aside, |entry| !entry.is_bound()).or_else(|| {
+            let mut worklist_waits = !self.worklist.is_empty();
             loop {
-                let entry = steal(&self.worklist)?;
-                // No bound entry lies before this marker. So a sibling may take the marker, which need not wait for
-                // this pool's workers.
-                let is_first_marker = state.sideline.len() == 0 && entry.is_marker();
-                if !entry.is_bound() || is_first_marker {
-                    return Some(entry);
+                let flow = state.sideline.next_movable(worklist_waits)?;
+                if flow != FlowId::WORKLIST {
+                    break state.sideline.take_movable(flow, &self.aside);
                 }
-                state.sideline.push_back(entry);
-                set_aside = true;
+                let given = self.give_from_worklist(&mut state, &mut set_aside);
+                if given.is_some() {
+                    break given;
+                }
+                worklist_waits = false;
             }
         });
         if set_aside {
             state.sideline.show(&self.aside);
         }
-        state.given += u64::from(given.is_some());
+        self.note_given(&mut state, given.as_ref());
         drop(state);
         if set_aside {
             self.moved_aside();
         }
         given
+    }
+
+    /// Takes the first entry of the worklist that may leave the pool, and moves the entries before it aside. Returns
+    /// `None` if there is none.
+    fn give_from_worklist(&self, state: &mut State, set_aside: &mut bool) -> Option<Entry> {
+        loop {
+            let entry = steal(&self.worklist)?;
+            // No bound entry lies before this marker. So a sibling may take the marker, which need not wait for this
+            // pool's workers.
+            let is_first_marker = state.sideline.is_clear() && entry.is_marker();
+            if !entry.is_bound() || is_first_marker {
+                return Some(entry);
+            }
+            state.sideline.push_back(entry);
+            *set_aside = true;
+        }
     }
 
     /// Moves the entries of the worklist to the end of the sideline. The caller calls

@@ -20,7 +20,9 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::policy::fairness::FlowId;
 use crate::protocol::route::Turned;
+use crate::protocol::turns::FairShare;
 
 use crate::engine::item::entry::{Abandoned, ByWorker, Entry, Header, ItemOperations, ItemType, Share};
 use crate::engine::pool::class::{Class, PoolChoice};
@@ -58,17 +60,31 @@ impl Shard {
         unsafe { &*self.route.pool() }
     }
 
-    /// Returns the pool that the route leads to. Returns `None` while the route is plugged and holds entries back.
+    /// Returns the pool to whose worklist the route leads. Returns `None` while the route is plugged and holds entries
+    /// back, and always if the queue has a weight.
     #[inline]
     pub(crate) fn open_pool(&self) -> Option<&Pool> {
         // SAFETY: as in `pool`.
         self.route.open().map(|pool| unsafe { &*pool })
     }
 
+    /// Returns the pool in which the entries of this weighted queue take turns, with the queue's flow and share.
+    /// Returns `None` while the route is plugged, and always if the queue has no weight.
+    fn open_line(&self) -> Option<(&Pool, (FlowId, &Arc<FairShare>))> {
+        let pool = self.route.open_for_turns()?;
+        // SAFETY: as in `pool`.
+        Some((unsafe { &*pool }, self.queue().flow()?))
+    }
+
     /// Returns whether the shard's next entry goes to this pool's worklist.
     #[inline]
     pub(crate) fn leads_to(&self, pool: &Pool) -> bool {
         self.route.open().is_some_and(|open| std::ptr::eq(open, pool))
+    }
+
+    /// Returns whether the shard's next entry goes to the queue's line in this pool.
+    pub(crate) fn leads_to_line(&self, pool: &Pool) -> bool {
+        self.route.open_for_turns().is_some_and(|open| std::ptr::eq(open, pool))
     }
 
     /// Returns whether the route leads to this pool, even if the route is plugged.
@@ -96,31 +112,52 @@ impl Shard {
                 pool.submit(entry);
                 self.submitted(pool);
             }
-            None => self.hold_back(entry),
+            None => self.submit_otherwise(entry),
         }
     }
 
-    /// Checks the route again, after the caller has pushed one or more entries to this pool and has kicked the pool.
+    /// Checks the route again, after the caller has pushed one or more entries to this pool's worklist and has kicked
+    /// the pool.
     #[inline]
     pub(crate) fn submitted(&self, pool: &Pool) {
+        if self.route.has_left_worklist(pool) {
+            self.came_late(pool);
+        }
+    }
+
+    /// Does the same as [`submitted`](Self::submitted), also if the entries take turns.
+    fn submitted_or_lined_up(&self, pool: &Pool) {
         if self.route.has_left(pool) {
             self.came_late(pool);
         }
     }
 
-    /// Gives an entry to the plugged route, which holds it back. Starts the entry instead if the route was opened
-    /// meanwhile.
+    /// Puts an entry of a weighted queue into its line. Gives an entry to the plugged route, which holds it back.
+    /// Starts the entry on the worklist if the route was opened meanwhile.
     #[cold]
-    fn hold_back(&self, entry: Entry) {
-        let mut opened = self.route.hold_back(entry);
-        while let Err(entry) = opened {
-            match self.open_pool() {
-                Some(pool) => {
-                    pool.submit(entry);
-                    return self.submitted(pool);
-                }
-                None => opened = self.route.hold_back(entry),
+    fn submit_otherwise(&self, entry: Entry) {
+        let mut entry = entry;
+        loop {
+            if let Some((pool, of)) = self.open_line() {
+                pool.submit_in_line(entry, of);
+                return self.submitted_or_lined_up(pool);
             }
+            match self.route.hold_back(entry) {
+                Ok(()) => return,
+                Err(again) => entry = again,
+            }
+            if let Some(pool) = self.open_pool() {
+                pool.submit(entry);
+                return self.submitted(pool);
+            }
+        }
+    }
+
+    /// Pushes an entry to the worklist of a pool, or to the queue's line there.
+    fn push_to(&self, pool: &Pool, entry: Entry) {
+        match self.queue().flow() {
+            None => pool.push(entry),
+            Some(of) => pool.push_in_line(entry, of),
         }
     }
 
@@ -129,9 +166,9 @@ impl Shard {
     pub(crate) fn put_back(&self, entry: Entry) {
         let mut entry = entry;
         loop {
-            if let Some(pool) = self.open_pool() {
+            if let Some(pool) = self.open_pool().or_else(|| self.open_line().map(|(pool, _)| pool)) {
                 pool.put_back(entry);
-                return self.submitted(pool);
+                return self.submitted_or_lined_up(pool);
             }
             match self.route.hold_back_first(entry) {
                 Ok(()) => return,
@@ -157,7 +194,7 @@ impl Shard {
         let class = choice.class();
         self.route.late(choice, || {
             pool.take_all_local();
-            pool.push(self.marker());
+            self.push_to(pool, self.marker());
         });
         drop(making);
         class.inspect(|class| class.attend());
@@ -180,7 +217,7 @@ impl Shard {
             former.take_all_local();
             former.has_entries()
         };
-        let mark = || former.push(self.marker());
+        let mark = || self.push_to(former, self.marker());
         match self.route.turn(pool, choice, || former.route_epoch.advance(), has_backlog, mark) {
             Turned::Clear(left) => Turn { new, marked: None, _left: Some(left) },
             Turned::Marked => Turn { new, marked: Some(former), _left: None },
@@ -200,7 +237,7 @@ impl Shard {
         let left = self.route.marker_popped(|pool, entry| {
             // SAFETY: as in `Shard::pool`.
             let pool = unsafe { &*pool };
-            pool.push(entry);
+            self.push_to(pool, entry);
             let (_, entries) = released.get_or_insert((pool, 0));
             *entries += 1;
         });

@@ -11,11 +11,13 @@ use crossbeam_utils::CachePadded;
 
 use crate::policy::admission::Admission;
 use crate::policy::effective_state::EffectiveState;
+use crate::policy::fairness::FlowId;
 use crate::policy::flush::Ticket;
 use crate::policy::item::{ItemState, ShardId, Target};
 use crate::policy::worker::WorkerState;
 use crate::protocol::limiter::LimiterCell;
 use crate::protocol::route::RouteCell;
+use crate::protocol::turns::FairShare;
 use crate::sys::sync::Mutex;
 
 use crate::engine::item::entry::{Entry, Header, steal};
@@ -108,7 +110,11 @@ impl Shard {
         let context = context_of(&choice.pool);
         let id = OwnedId::new(context);
         let account = Arc::new(Account::new());
-        let route = RouteCell::new(Arc::as_ptr(&choice.pool), choice);
+        let pool = Arc::as_ptr(&choice.pool);
+        // SAFETY: the queue, which makes its shards, outlives them.
+        let is_weighted = unsafe { queue.as_ref() }.flow().is_some();
+        let route =
+            if is_weighted { RouteCell::with_turns(pool, choice) } else { RouteCell::new(pool, choice) };
         Self {
             id,
             route,
@@ -181,6 +187,29 @@ impl Shard {
 
     pub(crate) fn own_limiter(&self) -> Option<&Limiter> {
         self.own_limiter.as_ref()
+    }
+}
+
+impl Queue {
+    /// Returns the number and the share with which the queue's entries take turns. Returns `None` if the queue has no
+    /// weight.
+    pub(crate) fn flow(&self) -> Option<(FlowId, &Arc<FairShare>)> {
+        Some((FlowId::of_queue(self.id), self.spec.share.as_ref()?))
+    }
+
+    /// Returns whether the queue has a shard with this number and this lane.
+    pub(crate) fn has_shard(&self, id: ShardId, limiter: *const Limiter) -> bool {
+        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.lane(), limiter))
+    }
+
+    /// Returns the lane of the queue's shard with this number, if there is such a shard.
+    pub(crate) fn lane_of(&self, id: ShardId) -> Option<*const Limiter> {
+        self.shards().find(|shard| shard.id() == id).map(Shard::lane)
+    }
+
+    /// Returns whether items of the queue wait for this bh context or run in it.
+    pub(crate) fn needs_context(&self, context: *const Limiter) -> bool {
+        self.shards().any(|shard| shard.needs_context(context))
     }
 }
 

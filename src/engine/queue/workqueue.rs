@@ -14,7 +14,6 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use crate::policy::attrs::{Attrs, PoolAttrs};
 use crate::policy::effective_state::{EffectiveState, RequestedSettings, Stage};
-use crate::policy::item::ShardId;
 use crate::policy::locks::Rank;
 use crate::policy::when_full::WhenFull;
 use crate::protocol::drain::CountedItems;
@@ -22,6 +21,7 @@ use crate::protocol::flush::FlushCell;
 use crate::protocol::given_up::GivenUpCount;
 use crate::protocol::places::PlacesCell;
 use crate::protocol::references::ReferenceCount;
+use crate::protocol::turns::FairShare;
 use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering};
 
 use crate::engine::carrier::Carrier;
@@ -55,6 +55,8 @@ pub(crate) struct QueueSpec {
     pub(crate) control: bool,
     /// The queue's own carriers. See [`Queue::carriers`].
     pub(crate) carriers: Vec<Carrier>,
+    /// The share with which the queue's entries take turns. `None` if they go to the worklists.
+    pub(crate) share: Option<Arc<FairShare>>,
     /// The queue's rescuer, which ends with the queue.
     pub(crate) rescuer: Option<OwnedRescuer>,
 }
@@ -345,7 +347,7 @@ impl Queue {
     }
 
     /// Returns the shards that have been made.
-    fn shards(&self) -> impl Iterator<Item = &Shard> + Clone {
+    pub(super) fn shards(&self) -> impl Iterator<Item = &Shard> + Clone {
         self.shards_by_slot().map(|(_, shard)| shard)
     }
 
@@ -356,21 +358,6 @@ impl Queue {
     /// Returns the limiters that have been made.
     pub(crate) fn limiters(&self) -> impl Iterator<Item = &Limiter> + Clone {
         self.shared_limiter.iter().chain(self.shards().filter_map(Shard::own_limiter))
-    }
-
-    /// Returns whether the queue has a shard with this number and this lane.
-    pub(crate) fn has_shard(&self, id: ShardId, limiter: *const Limiter) -> bool {
-        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.lane(), limiter))
-    }
-
-    /// Returns the lane of the queue's shard with this number, if there is such a shard.
-    pub(crate) fn lane_of(&self, id: ShardId) -> Option<*const Limiter> {
-        self.shards().find(|shard| shard.id() == id).map(Shard::lane)
-    }
-
-    /// Returns whether items of the queue wait for this bh context or run in it.
-    pub(crate) fn needs_context(&self, context: *const Limiter) -> bool {
-        self.shards().any(|shard| shard.needs_context(context))
     }
 
     /// Combines the settings that were requested of the queue with the state of the queue's executor.

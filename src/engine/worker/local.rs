@@ -6,6 +6,7 @@ use crate::policy::worker::Phase;
 
 use crate::engine::item::entry::Entry;
 use crate::engine::pool::worker_pool::Pool;
+use crate::engine::queue::route;
 
 use super::worker_thread::{WorkerThread, with_current};
 
@@ -54,9 +55,25 @@ impl WorkerThread {
                 return Some(entry);
             }
         }
-        let entry = self.pool.pop();
+        let entry = if self.pool.sideline_comes_first() { self.next_aside() } else { self.pool.pop() };
         self.row.set(if entry.is_some() { row.gives_way() } else { Row::default() });
         entry.or_else(|| self.next_local())
+    }
+
+    /// Returns the next entry of the sideline, or the entry whose turn it is. Ends the worker's last turn.
+    #[cold]
+    fn next_aside(&self) -> Option<Entry> {
+        if self.pool.takes_turns() {
+            // Local entries would wait until no entry is left on the pool's lists. On the worklist, they take turns.
+            self.give_up_local();
+        }
+        let ended = self.turn.take().and_then(|turn| Some((turn, self.meter.ends_turn()?)));
+        let (entry, turn) = self.pool.pop_aside(ended);
+        if turn.is_some() {
+            self.meter.begins_turn();
+        }
+        self.turn.set(turn);
+        entry
     }
 
     /// Returns the next entry of a worker whose pool has no entry on its own lists.
@@ -72,6 +89,17 @@ impl WorkerThread {
             self.pool.is_not_crowded(self.shared.id);
             self.pool.steal_local(self.shared.id, &self.local)
         })
+    }
+
+    /// Submits an entry that does not go to this pool's worklist. If the entry belongs to a weighted queue, and goes to
+    /// its line in this pool while the pool has no other work, keeps the entry instead.
+    #[cold]
+    pub(super) fn hand_on(&self, next: Entry) {
+        if next.shard().leads_to_line(&self.pool) && !self.pool.has_work() && self.local.is_empty() {
+            self.next_entry.set(Some(next));
+        } else {
+            route::submit(next);
+        }
     }
 
     /// Moves the local entries to the pool's list, and wakes workers for all of them. Called if the worker will not get

@@ -17,6 +17,7 @@ use crate::policy::idle_set::WorkerId;
 use crate::policy::local::Row;
 use crate::policy::worker::Phase;
 use crate::protocol::counters::Start;
+use crate::protocol::turns::OwnedTurn;
 use crate::sys::fork::{self, Origin};
 use crate::sys::sync::Ordering;
 use crate::sys::{self, affinity, machine};
@@ -27,9 +28,9 @@ use crate::engine::item::entry::{ByWorker, Entry, ItemType};
 use crate::engine::item::work::WorkItem;
 use crate::engine::pool::calls::Rescuer;
 use crate::engine::pool::worker_pool::Pool;
+use crate::engine::queue::admission;
 use crate::engine::queue::shard::{self, Shard};
 use crate::engine::queue::workqueue::Queue;
-use crate::engine::queue::{admission, route};
 use crate::engine::trace;
 use crate::engine::trace::subscriber::Parent;
 use crate::engine::user_code::contain;
@@ -70,6 +71,9 @@ pub(crate) struct WorkerThread {
     /// The number of local items that the worker has run in a row.
     pub(super) row: Cell<Row>,
     pub(super) meter: Meter,
+    /// The turn of an item that the worker has begun while turns were in force. The worker reports the item's use when
+    /// it takes the next turn.
+    pub(super) turn: Cell<Option<OwnedTurn>>,
     /// The id of the queue whose name the thread has taken on. 0 if the thread has its own name.
     named_after: Cell<u64>,
     /// Whether the worker was brought home to its pod since the last item.
@@ -144,6 +148,7 @@ impl WorkerThread {
             local,
             row: Cell::new(Row::default()),
             meter,
+            turn: Cell::new(None),
             named_after: Cell::new(0),
             brought_back: Cell::new(false),
             role,
@@ -390,7 +395,7 @@ impl WorkerThread {
             if !matches!(self.role, Role::Own) {
                 self.hand_on(next);
             } else if !next.shard().leads_to(&self.pool) {
-                route::submit(next);
+                self.hand_on(next);
             } else if self.pool.has_work() || !self.local.is_empty() {
                 let shard = next.shard().id();
                 self.pool.submit(next);

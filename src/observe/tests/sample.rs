@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::engine::manager::offenders::Offender;
 use crate::observe::{
     Counters, MonitorReport, MonitorRow, PodSnapshot, PoolSnapshot, QueueKind, QueueSnapshot,
-    RescuerSnapshot, RunningItem, ScopeSnapshot, ShardSnapshot, Snapshot, WorkerSnapshot, WorkerState,
+    RescuerSnapshot, RunningItem, ScopeSnapshot, ShardSnapshot, ShareSnapshot, Snapshot, WorkerSnapshot,
+    WorkerState,
 };
 use crate::policy::attrs::EffectiveAttrs;
 use crate::policy::cpu_set::CpuSet;
@@ -176,6 +177,7 @@ fn queue(number: u64, name: &str, kind: QueueKind, shards: Vec<ShardSnapshot>) -
         max_active: Some(256),
         limited_as_a_whole: false,
         max_pending: None,
+        share: None,
         attrs: (!matches!(kind, QueueKind::PerCpu | QueueKind::Bh)).then_some(attrs),
         len: active + inactive,
         active,
@@ -217,6 +219,8 @@ fn queues() -> Vec<QueueSnapshot> {
     });
     let mut index = queue(2, "index", QueueKind::Managed, index);
     index.attrs.as_mut().unwrap().strict = true;
+    index.share =
+        Some(ShareSnapshot { weight: 400, waiting: 1, turns: 1205, cpu_time: Duration::from_millis(2750) });
     let mut acks = queue(5, "acks", QueueKind::Bh, vec![shard(0, 2, (0, 0), counted(4, 4, 40))]);
     acks.max_active = None;
     let mut quiet = queue(7, "quiet", QueueKind::Unbound, Vec::new());

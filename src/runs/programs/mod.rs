@@ -116,6 +116,7 @@ struct Kind {
     rescuer: bool,
     /// Whether the queue holds few items, and lets its callers run the others.
     callers_run: bool,
+    weight: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,7 +160,13 @@ impl Kind {
             freezable: random.usize(..4) == 0,
             rescuer: random.usize(..6) == 0,
             callers_run: false,
+            weight: None,
         }
+    }
+
+    /// Draws a weight with a generator of its own, so that the rest of a program does not depend on the weights.
+    fn weigh(&mut self, random: &mut Rng) {
+        self.weight = random.bool().then(|| [1, 100, 10_000][random.usize(..3)]);
     }
 
     fn builder(self) -> WorkQueueBuilder {
@@ -179,6 +186,10 @@ impl Kind {
         let builder = match self.callers_run {
             true => builder.max_pending(2).when_full(WhenFull::CallerRuns),
             false => builder,
+        };
+        let builder = match self.weight {
+            Some(weight) => builder.weight(weight),
+            None => builder,
         };
         let is_per_cpu = self.which == Which::PerCpu;
         let builder = builder.cpu_intensive(self.cpu_intensive && is_per_cpu);
@@ -250,7 +261,9 @@ impl Program {
         config.switches = [5, 50, 300][random.usize(..3)];
         config.latency =
             [Duration::ZERO, Duration::from_micros(20), Duration::from_millis(1)][random.usize(..3)];
-        let queues: Vec<_> = (0..random.usize(1..=3)).map(|_| Kind::draw(random)).collect();
+        let mut queues: Vec<_> = (0..random.usize(1..=3)).map(|_| Kind::draw(random)).collect();
+        let weights = &mut Rng::with_seed(!seed);
+        queues.iter_mut().for_each(|queue| queue.weigh(weights));
         let items: Vec<Vec<_>> = (0..random.usize(1..=6))
             .map(|number| (0..random.usize(..4)).map(|_| Step::draw(random, &queues, number)).collect())
             .collect();

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use cmwq::kernel::ExecutorExt;
-use cmwq::{ApplyAttrsError, Attrs, SetDefaultScopeError, SetUnboundCpusError, WaitError};
+use cmwq::{ApplyAttrsError, Attrs, SetDefaultScopeError, SetUnboundCpusError, SetWeightError, WaitError};
 
 use crate::books::Books;
 use crate::clock;
@@ -15,7 +15,7 @@ use super::{Driver, Operation};
 const UNBOOKED: [&str; 2] = [BEATS, "run_on_each_cpu"];
 
 pub(crate) const TABLE: &[Operation] = &[
-    Operation { name: "set_max_active", weight: 20, perform: set_max_active },
+    Operation { name: "set_max_active, set_weight", weight: 20, perform: set_limits },
     Operation { name: "apply_attrs", weight: 20, perform: apply_attrs },
     Operation { name: "set_default_scope, set_unbound_cpus", weight: 2, perform: set_defaults },
     Operation { name: "len, is_congested", weight: 10, perform: look },
@@ -26,10 +26,12 @@ pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "shutdown", weight: 1, perform: shutdown },
 ];
 
-fn set_max_active(driver: &mut Driver) {
+fn set_limits(driver: &mut Driver) {
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
-    let answer = queue.queue.set_max_active(1 + driver.random.below(24));
-    if answer != queue.limit {
+    let number = 1 + driver.random.below(24);
+    let has_weight = queue.queue.weight().is_some();
+    let is_set = queue.queue.set_weight(number as u32) != Err(SetWeightError::Unweighted);
+    if queue.queue.set_max_active(number) != queue.limit || is_set != has_weight {
         Books::add(&driver.world.books.wrong);
     }
 }

@@ -48,6 +48,10 @@ pub(crate) struct Meter {
     met: Cell<Option<(AccountId, u64)>>,
     /// The time that the coarse clock showed when the worker last read it.
     tick: Cell<Time>,
+    /// Whether the present window, or the next one, has only the item of a turn.
+    is_turn: Cell<bool>,
+    /// The CPU time that the item of the last turn has used.
+    used_in_turn: Cell<Duration>,
 }
 
 /// A cell that the thread holds, and the cell's account.
@@ -68,6 +72,8 @@ impl Meter {
             is_mixed: Cell::new(false),
             met: Cell::new(None),
             tick: Cell::new(Time::NEVER),
+            is_turn: Cell::new(false),
+            used_in_turn: Cell::new(Duration::ZERO),
         };
         if COUNTED {
             if let Some(used) = thread_state::own_cpu_time() {
@@ -194,6 +200,22 @@ impl Meter {
         }
     }
 
+    /// Gives the next item a window of its own, because it has the turn of its queue.
+    pub(crate) fn begins_turn(&self) {
+        self.rests();
+        self.metering.set(Metering::new());
+        self.is_turn.set(true);
+        self.used_in_turn.set(Duration::ZERO);
+    }
+
+    /// Ends the window. Returns the CPU time that the item of the last turn has used, which is zero if the item did not
+    /// run. Returns `None` if the worker measures no items.
+    pub(crate) fn ends_turn(&self) -> Option<Duration> {
+        self.rests();
+        self.is_turn.set(false);
+        COUNTED.then(|| self.used_in_turn.take())
+    }
+
     /// Notes that the thread has used this much CPU time for something else than the worker's items, such as a search
     /// for work. No queue is charged for this time.
     pub(crate) fn leaves_out(&self, used: Duration) {
@@ -219,6 +241,9 @@ impl Meter {
             Some(total) => Duration::from_nanos(self.worker.reading.since(total)),
             None => now.since(self.tick.get()),
         };
+        if self.is_turn.take() {
+            self.used_in_turn.set(used);
+        }
         let mut metering = self.metering.get();
         let is_own = course == Course::Interrupted && metering.is_of_the_interrupted(used);
         let held = self.held.borrow();

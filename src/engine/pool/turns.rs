@@ -1,0 +1,83 @@
+//! The entries of weighted queues: how they arrive in their queue's line, and how workers take them by turns.
+//!
+//! The lines are inside the pool's lock, as a part of the sideline. While no entry of a weighted queue waits and no
+//! such queue has debts, turns are not in force. Then workers pop from the worklist without the lock.
+//! [`policy::fairness`](crate::policy::fairness) decides whose turn it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::policy::fairness::FlowId;
+use crate::protocol::turns::{FairShare, OwnedTurn};
+
+use crate::engine::item::entry::{Entry, steal};
+
+use super::worker_pool::{Pool, State};
+
+impl Pool {
+    /// Adds an entry to its queue's line, and wakes or requests a worker for the entry if the pool needs another
+    /// worker.
+    #[cold]
+    pub(crate) fn submit_in_line(&self, entry: Entry, of: (FlowId, &Arc<FairShare>)) {
+        let is_bound = entry.is_bound();
+        self.push_in_line(entry, of);
+        self.pushed_one(is_bound);
+    }
+
+    /// Adds an entry to its queue's line, which is the first half of [`submit_in_line`](Self::submit_in_line).
+    #[cold]
+    pub(crate) fn push_in_line(&self, entry: Entry, of: (FlowId, &Arc<FairShare>)) {
+        let put = self.state.lock().sideline.push_in_line(of, entry, &self.aside);
+        if let Err(entry) = put {
+            // The pool is abandoned. The thread that kicks the pool for this entry, or the thread that has abandoned
+            // it, gives up the worklist.
+            self.push(entry);
+        }
+    }
+
+    /// Returns whether turns are in force. The answer is a hint.
+    pub(crate) fn takes_turns(&self) -> bool {
+        self.aside.takes_turns()
+    }
+
+    /// Takes the first entry of the sideline, or else the entry whose turn it is. Returns `None` if there is no entry,
+    /// or if the pool is abandoned. `ended`: the calling worker's last turn, and the CPU time that its item has used.
+    /// Also returns the turn that begins now, if turns are in force.
+    #[cold]
+    pub(crate) fn pop_aside(
+        &self,
+        ended: Option<(OwnedTurn, Duration)>,
+    ) -> (Option<Entry>, Option<OwnedTurn>) {
+        let mut state = self.state.lock();
+        if state.sideline.is_abandoned() {
+            return (None, None);
+        }
+        let sideline = &mut state.sideline;
+        if let Some((turn, used)) = ended {
+            sideline.ends(turn, used, &self.aside);
+        }
+        // No entry is on the sideline when a marker is taken off the worklist here, so the marker need not go back.
+        let entry = sideline.pop_front(&self.aside).or_else(|| {
+            sideline.pop_by_turn(&self.aside, || !self.worklist.is_empty(), || steal(&self.worklist))
+        });
+        let turn = entry.as_ref().and_then(|entry| self.begin_turn(&mut state, entry));
+        (entry, turn)
+    }
+
+    /// Counts an entry that a thread other than the pool's workers takes, and charges the entry's queue. The queue is
+    /// charged for the length that is expected of the item, because the thread does not report the item's use.
+    pub(super) fn note_given(&self, state: &mut State, given: Option<&Entry>) {
+        if let Some(entry) = given {
+            state.given += 1;
+            let _charged = self.begin_turn(state, entry);
+        }
+    }
+
+    /// Charges the entry's queue, if turns are in force. A marker is free.
+    fn begin_turn(&self, state: &mut State, entry: &Entry) -> Option<OwnedTurn> {
+        if entry.is_marker() {
+            return None;
+        }
+        state.sideline.begins(entry.shard().queue().flow(), &self.aside)
+    }
+}

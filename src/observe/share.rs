@@ -1,0 +1,66 @@
+//! The weights of queues, and what the queues have used in their turns.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::protocol::turns::FairShare;
+
+use super::snapshot::QueueSnapshot;
+use super::text::{For, NAME, Name, heading};
+
+/// The weight of a queue, and what the queue has used in its turns. Turns are counted only while queues with
+/// [weights](crate::WorkQueueBuilder::weight) compete, so the numbers of such queues show how they have shared the
+/// CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct ShareSnapshot {
+    /// The weight of the queue.
+    pub weight: u32,
+    /// The number of items that wait for their turn. They have a slot, so they are among the
+    /// [active](QueueSnapshot::active) items.
+    pub waiting: usize,
+    /// The number of items that have begun in a turn of the queue.
+    pub turns: u64,
+    /// The CPU time that these items have used. An item of a queue that shares its items between pods is not included
+    /// if it moved to another pod, and an item that runs is not included yet.
+    #[cfg_attr(feature = "serde", serde(rename = "cpu_time_ns", with = "crate::policy::nanos"))]
+    pub cpu_time: Duration,
+}
+
+impl ShareSnapshot {
+    pub(super) fn of(share: &FairShare) -> Self {
+        let so_far = share.so_far();
+        Self {
+            weight: share.weight(),
+            waiting: so_far.waiting as usize,
+            turns: so_far.turns,
+            cpu_time: so_far.cpu_time,
+        }
+    }
+}
+
+/// Writes the table of the queues with weights, if there are any.
+pub(super) fn shares(f: &mut fmt::Formatter<'_>, queues: &[QueueSnapshot]) -> fmt::Result {
+    let weighted = || queues.iter().filter_map(|queue| Some((queue, queue.share?)));
+    if weighted().next().is_none() {
+        return Ok(());
+    }
+    writeln!(f)?;
+    heading(f, "Workqueue -> weight")?;
+    writeln!(
+        f,
+        "{:NAME$} {:>6} {:>8} {:>10} {:>10}]",
+        "[    workqueue", "weight", "waiting", "turns", "cpu_time"
+    )?;
+    for (queue, share) in weighted() {
+        let ShareSnapshot { weight, waiting, turns, cpu_time } = share;
+        writeln!(
+            f,
+            "{} {weight:>6} {waiting:>8} {turns:>10} {:>10}",
+            Name(&queue.name),
+            For(cpu_time).to_string()
+        )?;
+    }
+    Ok(())
+}

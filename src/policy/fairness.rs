@@ -1,0 +1,262 @@
+//! Decides whose turn it is when the entries of several queues wait for the workers of one pool.
+//!
+//! A *flow* is a queue with a weight, or the pool's worklist, which the queues without weights share. The rule is
+//! start-time fair queueing. Each flow has a *tag*: the CPU time that the flow was charged for, divided by its weight.
+//! The next entry comes from the flow with the smallest tag. So among flows that always have entries waiting, CPU time
+//! is divided by their weights, whatever the lengths of their items and of their backlogs are.
+//!
+//! * **Charges.** A flow is charged when one of its entries begins. The length of an item is not known at that time, so
+//!   the charge is an estimate, which follows the flow's latest items. When the item's use is known, the charge is
+//!   corrected. So in the end, each flow has paid for what it has used. Before, several workers that begin items of a
+//!   flow at the same time do not take each other's turn for free.
+//! * **Arrivals.** If a flow without waiting entries gets one, its tag becomes at least the smallest tag of the waiting
+//!   flows. So a flow cannot save up time for later. If the flow owes nothing, which means that its own tag is not
+//!   larger than that, the flow is *fresh*: its turn comes before those of all flows that have waited longer, behind
+//!   other fresh ones. So the first entry of a flow that uses less than its share waits until one item of the pool has
+//!   ended. A flow is fresh only once until the smallest tag has caught up with it, so fresh flows do not starve
+//!   others.
+//! * **Debts.** A flow whose entries have all begun stays known until the others have caught up with its tag. So a
+//!   queue that has only one entry at a time does not get a turn whenever it likes.
+//! * **Idle pools.** If a worker finds no entry at all, no queue waits, and all debts are forgiven.
+
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The greatest weight of a queue. The smallest is 1.
+pub(crate) const MAX_WEIGHT: u32 = 10_000;
+
+/// Returns whether a queue can have this weight.
+pub(crate) fn is_weight(weight: u32) -> bool {
+    (1..=MAX_WEIGHT).contains(&weight)
+}
+
+/// The weight of the worklist, and so of all queues without weights together.
+pub(crate) const DEFAULT_WEIGHT: u32 = 100;
+
+/// The estimate for the items of a flow of which no item has been measured.
+const FIRST_ESTIMATE: u64 = 100_000;
+/// An item is charged for at least this much, so that items that mostly sleep take turns, too.
+const LEAST_CHARGE: u64 = 1_000;
+/// An estimate is at most this long. A longer item is charged for the rest when its use is known.
+const MOST_ESTIMATE: u64 = 100_000_000;
+
+/// The number of a flow within a pool.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct FlowId(u64);
+
+impl FlowId {
+    pub(crate) const WORKLIST: Self = Self(0);
+
+    /// Returns the flow of the queue with this number. The numbers of queues begin at 1.
+    pub(crate) fn of_queue(number: u64) -> Self {
+        debug_assert!(number > 0);
+        Self(number)
+    }
+}
+
+/// A virtual time: CPU time in nanoseconds, divided by a weight, and multiplied by [`MAX_WEIGHT`].
+type Tag = u128;
+
+/// The length of a flow's items, as its latest items let expect it. 0 if none of them has been measured.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Estimate(u64);
+
+impl Estimate {
+    fn nanos(self) -> u64 {
+        if self.0 == 0 { FIRST_ESTIMATE } else { self.0 }
+    }
+
+    /// Returns the estimate after one more item has used this much CPU time.
+    #[must_use]
+    fn follows(self, used: u64) -> Self {
+        let used = used.clamp(LEAST_CHARGE, MOST_ESTIMATE);
+        Self(if self.0 == 0 { used } else { (3 * self.0 + used) / 4 })
+    }
+
+    pub(crate) const fn into_bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) const fn from_bits(nanos: u64) -> Self {
+        Self(nanos)
+    }
+}
+
+/// The turn of an item that has begun. Its worker returns it when the item's use is known.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Turn {
+    flow: FlowId,
+    weight: u32,
+    charged: u64,
+    /// The flow's tag after the charge.
+    tag: Tag,
+    /// The number of times that debts had been forgiven before the turn.
+    period: u64,
+}
+
+/// The flows of one pool. The state is empty while no entry of a weighted queue waits, and no such queue has debts.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Fairness {
+    /// The flows that have waiting entries or debts.
+    flows: BTreeMap<FlowId, Flow>,
+    /// The flows that have waiting entries, in the order of their turns.
+    order: BTreeSet<Place>,
+    /// The flows that have debts and no waiting entries.
+    debtors: BTreeSet<(Tag, FlowId)>,
+    /// The largest tag with which an item has begun.
+    now: Tag,
+    /// The number of places that were given so far.
+    places: u64,
+    /// The number of times that debts were forgiven.
+    period: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    tag: Tag,
+    /// The flow's place in the order. `None` if the flow has no waiting entries.
+    place: Option<Place>,
+}
+
+/// The place of a flow in the order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Place {
+    tag: Tag,
+    /// Fresh flows come first.
+    has_waited: bool,
+    number: u64,
+    flow: FlowId,
+}
+
+impl Turn {
+    /// Returns the estimate after the item of this turn has used this much CPU time.
+    pub(crate) fn teaches(&self, estimate: Estimate, used: Duration) -> Estimate {
+        estimate.follows(nanos(used))
+    }
+}
+
+impl Fairness {
+    /// Returns whether a weighted queue has waiting entries or debts. Otherwise, the workers take the entries of the
+    /// worklist in order.
+    pub(crate) fn is_in_force(&self) -> bool {
+        !self.flows.is_empty()
+    }
+
+    /// Notes that a flow has a waiting entry. Does nothing if the flow had one before.
+    pub(crate) fn arrives(&mut self, flow: FlowId) {
+        let known = self.flows.get(&flow).copied();
+        if known.is_some_and(|known| known.place.is_some()) {
+            return;
+        }
+        let own = known.map_or(0, |known| known.tag);
+        self.debtors.remove(&(own, flow));
+        let floor = self.order.first().map_or(self.now, |first| first.tag);
+        self.put(flow, own.max(floor), own > floor);
+    }
+
+    /// Notes that a flow has no more waiting entries.
+    pub(crate) fn leaves(&mut self, flow: FlowId) {
+        let Some(known) = self.flows.get_mut(&flow) else { return };
+        let Some(place) = known.place.take() else { return };
+        self.order.remove(&place);
+        self.owes(flow, place.tag);
+    }
+
+    /// Returns the flows with waiting entries, in the order of their turns.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = FlowId> + '_ {
+        self.order.iter().map(|place| place.flow)
+    }
+
+    /// Charges a flow for an item that begins.
+    pub(crate) fn begins(&mut self, flow: FlowId, weight: u32, estimate: Estimate) -> Turn {
+        let known = self.flows.get(&flow).copied();
+        let floor = self.order.first().map_or(self.now, |first| first.tag);
+        let own = known.map_or(floor, |known| known.tag);
+        self.now = self.now.max(own);
+        let charged = estimate.nanos();
+        let tag = own + scaled(charged, weight);
+        self.moves(flow, own, tag);
+        self.settle();
+        Turn { flow, weight, charged, tag, period: self.period }
+    }
+
+    /// Corrects the charge of a turn whose item has used this much CPU time. Does nothing if debts were forgiven in the
+    /// meantime.
+    pub(crate) fn ends(&mut self, turn: Turn, used: Duration) {
+        if turn.period != self.period {
+            return;
+        }
+        let Turn { flow, weight, charged, .. } = turn;
+        // A flow that is not known any more has been caught up with, although its item may have used more since then.
+        let own = self.flows.get(&flow).map_or(turn.tag, |known| known.tag);
+        let used = nanos(used).max(LEAST_CHARGE);
+        let tag = if used >= charged {
+            own + scaled(used - charged, weight)
+        } else {
+            own.saturating_sub(scaled(charged - used, weight))
+        };
+        self.moves(flow, own, tag);
+        self.settle();
+    }
+
+    /// Forgives all debts, because no entry of any flow waits.
+    pub(crate) fn forgive(&mut self) {
+        if self.is_in_force() {
+            *self = Self { now: self.now, period: self.period + 1, ..Self::default() };
+        }
+    }
+
+    /// Gives a flow another tag.
+    fn moves(&mut self, flow: FlowId, own: Tag, tag: Tag) {
+        match self.flows.get(&flow).and_then(|known| known.place) {
+            Some(place) => {
+                self.order.remove(&place);
+                self.put(flow, tag, true);
+            }
+            None => {
+                self.debtors.remove(&(own, flow));
+                self.owes(flow, tag);
+            }
+        }
+    }
+
+    /// Puts a flow with waiting entries in its place.
+    fn put(&mut self, flow: FlowId, tag: Tag, has_waited: bool) {
+        self.places += 1;
+        let place = Place { tag, has_waited, number: self.places, flow };
+        self.order.insert(place);
+        self.flows.insert(flow, Flow { tag, place: Some(place) });
+    }
+
+    /// Notes the debts of a flow without waiting entries.
+    fn owes(&mut self, flow: FlowId, tag: Tag) {
+        self.flows.insert(flow, Flow { tag, place: None });
+        self.debtors.insert((tag, flow));
+    }
+
+    /// Forgets the flows without waiting entries that the others have caught up with. If only the worklist is left,
+    /// forgets it, too.
+    fn settle(&mut self) {
+        while let Some((tag, flow)) = self.debtors.first().copied().filter(|(tag, _)| *tag <= self.now) {
+            self.debtors.remove(&(tag, flow));
+            self.flows.remove(&flow);
+        }
+        if self.flows.len() == 1 && self.flows.contains_key(&FlowId::WORKLIST) {
+            (self.flows, self.order, self.debtors) = Default::default();
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn scaled(nanos: u64, weight: u32) -> Tag {
+    u128::from(nanos) * u128::from(MAX_WEIGHT) / u128::from(weight.max(1))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,288 @@
+//! Flows that share workers, in simulated time. All times are in nanoseconds.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const MICRO: u64 = 1_000;
+const MILLI: u64 = 1_000_000;
+
+/// A flow of the world. Its items have the same length.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    weight: u32,
+    length: u64,
+    /// The greatest number of items that wait or run at a time.
+    active: usize,
+}
+
+/// The state of a flow.
+#[derive(Default)]
+struct Seen {
+    waiting: usize,
+    running: usize,
+    used: u64,
+    estimate: Estimate,
+    turns: u64,
+}
+
+/// A pool of workers.
+struct World {
+    fairness: Fairness,
+    loads: Vec<Load>,
+    seen: Vec<Seen>,
+    /// The times at which the workers become free, with what they run.
+    ends: BinaryHeap<Reverse<(u64, usize)>>,
+    turns: Vec<Option<(Turn, usize)>>,
+}
+
+fn flow(at: usize) -> FlowId {
+    FlowId::of_queue(at as u64 + 1)
+}
+
+impl World {
+    fn new(workers: usize, loads: &[Load]) -> Self {
+        let mut world = Self {
+            fairness: Fairness::default(),
+            loads: loads.to_vec(),
+            seen: loads.iter().map(|_| Seen::default()).collect(),
+            ends: (0..workers).map(|worker| Reverse((0, worker))).collect(),
+            turns: vec![None; workers],
+        };
+        (0..loads.len()).for_each(|at| world.fill(at));
+        world
+    }
+
+    /// Queues as many items of a flow as may be active.
+    fn fill(&mut self, at: usize) {
+        let seen = &mut self.seen[at];
+        seen.waiting = self.loads[at].active - seen.running;
+        if seen.waiting > 0 {
+            self.fairness.arrives(flow(at));
+        }
+    }
+
+    /// Lets the worker that becomes free next take an item. Returns the time, and the flow of the item. Returns `None`
+    /// for the flow if no item waits.
+    fn step(&mut self) -> (u64, Option<usize>) {
+        let Reverse((now, worker)) = self.ends.pop().unwrap();
+        if let Some((turn, at)) = self.turns[worker].take() {
+            let length = self.loads[at].length;
+            let seen = &mut self.seen[at];
+            (seen.running, seen.used) = (seen.running - 1, seen.used + length);
+            seen.estimate = turn.teaches(seen.estimate, Duration::from_nanos(length));
+            self.fill(at);
+            self.fairness.ends(turn, Duration::from_nanos(length));
+        }
+        let Some(next) = self.fairness.in_order().next() else {
+            self.fairness.forgive();
+            self.ends.push(Reverse((now + MICRO, worker)));
+            return (now, None);
+        };
+        let at = (next.0 - 1) as usize;
+        let (load, seen) = (self.loads[at], &mut self.seen[at]);
+        (seen.waiting, seen.running, seen.turns) = (seen.waiting - 1, seen.running + 1, seen.turns + 1);
+        if seen.waiting == 0 {
+            self.fairness.leaves(next);
+        }
+        self.turns[worker] = Some((self.fairness.begins(next, load.weight, seen.estimate), at));
+        self.ends.push(Reverse((now + load.length, worker)));
+        (now, Some(at))
+    }
+
+    fn run_until(&mut self, end: u64) {
+        while self.step().0 < end {}
+    }
+
+    /// Returns the share of each flow of the CPU time that all have used.
+    fn shares(&self) -> Vec<f64> {
+        let all: u64 = self.seen.iter().map(|seen| seen.used).sum();
+        self.seen.iter().map(|seen| seen.used as f64 / all as f64).collect()
+    }
+}
+
+fn backlog(weight: u32, length: u64) -> Load {
+    Load { weight, length, active: 256 }
+}
+
+/// spec: B3.2 (weights 1:2:4, items of 10 µs against 10 ms)
+#[test]
+fn flows_with_backlogs_share_by_their_weights() {
+    let lengths = [10 * MICRO, 10 * MILLI, 100 * MICRO];
+    for (workers, shifts, time) in [(1, 3, 5_000), (2, 3, 5_000), (24, 1, 2_500)] {
+        for shift in 0..shifts {
+            let loads = [1, 2, 4].map(|weight| {
+                let at = (weight as usize / 2 + shift) % 3;
+                backlog(100 * weight, lengths[at])
+            });
+            let mut world = World::new(workers, &loads);
+            world.run_until(time * MILLI);
+            for (share, due) in world.shares().into_iter().zip([1.0, 2.0, 4.0].map(|weight| weight / 7.0)) {
+                assert!((share - due).abs() <= 0.05 * due, "{share} of {due}, {workers} workers, {loads:?}");
+            }
+        }
+    }
+}
+
+/// spec: B3.3: a queue that has used little begins its first item at the next end of an item, however many others wait.
+#[test]
+fn a_fresh_flow_has_the_next_turn() {
+    for workers in [1, 24] {
+        let mut loads = vec![backlog(100, 10 * MILLI); 40];
+        loads.push(Load { weight: 1, length: MICRO, active: 0 });
+        let mut world = World::new(workers, &loads);
+        world.run_until(1_000 * MILLI);
+        for _ in 0..100 {
+            world.loads[40].active = 1;
+            world.fill(40);
+            let (_, begun) = world.step();
+            assert_eq!(begun, Some(40));
+            world.loads[40].active = 0;
+            // Until the others have caught up, the flow has no claim to the next turn.
+            for _ in 0..200 {
+                world.step();
+            }
+        }
+    }
+}
+
+/// spec: B3.3 (several such queues)
+#[test]
+fn fresh_flows_come_in_the_order_of_their_arrival() {
+    let mut world = World::new(1, &[Load { weight: 7, length: MILLI, active: 0 }; 10]);
+    world.loads[9] = backlog(10_000, 10 * MILLI);
+    world.fill(9);
+    (0..5).for_each(|_| _ = world.step());
+    for at in [3, 1, 2] {
+        world.loads[at].active = 1;
+        world.fill(at);
+        world.loads[at].active = 0;
+    }
+    let order: Vec<_> = (0..4).map(|_| world.step().1.unwrap()).collect();
+    assert_eq!(order, [3, 1, 2, 9]);
+}
+
+/// spec: B3.2: a queue that has one entry at a time does not get a turn whenever it has one.
+#[test]
+fn a_flow_of_one_entry_at_a_time_pays_for_its_items() {
+    let loads = [Load { weight: 1, length: 10 * MILLI, active: 1 }, backlog(99, 10 * MICRO)];
+    let mut world = World::new(2, &loads);
+    world.run_until(10_000 * MILLI);
+    let share = world.shares()[0];
+    assert!((0.0085..0.0115).contains(&share), "{share}");
+}
+
+/// spec: B3.4
+#[test]
+fn a_lone_flow_owes_nothing_to_those_that_come_later() {
+    let loads = [backlog(1, MILLI), Load { weight: 1, length: MILLI, active: 0 }];
+    let mut world = World::new(4, &loads);
+    world.run_until(10_000 * MILLI);
+    assert!(world.seen[0].turns >= 40_000, "it has all workers");
+    world.loads[1].active = 256;
+    world.fill(1);
+    let before = world.seen[0].turns;
+    world.run_until(10_100 * MILLI);
+    let turns = (world.seen[0].turns - before, world.seen[1].turns);
+    assert!(turns.0.abs_diff(turns.1) < 10, "{turns:?}");
+}
+
+/// spec: B3.4: a pool without waiting entries remembers nothing, and needs no lock.
+#[test]
+fn debts_are_forgiven_when_nothing_waits() {
+    let mut world = World::new(2, &[Load { weight: 1, length: MILLI, active: 1 }]);
+    world.step();
+    assert!(world.fairness.is_in_force(), "the flow has debts");
+    world.loads[0].active = 0;
+    assert_eq!(world.step().1, None);
+    assert!(!world.fairness.is_in_force());
+    let late = world.turns[0].take().map(|(turn, _)| turn);
+    late.into_iter().for_each(|turn| world.fairness.ends(turn, Duration::from_secs(1)));
+    assert!(!world.fairness.is_in_force(), "a turn from before counts no more");
+}
+
+/// The worklist is no reason to take turns.
+#[test]
+fn only_weighted_queues_are_remembered() {
+    let mut fairness = Fairness::default();
+    fairness.arrives(flow(0));
+    fairness.arrives(FlowId::WORKLIST);
+    fairness.leaves(flow(0));
+    let turn = fairness.begins(flow(0), 10_000, Estimate::default());
+    fairness.ends(turn, Duration::ZERO);
+    while fairness.is_in_force() {
+        let turn = fairness.begins(FlowId::WORKLIST, DEFAULT_WEIGHT, Estimate::default());
+        fairness.ends(turn, Duration::from_micros(100));
+    }
+}
+
+#[test]
+fn an_estimate_follows_the_items() {
+    let mut estimate = Estimate::default();
+    assert_eq!(estimate.nanos(), FIRST_ESTIMATE);
+    for (used, expected) in [(10 * MILLI, 10 * MILLI), (2 * MILLI, 8 * MILLI), (u64::MAX, 31 * MILLI)] {
+        estimate = estimate.follows(used);
+        assert_eq!(Estimate::from_bits(estimate.into_bits()).nanos(), expected);
+    }
+    (0..100).for_each(|_| estimate = estimate.follows(0));
+    assert!(estimate.nanos() <= LEAST_CHARGE + 3);
+}
+
+fn load() -> impl Strategy<Value = Load> {
+    let length = prop_oneof![MICRO..=50 * MICRO, 50 * MICRO..=MILLI, MILLI..=20 * MILLI];
+    (1..=20_u32, length).prop_map(|(weight, length)| backlog(100 * weight, length))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// spec: B3.2: at any time, two queues that have had backlogs since the same moment differ by at most two items for
+    /// each worker, divided by their weights.
+    #[test]
+    fn no_flow_falls_behind(
+        workers in 1..=8_usize,
+        loads in proptest::collection::vec(load(), 2..6),
+        steps in 1..4000_usize,
+    ) {
+        let mut world = World::new(workers, &loads);
+        for _ in 0..steps {
+            world.step();
+        }
+        let each: Vec<_> = loads.iter().zip(&world.seen).map(|(load, seen)| {
+            let (used, weight) = (seen.used as f64, f64::from(load.weight));
+            (used / weight, load.length.max(FIRST_ESTIMATE) as f64 / weight)
+        }).collect();
+        for one in &each {
+            for other in &each {
+                let bound = 2.0 * (workers + 1) as f64 * (one.1 + other.1);
+                prop_assert!((one.0 - other.0).abs() <= bound, "{each:?} {loads:?}");
+            }
+        }
+    }
+
+    /// The state never remembers more flows than have entries or debts, whatever happens in which order.
+    #[test]
+    fn the_order_agrees_with_the_flows(steps in proptest::collection::vec((0..5_u8, 0..6_u64, 1..3_u32), 0..300)) {
+        let (mut fairness, mut turns) = (Fairness::default(), Vec::new());
+        for (what, number, weight) in steps {
+            let flow = FlowId(number);
+            match what {
+                0 => fairness.arrives(flow),
+                1 => fairness.leaves(flow),
+                2 => turns.push(fairness.begins(flow, weight, Estimate::from_bits(number * MILLI))),
+                3 => turns.pop().into_iter().for_each(|turn: Turn| fairness.ends(turn, Duration::from_micros(number))),
+                _ if fairness.order.is_empty() => fairness.forgive(),
+                _ => {}
+            }
+            let placed = fairness.flows.values().filter_map(|flow| flow.place).collect::<BTreeSet<_>>();
+            prop_assert_eq!(&placed, &fairness.order);
+            prop_assert!(fairness.flows.values().all(|flow| flow.place.is_none_or(|place| place.tag == flow.tag)));
+            let owing = fairness.flows.iter().filter(|(_, flow)| flow.place.is_none());
+            let owing = owing.map(|(number, flow)| (flow.tag, *number)).collect::<BTreeSet<_>>();
+            prop_assert_eq!(&owing, &fairness.debtors);
+        }
+    }
+}

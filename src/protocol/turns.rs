@@ -1,0 +1,231 @@
+//! The entries of weighted queues that wait for their turn in one pool. Each queue has a *line* of entries, in the
+//! order in which they arrived. [`policy::fairness`](crate::policy::fairness) decides from which line the next entry
+//! comes, or whether it comes from the pool's worklist.
+//!
+//! A [`TurnList`] is a part of the [`Sideline`](super::sideline::Sideline), and so inside the pool's lock. A [`FairShare`]
+//! belongs to a queue, and all pools of the queue use it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::policy::fairness::{DEFAULT_WEIGHT, Estimate, Fairness, FlowId, Turn};
+use crate::sys::sync::{AtomicU64, Ordering};
+
+use super::sideline::Bound;
+
+/// The weight of a queue, and what the queue has used in its turns. Threads write the numbers under the locks of
+/// different pools, and read them as hints.
+#[derive(Debug)]
+pub(crate) struct FairShare {
+    weight: AtomicU64,
+    /// The bits of an [`Estimate`].
+    estimate: AtomicU64,
+    turns: AtomicU64,
+    /// The CPU time in nanoseconds.
+    used: AtomicU64,
+    waiting: AtomicU64,
+}
+
+/// What a queue has used while its entries took turns, and what waits.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Use {
+    pub(crate) turns: u64,
+    pub(crate) cpu_time: Duration,
+    pub(crate) waiting: u64,
+}
+
+/// A turn, and the share of the queue to which it belongs. `None` if the entry came from the worklist.
+#[derive(Debug)]
+pub(crate) struct OwnedTurn {
+    turn: Turn,
+    share: Option<Arc<FairShare>>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct TurnList<E> {
+    fairness: Fairness,
+    /// The lines that have entries.
+    lines: BTreeMap<FlowId, Line<E>>,
+    len: usize,
+    /// The number of bound entries, which siblings may not take.
+    bound: usize,
+    /// The estimate for the items of the worklist.
+    estimate: Estimate,
+}
+
+#[derive(Debug)]
+struct Line<E> {
+    entries: VecDeque<E>,
+    /// The number of bound entries.
+    bound: usize,
+    share: Arc<FairShare>,
+}
+
+impl FairShare {
+    pub(crate) fn new(weight: u32) -> Self {
+        Self {
+            weight: AtomicU64::new(weight.into()),
+            estimate: AtomicU64::new(Estimate::default().into_bits()),
+            turns: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn weight(&self) -> u32 {
+        self.weight.load(Ordering::Relaxed) as u32
+    }
+
+    /// Sets the weight, which counts for the items that begin from now on.
+    pub(crate) fn set_weight(&self, weight: u32) {
+        self.weight.store(weight.into(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn so_far(&self) -> Use {
+        Use {
+            turns: self.turns.load(Ordering::Relaxed),
+            cpu_time: Duration::from_nanos(self.used.load(Ordering::Relaxed)),
+            waiting: self.waiting.load(Ordering::Relaxed),
+        }
+    }
+
+    fn estimate(&self) -> Estimate {
+        Estimate::from_bits(self.estimate.load(Ordering::Relaxed))
+    }
+}
+
+impl<E: Bound> TurnList<E> {
+    pub(crate) fn new() -> Self {
+        Self {
+            fairness: Fairness::default(),
+            lines: BTreeMap::new(),
+            len: 0,
+            bound: 0,
+            estimate: Estimate::default(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn bound(&self) -> usize {
+        self.bound
+    }
+
+    /// See [`Fairness::is_in_force`].
+    pub(super) fn is_in_force(&self) -> bool {
+        self.fairness.is_in_force()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &E> {
+        self.lines.values().flat_map(|line| &line.entries)
+    }
+
+    /// Adds an entry to the end of its queue's line.
+    pub(super) fn push(&mut self, flow: FlowId, share: &Arc<FairShare>, entry: E) {
+        let line = self.lines.entry(flow).or_insert_with(|| Line {
+            entries: VecDeque::new(),
+            bound: 0,
+            share: Arc::clone(share),
+        });
+        let bound = usize::from(entry.is_bound());
+        line.bound += bound;
+        line.entries.push_back(entry);
+        share.waiting.fetch_add(1, Ordering::Relaxed);
+        self.bound += bound;
+        self.len += 1;
+        self.fairness.arrives(flow);
+    }
+
+    /// Returns the flow whose turn it is. `worklist_waits` says whether the worklist has entries. Called only while
+    /// turns are in force.
+    pub(super) fn next(&mut self, worklist_waits: bool) -> Option<FlowId> {
+        if worklist_waits {
+            self.fairness.arrives(FlowId::WORKLIST);
+        } else {
+            self.fairness.leaves(FlowId::WORKLIST);
+        }
+        self.fairness.in_order().next()
+    }
+
+    /// Returns the first flow, in the order of turns, that has an entry which may leave the pool. The worklist counts
+    /// as having one.
+    pub(super) fn next_movable(&mut self, worklist_waits: bool) -> Option<FlowId> {
+        self.next(worklist_waits)?;
+        let may_move = |line: &Line<E>| line.bound < line.entries.len();
+        self.fairness.in_order().find(|flow| self.lines.get(flow).is_none_or(may_move))
+    }
+
+    /// Takes the first entry of a flow's line for which `wanted` returns true.
+    pub(super) fn take(&mut self, flow: FlowId, wanted: impl Fn(&E) -> bool) -> Option<E> {
+        let line = self.lines.get_mut(&flow)?;
+        let at = line.entries.iter().position(wanted)?;
+        let entry = line.entries.remove(at)?;
+        let bound = usize::from(entry.is_bound());
+        line.bound -= bound;
+        self.bound -= bound;
+        self.len -= 1;
+        line.share.waiting.fetch_sub(1, Ordering::Relaxed);
+        if line.entries.is_empty() {
+            self.lines.remove(&flow);
+            self.fairness.leaves(flow);
+        }
+        Some(entry)
+    }
+
+    /// Takes the first of all entries for which `wanted` returns true. Checks only the first entry of each line.
+    pub(super) fn take_first(&mut self, wanted: impl Fn(&E) -> bool) -> Option<E> {
+        let is_wanted = |line: &Line<E>| line.entries.front().is_some_and(&wanted);
+        let flow = *self.lines.iter().find(|(_, line)| is_wanted(line))?.0;
+        self.take(flow, |_| true)
+    }
+
+    /// Takes all entries, and forgets all debts.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = E> + use<E> {
+        (self.len, self.bound) = (0, 0);
+        self.fairness.forgive();
+        let lines = std::mem::take(&mut self.lines);
+        lines.into_values().flat_map(|line| {
+            line.share.waiting.fetch_sub(line.entries.len() as u64, Ordering::Relaxed);
+            line.entries
+        })
+    }
+
+    /// Charges the queue of an entry that a worker takes. `of` is the queue's flow and share, or `None` if the queue
+    /// has no weight. Returns `None` while turns are not in force.
+    pub(super) fn begins(&mut self, of: Option<(FlowId, &Arc<FairShare>)>) -> Option<OwnedTurn> {
+        if !self.is_in_force() {
+            return None;
+        }
+        let turn = match of {
+            None => self.fairness.begins(FlowId::WORKLIST, DEFAULT_WEIGHT, self.estimate),
+            Some((flow, share)) => {
+                share.turns.fetch_add(1, Ordering::Relaxed);
+                self.fairness.begins(flow, share.weight(), share.estimate())
+            }
+        };
+        Some(OwnedTurn { turn, share: of.map(|(_, share)| Arc::clone(share)) })
+    }
+
+    /// Ends a turn whose item has used this much CPU time.
+    pub(super) fn ends(&mut self, OwnedTurn { turn, share }: OwnedTurn, used: Duration) {
+        match &share {
+            None => self.estimate = turn.teaches(self.estimate, used),
+            Some(share) => {
+                let estimate = turn.teaches(share.estimate(), used);
+                share.estimate.store(estimate.into_bits(), Ordering::Relaxed);
+                let nanos = u64::try_from(used.as_nanos()).unwrap_or(u64::MAX);
+                share.used.fetch_add(nanos, Ordering::Relaxed);
+            }
+        }
+        self.fairness.ends(turn, used);
+    }
+
+    /// See [`Fairness::forgive`].
+    pub(super) fn forgive(&mut self) {
+        self.fairness.forgive();
+    }
+}

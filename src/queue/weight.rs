@@ -1,0 +1,105 @@
+//! The weight of a queue, which can change while the queue is in use.
+
+use std::sync::Arc;
+
+use crate::error::BuildQueueError;
+use crate::error::limit::SetWeightError;
+use crate::policy::fairness::{MAX_WEIGHT, is_weight};
+use crate::protocol::turns::FairShare;
+use crate::queue::WorkQueue;
+
+use super::builder::{Kind, WorkQueueBuilder};
+
+impl WorkQueueBuilder {
+    /// Sets the queue's weight, from 1 to 10 000. The queue then gets its share of the pools that it uses together with
+    /// other queues, whatever the lengths of their backlogs and of their items are. Without this setting, the queue's
+    /// items start in the order in which the items of all such queues were queued, and so behind the backlogs of
+    /// others.
+    ///
+    /// While several queues have items that wait in a pool, each of them gets CPU time in proportion to its weight. All
+    /// queues without weights count as one queue with the weight 100. A queue alone gets all of the pool's workers. If
+    /// a queue uses less than its share, its first waiting item starts as soon as a worker of the pool has ended its
+    /// item, behind the first items of other such queues at most. A queue cannot save up time: what it has not used
+    /// while it had no items is lost.
+    ///
+    /// Weights change neither the order of one queue's items nor its limits, and an item that waits for a slot of
+    /// `max_active` takes no turn. Items are charged for the CPU time that they use, and so not for the time while they
+    /// sleep. High-priority queues have pools of their own, as before. Each pool divides its own workers, so a queue
+    /// whose items are queued in one [pod](crate::AffinityScope) competes with the queues of that pod.
+    ///
+    /// An item of a weighted queue takes the pool's lock when it is queued and when it starts. While weighted queues
+    /// have waiting items, the pool's workers take the lock and read their CPU clocks for each item, so items should
+    /// run for several microseconds. At other times, queues without weights cost what they cost without this setting.
+    /// [`WorkQueue::set_weight`](crate::WorkQueue::set_weight) can change the weight later. A bh queue cannot have one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::WorkQueue;
+    ///
+    /// let bulk = WorkQueue::builder("tenant 1").weight(100).build()?;
+    /// let paying = WorkQueue::builder("tenant 2").weight(400).build()?;
+    /// assert_eq!((bulk.weight(), paying.weight()), (Some(100), Some(400)));
+    /// let error = WorkQueue::builder("tenant 3").weight(0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "weight is 0; it must be 1 to 10000");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "cpu.weight")]
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.weight = Some(weight);
+        self
+    }
+
+    /// Makes the queue's share of its pools, if the queue has a weight.
+    pub(super) fn share(&self) -> Result<Option<Arc<FairShare>>, BuildQueueError> {
+        let Some(value) = self.weight else { return Ok(None) };
+        if self.kind == Kind::Bh {
+            let because =
+                "the items of all bh queues run in the order in which they were queued on their CPU";
+            return Err(BuildQueueError::Contradiction { this: "weight", with: "a bh queue", because });
+        }
+        if !is_weight(value) {
+            return Err(BuildQueueError::Weight { value, limit: MAX_WEIGHT });
+        }
+        Ok(Some(Arc::new(FairShare::new(value))))
+    }
+}
+
+impl WorkQueue {
+    /// Returns the queue's [weight](crate::WorkQueueBuilder::weight), or `None` if the queue was built without one.
+    #[must_use]
+    pub fn weight(&self) -> Option<u32> {
+        self.handle.queue().spec.share.as_ref().map(|share| share.weight())
+    }
+
+    /// Sets the queue's [weight](crate::WorkQueueBuilder::weight), from 1 to 10 000. The new weight counts for the
+    /// items that start from now on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::builder("tenant").weight(100).build()?;
+    /// queue.set_weight(400)?;
+    /// assert_eq!(queue.weight(), Some(400));
+    /// let error = queue.set_weight(1_000_000).unwrap_err();
+    /// assert_eq!(error.to_string(), "weight is 1000000; it must be 1 to 10000");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns an error, and changes nothing, if the queue was built without a weight, or if the value is out of range.
+    #[doc(alias = "cpu.weight")]
+    pub fn set_weight(&self, weight: u32) -> Result<(), SetWeightError> {
+        let share = self.handle.queue().spec.share.as_ref().ok_or(SetWeightError::Unweighted)?;
+        if !is_weight(weight) {
+            return Err(SetWeightError::Weight { value: weight, limit: MAX_WEIGHT });
+        }
+        share.set_weight(weight);
+        Ok(())
+    }
+}
