@@ -146,7 +146,7 @@ fn weighted_queues_do_what_other_queues_do() {
                         };
                         match n % 8 {
                             0 if !ordered => {
-                                queue.item(item).on_cpu(n % executor.cpus().len()).spawn_detached().unwrap()
+                                queue.item(item).on_cpu(n % executor.cpus().len()).spawn_detached().unwrap();
                             }
                             1 if !ordered => _ = queue.spawn(item).unwrap().cancel(),
                             2 => drop(queue.spawn(item).unwrap()),

@@ -88,7 +88,7 @@ impl WorkerThread {
 
     /// Submits an entry that got its slot from an entry of another thread than a worker of the pool.
     #[cold]
-    pub(super) fn hand_on(&self, next: Entry) {
+    pub(super) fn hand_over(&self, next: Entry) {
         match &self.role {
             Role::Rescuer(rescuer) => rescuer.hand_on(next, &self.pool),
             Role::Own | Role::Lent { .. } => route::submit(next),

@@ -393,7 +393,7 @@ impl WorkerThread {
         if let Some(next) = admission::complete(entry) {
             let route_epoch = self.pool.route_epoch.load();
             if !matches!(self.role, Role::Own) {
-                self.hand_on(next);
+                self.hand_over(next);
             } else if !next.shard().leads_to(&self.pool) {
                 self.hand_on(next);
             } else if self.pool.has_work() || !self.local.is_empty() {
