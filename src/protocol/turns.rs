@@ -2,8 +2,8 @@
 //! order in which they arrived. [`policy::fairness`](crate::policy::fairness) decides from which line the next entry
 //! comes, or whether it comes from the pool's worklist.
 //!
-//! A [`TurnList`] is a part of the [`Sideline`](super::sideline::Sideline), and so inside the pool's lock. A [`FairShare`]
-//! belongs to a queue, and all pools of the queue use it.
+//! A [`TurnList`] is a part of the [`Sideline`](super::sideline::Sideline), and so inside the pool's lock. A
+//! [`FairShare`] belongs to a queue, and all pools of the queue use it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

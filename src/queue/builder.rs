@@ -205,10 +205,8 @@ impl WorkQueueBuilder {
 
     /// Limits the number of active items (running, blocked, or on a worklist) for each CPU on which items were queued.
     /// The limit is between 1 and 512, or 2000 for a plain [unbound](WorkQueue::unbound) queue, and the default is 256.
-    /// The other items wait in order.
-    /// [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active) can change the limit later.
-    ///
-    /// Ordered and bh queues run one item at a time, so they have no such setting.
+    /// The other items wait in order. [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active) can change the
+    /// limit later. Ordered and bh queues run one item at a time, so they have no such setting.
     pub fn max_active(mut self, items: usize) -> Self {
         self.max_active = Some(items);
         self
@@ -216,9 +214,7 @@ impl WorkQueueBuilder {
 
     /// Limits the number of active items of the whole queue, instead of the number for each CPU. The limit is between 1
     /// and 512, or 2000 for a plain [unbound](WorkQueue::unbound) queue, and the default is 256. This limit cannot be
-    /// combined with `max_active`.
-    ///
-    /// Ordered and bh queues run one item at a time, so they have no such setting.
+    /// combined with `max_active`. Ordered and bh queues run one item at a time, and have no such setting.
     pub fn max_active_total(mut self, items: usize) -> Self {
         self.max_active_total = Some(items);
         self
@@ -246,11 +242,10 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Sets whether the queue measures how long its items wait and run, for
-    /// [`WorkQueue::latency`](crate::WorkQueue::latency). If items run for less than a few microseconds, the queue
-    /// measures only some of them. The default is the setting of the [executor](crate::ExecutorBuilder::histograms),
-    /// which is false by default. [`WorkQueue::set_histograms`](crate::WorkQueue::set_histograms) can change the
-    /// setting later.
+    /// Sets whether the queue measures how long items wait and run ([`WorkQueue::latency`](crate::WorkQueue::latency)).
+    /// The queue measures only some of the items that run for a few microseconds. The default is that of the
+    /// [executor](crate::ExecutorBuilder::histograms). [`WorkQueue::set_histograms`](crate::WorkQueue::set_histograms)
+    /// changes the setting later.
     pub fn histograms(mut self, yes: bool) -> Self {
         self.histograms = Some(yes);
         self

@@ -15,7 +15,8 @@ use cmwq::{
     CpuSet, EnableError, EnqueueBatchError, Executor, ExecutorBuilder, JoinError, JoinHandle,
     ParseAffinityScopeError, ParseCpuSetError, PeriodicHandle, Permit, QueueError, Refused, RefusedBatch,
     RunError, ScopeError, ScopedJoinHandle, SetDefaultScopeError, SetMaxActiveError, SetUnboundCpusError,
-    ShutdownError, StopOnDrop, TopologyError, TopologySource, WaitError, Work, WorkQueue, WorkQueueBuilder,
+    SetWeightError, ShutdownError, StopOnDrop, TopologyError, TopologySource, WaitError, Work, WorkQueue,
+    WorkQueueBuilder,
 };
 
 use crate::support::{
@@ -111,6 +112,7 @@ fn no_error_prints_its_source() {
         Box::new(ApplyAttrsError::NoCpu),
         Box::<ApplyAttrsError>::new(queue.apply_attrs(Attrs::new().nice(20)).unwrap_err()),
         Box::<SetMaxActiveError>::new(queue.set_max_active(0).unwrap_err()),
+        Box::<SetWeightError>::new(queue.set_weight(0).unwrap_err()),
         Box::<SetUnboundCpusError>::new(executor.set_unbound_cpus(CpuSet::new()).unwrap_err()),
         Box::<SetDefaultScopeError>::new(executor.set_default_scope(AffinityScope::Default).unwrap_err()),
         Box::new(Cancelled::Requested),

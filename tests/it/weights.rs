@@ -11,7 +11,7 @@ use cmwq::{
 use testkit::spin;
 
 use crate::support::{
-    Counted, Door, builder, cpus, eventually, held, no_thread_of, on_each_executor, one_cpu, stress,
+    Counted, Door, builder, cpus, eventually, held, nap, no_thread_of, on_each_executor, one_cpu, stress,
     time_limit, unseen,
 };
 
@@ -75,7 +75,7 @@ fn an_item_does_not_wait_for_the_backlog_of_another_queue() {
         noisy.items((0..100_000).map(|_| || spin(Duration::from_millis(10)))).spawn_detached().unwrap();
         let mut waits: Vec<Duration> = (0..40)
             .map(|_| {
-                std::thread::sleep(Duration::from_millis(3));
+                nap(Duration::from_millis(3));
                 let queued = Instant::now();
                 quiet.spawn(move || queued.elapsed()).unwrap().join().unwrap()
             })

@@ -86,12 +86,14 @@ impl WorkerThread {
         std::iter::successors(Some(self), |worker| worker.outer()).filter_map(Self::current)
     }
 
-    /// Submits an entry that got its slot from an entry of another thread than a worker of the pool.
+    /// Submits an entry that got its slot from an entry of this thread, and that does not go to this pool's worklist or
+    /// must not run on this thread.
     #[cold]
     pub(super) fn hand_over(&self, next: Entry) {
         match &self.role {
             Role::Rescuer(rescuer) => rescuer.hand_on(next, &self.pool),
-            Role::Own | Role::Lent { .. } => route::submit(next),
+            Role::Own => self.hand_on(next),
+            Role::Lent { .. } => route::submit(next),
         }
     }
 }

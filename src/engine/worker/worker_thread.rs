@@ -42,8 +42,7 @@ use super::shared::Worker;
 /// The exit status of a process that was ended by a panic. The standard library uses the same status.
 const STATUS_OF_A_PANIC: i32 = 101;
 
-/// The payload that [`WorkerThread::call`] returns if it did not run the item, because the item's queue gives its items
-/// up.
+/// The payload of [`WorkerThread::call`] for an item that did not run, because its queue gives its items up.
 pub(crate) struct NotRun;
 
 thread_local! {
@@ -71,8 +70,7 @@ pub(crate) struct WorkerThread {
     /// The number of local items that the worker has run in a row.
     pub(super) row: Cell<Row>,
     pub(super) meter: Meter,
-    /// The turn of an item that the worker has begun while turns were in force. The worker reports the item's use when
-    /// it takes the next turn.
+    /// The turn of the worker's item. The worker reports the item's use when it takes the next turn.
     pub(super) turn: Cell<Option<OwnedTurn>>,
     /// The id of the queue whose name the thread has taken on. 0 if the thread has its own name.
     named_after: Cell<u64>,
@@ -392,10 +390,8 @@ impl WorkerThread {
         self.item_ends();
         if let Some(next) = admission::complete(entry) {
             let route_epoch = self.pool.route_epoch.load();
-            if !matches!(self.role, Role::Own) {
+            if !matches!(self.role, Role::Own) || !next.shard().leads_to(&self.pool) {
                 self.hand_over(next);
-            } else if !next.shard().leads_to(&self.pool) {
-                self.hand_on(next);
             } else if self.pool.has_work() || !self.local.is_empty() {
                 let shard = next.shard().id();
                 self.pool.submit(next);
