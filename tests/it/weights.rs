@@ -4,10 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cmwq::{
-    AffinityScope, Attrs, BuildQueueError, Executor, JoinError, SetWeightError, Work, WorkQueue,
-    WorkQueueBuilder,
-};
+use cmwq::{AffinityScope, Attrs, BuildQueueError, Executor, JoinError, SetWeightError, Work, WorkQueue};
 use testkit::spin;
 
 use crate::support::{
@@ -53,7 +50,8 @@ fn a_weight_out_of_range_is_refused() {
 #[test]
 fn a_weight_can_be_configured() {
     let executor = one_cpu();
-    let parsed: WorkQueueBuilder = serde_json::from_str(r#"{ "name": "tenant", "weight": 250 }"#).unwrap();
+    let parsed: cmwq::WorkQueueBuilder =
+        serde_json::from_str(r#"{ "name": "tenant", "weight": 250 }"#).unwrap();
     assert_eq!(parsed.build_on(&executor).unwrap().weight(), Some(250));
 }
 
