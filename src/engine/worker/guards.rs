@@ -36,8 +36,8 @@ impl WorkerThread {
         if given > 0 {
             self.pool.pushed_many(given);
         }
-        if let Some(outer) = self.outer().filter(|_| depth == 0) {
-            outer.enter_guard();
+        if depth == 0 && self.is_lent() {
+            self.outer_enters();
         }
         self.sequence()
     }
@@ -74,7 +74,9 @@ impl WorkerThread {
         self.guards.set(depth - 1);
         if depth == 1 {
             self.unblock(self.weak_guards.get() > 0);
-            self.outer().inspect(|outer| outer.leave_guard(outer.sequence()));
+            if self.is_lent() {
+                self.outer_leaves();
+            }
         }
     }
 
@@ -87,8 +89,8 @@ impl WorkerThread {
         if depth == 0 && self.guards.get() == 0 {
             self.shared.cell.enter_may_block();
         }
-        if let Some(outer) = self.outer().filter(|_| depth == 0) {
-            outer.enter_may_block_guard();
+        if depth == 0 && self.is_lent() {
+            self.outer_enters_may_block();
         }
         self.sequence()
     }
@@ -106,9 +108,35 @@ impl WorkerThread {
         if depth == 1 && self.guards.get() == 0 {
             self.leave_may_block();
         }
-        if let Some(outer) = self.outer().filter(|_| depth == 1) {
-            outer.leave_may_block_guard(outer.sequence());
+        if depth == 1 && self.is_lent() {
+            self.outer_leaves_may_block();
         }
+    }
+
+    /// Enters a guard for the outer item of a lent thread, which blocks with the inner item. This and the following
+    /// functions stay out of their callers, because the callers would be recursive otherwise, and could not be inlined.
+    #[cold]
+    #[inline(never)]
+    fn outer_enters(&self) {
+        self.outer().inspect(|outer| _ = outer.enter_guard());
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn outer_leaves(&self) {
+        self.outer().inspect(|outer| outer.leave_guard(outer.sequence()));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn outer_enters_may_block(&self) {
+        self.outer().inspect(|outer| _ = outer.enter_may_block_guard());
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn outer_leaves_may_block(&self) {
+        self.outer().inspect(|outer| outer.leave_may_block_guard(outer.sequence()));
     }
 
     /// Returns how many blocking guards and how many `may_block` guards are open.

@@ -33,9 +33,7 @@ use super::worker_thread::{self, Role, WorkerThread};
 
 /// Returns whether the calling thread is lent to an item.
 pub(crate) fn is_lent() -> bool {
-    worker_thread::with_current(|worker| {
-        worker.is_some_and(|worker| matches!(worker.role, Role::Lent { .. }))
-    })
+    worker_thread::with_current(|worker| worker.is_some_and(WorkerThread::is_lent))
 }
 
 /// Lends the calling thread to an entry, and executes the entry. The entry has a slot. The caller keeps the entry's
@@ -78,6 +76,12 @@ impl WorkerThread {
             Role::Lent { outer: Some(outer) } => Some(unsafe { outer.as_ref() }),
             _ => None,
         }
+    }
+
+    /// Returns whether the thread is lent to the item.
+    #[inline]
+    pub(super) fn is_lent(&self) -> bool {
+        matches!(self.role, Role::Lent { .. })
     }
 
     /// Returns the items on the thread's stack, beginning with the present one.

@@ -309,7 +309,7 @@ impl WorkerThread {
             return false;
         }
         // A lent thread keeps its name, which belongs to the user.
-        if !matches!(self.role, Role::Lent { .. }) {
+        if !self.is_lent() {
             self.take_name_for(Some(queue));
         }
         true
