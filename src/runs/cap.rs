@@ -2,12 +2,13 @@
 //!
 //! Each pool has its own CPUs. The numbers are those that the documentation promises, and are not taken from policy.
 //!
-//! Red under: `room-for-who-comes`.
+//! Red under: `own-worker-makes-room`, `room-for-who-comes`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::setup::{executor, micros, ms};
+use crate::policy::detection::Detection;
 use crate::protocol::signal::Signal;
 use crate::sys::clock;
 use crate::sys::machine::Mutex;
@@ -220,4 +221,27 @@ fn a_pool_whose_workers_only_seem_to_run_gets_a_thread() {
         assert!(waited <= 2 * FAMINE + 2 * TURN, "{waited:?}");
         stream.queue.flush().unwrap();
     });
+}
+
+/// Forty items that sleep, and whose sleep the manager has to find, share three threads.
+///
+/// spec: E2.5, S5.2: a pool that waits for a thread sends no worker of its own away.
+#[test]
+fn a_pool_that_waits_for_a_thread_keeps_its_own() {
+    // The last seed lets a worker become idle while the manager withdraws its request.
+    for seed in (0..60).chain([415]) {
+        run(Config::new(1).seed(seed), || {
+            let executor =
+                executor("core:1 pu:1", |builder| builder.max_threads(3).detection(Detection::Sampling));
+            let queue = WorkQueue::per_cpu("q").max_active(64).build_on(&executor).unwrap();
+            for _ in 0..40 {
+                assert!(queue.spawn_detached(|| pause(ms(10))).is_ok());
+            }
+            queue.flush().unwrap();
+            // The main thread and the manager are not workers.
+            assert!(machine::threads() <= 2 + 3, "seed {seed}: {} threads", machine::threads());
+            drop(queue);
+            executor.shutdown(Duration::MAX).unwrap();
+        });
+    }
 }

@@ -13,8 +13,8 @@ use cmwq::{
 use fastrand::Rng;
 
 use crate::support::{
-    Bomb, Counted, Door, SOON, builder, bump, cpus, eventually, nap, no_thread_of, on_each_executor, stress,
-    time_limit, unseen,
+    Bomb, Door, SOON, builder, bump, cpus, eventually, nap, no_thread_of, on_each_executor, stress,
+    ten_counted, time_limit, unseen,
 };
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
@@ -163,13 +163,7 @@ fn a_shutdown_that_runs_out_of_time_drops_items_that_have_not_begun() {
                 wait.wait_unguarded();
             });
             eventually("the first one runs", || began.load(Ordering::SeqCst));
-            let drops = Arc::new(AtomicUsize::new(0));
-            let handles: Vec<_> = (0..10)
-                .map(|_| {
-                    let counted = Counted(Arc::clone(&drops));
-                    queue.spawn(move || drop(counted)).unwrap()
-                })
-                .collect();
+            let (handles, drops) = ten_counted(&queue);
             let work = Work::new(|| unreachable!("the item was dropped"));
             assert!(queue.enqueue(&work).unwrap());
             let cancelled = queue.spawn(|| unreachable!("the item was cancelled")).unwrap();

@@ -257,6 +257,16 @@ impl Drop for Counted {
     }
 }
 
+/// Spawns ten items. Returns their handles, and the number of them that have run or were dropped.
+pub(crate) fn ten_counted(queue: &WorkQueue) -> (Vec<JoinHandle<()>>, Arc<AtomicUsize>) {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let spawn = |_| {
+        let counted = Counted(Arc::clone(&drops));
+        queue.spawn(move || drop(counted)).unwrap()
+    };
+    ((0..10).map(spawn).collect(), drops)
+}
+
 /// Panics when dropped, unless a panic is under way.
 pub(crate) struct Bomb;
 

@@ -8,7 +8,7 @@ use cmwq::{AffinityScope, Attrs, BuildQueueError, Executor, JoinError, SetWeight
 use testkit::spin;
 
 use crate::support::{
-    Counted, Door, builder, cpus, eventually, held, nap, no_thread_of, on_each_executor, one_cpu, stress,
+    Door, builder, cpus, eventually, held, nap, no_thread_of, on_each_executor, one_cpu, stress, ten_counted,
     time_limit, unseen,
 };
 
@@ -188,13 +188,7 @@ fn a_shutdown_gives_up_items_that_wait_for_their_turn() {
     let executor = unseen(builder).build().unwrap();
     let queue = tenant(&executor, 5);
     let (running, door) = held(&queue);
-    let drops = Arc::new(AtomicUsize::new(0));
-    let handles: Vec<_> = (0..10)
-        .map(|_| {
-            let counted = Counted(Arc::clone(&drops));
-            queue.spawn(move || drop(counted)).unwrap()
-        })
-        .collect();
+    let (handles, drops) = ten_counted(&queue);
     assert_eq!(executor.dump().queue("tenant").unwrap().share.unwrap().waiting, 10);
     let report = executor.shutdown(Duration::from_millis(20)).unwrap();
     assert_eq!((report.queues[0].dropped, report.queues[0].running), (10, 1), "{report}");

@@ -24,12 +24,13 @@ use crate::policy::alarms::FalseAlarms;
 use crate::policy::blocking_detector::Facts;
 use crate::policy::detection::Detection;
 use crate::policy::idle_set::WorkerId;
+use crate::policy::time::Time;
 use crate::policy::watch::{LONGEST, PERIOD, SHORTEST};
 use crate::policy::worker::{Phase, WorkerState};
+use crate::sys::affinity;
 use crate::sys::probe::Probe;
 use crate::sys::switches::{Ring, Switch};
 use crate::sys::thread_state::{Eye, Seen};
-use crate::sys::{affinity, clock};
 
 use crate::engine::executor::settings::Settings;
 use crate::engine::pool::worker_pool::Pool;
@@ -116,8 +117,8 @@ impl Listening {
     }
 
     /// Notes that the ring woke the manager although the worker does not sleep.
-    fn false_alarm(&mut self) {
-        self.false_alarms = self.false_alarms.one_more(clock::now());
+    fn false_alarm(&mut self, now: Time) {
+        self.false_alarms = self.false_alarms.one_more(now);
         self.heeded &= !self.false_alarms.is_ignored();
     }
 }
@@ -208,12 +209,12 @@ impl Detector {
         self.pools.iter().flat_map(|watched| &watched.sights).filter_map(|sight| sight.ear.ring()).collect()
     }
 
-    /// Empties all rings. Returns the pools that the manager must check because of their rings. `is_early` says whether
-    /// a ring may have woken the manager.
-    pub(super) fn told(&mut self, is_early: bool, shortfall: &Shortfall) -> Vec<(Weak<Pool>, Told)> {
+    /// Empties all rings. Returns the pools that the manager must check because of their rings. `early` is the present
+    /// time if a ring may have woken the manager, or `None` if the manager has slept for as long as it had planned.
+    pub(super) fn told(&mut self, early: Option<Time>, shortfall: &Shortfall) -> Vec<(Weak<Pool>, Told)> {
         let probe = self.probe;
         let told =
-            |watched: &mut Watched| Some((watched.pool.clone(), watched.told(is_early, probe, shortfall)?));
+            |watched: &mut Watched| Some((watched.pool.clone(), watched.told(early, probe, shortfall)?));
         self.pools.iter_mut().filter_map(told).collect()
     }
 
@@ -232,9 +233,9 @@ impl Watched {
     }
 
     /// Empties all rings of the pool. Returns the most urgent reason for a check.
-    fn told(&mut self, is_early: bool, probe: Probe, shortfall: &Shortfall) -> Option<Told> {
+    fn told(&mut self, early: Option<Time>, probe: Probe, shortfall: &Shortfall) -> Option<Told> {
         let told = |sight: &mut Sight| {
-            sight.told(is_early, probe).unwrap_or_else(|error| {
+            sight.told(early, probe).unwrap_or_else(|error| {
                 shortfall.note(|| format!("a worker's context switches cannot be read any more: {error}"));
                 Some(Told::Deaf)
             })
@@ -279,7 +280,7 @@ impl Sight {
 
     /// Empties the ring. Returns whether the ring is a reason for a check. If the ring cannot be read, closes the ring
     /// and returns the error.
-    fn told(&mut self, is_early: bool, probe: Probe) -> io::Result<Option<Told>> {
+    fn told(&mut self, early: Option<Time>, probe: Probe) -> io::Result<Option<Told>> {
         let Ear::Opened(listening) = &mut self.ear else { return Ok(None) };
         let was_heeded = listening.heeded;
         let mut last = None;
@@ -294,8 +295,8 @@ impl Sight {
         } else if slept {
             // The worker sleeps for a good reason. So the ring is ignored until the worker is at work again.
             listening.heeded = false;
-        } else if last.is_some() && is_early {
-            listening.false_alarm();
+        } else if let Some(now) = early.filter(|_| last.is_some()) {
+            listening.false_alarm(now);
         }
         let is_deaf = was_heeded && !(listening.heeded && listening.ring.is_primed());
         Ok(if sleeps { Some(Told::Sleeps) } else { is_deaf.then_some(Told::Deaf) })

@@ -153,8 +153,8 @@ impl ManagerThread {
             self.take_up(&upkeep, Job::Request(request), now);
         }
         self.lookout.look(&upkeep, now);
-        let is_early = self.planned.is_none_or(|at| now < at);
-        for (pool, told) in self.detector.told(is_early, &upkeep.shortfall) {
+        let early = self.planned.is_none_or(|at| now < at).then_some(now);
+        for (pool, told) in self.detector.told(early, &upkeep.shortfall) {
             let is_meant = |known: &Weak<Pool>| known.ptr_eq(&pool);
             match told {
                 Told::Sleeps => self.schedule.told(is_meant, now),

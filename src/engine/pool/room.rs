@@ -59,9 +59,31 @@ impl Pool {
         true
     }
 
+    /// Called by a worker that has become idle while a worker is asked to give way. Sends an idle worker of this pool
+    /// away, unless the request is this pool's own.
+    ///
+    /// The manager notes under the pool's lock that the pool starves, before it makes the request. It withdraws the
+    /// request before it notes that the pool no longer starves. So if the pool does not starve, and a worker is still
+    /// asked to give way, the request is another pool's.
+    pub(crate) fn give_up_one_to_another(&self) -> bool {
+        let is_of_another = || {
+            let starves = self.starves.0.load(Ordering::Acquire); // pairs with `Starving::note`
+            starves == Starving::NO && self.core.threads.cell.is_asked()
+        };
+        !self.has_recovered() && self.give_up_one_if(is_of_another)
+    }
+
     /// Sends an idle worker away, because another pool needs its thread more. Returns false if no worker is idle.
     pub(crate) fn give_up_one(&self) -> bool {
+        self.give_up_one_if(|| true)
+    }
+
+    /// Sends an idle worker away if `may` returns true under the pool's lock.
+    fn give_up_one_if(&self, may: impl FnOnce() -> bool) -> bool {
         let mut state = self.state.lock();
+        if !may() {
+            return false;
+        }
         let Some(id) = state.idle_set.give_up_one() else { return false };
         let leaving = state.send_away(&[id]);
         drop(state);

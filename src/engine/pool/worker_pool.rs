@@ -90,7 +90,8 @@ pub(super) enum Slot {
 }
 
 /// Whether the pool starved at the manager's last check, and whether a worker has since told the manager that the pool
-/// no longer starves. This is only a hint. An outdated value costs a needless change of threads or a needless request.
+/// no longer starves. For a worker that is busy, this is only a hint. An outdated value costs a needless change of
+/// threads or a needless request.
 pub(super) struct Starving(pub(super) AtomicUsize);
 
 impl Starving {
@@ -102,9 +103,10 @@ impl Starving {
         Self(AtomicUsize::new(Self::NO))
     }
 
-    /// Notes whether the pool starves. The manager calls this, and checks the pool again after each request.
+    /// Notes whether the pool starves. The manager calls this, and checks the pool again after each request. The store
+    /// is a release, and pairs with `Pool::give_up_one_to_another`.
     pub(super) fn note(&self, starves: bool) {
-        self.0.store(if starves { Self::YES } else { Self::NO }, Ordering::Relaxed);
+        self.0.store(if starves { Self::YES } else { Self::NO }, Ordering::Release);
     }
 }
 

@@ -21,23 +21,24 @@ impl WorkerThread {
     pub(crate) fn enter_guard(&self) -> u64 {
         let depth = self.guards.get();
         self.guards.set(depth + 1);
-        // Even a worker that the detector has taken out of the count may have local entries.
-        let mut given = if depth == 0 { self.take_out_local() } else { 0 };
-        if depth == 0 && self.shared.cell.block() {
-            // The check below wakes a worker for one of these entries, so this count leaves it out.
-            given = given.saturating_sub(1);
-            self.pool.running.leave();
-            if self.pool.look_before_blocking() {
-                self.woke_another();
+        if depth == 0 {
+            // Even a worker that the detector has taken out of the count may have local entries.
+            let mut given = self.take_out_local();
+            if self.shared.cell.block() {
+                // The check below wakes a worker for one of these entries, so this count leaves it out.
+                given = given.saturating_sub(1);
+                self.pool.running.leave();
+                if self.pool.look_before_blocking() {
+                    self.woke_another();
+                }
+            } else if self.is_lent() {
+                self.with_outer(|outer| _ = outer.enter_guard());
+            } else if cfg!(debug_assertions) && self.pool.spec.is_bh() {
+                self.report_guard(current::executing().item_type());
             }
-        } else if cfg!(debug_assertions) && depth == 0 && self.pool.spec.is_bh() {
-            self.report_guard(current::executing().item_type());
-        }
-        if given > 0 {
-            self.pool.pushed_many(given);
-        }
-        if depth == 0 && self.is_lent() {
-            self.outer_enters();
+            if given > 0 {
+                self.pool.pushed_many(given);
+            }
         }
         self.sequence()
     }
@@ -75,7 +76,7 @@ impl WorkerThread {
         if depth == 1 {
             self.unblock(self.weak_guards.get() > 0);
             if self.is_lent() {
-                self.outer_leaves();
+                self.with_outer(|outer| outer.leave_guard(outer.sequence()));
             }
         }
     }
@@ -90,7 +91,7 @@ impl WorkerThread {
             self.shared.cell.enter_may_block();
         }
         if depth == 0 && self.is_lent() {
-            self.outer_enters_may_block();
+            self.with_outer(|outer| _ = outer.enter_may_block_guard());
         }
         self.sequence()
     }
@@ -109,34 +110,16 @@ impl WorkerThread {
             self.leave_may_block();
         }
         if depth == 1 && self.is_lent() {
-            self.outer_leaves_may_block();
+            self.with_outer(|outer| outer.leave_may_block_guard(outer.sequence()));
         }
     }
 
-    /// Enters a guard for the outer item of a lent thread, which blocks with the inner item. This and the following
-    /// functions stay out of their callers, because the callers would be recursive otherwise, and could not be inlined.
+    /// Calls `act` with the worker of the outer item, if the thread is lent. A guard of this item is a guard of that
+    /// item, too. The call stays out of its callers. Otherwise they would call themselves, and could not be inlined.
     #[cold]
     #[inline(never)]
-    fn outer_enters(&self) {
-        self.outer().inspect(|outer| _ = outer.enter_guard());
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn outer_leaves(&self) {
-        self.outer().inspect(|outer| outer.leave_guard(outer.sequence()));
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn outer_enters_may_block(&self) {
-        self.outer().inspect(|outer| _ = outer.enter_may_block_guard());
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn outer_leaves_may_block(&self) {
-        self.outer().inspect(|outer| outer.leave_may_block_guard(outer.sequence()));
+    fn with_outer(&self, act: impl FnOnce(&Self)) {
+        self.outer().inspect(|outer| act(outer));
     }
 
     /// Returns how many blocking guards and how many `may_block` guards are open.

@@ -57,11 +57,7 @@ impl WorkerThread {
                     // An item that arrived meanwhile may need a worker in the place of this one, which no longer runs.
                     self.pool.look();
                     // Another pool may need this worker's thread.
-                    self.pool
-                        .core
-                        .threads
-                        .cell
-                        .rested(|| !self.pool.has_recovered() && self.pool.give_up_one());
+                    self.pool.core.threads.cell.rested(|| self.pool.give_up_one_to_another());
                     match self.park() {
                         Phase::Exiting => return,
                         _ => {

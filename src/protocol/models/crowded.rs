@@ -61,10 +61,10 @@ fn a_worker_leaves_while_another_worker_keeps_entries() {
     });
 }
 
-/// spec: F8.6 (the time for which a local item waits)
-#[test]
-fn the_manager_stops_watching_while_a_worker_keeps_an_entry() {
-    check_all(|| {
+/// A worker keeps an entry while the manager calls `manage` and then looks at the list. One of the two learns of the
+/// other.
+fn an_entry_is_kept_while(manage: fn(&RunningCell)) {
+    check_all(move || {
         let pool = Pool::new(Running::managed(2));
         pool.running.come_back();
         assert!(pool.running.watch());
@@ -72,30 +72,26 @@ fn the_manager_stops_watching_while_a_worker_keeps_an_entry() {
             let pool = pool.clone();
             thread::spawn(move || matches!(pool.keep(1), Kick::Watch))
         };
-        pool.running.unwatch();
-        _ = pool.running.look(|| false);
+        manage(&pool.running);
         let found = pool.list.load(Ordering::Acquire) > 0;
         let told = owner.join().unwrap();
         assert!(told || found, "the manager does not know of the entry");
     });
 }
 
+/// spec: F8.6 (the time for which a local item waits)
+#[test]
+fn the_manager_stops_watching_while_a_worker_keeps_an_entry() {
+    an_entry_is_kept_while(|running| {
+        running.unwatch();
+        _ = running.look(|| false);
+    });
+}
+
 /// spec: S1.10, F8.6 (the time for which a local item waits)
 #[test]
 fn the_manager_checks_rarely_while_a_worker_keeps_an_entry() {
-    check_all(|| {
-        let pool = Pool::new(Running::managed(2));
-        pool.running.come_back();
-        assert!(pool.running.watch());
-        let owner = {
-            let pool = pool.clone();
-            thread::spawn(move || matches!(pool.keep(1), Kick::Watch))
-        };
-        pool.running.check_rarely();
-        let found = pool.list.load(Ordering::Acquire) > 0;
-        let told = owner.join().unwrap();
-        assert!(told || found, "the manager checks rarely, and does not know of the entry");
-    });
+    an_entry_is_kept_while(RunningCell::check_rarely);
 }
 
 /// A worker is woken and starts. The model of its phase is a flag, which the waking thread sets.

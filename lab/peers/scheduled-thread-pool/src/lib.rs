@@ -213,5 +213,6 @@ fn arm(shared: Arc<Shared>, job: Arc<Mutex<Job>>, due: Instant, mut run: Run) {
         }
     };
     let delay = due.saturating_duration_since(Instant::now());
-    slot.next = Some(queue.item(|| peer_queue::run(item)).after(delay).spawn().expect("the queue accepts the job"));
+    slot.next =
+        Some(queue.item(|| peer_queue::run(item)).after(delay).spawn().expect("the queue accepts the job"));
 }
