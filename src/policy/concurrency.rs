@@ -143,7 +143,7 @@ impl Running {
         self.0 & WATCHED != 0
     }
 
-    /// Returns whether the manager watches the pool, but checks it only rarely.
+    /// Returns whether the manager checks the pool only rarely, or is about to decide that.
     pub(crate) const fn is_rarely_checked(self) -> bool {
         self.0 & RARELY_CHECKED != 0
     }

@@ -61,6 +61,14 @@ pub(crate) struct Rules {
     pub(crate) patience: Option<Duration>,
 }
 
+impl Rules {
+    /// Returns whether the manager may ever check a pool rarely. `counts` says whether the pool counts running workers,
+    /// and `per_cpu` whether it belongs to a single CPU. Workers that become hogs are found by checks only.
+    pub(crate) const fn may_check_rarely(self, counts: bool, per_cpu: bool) -> bool {
+        self.is_told && counts && !(per_cpu && self.hogs.is_some())
+    }
+}
+
 /// The state of a pool at one check, read under the pool's mutex.
 #[derive(Clone, Debug)]
 pub(crate) struct Look {
@@ -92,14 +100,11 @@ impl Look {
         self.workers.iter().any(|(_, word)| word.phase().is_at_work(self.cpus.is_some()))
     }
 
-    /// Returns whether rare checks suffice, given that the system records the switches of all workers that run. Workers
-    /// that become hogs are found by checks only.
+    /// Returns whether rare checks suffice, given that the system records the switches of all workers that run.
     fn is_calm(&self, rules: Rules) -> bool {
-        let seeks_hogs = rules.hogs.is_some() && self.per_cpu;
         let is_known = |phase| matches!(phase, Phase::Running | Phase::Idle);
-        self.pending
-            && self.cpus.is_some()
-            && !seeks_hogs
+        rules.may_check_rarely(self.cpus.is_some(), self.per_cpu)
+            && self.pending
             && !self.keeps_local
             && self.workers.iter().all(|(_, word)| is_known(word.phase()))
     }
@@ -210,7 +215,7 @@ impl Watch {
         let shortest = now + SHORTEST;
         let next = soonest.map_or(Time::NEVER, |at| at.max(shortest)).min(now + self.period);
         let stalled_since = self.watchdog.told_since();
-        let is_calm = rules.is_told && findings.found.is_empty() && look.is_calm(rules);
+        let is_calm = findings.found.is_empty() && look.is_calm(rules);
         (Outcome { found: findings.found, pace: findings.pace, stalled_since, verdict, is_calm, began }, next)
     }
 
@@ -226,7 +231,7 @@ impl Watch {
 
     fn next_period(&self, look: &Look, rules: Rules, findings: &Findings) -> Duration {
         let (first, longest) = match look.cpus {
-            Some(_) if rules.is_told && look.is_calm(rules) => (PERIOD, RARE),
+            Some(_) if look.is_calm(rules) => (PERIOD, RARE),
             Some(_) => (PERIOD, LONGEST),
             None => (WATCHDOG_PERIOD, WATCHDOG_LONGEST),
         };

@@ -270,7 +270,7 @@ impl ManagerThread {
     fn look(&mut self, upkeep: &Arc<Upkeep>, weak: &Weak<Pool>, watch: Watch) {
         let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
         pool.spread_if_late();
-        let may_be_rare = upkeep.core.settings.rules().is_told && pool.spec.manages_concurrency();
+        let may_be_rare = pool.may_be_checked_rarely();
         if may_be_rare {
             pool.running.check_rarely();
         }

@@ -27,13 +27,22 @@ impl Pool {
             keeps_local,
             help_coming: state.idle_set.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),
-            per_cpu: matches!(self.spec.kind, PoolKind::PerCpu { .. }),
+            per_cpu: self.is_per_cpu(),
             pace: state.pace,
             stalled_since: state.stalled_since,
             given: state.given,
             workers: words,
         };
         (look, workers)
+    }
+
+    fn is_per_cpu(&self) -> bool {
+        matches!(self.spec.kind, PoolKind::PerCpu { .. })
+    }
+
+    /// Returns whether the manager may ever check the pool rarely.
+    pub(crate) fn may_be_checked_rarely(&self) -> bool {
+        self.core.settings.rules().may_check_rarely(self.spec.manages_concurrency(), self.is_per_cpu())
     }
 
     /// Stores the pool's pace and the start of its stall, both as a check has determined them.
