@@ -12,12 +12,9 @@ use parking_lot as plain;
 
 use crate::policy::locks::Rank;
 
-#[cfg(any(test, feature = "testing"))]
-#[cfg_attr(cmwq_yields, allow(unused_imports, reason = "such a build has no machines"))]
-pub(crate) use self::order::apart_from_all;
-use self::order::{Held, Place};
+use super::held_locks::{Held, Place};
 #[cfg(all(feature = "testing", not(any(test, cmwq_yields))))]
-use super::machine as plain;
+use super::machine::plain;
 #[cfg(any(test, cmwq_yields))]
 use super::yields as plain;
 
@@ -130,125 +127,6 @@ impl Condvar {
     #[inline]
     pub(crate) fn notify_all(&self) {
         self.0.notify_all();
-    }
-}
-
-/// The check of the order.
-#[cfg(debug_assertions)]
-mod order {
-    use std::cell::Cell;
-    use std::panic::Location;
-
-    use crate::policy::locks::Rank;
-
-    /// The maximum number of held locks that are recorded for a thread. Further locks are not checked.
-    const MOST: usize = 8;
-
-    thread_local! {
-        /// The locks that this thread holds.
-        static HELD: [Cell<Option<Place>>; MOST] = const { [const { Cell::new(None) }; MOST] };
-    }
-
-    /// The rank of a lock, and the position of the code that made the lock.
-    #[derive(Clone, Copy)]
-    pub(super) struct Place {
-        rank: Rank,
-        made: &'static Location<'static>,
-    }
-
-    /// A lock that this thread holds, as its index in `HELD`. `None` if the lock is not recorded there.
-    pub(super) struct Held(Option<usize>);
-
-    impl Place {
-        #[track_caller]
-        pub(super) const fn new(rank: Rank) -> Self {
-            Self { rank, made: Location::caller() }
-        }
-
-        pub(super) fn check(self) {
-            let wrong = |held: &Self| !self.rank.may_follow(held.rank);
-            let held = HELD.with(|held| held.iter().filter_map(Cell::get).find(wrong));
-            if let Some(held) = held.filter(|_| !std::thread::panicking()) {
-                panic!(
-                    "a thread takes the lock {:?} of {} while it holds the lock {:?} of {}, against their order",
-                    self.rank, self.made, held.rank, held.made
-                );
-            }
-        }
-
-        pub(super) fn hold(self) -> Held {
-            let hold = |held: &[Cell<Option<Self>>; MOST]| {
-                let free = held.iter().position(|held| held.get().is_none())?;
-                held[free].set(Some(self));
-                Some(free)
-            };
-            Held(HELD.with(hold))
-        }
-    }
-
-    impl Held {
-        /// Calls `wait`, and counts the lock as not held during this call.
-        pub(super) fn apart(&mut self, wait: impl FnOnce()) {
-            let place = self.0.and_then(|at| HELD.with(|held| held[at].take()));
-            wait();
-            if let Some((at, place)) = self.0.zip(place) {
-                HELD.with(|held| held[at].set(Some(place)));
-            }
-        }
-    }
-
-    /// Calls the function as if this thread held no lock, because the function is not the thread's own code.
-    #[cfg(any(test, feature = "testing"))]
-    #[cfg_attr(cmwq_yields, allow(dead_code, reason = "such a build has no machines"))]
-    pub(crate) fn apart_from_all<R>(function: impl FnOnce() -> R) -> R {
-        let kept = HELD.with(|held| held.each_ref().map(Cell::take));
-        let result = function();
-        HELD.with(|held| held.iter().zip(kept).for_each(|(held, kept)| held.set(kept)));
-        result
-    }
-
-    impl Drop for Held {
-        fn drop(&mut self) {
-            if let Some(at) = self.0 {
-                HELD.with(|held| held[at].set(None));
-            }
-        }
-    }
-}
-
-#[cfg(not(debug_assertions))]
-mod order {
-    use crate::policy::locks::Rank;
-
-    #[derive(Clone, Copy)]
-    pub(super) struct Place;
-    pub(super) struct Held;
-
-    impl Place {
-        #[inline(always)]
-        pub(super) const fn new(_rank: Rank) -> Self {
-            Self
-        }
-
-        #[inline(always)]
-        pub(super) fn check(self) {}
-
-        #[inline(always)]
-        pub(super) fn hold(self) -> Held {
-            Held
-        }
-    }
-
-    impl Held {
-        #[inline(always)]
-        pub(super) fn apart(&mut self, wait: impl FnOnce()) {
-            wait();
-        }
-    }
-
-    #[cfg(any(test, feature = "testing"))]
-    pub(crate) fn apart_from_all<R>(function: impl FnOnce() -> R) -> R {
-        function()
     }
 }
 

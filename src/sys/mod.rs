@@ -16,6 +16,8 @@ pub(crate) mod clock;
 #[cfg(not(cmwq_loom))]
 pub(crate) mod fork;
 #[cfg(not(cmwq_loom))]
+mod held_locks;
+#[cfg(not(cmwq_loom))]
 mod lock;
 #[cfg(all(any(test, all(feature = "testing", not(cmwq_yields))), not(cmwq_loom)))]
 pub(crate) mod machine;

@@ -11,7 +11,7 @@ use super::rests::Rests;
 use super::schedule::{Config, Schedule, State, Tid};
 use super::{Check, Key, MACHINES, ME, Me, Moment, QUIET, quietly, watch};
 use crate::policy::time::Time;
-use crate::sys::lock::apart_from_all;
+use crate::sys::held_locks::{apart_from_all, held};
 
 /// A function that each sleeping thread calls at intervals, until the function returns true.
 pub(crate) type Chore = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -215,6 +215,10 @@ impl Machine {
     }
 
     fn wait_for_turn(&self, mut inner: Guard<'_>, me: Tid) {
+        if let Some(lock) = held().filter(|_| !self.fine) {
+            // Another thread of the machine may need the lock, and would wait for it without giving the baton away.
+            inner.fail(format!("a thread gives the baton away while it holds {lock}"));
+        }
         let baton = Arc::clone(&inner.batons[me]);
         while inner.turn != me {
             baton.wait(&mut inner);

@@ -1,12 +1,12 @@
-//! Locks whose waits are visible to a machine. For threads outside of all machines, these locks are those of
-//! parking_lot.
+//! The locks in unit tests. Their waits are visible to a machine. For threads outside of all machines, these locks are
+//! those of parking_lot.
 
 use std::cell::Cell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Key, any, machine, point, sleep, wake, wake_under_locks};
+use super::{Key, machine, point, sleep, wake, wake_under_locks};
 
 thread_local! {
     static WAITS: Cell<u64> = const { Cell::new(0) };
@@ -36,25 +36,14 @@ impl<T> Mutex<T> {
         Self { lock: parking_lot::Mutex::new(value), owner: AtomicUsize::new(0) }
     }
 
-    #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        if cfg!(not(test)) && !any() {
-            return self.plain(self.lock.lock());
-        }
-        self.lock_on_machine()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn lock_on_machine(&self) -> MutexGuard<'_, T> {
         point();
         self.take()
     }
 
-    #[inline]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         point();
-        self.lock.try_lock().map(|guard| if any() { self.guard(guard) } else { self.plain(guard) })
+        self.lock.try_lock().map(|guard| self.guard(guard))
     }
 
     pub(crate) fn get_mut(&mut self) -> &mut T {
@@ -65,10 +54,8 @@ impl<T> Mutex<T> {
         self.lock.into_inner()
     }
 
-    #[inline]
     fn take(&self) -> MutexGuard<'_, T> {
         // This value no longer exists while the thread's other thread-local values are destroyed.
-        #[cfg(test)]
         let _counted = WAITS.try_with(|waits| waits.set(waits.get() + 1));
         loop {
             if let Some(guard) = self.lock.try_lock() {
@@ -85,13 +72,6 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// Makes the guard of a thread that belongs to no machine, because there is none.
-    #[inline]
-    fn plain<'a>(&'a self, guard: parking_lot::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        MutexGuard { lock: self, guard: Some(guard) }
-    }
-
-    #[inline]
     fn guard<'a>(&'a self, guard: parking_lot::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.owner.store(machine().unwrap_or(0), Ordering::Relaxed);
         MutexGuard { lock: self, guard: Some(guard) }
@@ -111,14 +91,12 @@ impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
 impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
-    #[inline]
     fn deref(&self) -> &T {
         self.guard.as_ref().expect("no wait goes on")
     }
 }
 
 impl<T> DerefMut for MutexGuard<'_, T> {
-    #[inline]
     fn deref_mut(&mut self) -> &mut T {
         self.guard.as_mut().expect("no wait goes on")
     }
@@ -127,7 +105,6 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 impl<T> MutexGuard<'_, T> {
     /// Clears the owner before it releases the lock. Otherwise another machine could hold the lock while a thread of
     /// this machine still sees its own machine as the owner.
-    #[inline]
     fn release(&mut self) {
         self.lock.owner.store(0, Ordering::Relaxed);
         self.guard = None;
@@ -141,12 +118,9 @@ impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
 }
 
 impl<T> Drop for MutexGuard<'_, T> {
-    #[inline]
     fn drop(&mut self) {
-        if any() {
-            self.release();
-            wake_under_locks(self.lock.key(), false);
-        }
+        self.release();
+        wake_under_locks(self.lock.key(), false);
     }
 }
 

@@ -10,7 +10,7 @@
 //! users, points are only at operations of the crate and at wake-ups, and [`run_watched`] makes a machine whose main
 //! thread is a new thread. There, the crate holds none of its locks at a point, and the order of events depends on
 //! nothing but the seed. With the feature `testing`, the crate's atomics are those of the standard library, and a
-//! thread that belongs to no machine pays one load for each lock and each step, as long as the process has no machine.
+//! thread that belongs to no machine pays one load for each step, as long as the process has no machine.
 //!
 //! The threads that a thread of the machine makes through this crate belong to the machine, too. All other threads of
 //! the process have the system's CPUs and time. On a machine, user code can use the CPU with [`burn`], wait with
@@ -24,8 +24,11 @@
 mod baton;
 mod cpus;
 mod faults;
+#[cfg(test)]
 mod lock;
 mod moment;
+#[cfg(not(test))]
+pub(crate) mod plain;
 mod plan;
 mod record;
 mod rests;
@@ -45,6 +48,7 @@ use std::time::Duration;
 
 pub(crate) use self::baton::Place;
 use self::baton::{Inner, Machine};
+#[cfg(test)]
 pub(crate) use self::lock::{Condvar, Mutex, MutexGuard, locks_taken};
 pub(crate) use self::moment::{Check, Moment};
 pub(crate) use self::plan::{Absence, Chosen, Plan};
@@ -249,7 +253,7 @@ pub(crate) fn wake(key: Key, all: bool) {
 }
 
 /// Wakes threads as [`wake`] does. The caller may hold locks of the crate.
-#[inline(always)]
+#[cfg(test)]
 fn wake_under_locks(key: Key, all: bool) {
     with(|machine, me| {
         machine.enter().wake(key, all);

@@ -99,8 +99,10 @@ pub(crate) fn bind(thread: Tid, cpus: &CpuSet) -> Option<bool> {
         let some = !cpus.is_empty();
         if some {
             inner.schedule.bind(thread, cpus);
-            // The calling thread may have lost its CPU.
-            machine.hand_over(inner, me);
+            // The calling thread may have lost its own CPU. If it has bound another thread, it may hold a lock.
+            if machine.fine || thread == me {
+                machine.hand_over(inner, me);
+            }
         }
         some
     })

@@ -221,6 +221,18 @@ fn a_wait_that_never_ends_is_told() {
     run(Config::new(2), thread::park);
 }
 
+/// The locks in builds for the tests of users rely on this.
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "a thread gives the baton away while it holds the lock Last of ")]
+fn a_thread_that_gives_the_baton_away_holds_no_lock() {
+    run(Config { fine: false, ..Config::new(1) }, || {
+        let lock = sync::Mutex::new(());
+        let _guard = lock.lock();
+        nap(Duration::from_millis(1));
+    });
+}
+
 #[test]
 fn a_sleeper_that_outlives_its_machine_does_not_keep_it() {
     let (number, sleeper) = run(Config::new(1), || (number(), Sleeper::current()));

@@ -1,0 +1,40 @@
+//! The locks in builds for the tests of users. These locks are those of parking_lot, and cost what they cost elsewhere.
+//!
+//! A machine need not see them: its threads hold none of the crate's locks while they give the baton away, so a thread
+//! of a machine never finds such a lock taken by another thread of its machine. A debug build checks this at each
+//! hand-over. Only waits for a condition variable are visible to the machine.
+
+use super::{Key, machine, sleep, wake};
+
+pub(crate) use parking_lot::{Mutex, MutexGuard};
+
+/// A condition variable for these locks.
+#[derive(Default, Debug)]
+pub(crate) struct Condvar {
+    condvar: parking_lot::Condvar,
+    /// A field that gives the condition variable an address of its own.
+    key: u8,
+}
+
+impl Condvar {
+    pub(crate) const fn new() -> Self {
+        Self { condvar: parking_lot::Condvar::new(), key: 0 }
+    }
+
+    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        if machine().is_none() {
+            return self.condvar.wait(guard);
+        }
+        // No other thread of the machine runs between the release of the lock and the sleep.
+        MutexGuard::unlocked(guard, || sleep(self.key(), &mut || true, None));
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.condvar.notify_all();
+        wake(self.key(), true);
+    }
+
+    fn key(&self) -> Key {
+        Key::Address(std::ptr::from_ref(&self.key) as usize)
+    }
+}
