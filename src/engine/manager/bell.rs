@@ -4,8 +4,7 @@
 //! while the manager is awake, the manager's next sleep ends immediately. No ring is lost even if user code on the
 //! manager's thread parks or unparks that thread.
 
-use std::time::Duration;
-
+use crate::policy::time::Time;
 use crate::protocol::bell::BellCell;
 use crate::sys::pause::Pause;
 use crate::sys::switches::Ring;
@@ -30,10 +29,10 @@ impl Bell {
         }
     }
 
-    /// Sleeps until the bell rings, the timeout has passed, or one of `rings` has a record. The rings are ignored if
+    /// Sleeps until the bell rings, the time has come, or one of `rings` has a record. The rings are ignored if
     /// the manager parks instead of listening. The sleep may also end spuriously. Only the manager calls this.
-    pub(crate) fn sleep(&self, timeout: Option<Duration>, rings: &[&Ring]) {
-        self.pause.sleep(|| self.cell.rest(), timeout, rings);
+    pub(crate) fn sleep(&self, until: Option<Time>, rings: &[&Ring]) {
+        self.pause.sleep(|| self.cell.rest(), until, rings);
         self.cell.awake();
     }
 }

@@ -223,7 +223,7 @@ impl ManagerThread {
     /// Sleeps until there is something to do. If another thread brings work after the manager has checked for work,
     /// that thread rings the bell, which ends the sleep or prevents it.
     fn sleep(&self) {
-        self.handle.bell.sleep(self.planned.map(|at| at.since(clock::now())), &self.detector.rings());
+        self.handle.bell.sleep(self.planned, &self.detector.rings());
     }
 
     fn perform(&mut self, upkeep: &Arc<Upkeep>, duty: Duty<Weak<Pool>>, now: Time) {

@@ -59,7 +59,7 @@ impl ManagerThread {
             error,
             "the manager has panicked, which is a defect of cmwq: it goes on, and tries again in a second"
         );
-        self.handle.bell.sleep(Some(REST), &[]);
+        self.handle.bell.sleep(Some(clock::now() + REST), &[]);
         self.lookout = Lookout::again(clock::now());
         let Some(upkeep) = self.upkeep.upgrade() else { return };
         self.detector = Detector::new(&upkeep.core.settings);

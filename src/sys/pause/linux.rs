@@ -5,20 +5,25 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr;
 use std::thread;
 use std::time::Duration;
 
 use libc::{POLLERR, POLLHUP, POLLIN, POLLNVAL, pollfd};
 
+use super::timer::Timer;
+use crate::policy::time::Time;
 use crate::sys::switches::Ring;
 
 /// The length of a sleep if the system refuses to wait for descriptors.
 const REFUSED: Duration = Duration::from_millis(1);
 
-/// A counter that the system keeps (eventfd). If the counter is not 0, the sleep ends and resets the counter to 0.
+/// See [`Pause`](super::Pause). A sleep ends when the counter is not 0, when the timer ends, or when a ring is ready.
 #[derive(Debug)]
-pub(super) struct Listener(File);
+pub(super) struct Listener {
+    /// A counter that the system keeps (eventfd). The end of a sleep resets the counter to 0.
+    counter: File,
+    timer: Timer,
+}
 
 impl Listener {
     pub(super) fn new() -> io::Result<Self> {
@@ -28,41 +33,44 @@ impl Listener {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the descriptor is new, so it has no other owner.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(number) }.into()))
+        let counter = unsafe { OwnedFd::from_raw_fd(number) };
+        Ok(Self { counter: counter.into(), timer: Timer::new()? })
     }
 
     pub(super) fn wake(&self) {
         // The write fails only if the counter is about to overflow. In that case, the counter is not 0 and ends the
         // sleep anyway.
-        let _full = (&self.0).write(&1_u64.to_ne_bytes());
+        let _full = (&self.counter).write(&1_u64.to_ne_bytes());
     }
 
-    pub(super) fn sleep(&self, timeout: Option<Duration>, rings: &[&Ring]) -> bool {
-        let mut waited = Vec::with_capacity(1 + rings.len());
-        waited.push(waiting_for(Some(self.0.as_fd())));
+    pub(super) fn sleep(&self, until: Option<Time>, rings: &[&Ring]) -> bool {
+        let mut waited = Vec::with_capacity(2 + rings.len());
+        waited.push(waiting_for(Some(self.counter.as_fd())));
+        waited.push(waiting_for(Some(self.timer.descriptor())));
         waited.extend(rings.iter().map(|ring| waiting_for(ring.descriptor())));
-        let told = match poll(&mut waited, timeout) {
+        let told = match self.timer.arm(until).and_then(|()| poll(&mut waited, None)) {
             // The process's limit on descriptors may now be lower than the number of rings. In that case, the thread
             // sleeps for a short time without the rings, and its caller reads the rings afterwards.
-            Err(_) if waited.len() > 1 => {
-                poll(&mut waited[..1], Some(timeout.map_or(REFUSED, |some| some.min(REFUSED))))
-            }
+            Err(_) if !rings.is_empty() => poll(&mut waited[..2], Some(REFUSED)),
             told => told,
         };
-        let Ok(told) = told else {
+        if told.is_err() {
             thread::park_timeout(REFUSED);
             return true;
-        };
-        if waited[0].revents != 0 {
-            // The read finds nothing if the system has reported the descriptor by mistake.
-            let _nothing = (&self.0).read(&mut [0; 8]);
         }
-        for (ring, waited) in rings.iter().zip(&waited[1..]) {
+        let [counter, timer, of_rings @ ..] = &waited[..] else {
+            unreachable!("two entries were made above")
+        };
+        if counter.revents != 0 {
+            // The read finds nothing if the system has reported the descriptor by mistake.
+            let _nothing = (&self.counter).read(&mut [0; 8]);
+        }
+        for (ring, waited) in rings.iter().zip(of_rings) {
             if waited.revents & (POLLHUP | POLLERR | POLLNVAL) != 0 {
                 ring.ended();
             }
         }
-        told
+        timer.revents == 0 || counter.revents != 0 || of_rings.iter().any(|ring| ring.revents != 0)
     }
 }
 
@@ -71,22 +79,14 @@ fn waiting_for(descriptor: Option<BorrowedFd<'_>>) -> pollfd {
     pollfd { fd: descriptor.map_or(-1, |descriptor| descriptor.as_raw_fd()), events: POLLIN, revents: 0 }
 }
 
-/// Waits until one of the entries is ready. Returns false if the time ran out.
-fn poll(waited: &mut [pollfd], timeout: Option<Duration>) -> io::Result<bool> {
-    let timeout = timeout.map(|timeout| libc::timespec {
-        // The seconds are 68 years at most, and the nanoseconds are below a billion. So both values fit into any type
-        // that a system has for these fields.
-        tv_sec: timeout.as_secs().min(i32::MAX as u64) as _,
-        tv_nsec: timeout.subsec_nanos() as _,
-    });
-    let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the pointer and the length describe `waited`, and the timeout, if any, outlives the call. A null pointer
-    // means that the signal mask stays as it is.
-    let told =
-        unsafe { libc::ppoll(waited.as_mut_ptr(), waited.len() as libc::nfds_t, timeout, ptr::null()) };
+/// Waits until one of the entries is ready, or until the timeout has passed.
+fn poll(waited: &mut [pollfd], timeout: Option<Duration>) -> io::Result<()> {
+    let millis = timeout.map_or(-1, |timeout| i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX));
+    // SAFETY: the pointer and the length describe `waited`.
+    let ready = unsafe { libc::poll(waited.as_mut_ptr(), waited.len() as libc::nfds_t, millis) };
     match io::Error::last_os_error() {
-        _ if told >= 0 => Ok(told > 0),
-        error if error.kind() == io::ErrorKind::Interrupted => Ok(true),
+        _ if ready >= 0 => Ok(()),
+        error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
         error => Err(error),
     }
 }

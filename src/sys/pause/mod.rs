@@ -5,9 +5,9 @@
 //!   itself. Fails if the process has no descriptor left.
 //! * `wake()`: wakes the sleeper. A thread may call this if it knows that the sleeper sleeps, or that the sleeper's
 //!   `validate` has returned true. If the sleeper is awake already, its next sleep may end immediately.
-//! * `sleep(validate, timeout, rings) -> bool`: calls `validate` once the sleeper can be woken, and sleeps only if
-//!   `validate` returns true. Only one thread calls this. Returns false if the time ran out. The sleep may also end for
-//!   no reason. In a listening pause, each of `rings` can end the sleep. Afterwards, `is_over` returns true for the
+//! * `sleep(validate, until, rings) -> bool`: calls `validate` once the sleeper can be woken, and sleeps only if
+//!   `validate` returns true. Only one thread calls this. Returns false if the time has come. The sleep may also end
+//!   for no reason. In a listening pause, each of `rings` can end the sleep. Afterwards, `is_over` returns true for the
 //!   ring of each thread that has ended. A parking pause has no rings, and no code of the program runs between its
 //!   `validate` and the end of its sleep.
 //!
@@ -15,11 +15,12 @@
 
 use std::io;
 use std::sync::OnceLock;
-use std::time::Duration;
 
+use super::clock;
 use super::machine;
 use super::switches::Ring;
 use super::thread::{self, Sleeper};
+use crate::policy::time::Time;
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod linux;
@@ -28,6 +29,8 @@ mod linux;
 mod portable;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod slack;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+mod timer;
 
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 use portable::{Listener, Slack};
@@ -36,37 +39,33 @@ use {linux::Listener, slack::Slack};
 
 /// The place where one thread sleeps.
 #[derive(Debug)]
-pub(crate) struct Pause {
-    kind: Kind,
-    slack: Slack,
-}
+pub(crate) struct Pause(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    /// The sleeper. The cell is set when the sleeper first calls `sleep`.
-    Parks(OnceLock<Sleeper>),
+    Parks {
+        /// This is set when the sleeper first calls `sleep`.
+        sleeper: OnceLock<Sleeper>,
+        slack: Slack,
+    },
     Listens(Listener),
 }
 
 impl Pause {
     pub(crate) fn parking() -> Self {
-        Self::new(Kind::Parks(OnceLock::new()))
+        Self(Kind::Parks { sleeper: OnceLock::new(), slack: Slack::new() })
     }
 
     pub(crate) fn listening() -> io::Result<Self> {
         if machine::current().is_some() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        Listener::new().map(|listener| Self::new(Kind::Listens(listener)))
-    }
-
-    fn new(kind: Kind) -> Self {
-        Self { kind, slack: Slack::new() }
+        Listener::new().map(|listener| Self(Kind::Listens(listener)))
     }
 
     pub(crate) fn wake(&self) {
-        match &self.kind {
-            Kind::Parks(sleeper) => {
+        match &self.0 {
+            Kind::Parks { sleeper, .. } => {
                 if let Some(sleeper) = sleeper.get() {
                     sleeper.unpark();
                 }
@@ -78,21 +77,23 @@ impl Pause {
     pub(crate) fn sleep(
         &self,
         validate: impl FnOnce() -> bool,
-        timeout: Option<Duration>,
+        until: Option<Time>,
         rings: &[&Ring],
     ) -> bool {
-        if let Kind::Parks(sleeper) = &self.kind {
+        if let Kind::Parks { sleeper, .. } = &self.0 {
             let sleeper = sleeper.get_or_init(Sleeper::current);
             debug_assert!(sleeper.is_current(), "one thread sleeps here");
         }
         if !validate() {
             return true;
         }
-        let _on_time = timeout.map(|_| self.slack.reduce());
-        match (&self.kind, timeout) {
-            (Kind::Listens(listener), _) => listener.sleep(timeout, rings),
-            (Kind::Parks(_), Some(timeout)) => thread::park_timeout(timeout),
-            (Kind::Parks(_), None) => {
+        match (&self.0, until) {
+            (Kind::Listens(listener), _) => listener.sleep(until, rings),
+            (Kind::Parks { slack, .. }, Some(until)) => {
+                let _on_time = slack.reduce();
+                thread::park_timeout(until.since(clock::now()))
+            }
+            (Kind::Parks { .. }, None) => {
                 thread::park();
                 true
             }
@@ -105,9 +106,15 @@ mod tests {
     use super::*;
     use crate::sys::thread::spawn;
     use std::sync::{Arc, mpsc};
+    use std::time::Duration;
 
-    const LONG: Option<Duration> = Some(Duration::from_secs(60));
-    const SHORT: Option<Duration> = Some(Duration::from_micros(1));
+    const LONG: Duration = Duration::from_secs(60);
+    const SHORT: Duration = Duration::from_micros(1);
+
+    #[allow(clippy::unnecessary_wraps, reason = "a sleep takes an option")]
+    fn after(time: Duration) -> Option<Time> {
+        Some(clock::now() + time)
+    }
 
     fn pauses() -> impl Iterator<Item = Pause> {
         [Ok(Pause::parking()), Pause::listening()].into_iter().filter_map(|pause| match pause {
@@ -125,7 +132,7 @@ mod tests {
                 let pause = pause.clone();
                 spawn("sleeper".to_owned(), None, move || {
                     for _ in 0..100 {
-                        assert!(pause.sleep(|| tell.send(()).is_ok(), LONG, &[]));
+                        assert!(pause.sleep(|| tell.send(()).is_ok(), after(LONG), &[]));
                     }
                 })
             };
@@ -139,7 +146,7 @@ mod tests {
     #[test]
     fn a_sleep_ends_by_its_timeout_or_does_not_begin() {
         for pause in pauses() {
-            while pause.sleep(|| true, SHORT, &[]) {}
+            while pause.sleep(|| true, after(SHORT), &[]) {}
             assert!(pause.sleep(|| false, None, &[]));
         }
     }
@@ -148,10 +155,30 @@ mod tests {
     #[test]
     fn wake_ups_before_a_sleep_end_only_the_next_one() {
         for pause in pauses() {
-            while pause.sleep(|| true, SHORT, &[]) {}
+            while pause.sleep(|| true, after(SHORT), &[]) {}
             (0..3).for_each(|_| pause.wake());
-            assert!(pause.sleep(|| true, LONG, &[]));
-            while pause.sleep(|| true, SHORT, &[]) {}
+            assert!(pause.sleep(|| true, after(LONG), &[]));
+            while pause.sleep(|| true, after(SHORT), &[]) {}
+        }
+    }
+
+    /// The system keeps the time of a sleep that ended early, so the next sleep must not take this time for its own.
+    #[test]
+    fn each_sleep_has_its_own_time() {
+        for pause in pauses() {
+            while pause.sleep(|| true, after(SHORT), &[]) {}
+            let soon = after(Duration::from_millis(20));
+            for until in [after(LONG), soon, None, soon, after(LONG)] {
+                pause.wake();
+                assert!(pause.sleep(|| true, until, &[]), "the wake-up ends the sleep");
+            }
+            while pause.sleep(|| true, soon, &[]) {}
+            assert!(Some(clock::now()) >= soon);
+            // The time has passed, so no sleep until then begins.
+            while pause.sleep(|| true, soon, &[]) {}
+            while pause.sleep(|| true, after(SHORT), &[]) {}
+            pause.wake();
+            assert!(pause.sleep(|| true, None, &[]), "a sleep without an end");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The version for systems that have no descriptors for context switches, so nothing can be listened to.
 
 use std::io;
-use std::time::Duration;
 
+use crate::policy::time::Time;
 use crate::sys::switches::Ring;
 
 /// A listener, which cannot be made on these systems.
@@ -18,7 +18,7 @@ impl Listener {
         match *self {}
     }
 
-    pub(super) fn sleep(&self, _timeout: Option<Duration>, _rings: &[&Ring]) -> bool {
+    pub(super) fn sleep(&self, _until: Option<Time>, _rings: &[&Ring]) -> bool {
         match *self {}
     }
 }

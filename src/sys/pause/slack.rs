@@ -58,6 +58,7 @@ fn set_own(slack: c_long) -> bool {
 mod tests {
     use super::super::Pause;
     use super::*;
+    use crate::sys::clock;
     use std::time::Duration;
 
     /// The test runs on a separate thread, because the slack belongs to the thread.
@@ -74,7 +75,7 @@ mod tests {
                     assert_eq!(own(), before);
                 }
                 for pause in [Pause::parking(), Pause::listening().unwrap()] {
-                    while pause.sleep(|| true, Some(Duration::from_micros(1)), &[]) {}
+                    while pause.sleep(|| true, Some(clock::now() + Duration::from_micros(1)), &[]) {}
                     assert_eq!(own(), before);
                 }
             }

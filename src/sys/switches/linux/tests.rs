@@ -5,6 +5,7 @@
 
 use super::*;
 use crate::sys::affinity::{current_cpu, pin_to_cpu, process_cpus};
+use crate::sys::clock;
 use crate::sys::pause::Pause;
 use crate::sys::thread::spawn;
 use std::hint::spin_loop;
@@ -15,8 +16,8 @@ use std::time::{Duration, Instant};
 use testkit::skip;
 
 /// The interval at which a listener checks a ring that is not primed.
-const LOOK: Option<Duration> = Some(Duration::from_millis(1));
-const LONG: Option<Duration> = Some(Duration::from_secs(60));
+const LOOK: Duration = Duration::from_millis(1);
+const LONG: Duration = Duration::from_secs(60);
 
 /// A thread that repeats one action.
 struct Other {
@@ -87,8 +88,8 @@ fn a_listener_is_woken_when_a_thread_sleeps() {
         let pause = Pause::listening().unwrap();
         let mut found = 0;
         while found < 20 {
-            let timeout = if ring.is_primed() { LONG } else { LOOK };
-            let woken = pause.sleep(|| true, timeout, &[&ring]);
+            let until = Some(clock::now() + if ring.is_primed() { LONG } else { LOOK });
+            let woken = pause.sleep(|| true, until, &[&ring]);
             assert!(woken || !ring.is_primed());
             found += usize::from(drain(&mut ring).ends_with(&[Switch::Slept]) && woken);
         }
@@ -138,8 +139,9 @@ fn listening_to_a_thread_on_the_same_cpu_ends() {
             let mut woken = 0;
             let start = Instant::now();
             while start.elapsed() < Duration::from_millis(200) {
-                let timeout = if ring.is_primed() { Some(Duration::from_millis(100)) } else { LOOK };
-                woken += u32::from(pause.sleep(|| true, timeout, &[&ring]));
+                let time = if ring.is_primed() { Duration::from_millis(100) } else { LOOK };
+                let until = Some(clock::now() + time);
+                woken += u32::from(pause.sleep(|| true, until, &[&ring]));
                 drain(&mut ring);
             }
             // Other threads of this machine take the CPU at most a few times per millisecond. If the ring were not
@@ -196,9 +198,9 @@ fn a_thread_that_has_ended_wakes_once() {
     other.end();
     let pause = Pause::listening().unwrap();
     while !ring.is_over() {
-        assert!(pause.sleep(|| true, LONG, &[&ring]));
+        assert!(pause.sleep(|| true, Some(clock::now() + LONG), &[&ring]));
     }
-    while pause.sleep(|| true, LOOK, &[&ring]) {}
+    while pause.sleep(|| true, Some(clock::now() + LOOK), &[&ring]) {}
     drain(&mut ring);
     assert_eq!(Ring::attach(thread, true).unwrap_err().raw_os_error(), Some(libc::ESRCH));
 }
