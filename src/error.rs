@@ -61,6 +61,8 @@ pub enum BuildExecutorError {
     MaxThreads,
     /// `max_pending` must be at least 1.
     MaxPending,
+    /// `max_pending_bytes` must be at least 1.
+    MaxPendingBytes,
     /// `min_idle` must be at least 2.
     MinIdle(usize),
     /// The thread name prefix is empty, or contains a NUL.
@@ -106,6 +108,9 @@ impl fmt::Display for BuildExecutorError {
             Self::MaxThreads => write!(f, "max_threads is 0; an executor needs at least one thread"),
             Self::MaxPending => {
                 write!(f, "max_pending is 0; an executor must hold at least one pending item")
+            }
+            Self::MaxPendingBytes => {
+                write!(f, "max_pending_bytes is 0; an executor must have room for at least one byte")
             }
             Self::MinIdle(threads) => write!(
                 f,

@@ -660,3 +660,30 @@ fn in_a_child_the_tokens_of_the_parent_answer_at_once() {
     token.cancel();
     assert!(child.is_cancelled());
 }
+
+/// spec: X2.1, B4.4: a child neither takes bytes nor gives any back, and the parent's count stays right.
+#[test]
+fn in_a_child_bytes_answer_at_once() {
+    let _turn = my_turn();
+    let topology = TopologySource::Synthetic("l3:1 core:2 pu:1".into());
+    let executor = Executor::builder().topology(topology).max_pending_bytes(90).build().unwrap();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    assert_eq!(queue.item(|| 1).bytes(80).spawn().unwrap().join().unwrap(), 1);
+    let (mut kept, mut also_kept) = (
+        Some(queue.item(|| 2).after(Duration::from_secs(3600)).bytes(70).spawn().unwrap()),
+        Some(queue.item(|| 3).after(Duration::from_secs(3600)).bytes(5).spawn().unwrap()),
+    );
+    wait_until_quiet(&executor);
+    in_a_child(|| {
+        let refused = queue.item(|| 4).bytes(1).spawn().unwrap_err();
+        assert_eq!((refused.error, refused.into_closure()()), (QueueError::Forked, 4));
+        let later = queue.item(|| 5).after(Duration::from_secs(1)).bytes(1).spawn().unwrap_err();
+        assert_eq!(later.error, QueueError::Forked);
+        assert_eq!(executor.dump().pending_bytes, None, "a child takes no lock of the parent");
+        kept.take().unwrap().cancel();
+        drop(also_kept.take());
+    });
+    assert_eq!(executor.dump().pending_bytes, Some(75));
+    assert!([kept, also_kept].into_iter().flatten().all(|item| item.cancel()));
+    assert_eq!(executor.dump().pending_bytes, Some(0));
+}

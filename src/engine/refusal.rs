@@ -15,7 +15,9 @@ use std::fmt;
 pub enum QueueError {
     /// The number of pending items has reached `max_pending`. A queue without `max_pending` is full when a hundred
     /// million items wait for a slot. The waiting items of the whole queue are counted together. But if `max_active`
-    /// applies per CPU, the waiting items of each CPU are counted separately.
+    /// applies per CPU, the waiting items of each CPU are counted separately. Or the executor has no room for further
+    /// items or bytes of this queue ([`max_pending`](crate::ExecutorBuilder::max_pending),
+    /// [`max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes)).
     Full,
     /// The item is disabled, or a thread is cancelling the item and waits until the item's run ends.
     Disabled,

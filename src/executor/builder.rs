@@ -88,6 +88,7 @@ pub struct ExecutorBuilder {
     prestart: bool,
     max_threads: Option<usize>,
     max_pending: Option<usize>,
+    max_pending_bytes: Option<u64>,
     name_prefix: String,
     stack_size: Option<usize>,
     pub(crate) power_efficient: bool,
@@ -114,6 +115,7 @@ impl ExecutorBuilder {
             prestart: false,
             max_threads: None,
             max_pending: None,
+            max_pending_bytes: None,
             name_prefix: "cmwq".into(),
             stack_size: None,
             power_efficient: false,
@@ -354,6 +356,7 @@ impl ExecutorBuilder {
             idle_limits: self.idle_limits,
             max_threads: self.max_threads.unwrap_or_else(|| default_cap(slots.len(), sys::tasks::limit())),
             max_pending: self.max_pending,
+            max_pending_bytes: self.max_pending_bytes,
             nice: normal,
             name_prefix: self.name_prefix,
             stack_size: self.stack_size,
@@ -399,9 +402,7 @@ impl ExecutorBuilder {
         if self.max_threads == Some(0) {
             return Err(BuildExecutorError::MaxThreads);
         }
-        if self.max_pending == Some(0) {
-            return Err(BuildExecutorError::MaxPending);
-        }
+        self.check_backlog()?;
         if self.idle_limits.min_idle < MIN_IDLE {
             return Err(BuildExecutorError::MinIdle(self.idle_limits.min_idle));
         }

@@ -12,6 +12,7 @@
 //! | items that run or block, in the whole queue | [`max_active_total`](crate::WorkQueueBuilder::max_active_total), as above | unset: `max_active` applies |
 //! | items that wait (an item that has begun does not count), in the whole queue | [`max_pending`](crate::WorkQueueBuilder::max_pending) | a hundred million, for each CPU on which they were queued |
 //! | items that wait in all queues together | [`max_pending`](crate::ExecutorBuilder::max_pending) of the executor | unset |
+//! | bytes of the items that wait in all queues together, if their submissions [name these](crate::Submission::bytes) | [`max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes) of the executor | unset |
 //! | the part of the CPUs that a queue gets while others have items, too | [`weight`](crate::WorkQueueBuilder::weight), 1 to 10 000 | unset: items start in the order in which they were queued |
 //! | worker threads of the executor; the manager, the thread that drops values for it, and rescuers come in addition | [`max_threads`](crate::ExecutorBuilder::max_threads), as in `Executor::builder().max_threads(64).build_global()?` before any queue is made | 512, or 8 for each CPU if that is more; fewer where the system permits fewer |
 //! | items of one `map` that are in flight | [`window`](crate::Map::window) | 64, or 4 for each CPU if that is more |
@@ -30,7 +31,7 @@
 //!   the queue is full.
 //! * A cancelled item leaves an empty place in the queue, which counts towards `max_pending` until a worker reaches it.
 //! * At the executor's `max_pending`, the queues with the longest backlogs are full first. Queues without pending items
-//!   still accept one.
+//!   still accept one. At its `max_pending_bytes`, the queues whose items have the most bytes are full first.
 //! * At `max_threads`, items wait, but not for ever: workers give way between items. Blocked items keep their threads.
 //!   So if the items that hold all threads wait for items that have not begun, they deadlock. Then raise the limit,
 //!   lower `max_active`, or give the queue of the later items a [rescuer](crate::WorkQueueBuilder::rescuer).

@@ -40,6 +40,9 @@ impl fmt::Display for Snapshot {
             if let (Some(pending), Some(most)) = (self.pending, self.max_pending) {
                 writeln!(f, "{pending} of at most {most} items of all queues are pending")?;
             }
+            if let (Some(pending), Some(most)) = (self.pending_bytes, self.max_pending_bytes) {
+                writeln!(f, "{pending} of at most {most} bytes of pending items")?;
+            }
             shares(f, &self.queues)?;
         }
         writeln!(f)?;

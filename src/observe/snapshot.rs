@@ -68,6 +68,14 @@ pub struct Snapshot {
     /// executor does not count these items.
     #[cfg_attr(feature = "serde", serde(default))]
     pub pending: Option<usize>,
+    /// The maximum number of bytes of the pending items of all queues:
+    /// [`ExecutorBuilder::max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes). `None` if there is no limit.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub max_pending_bytes: Option<u64>,
+    /// The number of bytes of the pending items of all queues. `None` if there is no limit. In that case, the executor
+    /// does not count these bytes.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub pending_bytes: Option<u64>,
     /// Whether the crate binds no threads to CPUs and sets no nice levels on this system. If so, the system chooses the
     /// CPUs of workers, and workers have the nice level of the thread that made the executor. True on all systems other
     /// than Linux.

@@ -39,6 +39,7 @@ impl Snapshot {
         snapshot.cpus = executor.cpus.clone();
         snapshot.pending = executor.backlog.as_ref().map(Backlog::pending);
         let Some(defaults) = executor.defaults() else { return snapshot };
+        snapshot.pending_bytes = executor.bytes.as_ref().map(|cell| cell.pending());
         snapshot.scopes = scopes(&executor.topology, &executor.cpus, defaults.scope);
         snapshot.unbound_cpus = defaults.cpus;
         let refs = executor.queues.refs();
@@ -78,6 +79,8 @@ impl Snapshot {
             thread_limit_reached: upkeep.was_thread_limit_reached(),
             max_pending: core.settings.max_pending,
             pending: None,
+            max_pending_bytes: core.settings.max_pending_bytes,
+            pending_bytes: None,
             portable: sys::PORTABLE,
             nice_denied: core.denials.nice_denied(),
             affinity_denied: core.denials.affinity_denied(),

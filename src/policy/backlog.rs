@@ -1,13 +1,15 @@
-//! Decides how many items of a queue may be pending if the executor has a bound on all pending items.
+//! Decides how many items of a queue may be pending if the executor has a bound on all pending items, and how many
+//! bytes they may have if the executor has a bound on the bytes of all pending items.
 //!
 //! A queue may have up to [`SHARE`] times as many pending items as there is free room in the executor. So queues with
 //! long backlogs never use up the room: a lone queue fills eight ninths of it, and two queues fill eight seventeenths
 //! each. If further queues need room, the queues with the longest backlogs are refused first, until items of theirs
 //! begin. (Network switches divide their memory among ports by this rule, which is called *dynamic thresholds*.)
 //!
-//! A queue without pending items may always have one. Otherwise the queue would depend on the items of other queues,
-//! and these may wait for an item of this queue. So the executor may have as many items beyond the bound as it has
-//! queues.
+//! The rule is the same for items and for bytes. A queue without pending items may always have one, of any size.
+//! Otherwise the queue would depend on the items of other queues, and these may wait for an item of this queue. So the
+//! executor may have as many items beyond the bound as it has queues. Delayed items have bytes, but no place, during
+//! their delay.
 
 #![forbid(unsafe_code)]
 
@@ -23,6 +25,22 @@ pub(crate) const fn most(bound: u64, pending: u64, own: u64) -> u64 {
     // each comes only while the queue has less than its share.
     let more = (free.saturating_add(1).saturating_mul(SHARE)).saturating_sub(own) / (SHARE + 1);
     if own == 0 && more == 0 { 1 } else { own + more }
+}
+
+/// The number of bytes that an item counts for at most, so that no sum overflows.
+const MOST_BYTES: u64 = 1 << 48;
+
+/// Returns the number of bytes that an item of this size counts for.
+pub(crate) const fn counted(bytes: u64) -> u64 {
+    if bytes < MOST_BYTES { bytes } else { MOST_BYTES }
+}
+
+/// Decides whether an item with this many bytes may become pending. Its queue's pending items have `own` bytes now, and
+/// those of all queues have `pending` bytes. The executor permits `bound`. If the item may become pending, returns the
+/// bytes of all queues and those of its queue with the item.
+pub(crate) fn with_item(bound: u64, pending: u64, own: u64, bytes: u64) -> Option<(u64, u64)> {
+    let (pending_then, own_then) = (pending.checked_add(bytes)?, own.checked_add(bytes)?);
+    (own == 0 || own_then <= most(bound, pending, own)).then_some((pending_then, own_then))
 }
 
 #[cfg(test)]
@@ -66,6 +84,23 @@ mod tests {
         }
         assert!(own.iter().all(|own| (790..=810).contains(own)), "{own:?}");
         assert!(most(bound, own.iter().sum(), 0) > 80);
+    }
+
+    /// spec: B4.4
+    #[test]
+    fn bytes_follow_the_same_rule() {
+        assert_eq!(with_item(900, 0, 0, 100), Some((100, 100)));
+        assert_eq!(with_item(900, 100, 100, 700), Some((800, 800)), "eight ninths");
+        assert_eq!(with_item(900, 100, 100, 701), None);
+        assert_eq!(
+            with_item(900, 800, 0, 5000),
+            Some((5800, 5000)),
+            "a queue may always have one, of any size"
+        );
+        assert_eq!(with_item(900, 5800, 5000, 1), None);
+        assert_eq!(with_item(900, 5800, 0, 0), Some((5800, 0)));
+        assert_eq!(with_item(900, u64::MAX, 0, 1), None, "not even one if it cannot be counted");
+        assert_eq!(counted(u64::MAX), 1 << 48);
     }
 
     proptest! {

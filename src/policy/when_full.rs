@@ -31,9 +31,10 @@ pub enum WhenFull {
     #[default]
     Refuse,
     /// The submitting call waits for room under a blocking guard, in line with the callers of
-    /// [`reserve`](crate::WorkQueue::reserve). A submission by an item of the queue itself is refused instead,
-    /// because there may be no room before that item ends. So is a submission by a hook on the manager's thread,
-    /// because workers and timers need that thread.
+    /// [`reserve`](crate::WorkQueue::reserve). Submissions that wait for [bytes](crate::Submission::bytes) have a line
+    /// of their own. A submission by an item of the queue itself is refused instead, because there may be no room
+    /// before that item ends. So is a submission by a hook on the manager's thread, because workers and timers need
+    /// that thread.
     Wait,
     /// The submitting call runs the item itself, in one of the queue's [slots](crate::WorkQueueBuilder::max_active). If
     /// no slot is free, the call waits for room or is refused like [`Wait`](Self::Wait). So issuers that are too fast
@@ -50,6 +51,7 @@ pub enum WhenFull {
     ///   [node](crate::Submission::on_node).
     /// * The [`Work`](crate::Work) runs already.
     /// * The caller is itself an item that its issuer runs. So at most two items are on a stack at a time.
+    /// * The item has a delay, and there is no room for its [bytes](crate::Submission::bytes).
     /// * The caller's thread unwinds from a panic.
     /// * The queue is being drained, or its attributes have become strict or leave out CPUs of the executor.
     ///

@@ -9,6 +9,7 @@ pub(crate) mod alive;
 pub(crate) mod attention;
 pub(crate) mod backlog;
 pub(crate) mod bell;
+pub(crate) mod bytes;
 pub(crate) mod cancel;
 pub(crate) mod counters;
 pub(crate) mod crowded;

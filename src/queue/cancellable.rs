@@ -1,20 +1,16 @@
 //! Submissions with a token or a deadline, and the end of a queue without running its items.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::blocking;
 use crate::cancel::CancelToken;
 use crate::engine::item::closure::{Name, WithToken};
 use crate::engine::item::one_shot::handle::RawHandle;
-use crate::engine::item::place::Place;
 use crate::engine::item::token::{Armed, ArmedTimer, Token};
-use crate::engine::queue::places::Kept;
-use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::{QueueError, WaitError};
 use crate::policy::time::Time;
 use crate::queue::WorkQueue;
-use crate::queue::submission::Submission;
+use crate::queue::submission::{Places, Submission, To};
 use crate::sys::clock;
 use crate::sys::wait::Until;
 
@@ -164,9 +160,8 @@ type Refused<F> = (QueueError, F);
 
 /// Queues a closure with a token and perhaps a name.
 pub(super) fn spawn<F, T>(
-    queue: &Arc<QueueHandle>,
-    (place, kept): (Place, Option<Kept<'_>>),
-    after: Duration,
+    mut to: To<'_>,
+    places: Places<'_>,
     named: (Token, Option<Name>),
     closure: F,
 ) -> Result<RawHandle<T>, Refused<F>>
@@ -175,8 +170,9 @@ where
     T: Send + 'static,
 {
     let token = named.0.clone();
-    let (closure, after, timer) = with_token(named, after, closure);
-    let spawned = Queue::spawn_after::<WithToken<F>, T>(queue, place, kept, after, closure);
+    let (closure, after, timer) = with_token(named, to.after, closure);
+    to.after = after;
+    let spawned = to.spawn::<WithToken<F>, T>(places, closure);
     let mut handle = spawned.map_err(|(error, refused)| (error, refused.closure))?;
     if let (Some(timer), Some(name)) = (timer, handle.timer()) {
         timer.is(name);
@@ -187,9 +183,8 @@ where
 
 /// Queues a closure with a token and perhaps a name, without a handle.
 pub(super) fn spawn_detached<F, T>(
-    queue: &Arc<QueueHandle>,
-    (place, kept): (Place, Option<Kept<'_>>),
-    after: Duration,
+    mut to: To<'_>,
+    places: Places<'_>,
     named: (Token, Option<Name>),
     closure: F,
 ) -> Result<(), Refused<F>>
@@ -197,8 +192,9 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: 'static,
 {
-    let (closure, after, timer) = with_token(named, after, closure);
-    let spawned = Queue::spawn_detached_after::<WithToken<F>, T>(queue, place, kept, after, closure);
+    let (closure, after, timer) = with_token(named, to.after, closure);
+    to.after = after;
+    let spawned = to.spawn_detached::<WithToken<F>, T>(places, closure);
     let name = spawned.map_err(|(error, refused)| (error, refused.closure))?;
     if let (Some(timer), Some(name)) = (timer, name) {
         timer.is(name);

@@ -10,7 +10,8 @@ use crate::join::JoinHandle;
 use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
 
-/// A place in a queue for one submission, which the queue does not refuse as [full](QueueError::Full).
+/// A place in a queue for one submission, which the queue does not refuse as [full](QueueError::Full) for lack of a
+/// place.
 ///
 /// [`WorkQueue::reserve`] returns a permit when the queue has room. So a caller can wait for room before it makes the
 /// item, for example before it takes a job from a connection. Until the permit is used or dropped, it counts like a

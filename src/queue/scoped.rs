@@ -5,7 +5,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::cancel::CancelToken;
-use crate::engine::item::closure::{Named, WithToken};
+use crate::engine::item::closure::{Closure, Named, Weighed, WithToken};
+use crate::engine::item::place::Place;
 use crate::engine::item::scope::Scope;
 use crate::engine::refusal::QueueError;
 use crate::error::refused::Refused;
@@ -30,7 +31,7 @@ use crate::queue::scope::ScopedJoinHandle;
 /// let (low, high) = ([1, 2, 3], [4, 5, 6]);
 /// let sum: i32 = queue.scope(|s| {
 ///     let low = s.item(|| low.iter().sum::<i32>()).on_cpu(first).named("the low ones").token(&token).spawn()?;
-///     let high = s.item(|| high.iter().sum::<i32>()).within(Duration::from_secs(60));
+///     let high = s.item(|| high.iter().sum::<i32>()).within(Duration::from_secs(60)).bytes(12);
 ///     let high = high.deadline(Instant::now() + Duration::from_secs(30)).spawn()?;
 ///     Ok::<_, Box<dyn std::error::Error>>(low.join()? + high.join()?)
 /// })?;
@@ -50,6 +51,8 @@ pub struct ScopedSubmission<'scope, 'env: 'scope, F> {
     closure: F,
     options: Options,
     leash: Leash,
+    /// The number of bytes that the item keeps in memory until it begins.
+    bytes: u64,
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
@@ -83,7 +86,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// # }
     /// ```
     pub fn item<F>(&'scope self, closure: F) -> ScopedSubmission<'scope, 'env, F> {
-        ScopedSubmission { scope: self, closure, options: Options::default(), leash: Leash::default() }
+        let (options, leash) = (Options::default(), Leash::default());
+        ScopedSubmission { scope: self, closure, options, leash, bytes: 0 }
     }
 }
 
@@ -129,6 +133,13 @@ impl<'scope, F> ScopedSubmission<'scope, '_, F> {
         self
     }
 
+    /// Says how many bytes the closure keeps in memory until it runs, as
+    /// [`Submission::bytes`](crate::Submission::bytes) does.
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
     /// Queues the closure, which runs once, before the scope ends: see [`Scope::spawn`].
     ///
     /// # Errors
@@ -160,23 +171,42 @@ impl<'scope, F> ScopedSubmission<'scope, '_, F> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let Self { scope, closure, options, leash } = self;
-        let place = match options.place(scope.executor()) {
-            Ok(place) => place,
+        let Self { scope, closure, options, leash, bytes } = self;
+        let to = match options.place(scope.executor()) {
+            Ok(place) => (place, bytes),
             Err(error) => return Err((error, closure)),
         };
         match (leash.token(), options.name) {
             (Some(token), name) => {
                 let closure = WithToken { token, armed: None, name, closure };
                 scope
-                    .spawn_closure::<WithToken<F>, T>(place, closure)
+                    .spawn_weighed::<WithToken<F>, T>(to, closure)
                     .map_err(|(error, refused)| (error, refused.closure))
             }
             (None, Some(name)) => scope
-                .spawn_closure::<Named<F>, T>(place, Named { name, closure })
+                .spawn_weighed::<Named<F>, T>(to, Named { name, closure })
                 .map_err(|(error, refused)| (error, refused.closure)),
-            (None, None) => scope.spawn_closure::<F, T>(place, closure),
+            (None, None) => scope.spawn_weighed::<F, T>(to, closure),
         }
+    }
+}
+
+impl<'scope> Scope<'scope, '_> {
+    /// Queues a closure with its bytes.
+    fn spawn_weighed<C, T>(
+        &'scope self,
+        (place, bytes): (Place, u64),
+        closure: C,
+    ) -> Result<ScopedJoinHandle<'scope, T>, (QueueError, C)>
+    where
+        C: Closure<T> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        if bytes == 0 {
+            return self.spawn_closure::<C, T>(place, closure);
+        }
+        self.spawn_closure::<Weighed<C>, T>(place, Weighed::new(bytes, closure))
+            .map_err(|(error, weighed)| (error, weighed.closure))
     }
 }
 

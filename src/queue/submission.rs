@@ -2,15 +2,11 @@
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::item::closure::{Name, Named};
+use crate::engine::item::closure::Named;
 use crate::engine::item::periodic::{self, Schedule};
-use crate::engine::item::place::Place;
-use crate::engine::item::token::Token;
-use crate::engine::queue::places::Kept;
-use crate::engine::queue::workqueue::{Queue, QueueHandle};
+use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::QueueError;
 use crate::error::refused::Refused;
 use crate::join::JoinHandle;
@@ -22,14 +18,20 @@ use crate::queue::options::{Options, options};
 use crate::queue::permits::Permit;
 use crate::work::Work;
 
+use self::to::places;
+pub(super) use self::to::{Places, To};
+
+mod to;
+
 /// The submission of one item, with options: see [`WorkQueue::item`].
 ///
 /// The options are the CPU or node ([`on_cpu`](Self::on_cpu), [`on_node`](Self::on_node)), a delay
 /// ([`after`](Self::after)), a permit ([`with`](Self::with)) and, for closures, a name ([`named`](Self::named)), a
-/// [`token`](Self::token) and a deadline ([`deadline`](Self::deadline), [`within`](Self::within)). They can be combined
-/// in every way and in any order. A [`Work`] has its name from [`Work::named`]. It takes neither a token nor a
-/// deadline, because several submissions may lead to one run, and each run has [its own token](crate::cancel_token).
-/// One of these methods ends the submission:
+/// [`token`](Self::token), a deadline ([`deadline`](Self::deadline), [`within`](Self::within)) and a number of
+/// [`bytes`](Self::bytes). They can be combined in every way and in any order. A [`Work`] has its name from
+/// [`Work::named`]. It takes neither a token nor a deadline, because several submissions may lead to one run, and each
+/// run has [its own token](crate::cancel_token). It takes no bytes, because it exists even if it is not pending. One of
+/// these methods ends the submission:
 ///
 /// | item | ended by | result |
 /// |---|---|---|
@@ -61,6 +63,8 @@ pub struct Submission<'queue, I> {
     options: Options,
     permit: Option<Permit>,
     pub(super) leash: Leash,
+    /// The number of bytes that the item keeps in memory until it begins.
+    bytes: u64,
 }
 
 impl WorkQueue {
@@ -87,7 +91,8 @@ impl WorkQueue {
     /// # }
     /// ```
     pub fn item<I>(&self, item: I) -> Submission<'_, I> {
-        Submission { queue: self, item, options: Options::default(), permit: None, leash: Leash::default() }
+        let (options, leash) = (Options::default(), Leash::default());
+        Submission { queue: self, item, options, permit: None, leash, bytes: 0 }
     }
 }
 
@@ -97,10 +102,10 @@ impl<I> Submission<'_, I> {
 }
 
 impl<I> Submission<'_, I> {
-    /// Queues the item in a place that was [reserved](WorkQueue::reserve), so the queue does not refuse the item as
-    /// full. An item with a delay needs no place yet, so its submission gives the place back. A submission that is
-    /// refused for another reason also gives it back. If the permit is for another queue, the end of the submission
-    /// returns [`QueueError::ForeignPermit`].
+    /// Queues the item in a place that was [reserved](WorkQueue::reserve), so the queue does not refuse the item for
+    /// lack of a place. An item with a delay needs no place yet, so its submission gives the place back. A submission
+    /// that is refused for another reason also gives it back. If the permit is for another queue, the end of the
+    /// submission returns [`QueueError::ForeignPermit`].
     ///
     /// # Examples
     ///
@@ -167,23 +172,21 @@ impl<I> Submission<'_, I> {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`WorkQueue::spawn`], with the closure, except that a delayed item is never refused with
-    /// [`QueueError::Full`]. Also returns the errors of [`on_cpu`](Self::on_cpu) and [`on_node`](Self::on_node).
+    /// Returns the errors of [`WorkQueue::spawn`], with the closure, except that a delayed item without bytes is never
+    /// refused with [`QueueError::Full`]. Also returns the errors of [`on_cpu`](Self::on_cpu) and
+    /// [`on_node`](Self::on_node).
     pub fn spawn<T>(self) -> Result<JoinHandle<T>, Refused<I>>
     where
         I: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (closure, (place, kept), to) = self.into_parts()?;
-        let spawned = match (to.token, to.name) {
-            (Some(token), name) => {
-                cancellable::spawn(to.queue, (place, kept), to.after, (token, name), closure)
-            }
-            (None, None) => Queue::spawn_after::<I, T>(to.queue, place, kept, to.after, closure),
-            (None, Some(name)) => {
-                Queue::spawn_after::<Named<I>, T>(to.queue, place, kept, to.after, Named { name, closure })
-                    .map_err(|(error, named)| (error, named.closure))
-            }
+        let (closure, places, mut to) = self.into_parts()?;
+        let spawned = match (to.token.take(), to.name.take()) {
+            (Some(token), name) => cancellable::spawn(to, places, (token, name), closure),
+            (None, None) => to.spawn::<I, T>(places, closure),
+            (None, Some(name)) => to
+                .spawn::<Named<I>, T>(places, Named { name, closure })
+                .map_err(|(error, named)| (error, named.closure)),
         };
         spawned.map(JoinHandle::new).map_err(|(error, closure)| Refused::new(error, closure))
     }
@@ -210,19 +213,14 @@ impl<I> Submission<'_, I> {
         I: FnOnce() -> T + Send + 'static,
         T: 'static,
     {
-        let (closure, (place, kept), to) = self.into_parts()?;
-        let spawned = match (to.token, to.name) {
-            (Some(token), name) => {
-                cancellable::spawn_detached(to.queue, (place, kept), to.after, (token, name), closure)
-            }
-            (None, None) => {
-                Queue::spawn_detached_after::<I, T>(to.queue, place, kept, to.after, closure).map(drop)
-            }
-            (None, Some(name)) => {
-                Queue::spawn_detached_after::<_, T>(to.queue, place, kept, to.after, Named { name, closure })
-                    .map(drop)
-                    .map_err(|(error, named)| (error, named.closure))
-            }
+        let (closure, places, mut to) = self.into_parts()?;
+        let spawned = match (to.token.take(), to.name.take()) {
+            (Some(token), name) => cancellable::spawn_detached(to, places, (token, name), closure),
+            (None, None) => to.spawn_detached::<I, T>(places, closure).map(drop),
+            (None, Some(name)) => to
+                .spawn_detached::<Named<I>, T>(places, Named { name, closure })
+                .map(drop)
+                .map_err(|(error, named)| (error, named.closure)),
         };
         spawned.map_err(|(error, closure)| Refused::new(error, closure))
     }
@@ -258,7 +256,7 @@ impl<I> Submission<'_, I> {
     where
         I: FnMut() + Send + 'static,
     {
-        let Self { queue, item: function, options, permit, leash } = self;
+        let Self { queue, item: function, options, permit, leash, bytes: _ } = self;
         let places = match period {
             Duration::ZERO => Err(QueueError::ZeroPeriod),
             _ => places(queue, &options, permit),
@@ -349,47 +347,6 @@ impl<I: Borrow<Work>> Submission<'_, I> {
         let (place, kept) = places(queue, &options, permit)?;
         let arm = Queue::arm(queue.handle(), place, kept, options.delay(), &item.borrow().item, true)?;
         Ok(matches!(arm, Arm::Armed { was_pending: true }))
-    }
-}
-
-/// The queue, the delay, the name and the token with which a closure is queued.
-struct To<'queue> {
-    queue: &'queue Arc<QueueHandle>,
-    after: Duration,
-    name: Option<Name>,
-    token: Option<Token>,
-}
-
-impl<'queue, F> Submission<'queue, F> {
-    /// Checks the options of a closure. Returns the closure, its places, and the other options.
-    fn into_parts(self) -> Result<(F, Places<'queue>, To<'queue>), Refused<F>> {
-        let Self { queue, item: closure, options, permit, leash } = self;
-        match places(queue, &options, permit) {
-            Ok(places) => {
-                let (queue, after) = (queue.handle(), options.delay());
-                Ok((closure, places, To { queue, after, name: options.name, token: leash.token() }))
-            }
-            Err(error) => Err(Refused::new(error, closure)),
-        }
-    }
-}
-
-/// The place for an item, and its reserved place among the pending items.
-type Places<'queue> = (Place, Option<Kept<'queue>>);
-
-/// Checks the options. Returns the place for the item, and its reserved place among the pending items.
-fn places<'queue>(
-    queue: &'queue WorkQueue,
-    options: &Options,
-    permit: Option<Permit>,
-) -> Result<Places<'queue>, QueueError> {
-    let place = options.place(queue.executor())?;
-    match permit {
-        None => Ok((place, None)),
-        Some(permit) if permit.queue() == *queue => {
-            Ok((place, Some(permit.reserved.hand_over(queue.handle().queue()))))
-        }
-        Some(_) => Err(QueueError::ForeignPermit),
     }
 }
 

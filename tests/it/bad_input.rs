@@ -69,6 +69,7 @@ fn settings_out_of_range_are_errors() {
     }
     assert!(matches!(refused(|b| b.max_threads(0)), BuildExecutorError::MaxThreads));
     assert!(matches!(refused(|b| b.max_pending(0)), BuildExecutorError::MaxPending));
+    assert!(matches!(refused(|b| b.max_pending_bytes(0)), BuildExecutorError::MaxPendingBytes));
     for threads in [0, 1] {
         let error = refused(|b| b.min_idle(threads));
         assert!(matches!(error, BuildExecutorError::MinIdle(given) if given == threads), "{error:?}");

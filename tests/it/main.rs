@@ -14,6 +14,7 @@ mod backlog;
 mod bad_input;
 mod batches;
 mod bh;
+mod bytes;
 mod caller_runs;
 mod cancel;
 mod cancellation;

@@ -50,6 +50,7 @@ struct Options {
     named: bool,
     leash: Leash,
     permit: bool,
+    bytes: u64,
     delay_first: bool,
 }
 
@@ -126,6 +127,10 @@ impl Options {
             End::SpawnAll | End::SpawnAllDetached | End::EnqueueAll => &[false][..],
             _ => &[false, true],
         };
+        let weights = match end {
+            End::Spawn | End::SpawnDetached => &[0, 64][..],
+            _ => &[0],
+        };
         let mut all = Vec::new();
         for target in targets {
             for delay in [None, Some(Duration::ZERO), Some(DELAY)] {
@@ -133,8 +138,10 @@ impl Options {
                     for (leash, permit) in
                         leashes.iter().flat_map(|leash| permits.iter().map(|permit| (*leash, *permit)))
                     {
-                        let delay_first = all.len() % 5 < 2;
-                        all.push(Self { target, delay, named, leash, permit, delay_first });
+                        for &bytes in weights {
+                            let delay_first = all.len() % 5 < 2;
+                            all.push(Self { target, delay, named, leash, permit, bytes, delay_first });
+                        }
                     }
                 }
             }
@@ -200,7 +207,7 @@ fn submit(
         false => Work::new(item.clone()),
     };
     let token = CancelToken::new();
-    let one = || with_leash!(options.of(queue, item.clone()), options, &token);
+    let one = || with_leash!(options.of(queue, item.clone()), options, &token).bytes(options.bytes);
     let many = || options.of_many(queue.items([item.clone(), item.clone()]));
     let many = || with_leash!(many(), options, &token);
     match end {
@@ -238,13 +245,15 @@ fn submit(
     }
 }
 
-/// spec: W1.8, W2.5, W5.6, W6.1, W6.2, W6.3, W8.7, B1.2, I3.5: every combination of options and of the ways to end a
-/// submission, on queues of all kinds. An accepted item runs once, no earlier than asked, where it was asked to, under
-/// its name, and knows its deadline. A wrong CPU or node is an error, and changes nothing. No permit keeps its place.
+/// spec: W1.8, W2.5, W5.6, W6.1, W6.2, W6.3, W8.7, B1.2, B4.4, I3.5: every combination of options and of the ways to
+/// end a submission, on queues of all kinds. An accepted item runs once, no earlier than asked, where it was asked to,
+/// under its name, and knows its deadline. A wrong CPU or node is an error, and changes nothing. No permit keeps its
+/// place, and no item its bytes.
 #[test]
 fn all_options_combine() {
     let _limit = time_limit();
-    let executor = builder(TWO_NODES).0.build().unwrap();
+    // There is room for the bytes of one item.
+    let executor = builder(TWO_NODES).0.max_pending_bytes(72).build().unwrap();
     let kinds = [
         WorkQueue::builder("n"),
         WorkQueue::per_cpu("p"),
@@ -277,6 +286,7 @@ fn all_options_combine() {
         queue.wait_idle().unwrap();
         let all_places = || (0..ROOM).map(|_| queue.try_reserve()).collect::<Result<Vec<_>, _>>();
         assert!(holds_within(SOON, || all_places().is_ok()), "{}: a place is lost", queue.name());
+        assert_eq!(executor.dump().pending_bytes, Some(0), "{}", queue.name());
     }
 }
 
@@ -403,15 +413,17 @@ fn a_delayed_item_without_a_handle_drops_its_result_where_it_ran() {
     assert!(told.recv().is_err(), "the closure was dropped");
 }
 
-/// spec: W7.9, W1.8: all combinations of the options of an item that borrows, on queues of all kinds. A wrong option is
-/// an error, and hands the closure back.
+/// spec: W7.9, W1.8, B4.4: all combinations of the options of an item that borrows, on queues of all kinds. A wrong
+/// option is an error, and hands the closure back.
 #[test]
 fn options_of_items_of_scopes_combine() {
     let _limit = time_limit();
-    let executor = builder(TWO_NODES).0.build().unwrap();
+    let executor = builder(TWO_NODES).0.max_pending_bytes(72).build().unwrap();
     let token = CancelToken::new();
     for queue in all_kinds(&executor) {
-        for (target, named, held, limited) in (0..48).map(|n| (n / 8, n & 4 != 0, n & 2 != 0, n & 1 != 0)) {
+        for (n, (target, named, held, limited)) in
+            (0..96).map(|n| (n, (n / 16, n & 4 != 0, n & 2 != 0, n & 1 != 0)))
+        {
             let what = format!("{} {target} {named} {held} {limited}", queue.name());
             queue.wait_idle().unwrap();
             let (tell, told) = mpsc::channel();
@@ -433,6 +445,7 @@ fn options_of_items_of_scopes_combine() {
                 item = if limited { item.within(HOUR).deadline(Instant::now() + 2 * HOUR) } else { item };
                 item = if named { item.named(NAME) } else { item };
                 item = if held { item.token(&token) } else { item };
+                item = item.bytes(if n & 8 != 0 { 64 } else { 0 });
                 let (left, len) = item.try_spawn().map_err(|refused| refused.error)?.join().unwrap();
                 time_left.set(left);
                 assert_eq!(len, what.len());
@@ -452,6 +465,7 @@ fn options_of_items_of_scopes_combine() {
                 }
             }
         }
+        assert_eq!(executor.dump().pending_bytes, Some(0), "{}", queue.name());
         let refused = queue.scope(|s| {
             s.item(|| 7).on_cpu(16).try_spawn().map(drop).map_err(|refused| refused.into_closure()())
         });

@@ -227,6 +227,9 @@ impl World {
         };
         builder = builder.prestart(random.once_in(4)).min_idle(2 + random.below(3));
         if random.once_in(2) {
+            builder = builder.max_pending_bytes(1 + random.below(20_000) as u64);
+        }
+        if random.once_in(2) {
             builder = builder.random_placement(random.next());
         }
         if random.once_in(4) {

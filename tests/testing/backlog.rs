@@ -52,3 +52,116 @@ fn an_item_of_another_queue_makes_room_for_an_issuer_that_waits() {
         [busy, waits].iter().for_each(|queue| queue.flush().unwrap());
     });
 }
+
+/// An issuer waits behind another one of its queue, although it needs less room. An issuer of another queue overtakes
+/// both.
+///
+/// spec: B4.5
+#[test]
+fn issuers_wait_for_bytes_in_line() {
+    explore(100, || {
+        let executor = Executor::builder().max_pending_bytes(90).build().unwrap();
+        let [one, two] = ["one", "two"]
+            .map(|name| WorkQueue::ordered(name).when_full(WhenFull::Wait).build_on(&executor).unwrap());
+        let ((one_item, one_door), (two_item, two_door)) = (hold(&one), hold(&two));
+        one.item(|| ()).bytes(70).spawn_detached().unwrap();
+        let (tell, told) = bounded(9);
+        let issuer = |queue: &WorkQueue, bytes| {
+            let (queue, tell) = (queue.clone(), tell.clone());
+            let issuer = thread::spawn(move || {
+                queue.item(|| ()).bytes(bytes).spawn_detached().unwrap();
+                tell.send(bytes).unwrap();
+            });
+            run_until_idle();
+            issuer
+        };
+        let issuers = [issuer(&one, 60), issuer(&one, 1)];
+        assert!(told.try_recv().is_err(), "both wait, although there is room for one byte");
+        let other = issuer(&two, 5);
+        assert_eq!(told.try_recv().unwrap(), 5, "an issuer of another queue does not wait for them");
+        drop(one_door);
+        one_item.join().unwrap();
+        issuers.into_iter().chain([other]).for_each(|issuer| issuer.join().unwrap());
+        drop(two_door);
+        two_item.join().unwrap();
+        [one, two].iter().for_each(|queue| queue.flush().unwrap());
+        assert_eq!(executor.dump().pending_bytes, Some(0));
+    });
+}
+
+/// Each of two issuers has what the other needs: a permit for the only place, and bytes.
+///
+/// spec: B4.4, B1.2
+#[test]
+fn places_and_bytes_are_taken_in_the_same_order() {
+    explore(200, || {
+        let executor = Executor::builder().max_pending_bytes(90).build().unwrap();
+        let queue =
+            WorkQueue::builder("q").max_pending(1).when_full(WhenFull::Wait).build_on(&executor).unwrap();
+        let permit = queue.reserve().unwrap();
+        let other = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.item(|| ()).bytes(80).spawn().unwrap().join().unwrap())
+        };
+        queue.item(|| ()).with(permit).bytes(70).spawn().unwrap().join().unwrap();
+        other.join().unwrap();
+    });
+}
+
+/// The issuer waits in line while a drain begins. The drain permits delayed items.
+///
+/// spec: B4.4, F4.2
+#[test]
+fn a_delayed_item_waits_for_bytes_during_a_drain() {
+    explore(100, || {
+        let executor = Executor::builder().max_pending_bytes(90).build().unwrap();
+        let queue = WorkQueue::ordered("q").when_full(WhenFull::Wait).build_on(&executor).unwrap();
+        let (item, door) = hold(&queue);
+        queue.item(|| ()).bytes(80).spawn_detached().unwrap();
+        let delay = std::time::Duration::from_millis(1);
+        let [issuer, drain] = [0, 1].map(|n| {
+            let queue = queue.clone();
+            thread::spawn(move || match n {
+                0 => queue.item(|| 7).after(delay).bytes(70).spawn().unwrap().join().unwrap(),
+                _ => {
+                    queue.drain().unwrap();
+                    0
+                }
+            })
+        });
+        run_until_idle();
+        assert!(!issuer.is_finished() && queue.spawn(|| ()).is_err(), "one waits, and the drain has begun");
+        drop(door);
+        assert_eq!((issuer.join().unwrap(), drain.join().unwrap()), (7, 0));
+        item.join().unwrap();
+    });
+}
+
+/// Issuers in line learn of the end at once, although an item with bytes has not ended.
+///
+/// spec: B4.5
+#[test]
+fn the_end_of_a_queue_refuses_issuers_that_wait_for_bytes() {
+    explore(100, || {
+        let executor = Executor::builder().max_pending_bytes(90).build().unwrap();
+        let queue = WorkQueue::ordered("q").when_full(WhenFull::Wait).build_on(&executor).unwrap();
+        let (item, door) = hold(&queue);
+        queue.item(|| ()).bytes(80).spawn_detached().unwrap();
+        let issuers = [10, 20].map(|bytes| {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                queue.item(|| ()).bytes(bytes).spawn_detached().map_err(|refused| refused.error)
+            })
+        });
+        run_until_idle();
+        assert!(issuers.iter().all(|issuer| !issuer.is_finished()));
+        let ends = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.destroy_now().unwrap())
+        };
+        issuers.into_iter().for_each(|issuer| assert_eq!(issuer.join().unwrap(), Err(QueueError::Destroyed)));
+        drop(door);
+        ends.join().unwrap();
+        item.join().unwrap();
+    });
+}

@@ -8,6 +8,7 @@ use crate::policy::locks::Rank;
 use crate::policy::nearby::Nearby;
 use crate::policy::pods::AffinityScope;
 use crate::policy::topology::Topology;
+use crate::protocol::bytes::ByteCell;
 use crate::sys::fork::Origin;
 use crate::sys::machine;
 use crate::sys::sync::{AtomicUsize, Mutex};
@@ -50,6 +51,8 @@ pub(crate) struct ExecutorInner {
     pub(crate) queues: Register,     // K
     /// The pending items of all queues, if there is a bound on them.
     pub(crate) backlog: Option<Backlog>, // A
+    /// The bytes of the pending items of all queues, if the executor has a bound on them.
+    pub(crate) bytes: Option<ByteCell>, // K
     pub(crate) topology: Topology,   // I
     /// The executor's token. It is the parent of the queues' tokens, and is made when it is first needed.
     pub(crate) token: OnceLock<Token>, // A
@@ -87,6 +90,7 @@ impl ExecutorInner {
     ) -> Self {
         let per_cpu = (0..placement.slots()).map(|_| CpuPools::default()).collect();
         let backlog = upkeep.core.settings.max_pending.map(Backlog::new);
+        let bytes = upkeep.core.settings.max_pending_bytes.map(ByteCell::new);
         Self {
             origin: upkeep.core.origin,
             machine: machine::number(),
@@ -101,6 +105,7 @@ impl ExecutorInner {
             prestarts,
             queues: Register::new(),
             backlog,
+            bytes,
             topology,
             token: OnceLock::new(),
             nearby: OnceLock::new(),

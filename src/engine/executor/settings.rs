@@ -19,6 +19,8 @@ pub(crate) struct Settings {
     pub(crate) max_threads: usize,
     /// The bound on the pending items of all queues. `None` if there is no bound.
     pub(crate) max_pending: Option<usize>,
+    /// The bound on the bytes of the pending items of all queues. `None` if there is no bound.
+    pub(crate) max_pending_bytes: Option<u64>,
     /// The nice level of the manager, and of normal pools.
     pub(crate) nice: i32,
     pub(crate) name_prefix: String,

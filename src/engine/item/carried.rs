@@ -11,8 +11,9 @@
 //! comparison, and costs the worker nothing.
 
 use crate::engine::carrier::{Captured, Carried};
+use crate::engine::queue::bytes::Ask;
 use crate::engine::queue::workqueue::Queue;
-use crate::engine::refusal::Cancelled;
+use crate::engine::refusal::{Cancelled, QueueError};
 use crate::engine::trace;
 use crate::engine::trace::subscriber::Parent;
 
@@ -57,12 +58,17 @@ impl Queue {
 
 /// A closure, and the values that its submission carries.
 pub(crate) struct Carrying<F> {
-    pub(crate) carried: Option<Carried>,
+    /// This field is dropped first, because it may own bytes, and the destructors of carried values may wait for room.
     pub(crate) closure: F,
+    pub(crate) carried: Option<Carried>,
 }
 
 impl<F: Closure<T>, T> Closure<T> for Carrying<F> {
     const ITEM_TYPE: &'static ItemType = F::ITEM_TYPE;
+
+    fn take_bytes(&mut self, queue: &Queue, ask: Ask) -> Result<(), QueueError> {
+        self.closure.take_bytes(queue, ask)
+    }
 
     fn parent(&mut self) -> Parent {
         self.carried.as_mut().map(|carried| carried.parent()).unwrap_or_default()

@@ -1,9 +1,11 @@
-//! The closures of one-shots, with or without a name and a token.
+//! The closures of one-shots, with or without a name, a token and a number of bytes.
 
 use std::borrow::Cow;
 
 use crate::engine::carrier::Captured;
-use crate::engine::refusal::Cancelled;
+use crate::engine::queue::bytes::{Ask, KeptBytes};
+use crate::engine::queue::workqueue::Queue;
+use crate::engine::refusal::{Cancelled, QueueError};
 use crate::engine::trace::subscriber::Parent;
 
 use super::context;
@@ -14,6 +16,12 @@ use super::token::{Armed, Token};
 pub(crate) trait Closure<T> {
     /// The type of the user's closure.
     const ITEM_TYPE: &'static ItemType;
+
+    /// Takes room for the bytes that the closure keeps in memory, unless it has taken it already.
+    #[inline(always)] // most closures have no bytes, and the compiler then removes the code for them
+    fn take_bytes(&mut self, _queue: &Queue, _ask: Ask) -> Result<(), QueueError> {
+        Ok(())
+    }
 
     /// Takes the issuer's span, if the submission carries it.
     #[inline]
@@ -101,5 +109,50 @@ impl<F> WithToken<F> {
             }
             call(closure)
         })
+    }
+}
+
+/// A closure that keeps bytes in memory. They no longer count once the closure begins, or once it is about to be
+/// dropped: `kept` is dropped before `closure`, because the closure's destructor may wait for room.
+pub(crate) struct Weighed<C> {
+    kept: Option<KeptBytes>,
+    /// The number of bytes that are not taken yet.
+    bytes: u64,
+    pub(crate) closure: C,
+}
+
+impl<C> Weighed<C> {
+    pub(crate) fn new(bytes: u64, closure: C) -> Self {
+        Self { kept: None, bytes, closure }
+    }
+}
+
+impl<C: Closure<T>, T> Closure<T> for Weighed<C> {
+    const ITEM_TYPE: &'static ItemType = C::ITEM_TYPE;
+
+    fn take_bytes(&mut self, queue: &Queue, ask: Ask) -> Result<(), QueueError> {
+        if self.bytes > 0 {
+            self.kept = queue.take_bytes(self.bytes, ask)?;
+            self.bytes = 0;
+        }
+        Ok(())
+    }
+
+    fn parent(&mut self) -> Parent {
+        self.closure.parent()
+    }
+
+    fn obstacle(&self) -> Option<Cancelled> {
+        self.closure.obstacle()
+    }
+
+    fn call(self) -> T {
+        drop(self.kept);
+        self.closure.call()
+    }
+
+    fn call_carrying(self, carried: Captured) -> T {
+        drop(self.kept);
+        self.closure.call_carrying(carried)
     }
 }

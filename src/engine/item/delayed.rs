@@ -12,6 +12,7 @@ use crate::sys::machine;
 
 use crate::engine::manager::inbox::Point;
 use crate::engine::queue::admission::Pass;
+use crate::engine::queue::bytes::Ask;
 use crate::engine::queue::places::Kept;
 use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
@@ -47,6 +48,7 @@ impl Queue {
         if after.is_zero() {
             return queue.spawn_in(place, kept, function);
         }
+        drop(kept);
         match queue.carried() {
             None => Self::arm_one_shot(handle, place, after, function),
             carried => Self::arm_one_shot(handle, place, after, Carrying { carried, closure: function })
@@ -70,6 +72,7 @@ impl Queue {
         if after.is_zero() {
             return handle.queue().spawn_detached_in::<F, T>(place, kept, function).map(|()| None);
         }
+        drop(kept);
         match handle.queue().carried() {
             None => Self::arm_detached::<F, T>(handle, place, after, function),
             carried => {
@@ -86,12 +89,15 @@ impl Queue {
         handle: &Arc<QueueHandle>,
         place: Place,
         after: Duration,
-        function: F,
+        mut function: F,
     ) -> Result<RawHandle<T>, (QueueError, F)>
     where
         F: Closure<T> + Send + 'static,
         T: Send + 'static,
     {
+        if let Err(error) = function.take_bytes(handle.queue(), Ask::OfTimer) {
+            return Err((error, function));
+        }
         let origin = handle.queue().executor.origin;
         let make = |function, lane| one_shot::make(function, lane, origin);
         // SAFETY: `arm_made` passes a cell that `make` has made, and the entry's side of it.
@@ -106,12 +112,15 @@ impl Queue {
         handle: &Arc<QueueHandle>,
         place: Place,
         after: Duration,
-        function: F,
+        mut function: F,
     ) -> Result<Option<TimerName>, (QueueError, F)>
     where
         F: Closure<T> + Send + 'static,
         T: 'static,
     {
+        if let Err(error) = function.take_bytes(handle.queue(), Ask::OfTimer) {
+            return Err((error, function));
+        }
         let make = |function, _| (one_shot::make_detached::<F, T>(function), ());
         // SAFETY: `arm_made` passes a cell that `make` has made, and the entry's side of it. There is no other side.
         let unmake = |item, ()| unsafe { one_shot::unmake_detached::<F, T>(item) };

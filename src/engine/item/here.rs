@@ -1,22 +1,79 @@
-//! Items that their issuer runs itself, because their queue is full.
+//! Submissions that find no room. Items that their issuer runs itself, because their queue is full.
 //!
 //! The issuer admits such an item only if the item gets a slot immediately. So no more items are active than the
 //! limiter permits, and the entry is on no list: the issuer executes it. Otherwise the issuer waits for a place, and
 //! queues the item as usual.
 
+use std::ptr::NonNull;
+
 use crate::policy::when_full::WhenFull;
 
 use crate::engine::queue::admission::Pass;
+use crate::engine::queue::bytes::Ask;
 use crate::engine::queue::places::Kept;
-use crate::engine::queue::shard::Shard;
+use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::{Queue, QueueKind};
+use crate::engine::refusal::QueueError;
 use crate::engine::worker::lent;
 
-use super::entry::Entry;
+use super::closure::Closure;
+use super::entry::{Entry, Header};
 use super::place::Place;
 use super::work::WorkItem;
 
 impl Queue {
+    /// Queues a closure like [`spawn_made`](Self::spawn_made), after the queue was found full. The issuer may run the
+    /// closure itself.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn spawn_when_full<F, T, H>(
+        &self,
+        place: Place,
+        full: QueueError,
+        function: F,
+        make: impl FnOnce(F, *const Limiter) -> Result<(NonNull<Header>, H), (QueueError, F)>,
+    ) -> Result<H, (QueueError, F)>
+    where
+        F: Closure<T>,
+    {
+        let shard = self.shard(self.executor.placement.slot_for(place));
+        if let Some(admitted) = self.admit_here(shard, place) {
+            return self.spawn_admitted((shard, place), admitted, function, make, run);
+        }
+        match self.when_full(full) {
+            Ok(kept) => self.spawn_made::<F, T, H>(place, Some(kept), function, make),
+            Err(error) => Err((error, function)),
+        }
+    }
+
+    /// Queues a closure like [`spawn_made`](Self::spawn_made), after there was found to be no room for its bytes. The
+    /// issuer may run the closure itself, which then begins immediately and needs no room.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn spawn_without_bytes<F, T, H>(
+        &self,
+        (place, kept): (Place, Kept<'_>),
+        refusal: QueueError,
+        mut function: F,
+        make: impl FnOnce(F, *const Limiter) -> Result<(NonNull<Header>, H), (QueueError, F)>,
+    ) -> Result<H, (QueueError, F)>
+    where
+        F: Closure<T>,
+    {
+        if refusal != QueueError::Full {
+            return Err((refusal, function));
+        }
+        let shard = self.shard(self.executor.placement.slot_for(place));
+        if let Some(admitted) = self.admit_here(shard, place) {
+            drop(kept);
+            return self.spawn_admitted((shard, place), admitted, function, make, run);
+        }
+        match function.take_bytes(self, Ask::InLine) {
+            Ok(()) => self.spawn_made::<F, T, H>(place, Some(kept), function, make),
+            Err(error) => Err((error, function)),
+        }
+    }
+
     /// Admits an item that the caller then [runs](run) itself. Returns `None` if the caller must not run the item.
     #[cold]
     pub(super) fn admit_here(&self, shard: &Shard, place: Place) -> Option<(Kept<'_>, Pass)> {

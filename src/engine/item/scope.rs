@@ -196,7 +196,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                 }
             })
         };
-        queue.spawn_made(place, None, function, make)
+        queue.spawn_made::<F, T, _>(place, None, function, make)
     }
 
     pub(crate) fn scope_state(&'scope self) -> &'scope ScopeState {

@@ -9,6 +9,7 @@ use crate::sys::machine;
 
 use crate::engine::carrier::Carried;
 use crate::engine::queue::admission::Pass;
+use crate::engine::queue::bytes::Ask;
 use crate::engine::queue::places::Kept;
 use crate::engine::queue::route;
 use crate::engine::queue::shard::{Limiter, Shard};
@@ -56,7 +57,9 @@ impl Queue {
             return self.spawn_carrying(place, kept, function);
         }
         let origin = self.executor.origin;
-        self.spawn_made(place, kept, function, |function, lane| Ok(one_shot::make(function, lane, origin)))
+        self.spawn_made::<F, T, _>(place, kept, function, |function, lane| {
+            Ok(one_shot::make(function, lane, origin))
+        })
     }
 
     /// Queues a closure like [`spawn_in`](Self::spawn_in), and captures the values that the submission carries.
@@ -73,7 +76,7 @@ impl Queue {
         T: Send + 'static,
     {
         let (origin, carried) = (self.executor.origin, self.carried());
-        self.spawn_made(place, kept, function, |closure, lane| {
+        self.spawn_made::<F, T, _>(place, kept, function, |closure, lane| {
             Ok(one_shot::make(Carrying { carried, closure }, lane, origin))
         })
     }
@@ -104,7 +107,7 @@ impl Queue {
         if self.carries() {
             return self.spawn_detached_carrying::<F, T>(place, kept, function);
         }
-        self.spawn_made(place, kept, function, |function, _| {
+        self.spawn_made::<F, T, _>(place, kept, function, |function, _| {
             Ok((one_shot::make_detached::<F, T>(function), ()))
         })
     }
@@ -124,7 +127,7 @@ impl Queue {
         T: 'static,
     {
         let carried = self.carried();
-        self.spawn_made(place, kept, function, |closure, _| {
+        self.spawn_made::<F, T, _>(place, kept, function, |closure, _| {
             Ok((one_shot::make_detached::<Carrying<F>, T>(Carrying { carried, closure }), ()))
         })
     }
@@ -133,21 +136,27 @@ impl Queue {
     /// and makes the handle. `make` can also refuse the closure. `kept` is the item's place among the pending items, if
     /// the caller has taken one.
     #[inline]
-    pub(crate) fn spawn_made<F, H>(
+    pub(crate) fn spawn_made<F, T, H>(
         &self,
         place: Place,
         kept: Option<Kept<'_>>,
-        function: F,
+        mut function: F,
         make: impl FnOnce(F, *const Limiter) -> Result<(NonNull<Header>, H), (QueueError, F)>,
-    ) -> Result<H, (QueueError, F)> {
+    ) -> Result<H, (QueueError, F)>
+    where
+        F: Closure<T>,
+    {
         machine::step_to(|| (self.executor.machine, self.name()));
         if self.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
         }
         let kept = match kept.map_or_else(|| self.take_place(), Ok) {
             Ok(kept) => kept,
-            Err(full) => return self.spawn_when_full(place, full, function, make),
+            Err(full) => return self.spawn_when_full::<F, T, H>(place, full, function, make),
         };
+        if let Err(full) = function.take_bytes(self, Ask::Now) {
+            return self.spawn_without_bytes::<F, T, H>((place, kept), full, function, make);
+        }
         let shard = self.shard(self.executor.placement.slot_for(place));
         if shard.limiter().cell.is_full() {
             return Err((QueueError::Full, function));
@@ -159,30 +168,9 @@ impl Queue {
         self.spawn_admitted((shard, place), (kept, pass), function, make, Shard::put)
     }
 
-    /// Queues a closure like [`spawn_made`](Self::spawn_made), after the queue was found full. The issuer may run the
-    /// closure itself.
-    #[cold]
-    #[inline(never)]
-    fn spawn_when_full<F, H>(
-        &self,
-        place: Place,
-        full: QueueError,
-        function: F,
-        make: impl FnOnce(F, *const Limiter) -> Result<(NonNull<Header>, H), (QueueError, F)>,
-    ) -> Result<H, (QueueError, F)> {
-        let shard = self.shard(self.executor.placement.slot_for(place));
-        if let Some(admitted) = self.admit_here(shard, place) {
-            return self.spawn_admitted((shard, place), admitted, function, make, here::run);
-        }
-        match self.when_full(full) {
-            Ok(kept) => self.spawn_made(place, Some(kept), function, make),
-            Err(error) => Err((error, function)),
-        }
-    }
-
     /// Makes the cell of a closure that was admitted, and passes its entry to `put`.
     #[inline]
-    fn spawn_admitted<'q, F, H>(
+    pub(super) fn spawn_admitted<'q, F, H>(
         &'q self,
         (shard, place): (&'q Shard, Place),
         (kept, pass): (Kept<'_>, Pass),

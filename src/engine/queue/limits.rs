@@ -50,6 +50,7 @@ impl Queue {
         drop(making);
         if effective_state.intake() == Intake::Shut {
             self.places.refuse_line();
+            self.refuse_byte_line();
         }
         self.limiters().for_each(Limiter::start_listed);
         result

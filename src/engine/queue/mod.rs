@@ -11,6 +11,7 @@
 //! | `limits` | changes of a queue's limits, and its counters |
 //! | `places` | the places of pending items |
 //! | `backlog` | the executor's bound on the pending items of all queues |
+//! | `bytes` | the executor's bound on the bytes of all pending items |
 //! | `permits` | places that are reserved before their items exist |
 //! | `attrs` | how the attributes of a queue in use change, and an executor's defaults |
 //! | `register` | the queues of one executor, for operations on all of them |
@@ -28,6 +29,7 @@ pub(crate) mod admission;
 pub(crate) mod attrs;
 pub(crate) mod awaited;
 pub(crate) mod backlog;
+pub(crate) mod bytes;
 pub(crate) mod cancel;
 pub(crate) mod drain;
 pub(crate) mod flush;

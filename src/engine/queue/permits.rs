@@ -85,12 +85,21 @@ impl Queue {
     /// Takes a place for a submission that found the queue full. Waits or fails, as the queue's `when_full` says.
     #[cold]
     pub(crate) fn when_full(&self, full: QueueError) -> Result<Kept<'_>, QueueError> {
+        if self.may_wait_for_room() { self.wait_for_place(Until::FOREVER) } else { Err(full) }
+    }
+
+    /// Returns whether a submission that found the queue full waits.
+    pub(super) fn may_wait_for_room(&self) -> bool {
         // An item of the queue itself does not wait. It may hold a slot that the pending items need before they make
         // room. A hook on the manager's thread does not wait either, because workers and timers need the manager.
-        let waits = self.spec.when_full != WhenFull::Refuse
+        self.spec.when_full != WhenFull::Refuse
             && !self.executor.core.manager.is_current_thread()
-            && waits::check_queue(self).is_ok();
-        if waits { self.wait_for_place(Until::FOREVER) } else { Err(full) }
+            && waits::check_queue(self).is_ok()
+    }
+
+    /// Refuses a wait of an item that holds the only slot in which the pending items can run.
+    pub(super) fn check_wait_in_line(&self) -> Result<(), QueueError> {
+        waits::check_lane(self.shard_here().lane()).map_err(|_| QueueError::WouldDeadlock)
     }
 
     /// Takes a place. Waits in line until there is one.
@@ -114,7 +123,7 @@ impl Queue {
     }
 
     /// Returns the shard to which the calling thread would queue now.
-    fn shard_here(&self) -> &Shard {
+    pub(super) fn shard_here(&self) -> &Shard {
         self.shard(self.executor.placement.slot_for(Place::Here))
     }
 }
@@ -162,9 +171,9 @@ impl<Q: AsRef<Queue>> InLine<Q> {
         self.turn.as_ref().expect("only `end` and the destructor end the turn")
     }
 
-    /// Refuses a wait of an item that holds the only slot in which the pending items can run.
+    /// See [`Queue::check_wait_in_line`].
     fn check(&self) -> Result<(), QueueError> {
-        waits::check_lane(self.queue.as_ref().shard_here().lane()).map_err(|_| QueueError::WouldDeadlock)
+        self.queue.as_ref().check_wait_in_line()
     }
 
     /// Ends the turn, because the wait is over. Returns an error if the issuer got no place. Otherwise the caller owns

@@ -16,6 +16,7 @@ use crate::policy::attrs::{Attrs, PoolAttrs};
 use crate::policy::effective_state::{EffectiveState, RequestedSettings, Stage};
 use crate::policy::locks::Rank;
 use crate::policy::when_full::WhenFull;
+use crate::protocol::bytes::QueueBytes;
 use crate::protocol::drain::CountedItems;
 use crate::protocol::flush::FlushCell;
 use crate::protocol::given_up::GivenUpCount;
@@ -105,6 +106,8 @@ pub(crate) struct Queue {
     /// The places of the items that were accepted and have not begun. The queue counts them only if `max_pending` is
     /// set.
     pub(super) places: PlacesCell, // A, and the line under K
+    /// The bytes of the pending items. `None` if the executor has no bound on them.
+    pub(super) bytes: Option<Arc<QueueBytes>>, // K, the lock of the executor's cell
     /// The greatest number of items that may be pending. `None` if the queue does not count them. The executor's bound
     /// may permit fewer.
     pub(super) counts_pending: Option<u64>, // I
@@ -212,6 +215,7 @@ impl QueueHandle {
         let is_unusual = AtomicBool::new(spec.names_threads);
         let is_bounded = executor.backlog.is_some();
         let counts_pending = spec.max_pending.map(|most| most as u64).or(is_bounded.then_some(u64::MAX >> 1));
+        let bytes = executor.bytes.as_ref().map(|_| Arc::new(QueueBytes::new()));
         let queue = Queue {
             spec,
             executor,
@@ -222,6 +226,7 @@ impl QueueHandle {
             making: Mutex::ranked(Rank::Making, Making::new(requested, kind, attrs)),
             shared_limiter,
             places: PlacesCell::new(),
+            bytes,
             counts_pending,
             given_up: GivenUpCount::new(),
             is_unusual,

@@ -1,5 +1,6 @@
-//! The bound on the pending items of all queues.
+//! The bounds on the pending items of all queues.
 
+use crate::error::BuildExecutorError;
 use crate::executor::builder::ExecutorBuilder;
 
 impl ExecutorBuilder {
@@ -52,5 +53,62 @@ impl ExecutorBuilder {
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
         self
+    }
+
+    /// Limits the bytes of the items that are accepted and have not begun, in all queues together. Only closures count
+    /// whose submission [says how many bytes](crate::Submission::bytes) they keep in memory. By default, there is no
+    /// such limit. A limit must be at least 1.
+    ///
+    /// The queues share the room as they share that of [`max_pending`](Self::max_pending): a queue is full when its
+    /// pending items have eight times as many bytes as there is room left. A queue whose pending items have no bytes
+    /// always accepts one item, of any size. So the bytes can exceed the limit by one item for each queue. Both limits
+    /// can be set, and apply together.
+    ///
+    /// If there is no room, the submission is refused, waits, or lets the issuer run the item
+    /// ([`WhenFull`](crate::WhenFull)), as at `max_pending`. Issuers that wait get in one after the other, and overtake
+    /// only those of other queues. [Delayed](crate::Submission::after) items count during the delay, because they keep
+    /// their closures. With a limit, an item with bytes takes a lock of the executor when it is submitted, and again
+    /// when it begins.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{QueueError, WorkQueue};
+    ///
+    /// let executor = cmwq::Executor::builder().max_pending_bytes(90 << 20).build()?;
+    /// let uploads = WorkQueue::ordered("uploads").build_on(&executor)?;
+    /// let (open, door) = std::sync::mpsc::channel::<()>();
+    /// uploads.spawn_detached(move || drop(cmwq::blocking(|| door.recv())))?;
+    /// for _ in 0..8 {
+    ///     uploads.item(|| ()).bytes(10 << 20).spawn_detached()?;
+    /// }
+    /// let refused = uploads.item(|| ()).bytes(10 << 20).spawn().unwrap_err();
+    /// assert_eq!(refused.error, QueueError::Full);
+    /// assert_eq!(executor.dump().pending_bytes, Some(80 << 20));
+    /// # open.send(())?;
+    /// # uploads.flush()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If `bytes` is 0, [`build`](Self::build) returns
+    /// [`BuildExecutorError::MaxPendingBytes`](crate::BuildExecutorError::MaxPendingBytes).
+    pub fn max_pending_bytes(mut self, bytes: u64) -> Self {
+        self.max_pending_bytes = Some(bytes);
+        self
+    }
+
+    /// Checks the limits of this file.
+    pub(super) fn check_backlog(&self) -> Result<(), BuildExecutorError> {
+        if self.max_pending == Some(0) {
+            return Err(BuildExecutorError::MaxPending);
+        }
+        if self.max_pending_bytes == Some(0) {
+            return Err(BuildExecutorError::MaxPendingBytes);
+        }
+        Ok(())
     }
 }

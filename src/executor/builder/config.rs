@@ -26,6 +26,7 @@ struct Config {
     prestart: bool,
     max_threads: Option<usize>,
     max_pending: Option<usize>,
+    max_pending_bytes: Option<u64>,
     thread_name_prefix: String,
     stack_size: Option<usize>,
     histograms: bool,
@@ -48,6 +49,7 @@ impl Config {
             prestart: builder.prestart,
             max_threads: builder.max_threads,
             max_pending: builder.max_pending,
+            max_pending_bytes: builder.max_pending_bytes,
             thread_name_prefix: builder.name_prefix.clone(),
             stack_size: builder.stack_size,
             histograms: builder.histograms,
@@ -62,6 +64,7 @@ impl Config {
         builder.nice_normal = self.nice;
         builder.max_threads = self.max_threads;
         builder.max_pending = self.max_pending;
+        builder.max_pending_bytes = self.max_pending_bytes;
         builder.stack_size = self.stack_size;
         builder
             .default_scope(self.default_scope)
@@ -116,6 +119,7 @@ mod tests {
             .prestart(true)
             .max_threads(64)
             .max_pending(1000)
+            .max_pending_bytes(1 << 30)
             .thread_name_prefix("app")
             .stack_size(256 << 10)
             .histograms(true)

@@ -47,6 +47,8 @@ pub(super) fn idle() -> Snapshot {
         thread_limit_reached: false,
         max_pending: None,
         pending: None,
+        max_pending_bytes: Some(64 << 20),
+        pending_bytes: Some(3 << 20),
         portable: false,
         nice_denied: false,
         affinity_denied: false,

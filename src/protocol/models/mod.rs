@@ -19,6 +19,7 @@ mod attention;
 mod backlog;
 mod bell;
 mod block;
+mod bytes;
 mod cancel;
 mod close;
 mod counters;

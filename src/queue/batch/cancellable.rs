@@ -7,6 +7,7 @@ use crate::engine::item::batch::{Cut, CutDetached};
 use crate::engine::item::closure::{Name, WithToken};
 use crate::engine::item::one_shot::handle::RawHandle;
 use crate::queue::cancellable::{self, Leash};
+use crate::queue::submission;
 
 use super::{Batch, To, cut_detached, one_by_one};
 
@@ -88,7 +89,7 @@ impl To<'_> {
         if !after.is_zero() {
             return one_by_one(closures.into_iter(), |closure| {
                 let named = (leash.make_token(), name.cloned());
-                cancellable::spawn(queue.handle(), (place, None), after, named, closure)
+                cancellable::spawn(submission::To::new(queue, after), (place, None), named, closure)
             })
             .map_err(|(error, accepted, rest)| Cut { error, accepted, rest });
         }
@@ -125,7 +126,7 @@ impl To<'_> {
         if !after.is_zero() {
             let spawned = one_by_one(closures, |closure| {
                 let named = (leash.make_token(), name.cloned());
-                cancellable::spawn_detached(queue.handle(), (place, None), after, named, closure)
+                cancellable::spawn_detached(submission::To::new(queue, after), (place, None), named, closure)
             });
             return cut_detached(spawned);
         }

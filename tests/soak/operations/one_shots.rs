@@ -28,7 +28,11 @@ pub(crate) fn spawn(world: &Arc<World>, queue: &Queue, random: &mut Random) -> O
     let closure = behaviour::one_shot(world, queue, random);
     // The item is counted before it can run, so that the accounts are never ahead of the accepted items.
     Books::add(&world.books.accepted);
-    match queue.queue.spawn(closure) {
+    let spawned = match random.once_in(4) {
+        true => queue.queue.item(closure).bytes(1 + random.below(1000) as u64).spawn(),
+        false => queue.queue.spawn(closure),
+    };
+    match spawned {
         Ok(handle) => Some(handle),
         Err(refused) => {
             Books::add(&world.books.refused);

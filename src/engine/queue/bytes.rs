@@ -1,0 +1,141 @@
+//! The bytes that pending items keep in memory, if the executor has a bound on them.
+//!
+//! Only submissions that name a number of bytes count. An item keeps its bytes from its submission until it begins. If
+//! it never begins, it keeps them until its closure is dropped, because the closure owns the [`KeptBytes`].
+//!
+//! An issuer takes its place among the pending items first, and its bytes last. So an issuer that owns bytes waits for
+//! nothing, and each wait for bytes ends when items begin. An item with a delay keeps its bytes during the delay, so
+//! such a wait can last as long. In the opposite order, one issuer could wait for the place
+//! that another has reserved, while the other waits for the bytes of the first. The bytes are also taken after the
+//! hooks of the submission have run, because a hook may submit items, too.
+
+use crate::policy::backlog;
+use crate::protocol::bytes::{ByteCell, ByteTurn, QueueBytes};
+use crate::sys::machine;
+use crate::sys::sync::Arc;
+use crate::sys::wait::Until;
+
+use crate::engine::item::waits;
+use crate::engine::refusal::QueueError;
+
+use super::register::QueueRef;
+use super::workqueue::Queue;
+
+/// The bytes of an item that has not begun. Dropping this value gives the bytes back.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct KeptBytes {
+    queue: QueueRef,
+    bytes: u64,
+}
+
+/// How an issuer asks for the bytes of its item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ask {
+    /// The issuer does not wait.
+    Now,
+    /// The issuer waits in line.
+    InLine,
+    /// The issuer waits in line if its queue says so. The item has a delay, so the queue may be draining.
+    OfTimer,
+}
+
+impl Queue {
+    /// Takes room for an item with this many bytes. Returns `None` if the executor does not count bytes, or if there
+    /// are none. The caller owns no bytes of this item yet, and waits for nothing else once it owns them.
+    pub(crate) fn take_bytes(&self, bytes: u64, ask: Ask) -> Result<Option<KeptBytes>, QueueError> {
+        let bytes = backlog::counted(bytes);
+        let Some((cell, own)) = self.byte_cell().filter(|_| bytes > 0) else { return Ok(None) };
+        if self.executor.origin.is_forked() {
+            return Err(QueueError::Forked);
+        }
+        if !cell.take(own, bytes) {
+            if ask == Ask::Now || !self.may_wait_for_room() {
+                return Err(QueueError::Full);
+            }
+            self.wait_for_bytes((cell, own), bytes, ask)?;
+        }
+        Ok(Some(KeptBytes { queue: self.reference(), bytes }))
+    }
+
+    /// Takes room for an item. Waits in line until there is some.
+    #[cold]
+    fn wait_for_bytes(
+        &self,
+        (cell, own): (&ByteCell, &Arc<QueueBytes>),
+        bytes: u64,
+        ask: Ask,
+    ) -> Result<(), QueueError> {
+        let turn = cell.reserve(own, bytes, || self.check_ask(ask)).map_err(|(error, has_room)| {
+            if has_room {
+                cell.give_back(own, bytes);
+            }
+            error
+        })?;
+        let Some(turn) = turn else { return Ok(()) };
+        let in_line = InLine { queue: self, cell, turn: Some(Arc::clone(&turn)) };
+        self.check_wait_in_line()?;
+        let says = || format!("room for {bytes} bytes on queue {:?}", self.name());
+        let _says = machine::waits_for_queue(self.name(), says);
+        waits::guarded(|| turn.wait(Until::FOREVER));
+        self.check_ask(ask)?;
+        in_line.end()
+    }
+
+    /// Returns an error if the submission would be refused.
+    fn check_ask(&self, ask: Ask) -> Result<(), QueueError> {
+        match ask {
+            Ask::Now | Ask::InLine => self.check_reserve(),
+            Ask::OfTimer => self.may_arm(self.shard_here().limiter(), false),
+        }
+    }
+
+    /// Returns the executor's count of bytes, and that of the queue. `None` if the executor does not count bytes.
+    fn byte_cell(&self) -> Option<(&ByteCell, &Arc<QueueBytes>)> {
+        self.executor.bytes.as_ref().zip(self.bytes.as_ref())
+    }
+
+    /// Refuses the issuers that wait for room, because the queue is shut.
+    pub(super) fn refuse_byte_line(&self) {
+        if let Some((cell, own)) = self.byte_cell() {
+            cell.refuse_line(own);
+        }
+    }
+}
+
+/// An issuer in line for room. Dropping this value ends the issuer's turn.
+struct InLine<'queue> {
+    queue: &'queue Queue,
+    cell: &'queue ByteCell,
+    /// `None` if the turn has ended.
+    turn: Option<Arc<ByteTurn>>,
+}
+
+impl InLine<'_> {
+    /// Ends the turn, because the wait is over. Returns an error if the issuer got no room. Otherwise the caller owns
+    /// its bytes.
+    fn end(mut self) -> Result<(), QueueError> {
+        let has_room = self.turn.take().is_some_and(|turn| self.cell.end_turn(&turn));
+        if has_room { Ok(()) } else { Err(QueueError::Full) }
+    }
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        // A forked process does nothing here. A thread of the parent may have held the lock of the line at the fork.
+        let turn = self.turn.take().filter(|_| !self.queue.executor.origin.is_forked());
+        if let Some(turn) = turn.filter(|turn| self.cell.end_turn(turn)) {
+            self.cell.give_back(turn.queue(), turn.bytes());
+        }
+    }
+}
+
+impl Drop for KeptBytes {
+    fn drop(&mut self) {
+        // A forked process gives nothing back, as above.
+        let cell = self.queue.byte_cell().filter(|_| !self.queue.executor.origin.is_forked());
+        if let Some((cell, own)) = cell {
+            cell.give_back(own, self.bytes);
+        }
+    }
+}

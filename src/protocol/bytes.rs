@@ -1,0 +1,201 @@
+//! The cell of the bytes that an executor's pending items keep in memory, and the line of issuers that wait for room.
+//!
+//! One lock orders all changes. An issuer finds room or joins the line while it holds the lock. A thread that makes
+//! room takes the same lock, and hands the room to the issuers in line. So no issuer waits although there is room.
+//!
+//! A thread that shuts a queue first shuts the queue's intakes, and then refuses the queue's issuers in line. An issuer
+//! first joins the line, and then checks that its queue is open. With the opposite order, this could happen:
+//!
+//! * issuer: sees that the queue is open;
+//! * other thread: shuts the queue; finds no issuer in line;
+//! * issuer: joins the line, and waits for room in a queue whose items may have ended.
+
+use std::collections::VecDeque;
+
+use crate::policy::backlog;
+use crate::sys::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::sys::wait::Until;
+
+use super::signal::Signal;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ByteCell {
+    /// The number of bytes that the pending items of all queues may have.
+    bound: u64, // I
+    state: Mutex<State>, // K
+}
+
+#[derive(Debug)]
+struct State {
+    /// The bytes of the pending items of all queues.
+    pending: u64,
+    line: VecDeque<Arc<ByteTurn>>,
+}
+
+/// The bytes of the pending items of one queue. They change under the lock of the cell.
+#[derive(Debug)]
+pub(crate) struct QueueBytes(AtomicU64);
+
+/// An issuer's turn in the line.
+#[derive(Debug)]
+pub(crate) struct ByteTurn {
+    queue: Arc<QueueBytes>,
+    bytes: u64,
+    /// Whether the issuer has got its bytes. This is written under the lock of the cell, before the signal is set.
+    has_room: AtomicU64,
+    /// Set when the issuer gets its bytes or is refused.
+    over: Signal,
+}
+
+impl ByteCell {
+    pub(crate) fn new(bound: u64) -> Self {
+        Self { bound, state: Mutex::new(State { pending: 0, line: VecDeque::new() }) }
+    }
+
+    /// Returns the bytes of all pending items.
+    pub(crate) fn pending(&self) -> u64 {
+        self.state.lock().pending
+    }
+
+    /// Takes room for an item of this queue. Returns false if there is none, or if issuers of the queue wait in line.
+    pub(crate) fn take(&self, queue: &Arc<QueueBytes>, bytes: u64) -> bool {
+        self.state.lock().take(self.bound, queue, bytes)
+    }
+
+    /// Takes room for an item of this queue, or joins the line. Returns the issuer's turn if it has joined. If the
+    /// queue is shut, `check` refuses the issuer. The refusal says whether the issuer has got its bytes meanwhile. If
+    /// so, the issuer gives them back.
+    #[cold]
+    pub(crate) fn reserve<E>(
+        &self,
+        queue: &Arc<QueueBytes>,
+        bytes: u64,
+        check: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Option<Arc<ByteTurn>>, (E, bool)> {
+        let mut state = self.state.lock();
+        if state.take(self.bound, queue, bytes) {
+            return Ok(None);
+        }
+        let (queue, has_room) = (Arc::clone(queue), AtomicU64::new(0));
+        let turn = Arc::new(ByteTurn { queue, bytes, has_room, over: Signal::new() });
+        state.line.push_back(Arc::clone(&turn));
+        drop(state);
+        match check() {
+            Ok(()) => Ok(Some(turn)),
+            Err(error) => Err((error, self.end_turn(&turn))),
+        }
+    }
+
+    /// Gives the bytes of an item back, and hands the room to issuers in line. While issuers wait, this costs
+    /// O(issuers × queues) of the line.
+    pub(crate) fn give_back(&self, queue: &QueueBytes, bytes: u64) {
+        let mut state = self.state.lock();
+        state.pending -= bytes;
+        queue.change(|own| own - bytes);
+        let handed = state.hand(self.bound);
+        drop(state);
+        wake(&handed);
+    }
+
+    /// Ends an issuer's turn. Returns true if the issuer has got its bytes, which it then owns.
+    #[cold]
+    pub(crate) fn end_turn(&self, turn: &Arc<ByteTurn>) -> bool {
+        let mut state = self.state.lock();
+        let place = state.line.iter().position(|other| is_same(other, turn));
+        let Some(place) = place else { return turn.has_room.load(Ordering::Relaxed) == 1 };
+        state.line.remove(place);
+        // An issuer behind this one may need less room.
+        let handed = state.hand(self.bound);
+        drop(state);
+        wake(&handed);
+        false
+    }
+
+    /// Ends the turns of all issuers of this queue without giving them room, because the queue is shut.
+    #[cold]
+    pub(crate) fn refuse_line(&self, queue: &Arc<QueueBytes>) {
+        let mut state = self.state.lock();
+        let is_refused = |turn: &Arc<ByteTurn>| is_same(&turn.queue, queue);
+        let (refused, line) = state.line.drain(..).partition::<Vec<_>, _>(is_refused);
+        state.line = line.into();
+        drop(state);
+        wake(&refused);
+    }
+}
+
+fn is_same<T>(one: &Arc<T>, other: &Arc<T>) -> bool {
+    std::ptr::eq(&**one, &**other)
+}
+
+/// Wakes the issuers of these turns. The caller has released the lock.
+fn wake(turns: &[Arc<ByteTurn>]) {
+    turns.iter().for_each(|turn| turn.over.set());
+}
+
+impl State {
+    fn take(&mut self, bound: u64, queue: &Arc<QueueBytes>, bytes: u64) -> bool {
+        let waits = self.line.iter().any(|turn| is_same(&turn.queue, queue));
+        !waits && self.add(bound, queue, bytes)
+    }
+
+    /// Counts the bytes of an item if there is room for them.
+    fn add(&mut self, bound: u64, queue: &QueueBytes, bytes: u64) -> bool {
+        let admitted = backlog::with_item(bound, self.pending, queue.pending(), bytes);
+        if let Some((pending, own)) = admitted {
+            self.pending = pending;
+            queue.change(|_| own);
+        }
+        admitted.is_some()
+    }
+
+    /// Hands room to the issuers in line. An issuer overtakes only issuers of other queues.
+    fn hand(&mut self, bound: u64) -> Vec<Arc<ByteTurn>> {
+        let (mut handed, mut closed, mut at) = (Vec::new(), Vec::<Arc<QueueBytes>>::new(), 0);
+        while let Some(turn) = self.line.get(at).cloned() {
+            let is_first = !closed.iter().any(|queue| is_same(queue, &turn.queue));
+            if is_first && self.add(bound, &turn.queue, turn.bytes) {
+                turn.has_room.store(1, Ordering::Relaxed);
+                handed.extend(self.line.remove(at));
+            } else {
+                if is_first {
+                    closed.push(Arc::clone(&turn.queue));
+                }
+                at += 1;
+            }
+        }
+        handed
+    }
+}
+
+impl QueueBytes {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    fn pending(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Changes the number. The caller holds the lock of the cell.
+    fn change(&self, change: impl FnOnce(u64) -> u64) {
+        self.0.store(change(self.pending()), Ordering::Relaxed);
+    }
+}
+
+impl ByteTurn {
+    #[cfg(not(cmwq_loom))]
+    pub(crate) fn queue(&self) -> &QueueBytes {
+        &self.queue
+    }
+
+    #[cfg(not(cmwq_loom))]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Sleeps until the turn is over. Returns false if the time runs out first.
+    pub(crate) fn wait(&self, until: Until) -> bool {
+        self.over.wait(until)
+    }
+}
