@@ -8,8 +8,8 @@
 //!
 //! The rule is the same for items and for bytes. A queue without pending items may always have one, of any size.
 //! Otherwise the queue would depend on the items of other queues, and these may wait for an item of this queue. So the
-//! executor may have as many items beyond the bound as it has queues. Delayed items have bytes, but no place, during
-//! their delay.
+//! executor may have as many items beyond the bound as it has queues. During its delay, a delayed item counts its
+//! bytes, but it does not count as an item.
 
 #![forbid(unsafe_code)]
 

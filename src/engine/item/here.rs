@@ -1,4 +1,4 @@
-//! Submissions that find no room. Items that their issuer runs itself, because their queue is full.
+//! Submissions that find no room, and items that their issuer therefore runs itself.
 //!
 //! The issuer admits such an item only if the item gets a slot immediately. So no more items are active than the
 //! limiter permits, and the entry is on no list: the issuer executes it. Otherwise the issuer waits for a place, and

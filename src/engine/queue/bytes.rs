@@ -4,10 +4,11 @@
 //! it never begins, it keeps them until its closure is dropped, because the closure owns the [`KeptBytes`].
 //!
 //! An issuer takes its place among the pending items first, and its bytes last. So an issuer that owns bytes waits for
-//! nothing, and each wait for bytes ends when items begin. An item with a delay keeps its bytes during the delay, so
-//! such a wait can last as long. In the opposite order, one issuer could wait for the place
-//! that another has reserved, while the other waits for the bytes of the first. The bytes are also taken after the
-//! hooks of the submission have run, because a hook may submit items, too.
+//! nothing, and each wait for bytes ends when items begin. In the opposite order, one issuer could wait for the place
+//! that another issuer has reserved, while the other issuer waits for the bytes of the first. The bytes are also taken
+//! after the hooks of the submission have run, because a hook may submit items, too.
+//!
+//! An item with a delay keeps its bytes during the delay. So an issuer may wait for its room until a delay ends.
 
 use crate::policy::backlog;
 use crate::protocol::bytes::{ByteCell, ByteTurn, QueueBytes};
@@ -34,15 +35,15 @@ pub(crate) struct KeptBytes {
 pub(crate) enum Ask {
     /// The issuer does not wait.
     Now,
-    /// The issuer waits in line.
+    /// The issuer waits in line if its queue's `when_full` permits this.
     InLine,
-    /// The issuer waits in line if its queue says so. The item has a delay, so the queue may be draining.
+    /// As `InLine`, for an item with a delay. A queue that is being drained accepts such an item.
     OfTimer,
 }
 
 impl Queue {
-    /// Takes room for an item with this many bytes. Returns `None` if the executor does not count bytes, or if there
-    /// are none. The caller owns no bytes of this item yet, and waits for nothing else once it owns them.
+    /// Takes room for an item with this many bytes. Returns `None` if the executor does not count bytes, or if the item
+    /// has none. A caller that owns the bytes waits for nothing until it has submitted the item.
     pub(crate) fn take_bytes(&self, bytes: u64, ask: Ask) -> Result<Option<KeptBytes>, QueueError> {
         let bytes = backlog::counted(bytes);
         let Some((cell, own)) = self.byte_cell().filter(|_| bytes > 0) else { return Ok(None) };
