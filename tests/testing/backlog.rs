@@ -136,32 +136,3 @@ fn a_delayed_item_waits_for_bytes_during_a_drain() {
         item.join().unwrap();
     });
 }
-
-/// Issuers in line learn of the end at once, although an item with bytes has not ended.
-///
-/// spec: B4.5
-#[test]
-fn the_end_of_a_queue_refuses_issuers_that_wait_for_bytes() {
-    explore(100, || {
-        let executor = Executor::builder().max_pending_bytes(90).build().unwrap();
-        let queue = WorkQueue::ordered("q").when_full(WhenFull::Wait).build_on(&executor).unwrap();
-        let (item, door) = hold(&queue);
-        queue.item(|| ()).bytes(80).spawn_detached().unwrap();
-        let issuers = [10, 20].map(|bytes| {
-            let queue = queue.clone();
-            thread::spawn(move || {
-                queue.item(|| ()).bytes(bytes).spawn_detached().map_err(|refused| refused.error)
-            })
-        });
-        run_until_idle();
-        assert!(issuers.iter().all(|issuer| !issuer.is_finished()));
-        let ends = {
-            let queue = queue.clone();
-            thread::spawn(move || queue.destroy_now().unwrap())
-        };
-        issuers.into_iter().for_each(|issuer| assert_eq!(issuer.join().unwrap(), Err(QueueError::Destroyed)));
-        drop(door);
-        ends.join().unwrap();
-        item.join().unwrap();
-    });
-}
