@@ -237,6 +237,9 @@ impl Meter {
     /// the course of the last item, if the window ends with that item.
     fn end_window(&self, now: Time, course: Course) {
         let total = thread_state::own_cpu_time().map(as_nanos);
+        // If the system preempts threads lazily, it does so at system calls, and this reading is one. A tick meanwhile
+        // met no item. So the next window begins after it.
+        let after = clock::coarse();
         let used = match total {
             Some(total) => Duration::from_nanos(self.worker.reading.since(total)),
             None => now.since(self.tick.get()),
@@ -262,7 +265,7 @@ impl Meter {
         self.goes_on.set(self.last.get().map(|last| last.account));
         let begun = |(id, _)| Some((id, held.find(id)?.started()));
         self.met.set(self.met.get().and_then(begun));
-        self.publish_time(now);
+        self.publish_time(after);
     }
 
     /// Returns the cell of the account whose item was running at the last tick, if the window is mixed and contains an
