@@ -22,7 +22,7 @@
 //! | `cmwq_cpu_hogs_total` | runs that [kept the CPU](crate::ExecutorBuilder::hog_threshold) for too long |
 //! | `cmwq_undeclared_blocks_total` | times that a run blocked outside of any guard |
 //! | `cmwq_concurrency_wakeups_total` | workers that were woken because an item blocked |
-//! | `cmwq_repatriations_total` | workers that were moved back to their pod |
+//! | `cmwq_brought_back_total` | workers that were moved back to their pod |
 //!
 //! These gauges have the same labels:
 //!

@@ -64,7 +64,7 @@ const COUNTERS: [Metric<Counters, u64>; 14] = [
     count("cmwq_concurrency_wakeups_total", "Workers that were woken because an item blocked", |counters| {
         counters.concurrency_wakeups
     }),
-    count("cmwq_repatriations_total", "Workers that were moved back to their pod", |counters| {
+    count("cmwq_brought_back_total", "Workers that were moved back to their pod", |counters| {
         counters.brought_back
     }),
     count("cmwq_rescuer_calls_total", "Calls for the queue's rescuer", |counters| counters.rescuer_calls),

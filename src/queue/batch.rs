@@ -19,6 +19,7 @@ use crate::policy::item::Arm;
 use crate::queue::WorkQueue;
 use crate::queue::cancellable::Leash;
 use crate::queue::options::{Options, options};
+use crate::queue::submission;
 use crate::work::Work;
 
 /// The submission of many items: see [`WorkQueue::items`].
@@ -44,6 +45,7 @@ pub struct Batch<'queue, C> {
     items: C,
     options: Options,
     leash: Leash,
+    bytes: u64,
 }
 
 impl WorkQueue {
@@ -67,7 +69,7 @@ impl WorkQueue {
     #[doc(alias = "spawn_batch_detached")]
     #[doc(alias = "queue_batch")]
     pub fn items<C>(&self, items: C) -> Batch<'_, C> {
-        Batch { queue: self, items, options: Options::default(), leash: Leash::default() }
+        Batch { queue: self, items, options: Options::default(), leash: Leash::default(), bytes: 0 }
     }
 }
 
@@ -100,6 +102,32 @@ impl<C: IntoIterator> Batch<'_, C> {
         self
     }
 
+    /// Says how many bytes each closure keeps in memory until it runs, as
+    /// [`Submission::bytes`](crate::Submission::bytes) does. Closures with bytes are admitted one by one, and the pool
+    /// is notified for each of them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let executor = cmwq::Executor::builder().max_pending_bytes(64 << 20).build()?;
+    /// let queue = cmwq::WorkQueue::builder("thumbnails").build_on(&executor)?;
+    /// let tiles = (0..4).map(|_| vec![0_u8; 1 << 20]);
+    /// let sizes = queue.items(tiles.map(|tile| move || tile.len())).bytes(1 << 20).spawn()?;
+    /// for size in sizes {
+    ///     assert_eq!(size.join()?, 1 << 20);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn bytes<T>(mut self, bytes: u64) -> Self
+    where
+        C::Item: FnOnce() -> T,
+    {
+        self.bytes = bytes;
+        self
+    }
+
     /// Queues the closures, which run once each. Returns their handles. The call first runs the iterator to its end,
     /// and then queues the closures. If the iterator panics, no closure is queued.
     ///
@@ -119,7 +147,7 @@ impl<C: IntoIterator> Batch<'_, C> {
             Ok(place) => place,
             Err(error) => return Err(RefusedBatch::new(error, 0, Vec::new(), closures)),
         };
-        let to = To { queue: self.queue, place, after: self.options.delay() };
+        let to = To { queue: self.queue, place, after: self.options.delay(), bytes: self.bytes };
         let spawned = match self.options.name {
             name if self.leash.is_set() => to.spawn_cancellable(closures, &self.leash, name.as_ref()),
             None => to.spawn::<C::Item, T>(closures),
@@ -174,7 +202,7 @@ impl<C: IntoIterator> Batch<'_, C> {
             Ok(place) => place,
             Err(error) => return Err(RefusedBatch::new(error, 0, 0, closures.collect())),
         };
-        let to = To { queue: self.queue, place, after: self.options.delay() };
+        let to = To { queue: self.queue, place, after: self.options.delay(), bytes: self.bytes };
         let spawned = match self.options.name {
             name if self.leash.is_set() => {
                 to.spawn_cancellable_detached::<C::Item, T>(closures, &self.leash, name.as_ref())
@@ -237,28 +265,34 @@ impl<C: AsRef<[Work]>> Batch<'_, C> {
     }
 }
 
-/// The queue, the place and the delay of the closures of a batch.
+/// The queue, the place, the delay and the bytes of the closures of a batch.
 #[derive(Clone, Copy)]
 struct To<'queue> {
     queue: &'queue WorkQueue,
     place: Place,
     after: Duration,
+    /// Those of each closure.
+    bytes: u64,
 }
 
-impl To<'_> {
+impl<'queue> To<'queue> {
+    /// Returns the way of each closure if the closures are submitted one by one, because each has a timer or bytes of
+    /// its own.
+    fn one_by_one(self) -> Option<submission::To<'queue>> {
+        let Self { queue, after, bytes, .. } = self;
+        (!after.is_zero() || bytes > 0).then(|| submission::To::new(queue, after, bytes))
+    }
+
     fn spawn<F, T>(self, closures: Vec<F>) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
     where
         F: Closure<T> + Send + 'static,
         T: Send + 'static,
     {
-        let Self { queue, place, after } = self;
-        if after.is_zero() {
-            return queue.handle().queue().spawn_batch(place, closures);
-        }
-        one_by_one(closures.into_iter(), |closure| {
-            Queue::spawn_after(queue.handle(), place, None, after, closure)
-        })
-        .map_err(|(error, accepted, rest)| Cut { error, accepted, rest })
+        let Some(each) = self.one_by_one() else {
+            return self.queue.handle().queue().spawn_batch(self.place, closures);
+        };
+        one_by_one(closures.into_iter(), |closure| each.clone().spawn((self.place, None), closure))
+            .map_err(|(error, accepted, rest)| Cut { error, accepted, rest })
     }
 
     fn spawn_detached<F, T>(self, closures: impl Iterator<Item = F>) -> Result<(), CutDetached<F>>
@@ -266,12 +300,11 @@ impl To<'_> {
         F: Closure<T> + Send + 'static,
         T: 'static,
     {
-        let Self { queue, place, after } = self;
-        if after.is_zero() {
-            return queue.handle().queue().spawn_batch_detached::<F, T>(place, closures);
-        }
+        let Some(each) = self.one_by_one() else {
+            return self.queue.handle().queue().spawn_batch_detached::<F, T>(self.place, closures);
+        };
         cut_detached(one_by_one(closures, |closure| {
-            Queue::spawn_detached_after::<F, T>(queue.handle(), place, None, after, closure).map(drop)
+            each.clone().spawn_detached::<F, T>((self.place, None), closure).map(drop)
         }))
     }
 }

@@ -53,6 +53,28 @@ fn queues_share_the_bytes_and_leave_some() {
     assert_eq!(pending(&plain), (None, None), "without a bound, nothing is counted");
 }
 
+/// spec: B4.4, W8.2: each closure of a batch has its bytes. The first that finds no room comes back, with all later
+/// ones.
+#[test]
+fn a_batch_is_refused_where_its_bytes_find_no_room() {
+    let executor = bounded(900);
+    let (queue, item, door) = held_queue("q", WhenFull::Refuse, &executor);
+    let refused = queue.items((0..12).map(|n| move || n)).bytes(100).spawn().unwrap_err();
+    assert_eq!((refused.error, pending(&executor).0), (QueueError::Full, Some(800)));
+    let (accepted, rest) = refused.into_parts();
+    assert_eq!((accepted.len(), rest.len()), (8, 4));
+    let refused = queue.items(rest).bytes(1).named("n").spawn_detached().unwrap_err();
+    assert_eq!(refused.error, QueueError::Full);
+    let (accepted_later, rest) = refused.into_parts();
+    assert_eq!((accepted_later, rest.len()), (0, 4));
+    assert_eq!(queue.items(rest).within(Duration::from_secs(60)).spawn().unwrap().len(), 4, "without bytes");
+    door.open();
+    item.join().unwrap();
+    assert!(accepted.into_iter().map(|item| item.join().unwrap()).eq(0..8));
+    queue.flush().unwrap();
+    assert_eq!(pending(&executor).0, Some(0));
+}
+
 /// spec: B4.4: bytes count until the item begins, or until its closure is dropped.
 #[test]
 fn bytes_count_until_the_closure_begins_or_is_dropped() {

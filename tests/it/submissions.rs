@@ -129,6 +129,7 @@ impl Options {
         };
         let weights = match end {
             End::Spawn | End::SpawnDetached => &[0, 64][..],
+            End::SpawnAll | End::SpawnAllDetached => &[0, 32][..],
             _ => &[0],
         };
         let mut all = Vec::new();
@@ -209,7 +210,7 @@ fn submit(
     let token = CancelToken::new();
     let one = || with_leash!(options.of(queue, item.clone()), options, &token).bytes(options.bytes);
     let many = || options.of_many(queue.items([item.clone(), item.clone()]));
-    let many = || with_leash!(many(), options, &token);
+    let many = || with_leash!(many(), options, &token).bytes(options.bytes);
     match end {
         End::Spawn => one().spawn().map(|_handle| 1).map_err(|refused| refused.error),
         End::SpawnDetached => one().spawn_detached().map(|()| 1).map_err(QueueError::from),

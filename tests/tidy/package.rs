@@ -199,6 +199,21 @@ fn ways_to_submit_are_few() {
     assert!((5..=40).contains(&free.len()), "{free:?}");
 }
 
+/// A reader decides by the tables, defaults, costs and limits at the head of the crate's documentation. They link to
+/// few functions.
+#[test]
+fn the_decision_needs_few_functions() {
+    let page = read("src/lib.rs");
+    let (head, _) = page.split_once("//! # What it does for you\n").expect("the section after the decision");
+    let links = head.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let is_function = |link: &&str| {
+        let name = link.rsplit_once("::").map(|(_, name)| name);
+        !link.starts_with("mod@") && name.is_some_and(|name| name.starts_with(char::is_lowercase))
+    };
+    let functions: BTreeSet<_> = links.filter(is_function).collect();
+    assert!((20..=40).contains(&functions.len()), "{}: {functions:?}", functions.len());
+}
+
 /// A version after a pre-release need not be compatible with it, but a caret requirement admits it.
 #[test]
 fn pre_releases_are_pinned_exactly() {

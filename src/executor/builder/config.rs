@@ -7,9 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::detection::Detection;
+use crate::policy::idle_set::IdleLimits;
 use crate::policy::pods::AffinityScope;
 
 use super::ExecutorBuilder;
+use super::self_management::SelfManagement;
 
 /// The settings that a configuration can have. Each has the name of its setter. Hooks, the topology and the context are
 /// set in code.
@@ -29,6 +31,7 @@ struct Config {
     max_pending_bytes: Option<u64>,
     thread_name_prefix: String,
     stack_size: Option<usize>,
+    power_efficient: bool,
     histograms: bool,
     detection: Detection,
     hog_threshold: Option<Duration>,
@@ -36,26 +39,47 @@ struct Config {
 }
 
 impl Config {
+    /// Names each field of the builder, so that no setting is forgotten.
     fn of(builder: &ExecutorBuilder) -> Self {
+        let ExecutorBuilder {
+            cpus,
+            topology: _,
+            default_scope,
+            nice_normal,
+            nice_high,
+            idle_limits: IdleLimits { idle_timeout, idle_ratio, min_idle },
+            prestart,
+            max_threads,
+            max_pending,
+            max_pending_bytes,
+            name_prefix,
+            stack_size,
+            power_efficient,
+            histograms,
+            progress_check: _,
+            random_placement: _,
+            self_management: SelfManagement { detection, probe: _, hog_threshold, watchdog_threshold },
+            hooks: _,
+        } = builder;
         Self {
-            cpus: builder.cpus.clone(),
-            default_scope: builder.default_scope,
-            nice: builder.nice_normal,
-            high_priority_nice: builder.nice_high,
-            idle_timeout: builder.idle_limits.idle_timeout,
-            idle_ratio: NonZeroUsize::new(builder.idle_limits.idle_ratio)
-                .expect("the setter takes a non-zero ratio"),
-            min_idle: builder.idle_limits.min_idle,
-            prestart: builder.prestart,
-            max_threads: builder.max_threads,
-            max_pending: builder.max_pending,
-            max_pending_bytes: builder.max_pending_bytes,
-            thread_name_prefix: builder.name_prefix.clone(),
-            stack_size: builder.stack_size,
-            histograms: builder.histograms,
-            detection: builder.self_management.detection,
-            hog_threshold: builder.self_management.hog_threshold,
-            watchdog_threshold: builder.self_management.watchdog_threshold,
+            cpus: cpus.clone(),
+            default_scope: *default_scope,
+            nice: *nice_normal,
+            high_priority_nice: *nice_high,
+            idle_timeout: *idle_timeout,
+            idle_ratio: NonZeroUsize::new(*idle_ratio).expect("the setter takes a non-zero ratio"),
+            min_idle: *min_idle,
+            prestart: *prestart,
+            max_threads: *max_threads,
+            max_pending: *max_pending,
+            max_pending_bytes: *max_pending_bytes,
+            thread_name_prefix: name_prefix.clone(),
+            stack_size: *stack_size,
+            power_efficient: *power_efficient,
+            histograms: *histograms,
+            detection: *detection,
+            hog_threshold: *hog_threshold,
+            watchdog_threshold: *watchdog_threshold,
         }
     }
 
@@ -66,6 +90,7 @@ impl Config {
         builder.max_pending = self.max_pending;
         builder.max_pending_bytes = self.max_pending_bytes;
         builder.stack_size = self.stack_size;
+        builder.power_efficient = self.power_efficient;
         builder
             .default_scope(self.default_scope)
             .high_priority_nice(self.high_priority_nice)
@@ -104,6 +129,7 @@ impl<'de> Deserialize<'de> for ExecutorBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::ExecutorBuilderExt as _;
 
     /// spec: E2.11: a configuration sets what the setters set, and a name that is no setting is an error.
     #[test]
@@ -122,6 +148,7 @@ mod tests {
             .max_pending_bytes(1 << 30)
             .thread_name_prefix("app")
             .stack_size(256 << 10)
+            .power_efficient(true)
             .histograms(true)
             .detection(Detection::Off)
             .hog_threshold(None)

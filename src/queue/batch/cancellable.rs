@@ -7,7 +7,6 @@ use crate::engine::item::batch::{Cut, CutDetached};
 use crate::engine::item::closure::{Name, WithToken};
 use crate::engine::item::one_shot::handle::RawHandle;
 use crate::queue::cancellable::{self, Leash};
-use crate::queue::submission;
 
 use super::{Batch, To, cut_detached, one_by_one};
 
@@ -85,17 +84,16 @@ impl To<'_> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        let Self { queue, place, after } = self;
-        if !after.is_zero() {
+        if let Some(each) = self.one_by_one() {
             return one_by_one(closures.into_iter(), |closure| {
                 let named = (leash.make_token(), name.cloned());
-                cancellable::spawn(submission::To::new(queue, after), (place, None), named, closure)
+                cancellable::spawn(each.clone(), (self.place, None), named, closure)
             })
             .map_err(|(error, accepted, rest)| Cut { error, accepted, rest });
         }
         let held: Vec<_> = closures.into_iter().map(|closure| with_token(leash, name, closure)).collect();
         let tokens: Vec<_> = held.iter().map(|held| held.token.clone()).collect();
-        let spawned = queue.handle().queue().spawn_batch::<WithToken<F>, T>(place, held);
+        let spawned = self.queue.handle().queue().spawn_batch::<WithToken<F>, T>(self.place, held);
         let mut spawned = spawned.map_err(|Cut { error, accepted, rest }| Cut {
             error,
             accepted,
@@ -122,16 +120,15 @@ impl To<'_> {
         F: FnOnce() -> T + Send + 'static,
         T: 'static,
     {
-        let Self { queue, place, after } = self;
-        if !after.is_zero() {
+        if let Some(each) = self.one_by_one() {
             let spawned = one_by_one(closures, |closure| {
                 let named = (leash.make_token(), name.cloned());
-                cancellable::spawn_detached(submission::To::new(queue, after), (place, None), named, closure)
+                cancellable::spawn_detached(each.clone(), (self.place, None), named, closure)
             });
             return cut_detached(spawned);
         }
         let held = closures.map(|closure| with_token(leash, name, closure));
-        let spawned = queue.handle().queue().spawn_batch_detached::<WithToken<F>, T>(place, held);
+        let spawned = self.queue.handle().queue().spawn_batch_detached::<WithToken<F>, T>(self.place, held);
         spawned.map_err(|CutDetached { error, accepted, rest }| {
             let rest = without_tokens(rest);
             CutDetached { error, accepted, rest }

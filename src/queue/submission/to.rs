@@ -30,8 +30,7 @@ impl<I> Submission<'_, I> {
     /// If there is no room for the bytes, the submission is refused with [`QueueError::Full`], waits, or lets the
     /// issuer run the item, as the queue's [`when_full`](crate::WorkQueueBuilder::when_full) says. An issuer that waits
     /// occupies a place among the pending items meanwhile, and may have to wait until a delay ends. A permit reserves
-    /// no bytes. Batches have none. A [periodic](Self::spawn_every) item has none, because it keeps its closure while
-    /// it runs.
+    /// no bytes. A [periodic](Self::spawn_every) item has none, because it keeps its closure while it runs.
     ///
     /// # Examples
     ///
@@ -56,6 +55,7 @@ impl<I> Submission<'_, I> {
 }
 
 /// The queue, the delay, the name, the token and the bytes with which a closure is queued.
+#[derive(Clone)]
 pub(in crate::queue) struct To<'queue> {
     queue: &'queue Arc<QueueHandle>,
     pub(in crate::queue) after: Duration,
@@ -82,9 +82,9 @@ impl<'queue, F> Submission<'queue, F> {
 }
 
 impl<'queue> To<'queue> {
-    /// Leads to this queue after a delay, without any other option.
-    pub(in crate::queue) fn new(queue: &'queue WorkQueue, after: Duration) -> Self {
-        Self { queue: queue.handle(), after, name: None, token: None, bytes: 0 }
+    /// Leads to this queue after a delay, with these bytes and without any other option.
+    pub(in crate::queue) fn new(queue: &'queue WorkQueue, after: Duration, bytes: u64) -> Self {
+        Self { queue: queue.handle(), after, name: None, token: None, bytes }
     }
 
     /// Queues a closure with its bytes.
