@@ -7,8 +7,9 @@ use cmwq::{CancelToken, Detection, Executor, JoinHandle, QueueError, WhenFull, W
 
 use crate::support::{Door, builder, eventually, held, one_cpu, stress};
 
+/// An executor with a CPU for each item that a test holds. So no test depends on the detection of blocked items.
 fn bounded(bytes: u64) -> Executor {
-    builder("core:2 pu:1").0.max_pending_bytes(bytes).build().unwrap()
+    builder("core:4 pu:1").0.max_pending_bytes(bytes).build().unwrap()
 }
 
 /// A queue whose item holds the only slot, so all later items of the queue are pending.
