@@ -150,7 +150,7 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
 
 /// Starts a thread of the calling thread's made-up machine.
 fn spawn_on_machine<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
-    let name = "a spawned thread".to_owned();
+    let name = machine::name_of_spawned();
     let (body, place) = machine::adopt(&name, f)?;
     let handle = thread::Builder::new().name(name).spawn(body)?;
     machine::made(place, handle.thread().id());

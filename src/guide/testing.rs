@@ -227,7 +227,7 @@
 //!     jobs.into_iter().filter_map(|(mail, job)| is_left(job).then_some(mail)).collect()
 //! }
 //!
-//! Setup::new().faults(Faults::random(&FaultKind::ALL)).explore(200, || {
+//! Setup::new().faults(Faults::random(FaultKind::ALL)).explore(200, || {
 //!     let executor = Executor::builder().build_global().expect("the first thread can be made");
 //!     let (mut left, sent) = (vec![1, 2, 3], Arc::new(Mutex::new(Vec::new())));
 //!     for _attempt in 0..20 {

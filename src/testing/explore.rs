@@ -41,8 +41,9 @@ impl Setup {
         let test = Arc::new(test);
         for seed in (0..runs).map(|run| first.wrapping_add(run)) {
             let test = Arc::clone(&test);
-            if let Err(failure) = self.clone().seed(seed).perform(move || test()) {
-                eprintln!("{}", failure.story(Some(seed)));
+            let setup = self.clone().seed(seed);
+            if let Err(failure) = setup.perform(move || test()) {
+                eprintln!("{}", failure.story(&setup));
                 failure.panic();
             }
         }

@@ -77,12 +77,12 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Threads, Self::Refusals, Self::Timers, Self::Cpus, Self::Panics, Self::Shutdown];
+    pub const ALL: &'static [Self] =
+        &[Self::Threads, Self::Refusals, Self::Timers, Self::Cpus, Self::Panics, Self::Shutdown];
 
     /// The faults of the system: [`Threads`](Self::Threads), [`Timers`](Self::Timers) and [`Cpus`](Self::Cpus). They
     /// delay items, but queues keep their promises. So a program that does not depend on time notices nothing.
-    pub const OF_THE_SYSTEM: [Self; 3] = [Self::Threads, Self::Timers, Self::Cpus];
+    pub const OF_THE_SYSTEM: &'static [Self] = &[Self::Threads, Self::Timers, Self::Cpus];
 }
 
 impl Faults {
@@ -104,7 +104,7 @@ impl Faults {
     /// use cmwq::WorkQueue;
     /// use cmwq::testing::{FaultKind, Faults, Setup};
     ///
-    /// let faults = Faults::random(&FaultKind::OF_THE_SYSTEM);
+    /// let faults = Faults::random(FaultKind::OF_THE_SYSTEM);
     /// Setup::new().faults(faults).explore(50, || {
     ///     let sum = WorkQueue::new("sums").map(0..10_u64, |n| n).sum::<Result<u64, _>>();
     ///     assert_eq!(sum.unwrap(), 45);
@@ -361,7 +361,7 @@ impl Faults {
         let mut plan = self.clone();
         // All kinds are drawn in a fixed order, and each kind takes one number from `random`. So the faults of one kind
         // do not depend on the other kinds.
-        for kind in FaultKind::ALL {
+        for &kind in FaultKind::ALL {
             let own = &mut Rng::with_seed(random.u64(..));
             if self.drawn.contains(&kind) && own.bool() {
                 plan = plan.with_drawn(kind, own, cpus);

@@ -85,8 +85,9 @@
 //! * All threads wait, and nothing will wake them. The message says which thread waits for which.
 //! * An item does not end: it computes for too long, it takes too many steps while no time passes, or it still waits
 //!   when the rest of the run is over.
-//! * A thread waits outside of the kit for longer than the [`patience`](Setup::patience). For example, it sleeps in
-//!   real time, or waits for a lock of another crate whose holder was interrupted.
+//! * A thread waits outside of the kit for longer than the [`patience`](Setup::patience). For example, it waits for a
+//!   lock of another crate whose holder was interrupted. Sleeps in real time may take a tenth of that time, all sleeps
+//!   of the run together.
 //! * A thread that does not belong to the run uses one of its queues.
 //! * An item panics, and no thread learns of it: neither a `join`, nor a scope, nor a
 //!   [`panic_handler`](crate::ExecutorBuilder::panic_handler).
@@ -120,10 +121,9 @@
 //! * If the threads take a million steps while no time passes, the kit reports an item without an end. So a loop that
 //!   polls must sleep in between. A test that submits hundreds of thousands of items at one moment must [permit
 //!   more](Setup::max_steps).
-//! * If more than a million timers fire while the test's own thread waits, the kit reports a wait without an end. A
-//!   test that advances by a day, while an item has a period of 50 ms, must [permit more](Setup::max_steps).
+//! * If more than a million timers fire while the test's own thread waits, the kit reports a wait without an end. So a
+//!   deadlock beside a periodic item is found only then. A test that advances by a day, while an item has a period of 50 ms, must [permit more](Setup::max_steps).
 //! * If a debugger stops the process for several seconds of real time, the run may fail, because it has taken no step.
-//! * If the system cannot pin threads, the seed does not determine the CPU of the test's own submissions.
 
 mod explore;
 mod faults;
@@ -235,16 +235,14 @@ pub fn run_until_idle() {
     in_a_run(machine::settle());
 }
 
-/// The number of steps of the clock after which a condition counts as never met.
-const STEPS: u32 = 1_000_000;
-
 /// Lets virtual time pass until a condition holds. Checks the condition each time that no thread can go on before time
 /// passes.
 ///
 /// # Panics
 ///
-/// Panics if no thread and no timer waits for a time any more, because then the condition can never hold. Also panics
-/// if the clock has moved a million times, and if the calling thread belongs to no run.
+/// Panics if no thread and no timer waits for a time any more, because then the condition can never hold. The message
+/// says which thread waits for which. Also panics if the clock has moved as often as [`Setup::max_steps`] permits, and
+/// if the calling thread belongs to no run.
 ///
 /// # Examples
 ///
@@ -262,13 +260,18 @@ const STEPS: u32 = 1_000_000;
 #[track_caller]
 pub fn run_until(mut condition: impl FnMut() -> bool) {
     run_until_idle();
-    for _step in 0..STEPS {
+    let moves = in_a_run(machine::most_moves());
+    for _move in 0..moves {
         if condition() {
             return;
         }
-        assert!(machine::let_time_pass(), "the condition never holds: nothing waits for a time any more");
+        if !machine::let_time_pass() {
+            let waiting = machine::waiting_threads();
+            panic!("the condition never holds: nothing waits for a time any more{waiting}");
+        }
     }
-    panic!("the condition does not hold, although the clock has moved {STEPS} times");
+    let waiting = machine::waiting_threads();
+    panic!("the condition does not hold, although the clock has moved {moves} times{waiting}");
 }
 
 /// Returns the time until each timer of the run fires, in ascending order. The timers are those of the delayed and

@@ -84,8 +84,8 @@ impl Setup {
     }
 
     /// Sets how long a thread may wait in real time for something outside of the kit, such as a file. If a thread waits
-    /// longer, the run fails. A thread may compute for ten times as long without calling this crate. Default: one
-    /// second.
+    /// longer, the run fails. A thread may compute for ten times as long without calling this crate. All sleeps in real
+    /// time together may take a tenth of the patience, as far as they are noticed. Default: one second.
     ///
     /// # Panics
     ///
@@ -159,7 +159,7 @@ impl Setup {
         match self.perform(test) {
             Ok(result) => result,
             Err(failure) => {
-                eprintln!("{}", failure.story(self.seed));
+                eprintln!("{}", failure.story(self));
                 failure.panic()
             }
         }
@@ -191,6 +191,24 @@ impl Setup {
     /// Returns the first seed of runs that explore.
     pub(super) fn first(&self) -> u64 {
         self.seed.unwrap_or(0)
+    }
+
+    /// Returns the setup as code. The faults are left out.
+    fn code(&self) -> String {
+        let mut code = match self.seed {
+            Some(seed) => format!("cmwq::testing::seed({seed})"),
+            None => "cmwq::testing::Setup::new()".to_owned(),
+        };
+        if self.cpus != CPUS {
+            _ = write!(code, ".cpus({})", self.cpus);
+        }
+        if self.max_steps != MAX_STEPS {
+            _ = write!(code, ".max_steps({})", self.max_steps);
+        }
+        if self.faults != Faults::new() {
+            code += ".faults(...)";
+        }
+        code
     }
 
     fn config(&self) -> Config {
@@ -278,14 +296,14 @@ enum Cause {
 }
 
 impl Failure {
-    /// Returns a text about the events of the run, and about how to repeat it.
-    pub(super) fn story(&self, seed: Option<u64>) -> String {
+    /// Returns a text about the events of the run, and about how to repeat it with this setup.
+    pub(super) fn story(&self, setup: &Setup) -> String {
         let mut story = String::from("cmwq::testing: ");
-        _ = match seed {
+        _ = match setup.seed {
             Some(seed) => write!(
                 story,
-                "the run of seed {seed} has failed; to repeat it: cmwq::testing::seed({seed}), or {SEED}={seed} for \
-                 a test that explores"
+                "the run of seed {seed} has failed; to repeat it: {}, or {SEED}={seed} for a test that explores",
+                setup.code()
             ),
             None => write!(story, "the run has failed"),
         };

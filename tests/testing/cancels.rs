@@ -1,5 +1,7 @@
 //! Cancelled waits and deadlines in virtual time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 use cmwq::blocking::channel::{RecvCancellableError, SendCancellableError, bounded};
@@ -7,10 +9,14 @@ use cmwq::blocking::sync::{Condvar, Mutex};
 use cmwq::blocking::thread::sleep_cancellable;
 use cmwq::{Cancelled, JoinError, WorkQueue, testing};
 
+use super::support::add;
+
 /// spec: T1.3 (the waits of the crate hand over): waits that a cancel ends.
 #[test]
 fn cancelled_waits_end() {
-    testing::explore(50, || {
+    let interrupted = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&interrupted);
+    testing::explore(50, move || {
         static READY: Mutex<bool> = Mutex::new(false);
         static CHANGED: Condvar = Condvar::new();
         let queue = WorkQueue::new("waits");
@@ -27,10 +33,14 @@ fn cancelled_waits_end() {
             queue.spawn(|| CHANGED.wait_while_cancellable(&mut READY.lock(), |ready| !*ready).is_err());
         for item in [sends.unwrap(), receives.unwrap(), sleeps.unwrap(), waits.unwrap()] {
             item.stop();
-            assert!(matches!(item.join(), Ok(true) | Err(JoinError::Cancelled)));
+            match item.join() {
+                Ok(true) => add(&counted),
+                other => assert!(matches!(other, Err(JoinError::Cancelled))),
+            }
         }
         drop(receive);
     });
+    assert!(interrupted.load(SeqCst) > 0, "some items had begun to wait");
 }
 
 /// spec: T1.3: a message ends a wait that a cancel could also end, and room for one does, too.

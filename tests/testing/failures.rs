@@ -75,6 +75,66 @@ fn waits_without_an_end_are_told_with_their_reasons() {
     );
 }
 
+/// spec: T2.3 (threads, tasks and tokens; beside a condition, and beside a periodic item)
+#[test]
+fn waits_for_threads_tasks_and_tokens_are_told() {
+    let told = message(|| {
+        testing::run(|| {
+            let token = cmwq::CancelToken::new();
+            let waits = blocking::thread::spawn(move || token.wait());
+            let polls = blocking::thread::spawn(|| blocking::block_on(std::future::pending::<()>()));
+            WorkQueue::new("joins").spawn(move || waits.join().unwrap()).unwrap().join().unwrap().unwrap();
+            polls.join().unwrap();
+        });
+    });
+    assert_says(
+        &told,
+        &[
+            "all threads wait for ever",
+            "of queue \"joins\", waits for the end of a thread (of spawned thread 1)",
+            "spawned thread 1 waits for the cancel of a token",
+            "spawned thread 2 waits for a wake-up of its task",
+        ],
+    );
+    let circle = |queue: &WorkQueue| {
+        let locks = Arc::new((Mutex::new(1), Mutex::new(2)));
+        for turns in [false, true] {
+            let locks = Arc::clone(&locks);
+            let takes_both = move || {
+                let (first, second) = if turns { (&locks.1, &locks.0) } else { (&locks.0, &locks.1) };
+                let held = first.lock();
+                blocking::thread::sleep(ms(1));
+                *second.lock() += *held;
+            };
+            queue.spawn_detached(takes_both).unwrap();
+        }
+    };
+    let told = message(|| {
+        testing::run(move || {
+            let queue = WorkQueue::new("pairs");
+            circle(&queue);
+            testing::run_until(|| queue.is_empty());
+        });
+    });
+    assert_says(&told, &["the condition never holds", "waits for a lock (of cmwq/u", "in a circle: cmwq/u"]);
+    let told = message(|| {
+        Setup::new().max_steps(1000).run(move || {
+            let queue = WorkQueue::new("pairs");
+            let _ticks = queue.item(|| ()).spawn_every(ms(1)).unwrap();
+            circle(&queue);
+            queue.flush().unwrap();
+        });
+    });
+    assert_says(&told, &["time passes, but this wait does not end", "in a circle: cmwq/u"]);
+    let told = message(|| {
+        Setup::new().max_steps(1000).run(|| {
+            let _ticks = WorkQueue::new("ticks").item(|| ()).spawn_every(ms(1)).unwrap();
+            testing::run_until(|| false);
+        });
+    });
+    assert_says(&told, &["although the clock has moved 1000 times"]);
+}
+
 /// spec: T2.4 (an item that waits for a time again and again)
 #[test]
 fn an_item_that_outlives_its_test_is_told() {
@@ -150,6 +210,20 @@ fn a_real_sleep_is_told() {
     });
     assert!(begin.elapsed() < secs(60));
     assert_says(&told, &["of queue \"sleeps\", waits outside of the test kit: it sleeps"]);
+    // A system that hides in which function a thread sleeps does not tell short sleeps from computing.
+    let said =
+        if told.contains("in real time") { "it sleeps in real time" } else { "does not come to an end" };
+    let told = message(|| {
+        Setup::new().patience(ms(200)).run(|| {
+            let polls = || {
+                while std::hint::black_box(true) {
+                    std::thread::sleep(ms(3));
+                }
+            };
+            WorkQueue::new("polls").spawn(polls).unwrap().join().unwrap();
+        });
+    });
+    assert_says(&told, &["of queue \"polls\"", said]);
 }
 
 /// spec: T1.5 (a lock of another crate that is held across a wait)

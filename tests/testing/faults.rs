@@ -306,7 +306,7 @@ fn executors_are_shut_down_at_any_step() {
 /// spec: T3.7: the faults of the system delay items, but queues keep their promises.
 #[test]
 fn faults_of_the_system_are_survived() {
-    let faults = Faults::random(&FaultKind::OF_THE_SYSTEM);
+    let faults = Faults::random(FaultKind::OF_THE_SYSTEM);
     with(faults).explore(300, || {
         let (free, ordered) = (WorkQueue::new("free"), WorkQueue::ordered("ordered").build().unwrap());
         let runs = Arc::new(AtomicU32::new(0));
@@ -334,7 +334,7 @@ fn faults_of_the_system_are_survived() {
 #[test]
 fn drawn_faults_follow_from_the_seed() {
     let run = |seed: u64| {
-        with(Faults::random(&FaultKind::ALL)).seed(seed).run(|| {
+        with(Faults::random(FaultKind::ALL)).seed(seed).run(|| {
             let queue = WorkQueue::new("drawn");
             let items: Vec<_> = (0..20).map(|_| queue.spawn(|| testing::compute(ms(20)))).collect();
             items.into_iter().flatten().for_each(|item| drop(item.join()));

@@ -147,7 +147,10 @@ fn a_wrong_order_is_found_and_repeated() {
     let explored = message(|| Setup::new().explore(1000, lost_update));
     assert!(explored.contains("an addition is lost"));
     // A setup with a seed begins with that seed.
-    Setup::new().seed(number + 1000).explore(0, || unreachable!("there is no run"));
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sees = Arc::clone(&seen);
+    Setup::new().seed(7).explore(2, move || sees.lock().unwrap().push(program()));
+    assert_eq!(*seen.lock().unwrap(), [seed(7).run(program), seed(8).run(program)]);
 }
 
 /// spec: T2.2 (a failure prints the seed and the order of events, and a variable repeats the seed)

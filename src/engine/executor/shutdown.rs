@@ -7,6 +7,7 @@
 //! between admission and push. The thread that brings such an entry to the pool gives the entry up.
 
 use crate::policy::effective_state::Stage;
+use crate::sys::machine;
 use crate::sys::wait::Until;
 
 use crate::engine::item::entry::{Abandoned, Entry};
@@ -77,7 +78,10 @@ impl ExecutorInner {
         // The pools are closed only after the manager was stopped. Another thread may be making an unbound pool that is
         // not among these pools. That thread then sees that the manager was stopped, and closes its pool itself.
         self.upkeep.pools.all().iter().for_each(|pool| pool.close());
-        let threads = self.core.threads.wait(until);
+        let threads = {
+            let _says = machine::waits_for("the end of the executor's threads");
+            self.core.threads.wait(until)
+        };
         let queues = queues.iter().map(|queue| queue.remains()).filter(QueueRemains::is_something);
         Ok(Remains { queues: queues.collect(), threads })
     }

@@ -13,6 +13,7 @@ use std::task::{Wake, Waker};
 use crate::policy::time::Time;
 use crate::protocol::cancel::CancelNode;
 use crate::sys::fork::Origin;
+use crate::sys::machine;
 use crate::sys::sync::{self, Mutex};
 use crate::sys::wait::{self, Until};
 use crate::sys::wakers::{Alarm, Watcher};
@@ -99,6 +100,7 @@ impl Token {
 
     /// Sleeps until the token counts as cancelled.
     pub(crate) fn wait(&self, until: Until) -> Result<(), WaitError> {
+        let _says = machine::waits_for("the cancel of a token");
         loop {
             if self.is_cancelled() {
                 return Ok(());

@@ -53,6 +53,7 @@ pub(crate) use self::lock::{Condvar, Mutex, MutexGuard, locks_taken};
 pub(crate) use self::moment::{Check, Moment};
 pub(crate) use self::plan::{Absence, Chosen, Plan};
 pub(crate) use self::record::Event;
+use self::record::Waits;
 use self::rests::Rests;
 pub(crate) use self::scene::{
     bind, bound, burn, check, claim, cpu_time, cpus, current, current_cpu, pause, present_cpus,
@@ -62,9 +63,10 @@ use self::schedule::State;
 pub(crate) use self::schedule::{Config, Order, Tid};
 pub(crate) use self::steps::{
     add_chore, begins, carry_out, ends, events, fail_if, has_chores, holds, keeps_house, lateness,
-    let_time_pass, listens, no_more_faults, note, number, own_panic_is_told, panic_as_planned, panic_is_told,
-    park_a_while, perform_chores, refuses_submission, released, settle, step, step_to, until_locked,
-    until_ready, until_shutdown, until_woken, waits_for_item, waits_for_queue, wake_object,
+    let_time_pass, listens, most_moves, name_of_spawned, no_more_faults, note, number, own_panic_is_told,
+    panic_as_planned, panic_is_told, park_a_while, perform_chores, refuses_submission, released, settle,
+    step, step_to, until_locked, until_ready, until_shutdown, until_woken, waiting_threads, waits_for,
+    waits_for_item, waits_for_queue, wake_object,
 };
 pub(crate) use self::watch::{Outcome, run_watched};
 use crate::policy::cpu_set::CpuSet;
@@ -375,6 +377,7 @@ pub(crate) fn wait_for_end(thread: std::thread::ThreadId, until: Option<Time>) -
         let tid = inner.names.get(&thread).copied()?;
         let ended = inner.schedule.threads[tid].state == State::Ended;
         drop(inner);
+        let _says = steps::waits(|| Waits::Thread(tid));
         Some(ended || machine.sleep(me, Key::End(tid), until, Rests::No))
     })
     .flatten()

@@ -119,6 +119,16 @@ pub(crate) fn waits_for_queue(_queue: &str, _what: impl FnOnce() -> String) -> W
 }
 
 #[inline(always)]
+pub(crate) fn waits_for(_what: &'static str) -> Waiting {
+    Waiting
+}
+
+#[inline(always)]
+pub(crate) fn name_of_spawned() -> String {
+    String::new()
+}
+
+#[inline(always)]
 pub(crate) fn refuses_submission<'a>(_queue: impl FnOnce() -> &'a str) -> bool {
     false
 }

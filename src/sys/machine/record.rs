@@ -66,6 +66,8 @@ pub(super) enum Waits {
     Queue(String, String),
     /// The thread waits for the lock at this address.
     Lock(usize),
+    /// The thread waits for the end of this thread.
+    Thread(Tid),
     Other(&'static str),
 }
 
@@ -218,6 +220,7 @@ impl Inner {
             Some(Waits::Item(address, _)) => runs(&|item| item.address == *address),
             Some(Waits::Queue(queue, _)) => runs(&|item| item.queue == *queue),
             Some(Waits::Lock(lock)) => self.record.holders.get(lock).cloned().unwrap_or_default(),
+            Some(Waits::Thread(other)) => vec![*other],
             Some(Waits::Other(_)) | None => Vec::new(),
         }
     }
@@ -237,6 +240,7 @@ impl Inner {
             let what = match self.record.threads.get(&thread).and_then(|doing| doing.waits.as_ref()) {
                 Some(Waits::Item(_, what) | Waits::Queue(_, what)) => what.clone(),
                 Some(Waits::Lock(_)) => "a lock".to_owned(),
+                Some(Waits::Thread(_)) => "the end of a thread".to_owned(),
                 Some(Waits::Other(what)) => (*what).to_owned(),
                 None => key().map_or_else(|| "a time".to_owned(), |key| format!("{key:?}")),
             };
@@ -283,12 +287,17 @@ impl Inner {
         }
     }
 
+    /// Returns the lines about waiting threads, and about a circle of them.
+    pub(super) fn waits_and_circle(&self) -> String {
+        format!("{}{}", self.waiting(), self.circle())
+    }
+
     pub(super) fn stuck(&self) -> String {
-        format!("all threads wait for ever:{}{}", self.waiting(), self.circle())
+        format!("all threads wait for ever:{}", self.waits_and_circle())
     }
 
     pub(super) fn restless(&self) -> String {
-        format!("time passes, but this wait does not end:{}", self.waiting())
+        format!("time passes, but this wait does not end:{}", self.waits_and_circle())
     }
 
     pub(super) fn endless(&self, thread: Tid) -> String {

@@ -152,7 +152,7 @@ pub(crate) fn own_panic_is_told() {
 #[derive(Debug)]
 pub(crate) struct Waiting(Option<Option<Waits>>);
 
-fn waits(what: impl FnOnce() -> Waits) -> Waiting {
+pub(super) fn waits(what: impl FnOnce() -> Waits) -> Waiting {
     Waiting(with(|machine, me| machine.enter().record.waits(me, Some(what()))))
 }
 
@@ -268,6 +268,30 @@ pub(crate) fn released(lock: usize) {
             machine.point(me);
         }
     });
+}
+
+/// The name of threads that user code makes, without their number.
+const SPAWNED: &str = "spawned thread";
+
+/// Returns the name of the next thread that user code makes. The threads are numbered in the order in which they are
+/// made.
+pub(crate) fn name_of_spawned() -> String {
+    let earlier = with(|machine, _| {
+        let inner = machine.enter();
+        let names = (0..inner.schedule.threads.len()).map(|thread| inner.schedule.name(thread));
+        names.filter(|name| name.starts_with(SPAWNED)).count()
+    });
+    format!("{SPAWNED} {}", earlier.unwrap_or(0) + 1)
+}
+
+/// Returns lines about the threads that wait, and about those that wait for each other in a circle.
+pub(crate) fn waiting_threads() -> String {
+    with(|machine, _| machine.enter().waits_and_circle()).unwrap_or_default()
+}
+
+/// Returns the number of times that time may pass while the main thread waits, before the run fails.
+pub(crate) fn most_moves() -> Option<u64> {
+    with(|machine, _| machine.enter().schedule.config.restless)
 }
 
 /// Waits until no other thread can take a step before time passes.

@@ -25,6 +25,10 @@ const COMPUTES: u32 = 10;
 /// The number of times that the watcher looks at the machine during one patience.
 const LOOKS: u32 = 20;
 
+/// The threads of a run may sleep in real time for this part of the patience, all sleeps together. No file and no
+/// process makes them do so.
+const NAPS: u32 = 10;
+
 /// Tells the watcher of a failure.
 pub(super) struct Teller(Box<dyn Fn(String) + Send>);
 
@@ -137,12 +141,17 @@ struct Holder {
     since: Instant,
     /// If the thread sleeps, the number of its sleeps so far, and the time at which the watcher first saw this number.
     asleep: Option<(u64, Instant)>,
+    /// The time of the last look.
+    looked: Instant,
+    /// The time for which threads of the run were seen to sleep in real time.
+    napped: Duration,
 }
 
 impl Holder {
     #[allow(clippy::disallowed_methods, reason = "the watcher lives in real time")]
     fn new(patience: Duration) -> Self {
-        Self { patience, seen: (NONE, 0), since: Instant::now(), asleep: None }
+        let now = Instant::now();
+        Self { patience, seen: (NONE, 0), since: now, asleep: None, looked: now, napped: Duration::ZERO }
     }
 
     /// Looks at the thread that has the baton. If it has kept the baton for too long, ends the run and returns the
@@ -152,9 +161,9 @@ impl Holder {
         let mut inner = machine.inner.lock();
         let now = Instant::now();
         let seen = (inner.turn, inner.passes + inner.schedule.points);
+        let since_last_look = now.duration_since(std::mem::replace(&mut self.looked, now));
         if seen != self.seen {
             (self.seen, self.since, self.asleep) = (seen, now, None);
-            return None;
         }
         // After a failure, no thread has the baton, and the watcher is about to receive the reason.
         let thread = Some(inner.turn).filter(|turn| *turn != NONE)?;
@@ -165,13 +174,15 @@ impl Holder {
             Some((before, since)) if before == slept => (slept, since),
             _ => (slept, now),
         });
+        let function = if sleeps { thread_state::wait_channel(system) } else { None };
+        if function.as_deref().is_some_and(is_nap) {
+            self.napped += since_last_look;
+        }
         let asleep_since = self.asleep.map(|(_, since)| since);
-        let told = if asleep_since.is_some_and(|since| now.duration_since(since) >= self.patience) {
-            format!(
-                "{} waits outside of the test kit: {}",
-                inner.thread_with_item(thread),
-                where_it_sleeps(thread_state::wait_channel(system))
-            )
+        let waits = asleep_since.is_some_and(|since| now.duration_since(since) >= self.patience);
+        let told = if waits || self.napped >= self.patience / NAPS {
+            let thread = inner.thread_with_item(thread);
+            format!("{thread} waits outside of the test kit: {}", where_it_sleeps(function))
         } else if now.duration_since(self.since) >= self.patience * COMPUTES {
             let thread = inner.thread_with_item(thread);
             let time = now.duration_since(self.since);
@@ -185,10 +196,15 @@ impl Holder {
     }
 }
 
+/// Returns whether a thread that sleeps in this function of the kernel waits for nothing but a time.
+fn is_nap(function: &str) -> bool {
+    function.contains("nanosleep")
+}
+
 /// Describes in words the wait of a thread that sleeps in this function of the kernel.
 fn where_it_sleeps(function: Option<String>) -> String {
     match function {
-        Some(function) if function.contains("nanosleep") => {
+        Some(function) if is_nap(&function) => {
             "it sleeps in real time (use cmwq::blocking::thread::sleep)".to_owned()
         }
         Some(function) if function.contains("futex") => {

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use crate::sys::machine;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 
@@ -22,6 +23,7 @@ struct Parker(AtomicU64);
 
 impl Parker {
     fn sleep(&self) {
+        let _says = machine::waits_for("a wake-up of its task");
         while !self.take() {
             // The wait has no time limit, so the answer is always true.
             wait::sleep(self.key(), || self.0.load(Ordering::Acquire) == 0, Until::FOREVER);
