@@ -2,7 +2,8 @@
 //!
 //! The Linux kernel runs the background work of a whole system through *workqueues*. Queues are cheap and have names.
 //! They share pools of workers. These pools have just enough threads to keep the CPUs busy while work is pending. This
-//! crate brings that design to a process.
+//! crate brings that design to a process. An *item* is a closure or a [`Work`] that was submitted to a queue, and the
+//! thread that submitted it is its *issuer*.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -58,6 +59,7 @@
 //! | items that have begun, running or blocked | 256 for each queue and each CPU on which items were queued | [`max_active`](WorkQueueBuilder::max_active), [`max_active_total`](WorkQueueBuilder::max_active_total) |
 //! | items that wait, and have not begun | a hundred million for each queue and each CPU on which items were queued, because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending), for the whole queue |
 //! | items that wait, in all queues together | no further limit, because only the program knows its memory | the executor's [`max_pending`](ExecutorBuilder::max_pending) |
+//! | bytes of items that wait, in all queues together | no limit, because only the program knows its memory, and the bytes of its items | the executor's [`max_pending_bytes`](ExecutorBuilder::max_pending_bytes), with [`bytes`](Submission::bytes) |
 //! | armed timers | no limit, because a timer is no thread, and each is removed when it fires or is cancelled | cancel them |
 //! | threads | 512 workers, or 8 for each CPU if that is more; fewer if the system permits fewer | [`max_threads`](ExecutorBuilder::max_threads) |
 //! | idle threads | each pool keeps 2 idle workers, and one more for each 4 busy ones; others end after 300 s | [`idle_timeout`](ExecutorBuilder::idle_timeout), [`min_idle`](ExecutorBuilder::min_idle), [`prestart`](ExecutorBuilder::prestart) |
@@ -234,10 +236,10 @@
 //! # Guards
 //!
 //! Put a guard around each call that may sleep: file and network I/O, locks that are held for long, channels, joins of
-//! foreign threads. A guard costs about 20 ns, and lets the items that are queued behind the call start immediately.
-//! [`may_block()`] is for calls that are usually short. The waits of this crate have guards of their own. The module
-//! [`mod@blocking`], which has the name of the function [`blocking()`], contains locks, channels, files, threads and
-//! processes with guards.
+//! foreign threads. A guard lets the items that are queued behind the call start immediately. It costs about 20 ns
+//! while no item waits. Otherwise it may also wake a worker. [`may_block()`] is for calls that are usually short. The
+//! waits of this crate have guards of their own. The module [`mod@blocking`], which has the name of the function
+//! [`blocking()`], contains locks, channels, files, threads and processes with guards.
 //!
 //! # Missing guards
 //!
@@ -325,7 +327,8 @@
 //!   `control`. This feature brings in `serde`, `serde_json` and `rustix`.
 //! * `metrics`: passes the counters and gauges of queues and pools to the recorder of the crate `metrics`, for
 //!   Prometheus and others. The module `metrics` lists their names.
-//! * `serde`: snapshots and counters of an executor serialise and deserialise; [`observe`] describes the format.
+//! * `serde`: snapshots and counters of an executor serialise and deserialise; [`observe`] describes the format. A
+//!   configuration can have the settings of both builders, and [`Attrs`].
 //! * `testing`: a kit for tests of code that uses this crate, in virtual time and with schedules that a seed
 //!   determines: see the module `testing`. Enable it in `dev-dependencies` only.
 //! * `tracing`: subscribers of `tracing` receive the events of each item: the kernel's four events, and further events

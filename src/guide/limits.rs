@@ -66,8 +66,9 @@
 //!
 //! Limits bound what one queue takes, but not what it leaves to others: 256 active items of one tenant stand in front
 //! of the first item of another. With a [`weight`](crate::WorkQueueBuilder::weight) for each tenant's queue, the queues
-//! take turns. The backlog of one then delays the first item of another by one item, whatever its length, and queues
-//! with backlogs share the CPUs by their weights. A queue alone gets all CPUs, so a weight costs no throughput.
+//! take turns. The first item of a tenant then starts as soon as a worker has ended its item, behind the first items of
+//! other tenants at most, whatever the lengths of their backlogs are. Queues with backlogs share the CPUs by their
+//! weights. A queue alone gets all CPUs, and takes no turns.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -13,8 +13,10 @@
 //! In most windows, all items come from a single queue. If a window has items of several queues, its whole CPU time is
 //! charged to one queue, as in the kernel. This is the queue whose item was running at the last tick, if that queue has
 //! an item in the window. So on average, each queue is charged for its share. If a tick ends the window, the queue of
-//! the item that was running at this tick is charged. An interrupted item does not count as running at a tick. Its
-//! queue is charged if the earlier items of the window cannot have used that much time.
+//! the item that was running at this tick is charged. A tick that comes while the worker reads its CPU clock counts for
+//! no item: the reading is a system call, and a kernel that preempts lazily often preempts a thread there. An
+//! interrupted item does not count as running at a tick. Its queue is charged if the earlier items of the window cannot
+//! have used that much time.
 
 #![forbid(unsafe_code)]
 

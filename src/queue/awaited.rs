@@ -10,7 +10,8 @@ use crate::queue::WorkQueue;
 /// its work at once, and the returned future only waits until the work has ended.
 impl WorkQueue {
     /// Begins a [`flush`](Self::flush). The returned future is ready when every item that was queued before this call
-    /// has ended. Dropping the future ends only the wait.
+    /// has ended. A later item may wait for the flush, with the exception that `flush` names. Dropping the future ends
+    /// only the wait.
     ///
     /// # Examples
     ///

@@ -122,7 +122,8 @@
 //!   polls must sleep in between. A test that submits hundreds of thousands of items at one moment must [permit
 //!   more](Setup::max_steps).
 //! * If more than a million timers fire while the test's own thread waits, the kit reports a wait without an end. So a
-//!   deadlock beside a periodic item is found only then. A test that advances by a day, while an item has a period of 50 ms, must [permit more](Setup::max_steps).
+//!   deadlock beside a periodic item is found only then. A test that advances by a day, while an item has a period of
+//!   50 ms, must [permit more](Setup::max_steps).
 //! * If a debugger stops the process for several seconds of real time, the run may fail, because it has taken no step.
 
 mod explore;

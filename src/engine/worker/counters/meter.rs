@@ -237,8 +237,8 @@ impl Meter {
     /// the course of the last item, if the window ends with that item.
     fn end_window(&self, now: Time, course: Course) {
         let total = thread_state::own_cpu_time().map(as_nanos);
-        // If the system preempts threads lazily, it does so at system calls, and this reading is one. A tick meanwhile
-        // met no item. So the next window begins after it.
+        // This reading is a system call. A kernel that preempts lazily often preempts a thread there. A tick meanwhile
+        // met no item, so the next window begins after it.
         let after = clock::coarse();
         let used = match total {
             Some(total) => Duration::from_nanos(self.worker.reading.since(total)),
