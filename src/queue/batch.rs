@@ -278,7 +278,7 @@ struct To<'queue> {
 impl<'queue> To<'queue> {
     /// Returns the way of each closure if the closures are submitted one by one, because each has a timer or bytes of
     /// its own.
-    fn one_by_one(self) -> Option<submission::To<'queue>> {
+    fn way_of_each(self) -> Option<submission::To<'queue>> {
         let Self { queue, after, bytes, .. } = self;
         (!after.is_zero() || bytes > 0).then(|| submission::To::new(queue, after, bytes))
     }
@@ -288,7 +288,7 @@ impl<'queue> To<'queue> {
         F: Closure<T> + Send + 'static,
         T: Send + 'static,
     {
-        let Some(each) = self.one_by_one() else {
+        let Some(each) = self.way_of_each() else {
             return self.queue.handle().queue().spawn_batch(self.place, closures);
         };
         one_by_one(closures.into_iter(), |closure| each.clone().spawn((self.place, None), closure))
@@ -300,7 +300,7 @@ impl<'queue> To<'queue> {
         F: Closure<T> + Send + 'static,
         T: 'static,
     {
-        let Some(each) = self.one_by_one() else {
+        let Some(each) = self.way_of_each() else {
             return self.queue.handle().queue().spawn_batch_detached::<F, T>(self.place, closures);
         };
         cut_detached(one_by_one(closures, |closure| {

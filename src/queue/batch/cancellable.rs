@@ -84,7 +84,7 @@ impl To<'_> {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        if let Some(each) = self.one_by_one() {
+        if let Some(each) = self.way_of_each() {
             return one_by_one(closures.into_iter(), |closure| {
                 let named = (leash.make_token(), name.cloned());
                 cancellable::spawn(each.clone(), (self.place, None), named, closure)
@@ -120,7 +120,7 @@ impl To<'_> {
         F: FnOnce() -> T + Send + 'static,
         T: 'static,
     {
-        if let Some(each) = self.one_by_one() {
+        if let Some(each) = self.way_of_each() {
             let spawned = one_by_one(closures, |closure| {
                 let named = (leash.make_token(), name.cloned());
                 cancellable::spawn_detached(each.clone(), (self.place, None), named, closure)

@@ -25,9 +25,9 @@ const COMPUTES: u32 = 10;
 /// The number of times that the watcher looks at the machine during one patience.
 const LOOKS: u32 = 20;
 
-/// The threads of a run may sleep in real time for this part of the patience, all sleeps together. No file and no
-/// process makes them do so.
-const NAPS: u32 = 10;
+/// The number of looks at which the watcher sees a thread sleep in real time before it ends the run: a tenth of the
+/// patience. No file and no process makes a thread sleep so.
+const NAPS: u32 = LOOKS / 10;
 
 /// Tells the watcher of a failure.
 pub(super) struct Teller(Box<dyn Fn(String) + Send>);
@@ -141,17 +141,14 @@ struct Holder {
     since: Instant,
     /// If the thread sleeps, the number of its sleeps so far, and the time at which the watcher first saw this number.
     asleep: Option<(u64, Instant)>,
-    /// The time of the last look.
-    looked: Instant,
-    /// The time for which threads of the run were seen to sleep in real time.
-    napped: Duration,
+    /// The number of looks at which a thread of the run slept in real time.
+    naps: u32,
 }
 
 impl Holder {
     #[allow(clippy::disallowed_methods, reason = "the watcher lives in real time")]
     fn new(patience: Duration) -> Self {
-        let now = Instant::now();
-        Self { patience, seen: (NONE, 0), since: now, asleep: None, looked: now, napped: Duration::ZERO }
+        Self { patience, seen: (NONE, 0), since: Instant::now(), asleep: None, naps: 0 }
     }
 
     /// Looks at the thread that has the baton. If it has kept the baton for too long, ends the run and returns the
@@ -161,7 +158,6 @@ impl Holder {
         let mut inner = machine.inner.lock();
         let now = Instant::now();
         let seen = (inner.turn, inner.passes + inner.schedule.points);
-        let since_last_look = now.duration_since(std::mem::replace(&mut self.looked, now));
         if seen != self.seen {
             (self.seen, self.since, self.asleep) = (seen, now, None);
         }
@@ -175,12 +171,10 @@ impl Holder {
             _ => (slept, now),
         });
         let function = if sleeps { thread_state::wait_channel(system) } else { None };
-        if function.as_deref().is_some_and(is_nap) {
-            self.napped += since_last_look;
-        }
+        self.naps += u32::from(function.as_deref().is_some_and(is_nap));
         let asleep_since = self.asleep.map(|(_, since)| since);
         let waits = asleep_since.is_some_and(|since| now.duration_since(since) >= self.patience);
-        let told = if waits || self.napped >= self.patience / NAPS {
+        let told = if waits || self.naps >= NAPS {
             let thread = inner.thread_with_item(thread);
             format!("{thread} waits outside of the test kit: {}", where_it_sleeps(function))
         } else if now.duration_since(self.since) >= self.patience * COMPUTES {
