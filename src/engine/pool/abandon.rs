@@ -1,9 +1,12 @@
 //! An abandoned pool, which runs nothing any more because its executor was shut down.
 //!
 //! Two marks tell other threads that the pool is abandoned. The first mark replaces the sideline's count. A thread that
-//! takes an entry, or puts an entry back, finds the mark in this count. The second mark is in the running word, which
-//! then always asks for one more worker. A thread that pushes an entry finds the mark in this word. Threads read the
-//! count and the word anyway, so the marks cost nothing.
+//! takes an entry, or puts an entry back, finds the mark in this count. The second mark is in the running word. A
+//! thread that pushes an entry finds the mark in this word, and gives up the worklist. Threads read the count and the
+//! word anyway, so the marks cost nothing.
+//!
+//! A thread that has pushed nothing leaves the entries to the thread that abandons the pool. That thread then counts
+//! them before it reports what the shutdown has dropped.
 
 use std::collections::VecDeque;
 

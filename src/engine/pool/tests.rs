@@ -1,8 +1,10 @@
-//! Tests of the locks that threads take. Each test checks which threads take a pool's lock, and when.
+//! Tests of what threads do with a pool: which of them take its lock, and when, and which give up its entries.
+
+use std::sync::mpsc;
 
 use crate::sys::clock;
 use crate::sys::machine::locks_taken;
-use crate::{Detection, Executor, TopologySource, Work, WorkQueue, blocking, may_block};
+use crate::{Detection, Executor, JoinError, TopologySource, Work, WorkQueue, blocking, may_block};
 use testkit::{SOON, eventually};
 
 use super::worker_pool::*;
@@ -87,4 +89,33 @@ fn a_pool_that_gets_a_thread_begins_its_wait_anew() {
     assert!(!is_stuck(refused) && is_stuck(refused + SOON));
     pool.has_room();
     assert!(!is_stuck(refused + SOON));
+}
+
+/// spec: E5.3 (returns what did not finish in time): a thread that has pushed nothing, such as a worker that is about
+/// to park, takes no entry of an abandoned pool. If it took one, a shutdown could report the item as running. A thread
+/// that pushes an entry leaves none behind.
+#[test]
+fn only_threads_that_push_give_up_the_entries_of_an_abandoned_pool() {
+    let executor = executor("core:1 pu:1");
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let (begin, begun) = mpsc::channel();
+    let (open, door) = mpsc::channel::<()>();
+    let holds = queue.spawn(move || {
+        begin.send(()).unwrap();
+        door.recv().unwrap_err();
+    });
+    begun.recv().unwrap();
+    let spawn = || queue.spawn(|| ()).unwrap();
+    let mut items = vec![spawn(), spawn(), spawn()];
+    let pools = executor.inner.upkeep.pools.all();
+    let pool = &pools[0];
+    assert_eq!(pool.abandon().len(), 0);
+    pool.look();
+    assert!(!pool.look_before_blocking());
+    assert_eq!(pool.pending(), 3);
+    items.push(spawn());
+    assert_eq!(pool.pending(), 0);
+    assert!(items.into_iter().all(|item| matches!(item.join(), Err(JoinError::Cancelled))));
+    drop(open);
+    holds.unwrap().join().unwrap();
 }

@@ -63,6 +63,7 @@ impl Pool {
             Kick::Wake(reserved) => self.wake(reserved, near),
             Kick::Offer => self.offer(),
             Kick::Starve => self.starve(),
+            Kick::GiveUp => self.give_up_worklist(),
             Kick::Watch => {
                 self.ask_to_watch();
                 self.offer();
@@ -99,9 +100,9 @@ impl Pool {
     pub(super) fn wake(&self, reserved: Reserved, near: Near) {
         let mut state = self.state.lock();
         if state.sideline.is_abandoned() {
+            // The reservation is older than the mark, so the thread that has set the mark finds the entries.
             drop(state);
-            self.drop_reservation(reserved);
-            return self.give_up_worklist();
+            return self.drop_reservation(reserved);
         }
         if self.seat.is_some() {
             state.late.woke(clock::now());

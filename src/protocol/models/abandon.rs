@@ -2,7 +2,7 @@
 //! and [`Sideline::abandon`](crate::protocol::sideline::Sideline::abandon), while another thread adds an entry or a
 //! worker takes an entry.
 //!
-//! The pool is saturated and its worker is stuck, so a push wakes no worker. The models rule out three outcomes. First,
+//! The pool is saturated and its worker is stuck, so a push wakes no worker. The models rule out four outcomes. First,
 //! an entry would stay on the worklist:
 //!
 //! * abandoning thread: finds the worklist empty;
@@ -21,8 +21,15 @@
 //! * abandoning thread: sets the mark;
 //! * worker: overwrites the mark to show that there are no entries, and goes on with the worklist.
 //!
+//! Fourth, a shutdown would report an item as running that never began:
+//!
+//! * abandoning thread: marks the word;
+//! * worker: looks for work before it parks, and takes an entry to give it up;
+//! * abandoning thread: gives up the other entries, and reports;
+//! * worker: gives up its entry.
+//!
 //! Red under: `abandon-without-fence`, `abandon-tells-no-issuer`, `push-without-fence`, `put-back-behind-the-mark`,
-//! `mark-gives-way-to-a-count`.
+//! `mark-gives-way-to-a-count`, `look-gives-up`.
 
 use std::sync::Arc;
 
@@ -79,14 +86,13 @@ impl Pool {
 
     fn pushed(&self) {
         match self.running.pushed() {
-            Kick::Wake(reserved) => {
-                assert!(self.sideline.lock().is_abandoned(), "the pool is saturated");
-                self.running.drop_reservation(reserved);
+            Kick::GiveUp => {
+                assert!(self.sideline.lock().is_abandoned(), "the sideline is marked first");
                 self.give_up_worklist();
             }
             Kick::Enough => {}
-            Kick::Watch | Kick::Offer | Kick::Starve => {
-                panic!("no manager watches, and there are no siblings")
+            Kick::Wake(_) | Kick::Watch | Kick::Offer | Kick::Starve => {
+                panic!("the pool is saturated, no manager watches, and there are no siblings")
             }
         }
     }
@@ -161,6 +167,23 @@ fn no_entry_that_is_put_back_stays_in_a_pool_that_was_abandoned() {
         thread.join().unwrap();
         pool.assert_empty();
         assert_eq!(pool.given_up(), 2);
+    });
+}
+
+/// spec: E5.3: a thread that looks for work leaves the entries to the thread that abandons the pool.
+#[test]
+fn a_thread_that_has_pushed_nothing_gives_nothing_up() {
+    check_all(|| {
+        let pool = Pool::new();
+        pool.push();
+        let thread = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.running.look(|| pool.worklist.has_work()))
+        };
+        pool.abandon();
+        assert_eq!(thread.join().unwrap(), Kick::Enough);
+        pool.assert_empty();
+        assert_eq!(pool.given_up(), 1);
     });
 }
 
