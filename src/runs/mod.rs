@@ -21,6 +21,7 @@
 //! | `first_use` | threads that make the same thing at its first use |
 //! | `flushes` | random runs of flushes, with later items that wait for them; `prng` draws the steps |
 //! | `rescuer` | the times at which a rescuer is called |
+//! | `shutdown` | the report of a shutdown whose time runs out |
 //! | `programs` | random programs of every operation |
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
@@ -43,6 +44,8 @@ mod programs;
 mod rescuer;
 mod seeds;
 mod setup;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+mod shutdown;
 mod timelines;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod undeclared;

@@ -139,7 +139,7 @@ fn items_given_up_are_in_no_count() {
     let report = executor.shutdown(Duration::from_millis(1)).unwrap();
     door.open();
     let dropped: usize = report.queues.iter().map(|queue| queue.dropped).sum();
-    assert_eq!(dropped, 3);
+    assert_eq!(dropped, 3, "{report}");
     eventually("the item that ran has ended", || queue.counters().completed == 1);
     let counters = queue.counters();
     assert_eq!((counters.started, counters.cancelled), (1, 2));
