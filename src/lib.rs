@@ -23,9 +23,9 @@
 //! |---|---|
 //! | compute, block under a [guard](#guards), or both, and need not overtake each other | [`WorkQueue::new(name)`](WorkQueue::new): as many run at a time as there are CPUs, near the issuer while CPUs there are free; blocked items do not count |
 //! | do next to nothing, and come from threads on many CPUs | [`WorkQueue::per_cpu(name)`](WorkQueue::per_cpu): they run on the issuer's CPU, so **a single issuer uses a single CPU** |
-//! | compute for longer than the items of other queues may wait | for the long items, a [nice level](Attrs::nice) of their own: `WorkQueue::builder(name).attrs(Attrs::new().nice(10))` runs one of them on each CPU, and the system prefers the other items |
-//! | block in code where no guard can be placed | [`WorkQueue::unbound(name)`](WorkQueue::unbound): each active item has a thread, so set [`max_active_total(16)`](WorkQueueBuilder::max_active_total) or another bound; without one, the queue can take all threads of the executor |
-//! | run one at a time, in the order of submission | [`WorkQueue::ordered(name)`](WorkQueue::ordered) |
+//! | compute for so long that items of other queues must not wait for them | for the long items, a [nice level](Attrs::nice) of their own: `WorkQueue::builder(name).attrs(Attrs::new().nice(10))` runs one of them on each CPU, and the system prefers the other items |
+//! | block inside code that you cannot change, between computations (a guard around all of it would hide that they use the CPU) | [`WorkQueue::unbound(name)`](WorkQueue::unbound): each active item has a thread, so set [`max_active_total(16)`](WorkQueueBuilder::max_active_total) or another bound; without one, the queue can take all threads of the executor |
+//! | run one at a time, in the order of submission | [`WorkQueue::ordered(name)`](WorkQueue::ordered): many such queues run side by side, each on a thread of its own while it has items |
 //! | must stay near their data | [`WorkQueue::builder(name)`](WorkQueue::builder) with [`attrs`](WorkQueueBuilder::attrs): an [`AffinityScope`], [`strict`](Attrs::strict) |
 //! | are urgent | one of these, with [`high_priority(true)`](WorkQueueBuilder::high_priority) |
 //! | must run even if no thread can be made | one of these, with [`rescuer(true)`](WorkQueueBuilder::rescuer): the queue has its own thread for this case |
@@ -40,7 +40,7 @@
 //!
 //! | to submit | call |
 //! |---|---|
-//! | a closure, whose result is wanted | [`spawn`](WorkQueue::spawn), which returns a [`JoinHandle`] to join, to await or to [cancel](JoinHandle::stop) |
+//! | a closure, whose result is wanted | [`spawn`](WorkQueue::spawn), which returns a [`JoinHandle`] to join, to await or to [cancel](JoinHandle::stop). A handle that is dropped detaches its item, unless it was made to [stop on drop](JoinHandle::stop_on_drop) |
 //! | a closure without a result | [`spawn_detached`](WorkQueue::spawn_detached) |
 //! | a function that runs again and again: once for all requests that come before its run, and never twice at the same time | a [`Work`], which threads share by cloning it, and [`enqueue(&work)?`](WorkQueue::enqueue) |
 //! | such a function, a while after the last request (debouncing) | `item(&work).after(delay)`, and [`reschedule()?`](Submission::reschedule) |
@@ -124,7 +124,15 @@
 //!   limits the active items. It is 1 for an ordered queue.
 //!
 //! Classes are independent of each other. A program that keeps three classes busy has three runnable threads per CPU,
-//! and the system's scheduler divides the CPU among them. A blocked item continues as soon as its call returns, even if
+//! and the system's scheduler divides the CPU among them.
+//!
+//! The number of threads follows from this. An executor that has had no item has one thread, its manager. A program
+//! with default queues has one pool for each last-level cache. If all CPUs compute, the pool has a worker for each CPU,
+//! and a spare one. Each item that blocks under a guard adds a worker, up to 256 for each queue and each CPU on which
+//! items were queued. When the pool is idle again, two workers stay. Each further class has pools of its own, and a
+//! class of per-CPU queues has one for each CPU.
+//!
+//! A blocked item continues as soon as its call returns, even if
 //! another item has taken its place. Then the pool runs one item more than its limit, until one of its items ends.
 //!
 //! CPUs can come and go. While the executor has work, it watches which CPUs the process may use. Cpusets, hotplug and
@@ -202,7 +210,7 @@
 //! | a queue without items, while others may go on submitting | [`WorkQueue::wait_idle`] |
 //! | an empty queue, which refuses submissions from outside until the wait ends (`drain`) or for ever (`destroy`) | [`WorkQueue::drain`], [`WorkQueue::destroy`] |
 //! | an empty queue, whose pending items do not run | [`WorkQueue::destroy_now`] |
-//! | the end of an executor within a given time, with a report of the queues whose items did not end, and the number of these items | [`GlobalExecutor::shutdown`] for the process-wide one, [`Executor::shutdown`] for any other |
+//! | the end of an executor within a given time, with a report of the queues whose items did not end, and the number of these items | [`GlobalExecutor::shutdown`] for the process-wide one, whose value [`build_global`](ExecutorBuilder::build_global) returns; [`Executor::shutdown`] for any other |
 //!
 //! Each wait has a form with a timeout (`join_timeout`, `flush_timeout`, `cancel_and_wait_timeout`, `drain_timeout` and
 //! so on), except `scope` and `for_each`, whose items hold borrows, and `map`. Waiting is optional: accepted items run

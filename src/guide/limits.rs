@@ -31,7 +31,8 @@
 //!   the queue is full.
 //! * A cancelled item leaves an empty place in the queue, which counts towards `max_pending` until a worker reaches it.
 //! * At the executor's `max_pending`, the queues with the longest backlogs are full first. Queues without pending items
-//!   still accept one. At its `max_pending_bytes`, the queues whose items have the most bytes are full first.
+//!   still accept one. At its `max_pending_bytes`, the queues whose items have the most bytes are full first. A queue
+//!   has no limit on bytes of its own.
 //! * At `max_threads`, items wait, but not for ever: workers give way between items. Blocked items keep their threads.
 //!   So if the items that hold all threads wait for items that have not begun, they deadlock. Then raise the limit,
 //!   lower `max_active`, or give the queue of the later items a [rescuer](crate::WorkQueueBuilder::rescuer).
@@ -92,8 +93,8 @@
 //! * What counts is CPU time. Items that sleep use none, and a managed pool starts others meanwhile.
 //! * Queues of different [classes](crate#classes) do not take turns, because their pools do not share workers. The
 //!   system's scheduler shares the CPUs between the pools.
-//! * An item in a turn costs about a microsecond more. If items are shorter than a few microseconds, queue
-//!   [several](crate::WorkQueue::items) as one.
+//! * An item in a turn costs about a microsecond more. If items are shorter than a few microseconds, let one closure do
+//!   the work of several.
 //!
 //! # Why a queue accepts so many items by default
 //!
@@ -115,6 +116,8 @@
 //!   its issuer, use [`per_cpu`](crate::WorkQueue::per_cpu) with
 //!   [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) and `max_active(2)`: up to two of them share that CPU
 //!   with the short items. A single issuer uses a single CPU.
+//! * Each [ordered](crate::WorkQueue::ordered) queue that has items keeps a thread busy. A thousand of them with work
+//!   that computes are more runnable threads than CPUs, up to `max_threads`.
 //! * Set `max_active_total` of an [`unbound`](crate::WorkQueue::unbound) queue. Each of its active items has a thread,
 //!   so without that limit, 256 items for each CPU can take all threads of the executor.
 //! * [`set_max_active`](crate::WorkQueue::set_max_active) changes the limit of a queue that is in use. Raising it

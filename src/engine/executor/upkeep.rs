@@ -70,7 +70,7 @@ impl Upkeep {
             let (prefix, most) = (&self.core.settings.name_prefix, self.core.settings.max_threads);
             report!(
                 warn,
-                "work waits for a thread: the executor {prefix:?} has {most} workers, as many as max_threads permits"
+                "work waits for a thread: the executor {prefix:?} has as many workers as max_threads permits: {most}"
             );
         }
     }

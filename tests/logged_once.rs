@@ -1,5 +1,5 @@
-//! The log line about a nice level that the system denies. This is a test program of its own, because a process has one
-//! logger, and the test gives a privilege up.
+//! Log lines that appear once in the life of an executor. This is a test program of its own, because a process has one
+//! logger, and a test gives a privilege up.
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
 #![allow(
     clippy::disallowed_methods,
@@ -7,10 +7,18 @@
     reason = "tests stand in for a user, who has the standard library"
 )]
 
+use std::sync::Once;
+
 use cmwq::{Detection, Executor, TopologySource, WorkQueue};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use testkit::LINES;
+
+/// Keeps the lines of this process, which all tests share.
+fn keep_lines() {
+    static KEEPS: Once = Once::new();
+    KEEPS.call_once(|| LINES.keep(log::LevelFilter::Warn));
+}
 
 /// From now on, this thread and the threads that it makes cannot lower their nice levels.
 fn give_the_privilege_up() {
@@ -24,7 +32,7 @@ fn give_the_privilege_up() {
 /// spec: E4.4 (reported once): the workers of eight pools and a rescuer are each denied the high level.
 #[test]
 fn a_nice_level_that_is_denied_is_logged_once() {
-    LINES.keep(log::LevelFilter::Warn);
+    keep_lines();
     give_the_privilege_up();
     let topology = TopologySource::Synthetic("l3:1 core:8 pu:1".into());
     let executor = Executor::builder().topology(topology).detection(Detection::Off).build().unwrap();
@@ -35,5 +43,23 @@ fn a_nice_level_that_is_denied_is_logged_once() {
     let snapshot = executor.dump();
     assert!(snapshot.nice_denied && snapshot.threads >= 8, "{snapshot}");
     let told = LINES.with(log::Level::Warn, &["nice level -20"]);
+    assert_eq!(told.len(), 1, "{told:#?}");
+}
+
+/// spec: E2.5 (work waits, and the wait is reported): two items share the only worker that is permitted, again and
+/// again.
+#[test]
+fn work_that_waits_because_of_max_threads_is_logged_once() {
+    keep_lines();
+    let topology = TopologySource::Synthetic("l3:1 core:2 pu:1".into());
+    let executor = Executor::builder().topology(topology).max_threads(1).thread_name_prefix("few").build();
+    let executor = executor.unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    for _ in 0..20 {
+        let items = [0, 1].map(|cpu| queue.item(|| ()).on_cpu(cpu).spawn().unwrap());
+        items.into_iter().for_each(|item| item.join().unwrap());
+    }
+    let told =
+        LINES.with(log::Level::Warn, &["the executor \"few\" has as many workers as max_threads permits: 1"]);
     assert_eq!(told.len(), 1, "{told:#?}");
 }
