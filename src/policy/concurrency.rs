@@ -58,8 +58,6 @@ pub(crate) enum Kick {
     /// No worker runs any more. Earlier, while a worker still ran, the manager had no room for a worker that the pool
     /// asked for. Tell the manager once that no worker runs, and then check the worklist again.
     Starve,
-    /// The pool is abandoned. A thread that has pushed an entry gives up the entries of the worklist.
-    GiveUp,
 }
 
 /// The right of one worker to start. A reservation counts as `waking` until a worker uses it up or a thread drops it.
@@ -201,7 +199,7 @@ impl Running {
     /// A thread calls this after each push. While work is pending, a thread also calls this after it has lowered the
     /// count or raised the target.
     pub(crate) const fn kick(self) -> (Self, Kick) {
-        if self.is_short() && self.running() == 0 && !self.is_abandoned() {
+        if self.is_short() && self.running() == 0 {
             (self.unshort(), Kick::Starve)
         } else {
             self.kick_further()
@@ -212,11 +210,7 @@ impl Running {
     /// so the answer is never [`Kick::Starve`].
     pub(crate) const fn kick_further(self) -> (Self, Kick) {
         if self.need_more_worker() {
-            if self.is_abandoned() {
-                (self, Kick::GiveUp)
-            } else {
-                (self.wake_one(), Kick::Wake(Reserved { errand: None }))
-            }
+            (self.wake_one(), Kick::Wake(Reserved { errand: None }))
         } else if !self.is_watched() {
             (Self(self.0 | WATCHED), Kick::Watch)
         } else if self.is_sharing() {
@@ -295,8 +289,8 @@ impl Running {
         self.run_one()
     }
 
-    /// Marks the pool as abandoned: it runs nothing any more. The pool's target is then out of reach, so the common
-    /// answer, "enough", needs no check of the mark.
+    /// Marks the pool as abandoned: it runs nothing any more. With this word, every push asks for a worker, and so its
+    /// issuer finds the mark.
     pub(crate) const fn abandoned(self) -> Self {
         self.with_target(ABANDONED)
     }
@@ -543,9 +537,7 @@ mod tests {
         let pool = word(0, 0, Some(1)).sharing();
         assert!(pool.takes_errands());
         let abandoned = pool.abandoned();
-        assert_eq!(abandoned.kick(), (abandoned, Kick::GiveUp));
-        let short = abandoned.short().0;
-        assert_eq!(short.kick(), (short, Kick::GiveUp), "no worker is made for an abandoned pool");
+        assert!(matches!(abandoned.kick().1, Kick::Wake(_)));
         assert_eq!(abandoned.reserve(), (abandoned, None));
     }
 

@@ -72,7 +72,7 @@ impl RunningCell {
     #[inline]
     pub(crate) fn look(&self, has_work: impl FnOnce() -> bool) -> Kick {
         fence_after_update(); // with `pushed`; see the module
-        if has_work() { unless_abandoned(self.kick()) } else { Kick::Enough }
+        if has_work() { self.kick() } else { Kick::Enough }
     }
 
     /// Decides like [`look`](Self::look), for a caller that has just told the manager that the pool starves. The answer
@@ -84,7 +84,7 @@ impl RunningCell {
     #[cold]
     pub(crate) fn look_further(&self, has_work: impl FnOnce() -> bool) -> Kick {
         fence_after_update(); // with `pushed`, as in `look`
-        if has_work() { unless_abandoned(self.decide(Running::kick_further)) } else { Kick::Enough }
+        if has_work() { self.decide(Running::kick_further) } else { Kick::Enough }
     }
 
     /// Decides what the caller does about pending work. The common answer, "enough", costs one load. The loaded word
@@ -99,7 +99,7 @@ impl RunningCell {
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             let (next, kick) = decision(Running::from_bits(seen));
-            if matches!(kick, Kick::Enough | Kick::Offer | Kick::GiveUp) {
+            if matches!(kick, Kick::Enough | Kick::Offer) {
                 return kick;
             }
             match self.0.compare_exchange_weak(seen, next.into_bits(), Ordering::AcqRel, Ordering::Relaxed) {
@@ -204,9 +204,9 @@ impl RunningCell {
         self.load().too_many_running() && self.update(Running::shed)
     }
 
-    /// Marks the pool as abandoned, so that it runs nothing any more. From now on, each thread that pushes is told to
-    /// give up the worklist. The caller has already marked the sideline, and empties the worklist afterwards. The
-    /// fences forbid this:
+    /// Marks the pool as abandoned, so that it runs nothing any more. From now on, each issuer that pushes is told to
+    /// wake a worker, and then finds the mark of the sideline. The caller has already marked the sideline, and checks
+    /// the worklist afterwards. The fences forbid this:
     ///
     /// * issuer: pushes an item; reads the word: the pool is saturated, so the issuer wakes no worker;
     /// * caller: marks the word; reads the worklist: it is empty. So the item stays on the worklist for ever.
@@ -251,11 +251,4 @@ impl RunningCell {
     fn update<A>(&self, transition: impl FnMut(Running) -> (Running, A)) -> A {
         super::update(&self.0, Ordering::AcqRel, Running::from_bits, Running::into_bits, transition)
     }
-}
-
-/// Replaces the answer for an abandoned pool, because the caller has pushed nothing. The thread that abandons the pool
-/// gives up all earlier entries. If another thread took one of them, the shutdown could report that entry as running.
-#[inline]
-fn unless_abandoned(kick: Kick) -> Kick {
-    if matches!(kick, Kick::GiveUp) { Kick::Enough } else { kick }
 }

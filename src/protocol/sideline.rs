@@ -17,6 +17,10 @@
 //!     woken for it.
 //! * **Put back against abandon.** Both steps happen under the lock. If the entry is put back first, the thread that
 //!   abandons the pool takes the entry. If the mark is set first, `put_back` returns the entry to its caller.
+//! * **Push against empty.** The thread that abandons the pool empties the worklist, notes this under the lock, and
+//!   empties the worklist again. A thread that pushes an entry then takes the lock. If it finds the note, it gives up
+//!   the worklist itself. Otherwise, the second emptying finds the entry. So one thread gives up all entries that
+//!   arrive before the note, and it has counted them when the shutdown reports their number.
 //! * **Pop against abandon.** A number never replaces the mark. A worker that finds the sideline empty does not update
 //!   `Shown`, and a thread that changes the sideline after the mark was set shows the mark again.
 
@@ -42,6 +46,8 @@ pub(crate) struct Sideline<E> {
     bound: usize,
     /// Whether the pool is abandoned. If so, the sideline stays empty.
     is_abandoned: bool,
+    /// Whether the thread that abandons the pool has emptied the worklist.
+    is_emptied: bool,
     /// The entries that take turns. The numbers above do not include them.
     turns: TurnList<E>,
 }
@@ -64,7 +70,8 @@ const ABANDONED: u64 = u64::MAX;
 
 impl<E: Bound> Sideline<E> {
     pub(crate) fn new() -> Self {
-        Self { entries: VecDeque::new(), bound: 0, is_abandoned: false, turns: TurnList::new() }
+        let turns = TurnList::new();
+        Self { entries: VecDeque::new(), bound: 0, is_abandoned: false, is_emptied: false, turns }
     }
 
     /// Returns the number of all entries.
@@ -79,6 +86,17 @@ impl<E: Bound> Sideline<E> {
 
     pub(crate) fn is_abandoned(&self) -> bool {
         self.is_abandoned
+    }
+
+    /// Notes that the thread that abandons the pool has emptied the worklist. The thread empties the worklist once
+    /// more after it has released the lock.
+    pub(crate) fn emptied(&mut self) {
+        self.is_emptied = true;
+    }
+
+    /// Returns whether a thread that has pushed an entry to the abandoned pool gives up the worklist itself.
+    pub(crate) fn is_emptied(&self) -> bool {
+        self.is_emptied
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {

@@ -126,7 +126,7 @@ impl ExecutorInner {
         let pools = self.upkeep.pools.all();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);
-        pools.iter().for_each(|pool| pool.give_up_worklist());
+        pools.iter().for_each(|pool| pool.empty());
         for limiter in queues.iter().flat_map(|queue| queue.limiters()) {
             while limiter.cell.recall() {
                 give_up(limiter.first_waiting());

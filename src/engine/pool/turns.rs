@@ -29,8 +29,7 @@ impl Pool {
     pub(crate) fn push_in_line(&self, entry: Entry, of: (FlowId, &Arc<FairShare>)) {
         let put = self.state.lock().sideline.push_in_line(of, entry, &self.aside);
         if let Err(entry) = put {
-            // The pool is abandoned. The thread that kicks the pool for this entry, or the thread that has abandoned
-            // it, gives up the worklist.
+            // The pool is abandoned. See `put_back`.
             self.push(entry);
         }
     }

@@ -63,7 +63,6 @@ impl Pool {
             Kick::Wake(reserved) => self.wake(reserved, near),
             Kick::Offer => self.offer(),
             Kick::Starve => self.starve(),
-            Kick::GiveUp => self.give_up_worklist(),
             Kick::Watch => {
                 self.ask_to_watch();
                 self.offer();
@@ -100,9 +99,13 @@ impl Pool {
     pub(super) fn wake(&self, reserved: Reserved, near: Near) {
         let mut state = self.state.lock();
         if state.sideline.is_abandoned() {
-            // The reservation is older than the mark, so the thread that has set the mark finds the entries.
+            let is_emptied = state.sideline.is_emptied();
             drop(state);
-            return self.drop_reservation(reserved);
+            self.drop_reservation(reserved);
+            if is_emptied {
+                self.give_up_worklist();
+            }
+            return;
         }
         if self.seat.is_some() {
             state.late.woke(clock::now());

@@ -76,7 +76,9 @@ impl Pool {
     pub(crate) fn put_back(&self, entry: Entry) {
         let put = self.state.lock().sideline.put_back(entry, &self.aside);
         if let Err(entry) = put {
-            return self.give_up(entry);
+            // The pool is abandoned. The thread that kicks the pool for this entry, or the thread that has abandoned
+            // it, gives up the worklist.
+            self.push(entry);
         }
         self.perform(self.running.pushed(), Near::Anywhere);
     }
