@@ -62,8 +62,9 @@ pub struct QueueReport {
     /// The number of items that had not begun when the time ran out, and were dropped. A join of such an item returns
     /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), and a reusable item is no longer pending.
     pub dropped: usize,
-    /// The number of items that had begun and go on. An item that a thread was just queueing when the time ran out also
-    /// counts here, although it is dropped.
+    /// The number of items that had begun and go on. If a thread was just queueing, passing on or dropping an item when
+    /// the time ran out, this item may count here, although it does not run. So may the next run of a reusable item
+    /// that is running.
     pub running: usize,
     /// The number of armed timers, which were cancelled.
     pub timers: usize,

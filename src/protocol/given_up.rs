@@ -1,9 +1,9 @@
 //! Counts the items that are left in a queue when its executor is shut down before the queue has finished its work.
 //!
-//! The thread that shuts the executor down gives up the waiting items. If another thread then brings an item to a pool,
-//! that thread gives up the item. Each thread counts an item as given up *before* the item leaves its limiter, and the
-//! shutdown reads the limiters *before* the count. So the shutdown reports every item. If the shutdown read the count
-//! first, it could miss an item:
+//! The thread that shuts the executor down gives up the waiting items. If another thread brings an item to a pool that
+//! is already empty, that thread gives up the item. Each thread counts an item as given up *before* the item leaves its
+//! limiter, and the shutdown reads the limiters *before* the count. So the shutdown reports every item. If the shutdown
+//! read the count first, it could miss an item:
 //!
 //! * shutdown: reads the count, which is zero;
 //! * issuer: raises the count for its item, and then takes the item out of its limiter;

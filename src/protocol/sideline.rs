@@ -17,10 +17,11 @@
 //!     woken for it.
 //! * **Put back against abandon.** Both steps happen under the lock. If the entry is put back first, the thread that
 //!   abandons the pool takes the entry. If the mark is set first, `put_back` returns the entry to its caller.
-//! * **Push against empty.** The thread that abandons the pool empties the worklist, notes this under the lock, and
-//!   empties the worklist again. A thread that pushes an entry then takes the lock. If it finds the note, it gives up
-//!   the worklist itself. Otherwise, the second emptying finds the entry. So one thread gives up all entries that
-//!   arrive before the note, and it has counted them when the shutdown reports their number.
+//! * **Push against empty.** The thread that abandons the pool empties the worklist. It notes this under the lock, and
+//!   only if the worklist is still empty then. A thread that finds the mark of the running word after its push takes
+//!   the lock. If it finds the note, it gives up the worklist itself. Otherwise, it leaves its entry to the thread that
+//!   abandons the pool, which finds the entry. So one thread gives up all entries that arrive before the note, and it
+//!   has counted them when the shutdown reports their number.
 //! * **Pop against abandon.** A number never replaces the mark. A worker that finds the sideline empty does not update
 //!   `Shown`, and a thread that changes the sideline after the mark was set shows the mark again.
 
@@ -88,8 +89,8 @@ impl<E: Bound> Sideline<E> {
         self.is_abandoned
     }
 
-    /// Notes that the thread that abandons the pool has emptied the worklist. The thread empties the worklist once
-    /// more after it has released the lock.
+    /// Notes that the thread that abandons the pool has emptied the worklist. The caller has seen under the lock that
+    /// the worklist is empty.
     pub(crate) fn emptied(&mut self) {
         self.is_emptied = true;
     }

@@ -1,18 +1,19 @@
-//! The report of a shutdown whose time runs out.
+//! A shutdown whose time runs out: the threads that drop the items, and the report.
 //!
-//! Red under: `abandoned-is-emptied`.
+//! Red under: `abandoned-is-emptied`, `pools-emptied-one-by-one`.
 
 use std::sync::Arc;
-use std::thread;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use super::seeds::runs;
-use super::setup::executor;
+use super::setup::{executor, micros};
 use crate::protocol::signal::Signal;
 use crate::sys::clock;
 use crate::sys::machine::{Config, burn, pause, run};
 use crate::sys::wait::Until;
-use crate::{Detection, ExecutorBuilder, JoinHandle, WorkQueue};
+use crate::{Attrs, Detection, Executor, JoinHandle, WorkQueue};
 
 /// The number of items that wait for the CPU.
 const ITEMS: usize = 5;
@@ -24,12 +25,38 @@ const END: Duration = Duration::from_millis(1);
 /// The time that the destructor of an item takes.
 const DESTROYS: Duration = Duration::from_micros(10);
 
+/// The numbers of items that the thread of the shutdown has dropped, and that other threads have.
+#[derive(Clone)]
+struct Dropped {
+    main: ThreadId,
+    here: Arc<AtomicUsize>,
+    elsewhere: Arc<AtomicUsize>,
+}
+
 /// A value of an item, whose destructor takes some time.
-struct Slow;
+struct Slow(Dropped);
 
 impl Drop for Slow {
     fn drop(&mut self) {
+        let is_main = thread::current().id() == self.0.main;
+        let count = if is_main { &self.0.here } else { &self.0.elsewhere };
         burn(DESTROYS);
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Dropped {
+    fn new() -> Self {
+        Self { main: thread::current().id(), here: Arc::default(), elsewhere: Arc::default() }
+    }
+
+    fn counts(&self) -> (usize, usize) {
+        (self.here.load(Ordering::Relaxed), self.elsewhere.load(Ordering::Relaxed))
+    }
+
+    fn spawn(&self, queue: &WorkQueue) -> JoinHandle<()> {
+        let slow = Slow(self.clone());
+        queue.spawn(move || drop(slow)).unwrap()
     }
 }
 
@@ -37,45 +64,85 @@ fn until(time: Duration) -> Duration {
     time.saturating_sub(Duration::from_nanos(clock::now().as_nanos()))
 }
 
-/// Shuts down an executor while an item keeps the only CPU of its pool. Just as the shutdown drops another item, a
-/// second worker of the pool begins, and looks for work.
-fn shut_down(seed: u64) {
-    let config = Config { switches: 20, apart: &["/manager", "/0:0", "/0:1"], ..Config::new(1) };
-    run(config.seed(seed), || {
-        let arrives = END + DESTROYS * (seed % 4) as u32;
-        let late = move |builder: ExecutorBuilder| {
-            builder.detection(Detection::Off).hog_threshold(None).on_thread_start(move || {
-                if thread::current().name().is_some_and(|name| name.ends_with("/0:1")) {
-                    pause(until(arrives));
-                }
-            })
-        };
-        let executor = executor("core:1 pu:1", late);
-        let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-        let begins = Arc::new(Signal::new());
-        let begun = Arc::clone(&begins);
-        let holder = queue.spawn(move || {
-            begins.set();
-            burn(2 * END);
-        });
-        assert!(begun.wait(Until::FOREVER));
-        let spawn = |slow| queue.spawn(move || drop(slow)).unwrap();
-        let items: Vec<_> = (0..ITEMS).map(|_| spawn(Slow)).collect();
-        assert!(items[..CANCELLED].iter().all(JoinHandle::cancel), "the item keeps the CPU");
-        let report = executor.shutdown(until(END)).unwrap();
-        let left = &report.queues[0];
-        assert_eq!((left.dropped, left.running), (ITEMS - CANCELLED, 1), "{report}");
-        let counters = queue.counters();
-        assert_eq!((counters.started, counters.cancelled as usize), (1, CANCELLED), "{counters:?}");
-        holder.unwrap().join().unwrap();
+/// The machine of a run, whose workers need no CPU.
+fn config(seed: u64) -> Config {
+    Config { switches: 20, apart: &["/manager", ":0", ":1"], ..Config::new(1) }.seed(seed)
+}
+
+/// Makes an executor of one CPU. The second worker of each pool arrives at this time, and then looks for work.
+fn with_late_workers(arrives: Duration, arrived: &Arc<AtomicUsize>) -> Executor {
+    let arrived = Arc::clone(arrived);
+    executor("core:1 pu:1", |builder| {
+        builder.detection(Detection::Off).hog_threshold(None).on_thread_start(move || {
+            if thread::current().name().is_some_and(|name| name.ends_with(":1")) {
+                pause(until(arrives));
+                arrived.fetch_add(1, Ordering::Relaxed);
+            }
+        })
+    })
+}
+
+/// Queues an item that keeps the only CPU of its pool, and waits until it has begun.
+fn hold(queue: &WorkQueue) -> JoinHandle<()> {
+    let begins = Arc::new(Signal::new());
+    let begun = Arc::clone(&begins);
+    let holder = queue.spawn(move || {
+        begins.set();
+        burn(2 * END);
     });
+    assert!(begun.wait(Until::FOREVER));
+    holder.unwrap()
 }
 
 /// spec: E5.3 (returns what did not finish in time): each item that has not begun counts as dropped, and not as
-/// running, whatever the pool's other threads do meanwhile.
+/// running, even if a worker of the pool looks for work meanwhile. The thread of the shutdown drops all of these items.
 #[test]
 fn each_item_that_has_not_begun_is_reported_as_dropped() {
-    runs(400, |seed, _| shut_down(seed));
-    // Here, the other worker finds the pool abandoned and not empty.
-    shut_down(1842);
+    runs(100, |seed, _| {
+        run(config(seed), || {
+            // The shutdown takes 30 µs to drop the items.
+            let (dropped, arrived) = (Dropped::new(), Arc::default());
+            let executor = with_late_workers(END + micros(5 * (seed % 5)), &arrived);
+            let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+            let holder = hold(&queue);
+            let items: Vec<_> = (0..ITEMS).map(|_| dropped.spawn(&queue)).collect();
+            assert!(items[..CANCELLED].iter().all(JoinHandle::cancel), "the item keeps the CPU");
+            assert_eq!(arrived.load(Ordering::Relaxed), 0, "the worker is late");
+            let report = executor.shutdown(until(END)).unwrap();
+            assert_eq!(arrived.load(Ordering::Relaxed), 1, "the worker came during the shutdown");
+            assert_eq!(dropped.counts(), (ITEMS, 0), "another thread drops items");
+            let left = &report.queues[0];
+            assert_eq!((left.dropped, left.running), (ITEMS - CANCELLED, 1), "{report}");
+            let counters = queue.counters();
+            assert_eq!((counters.started, counters.cancelled as usize), (1, CANCELLED), "{counters:?}");
+            holder.join().unwrap();
+        });
+    });
+}
+
+/// The queue has been moved to another pool and back, so the second pool's marker releases items to the first pool. By
+/// then, the shutdown has dropped all that the first pool had.
+///
+/// spec: E5.3 (returns what did not finish in time)
+#[test]
+fn items_that_a_marker_releases_are_dropped_by_the_same_thread() {
+    let (here, there) = (Attrs::new(), Attrs::new().nice(1));
+    runs(100, |seed, _| {
+        run(config(seed), || {
+            let (dropped, arrived) = (Dropped::new(), Arc::default());
+            let executor = with_late_workers(END + micros(5 * (1 + seed % 6)), &arrived);
+            let build = |attrs: &Attrs| WorkQueue::builder("q").attrs(attrs.clone()).build_on(&executor);
+            let holders = [&here, &there].map(|attrs| hold(&build(attrs).unwrap()));
+            let queue = build(&here).unwrap();
+            queue.apply_attrs(there.clone()).unwrap();
+            let backlog = dropped.spawn(&queue);
+            queue.apply_attrs(here.clone()).unwrap();
+            let items = [(); 3].map(|()| dropped.spawn(&queue));
+            let report = executor.shutdown(until(END)).unwrap();
+            assert_eq!(dropped.counts(), (4, 0), "another thread drops items: {report}");
+            assert_eq!(report.queues.iter().map(|queue| queue.dropped).sum::<usize>(), 4, "{report}");
+            assert!([backlog].into_iter().chain(items).all(|item| item.join().is_err()));
+            holders.into_iter().for_each(|holder| holder.join().unwrap());
+        });
+    });
 }

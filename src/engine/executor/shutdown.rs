@@ -3,8 +3,8 @@
 //! The calling thread first shuts the intakes of all queues to outsiders, and waits while the accepted items run. Then
 //! this thread shuts the intakes to all submissions. If the time has run out by then, the thread *gives up* the items
 //! that have not begun. To do so, the thread empties the waiting lists and worklists itself, because the workers may be
-//! stuck. An entry may still reach a pool afterwards, because a worker puts the entry back, or because its issuer was
-//! between admission and push. The thread that brings such an entry to the pool gives the entry up.
+//! stuck. An entry may still reach a pool, because a worker puts the entry back, or because its issuer was between
+//! admission and push. If the pool is already empty, the thread that brings such an entry gives it up.
 
 use crate::policy::effective_state::Stage;
 use crate::sys::machine;
@@ -126,6 +126,9 @@ impl ExecutorInner {
         let pools = self.upkeep.pools.all();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);
+        // A marker of any pool may release entries to a pool that comes before it. This thread gives up these entries,
+        // too, because no pool counts as empty before all markers are gone.
+        pools.iter().for_each(|pool| pool.give_up_worklist());
         pools.iter().for_each(|pool| pool.empty());
         for limiter in queues.iter().flat_map(|queue| queue.limiters()) {
             while limiter.cell.recall() {

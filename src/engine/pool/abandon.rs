@@ -5,7 +5,7 @@
 //! then always asks for one more worker. A thread that pushes an entry finds the mark in this word. Threads read the
 //! count and the word anyway, so the marks cost nothing.
 //!
-//! Until the thread that abandons the pool has emptied the worklist, all other threads leave their entries to that
+//! Until the thread that abandons the pool has emptied the worklist, all other threads leave their entries to this
 //! thread. Otherwise, the shutdown could report an item as running that another thread is about to give up.
 
 use std::collections::VecDeque;
@@ -22,22 +22,29 @@ impl Pool {
     #[cold]
     #[must_use]
     pub(crate) fn abandon(&self) -> VecDeque<Entry> {
-        let sideline = self.state.lock().sideline.abandon(&self.aside);
+        let mut state = self.state.lock();
+        let sideline = state.sideline.abandon(&self.aside);
+        // This mark is set under the lock, too. If a thread found only the first mark, a sibling pool could offer its
+        // work to this pool again and again.
         self.running.abandon();
         sideline
     }
 
-    /// Gives up the entries of the worklist. The thread that has abandoned the pool calls this.
+    /// Gives up the entries of the worklist, until it is empty. From then on, a thread that pushes an entry gives up
+    /// the worklist itself. The thread that has abandoned the pool calls this.
     #[cold]
     pub(crate) fn empty(&self) {
-        self.give_up_worklist();
-        self.state.lock().sideline.emptied();
-        // Until now, other threads have left the entries that they pushed to this thread.
-        self.give_up_worklist();
+        loop {
+            self.give_up_worklist();
+            let mut state = self.state.lock();
+            if self.worklist.is_empty() && state.local() == 0 {
+                return state.sideline.emptied();
+            }
+        }
     }
 
     #[cold]
-    pub(super) fn give_up_worklist(&self) {
+    pub(crate) fn give_up_worklist(&self) {
         self.take_all_local();
         while let Some(entry) = steal(&self.worklist) {
             give_up(entry);

@@ -136,7 +136,8 @@ impl Pool {
         worker.unpark();
     }
 
-    /// Drops a reservation that no worker will use. The caller calls [`look`](Self::look) afterwards.
+    /// Drops a reservation that no worker will use. The caller calls [`look`](Self::look) afterwards, unless the pool
+    /// is abandoned.
     pub(super) fn drop_reservation(&self, reserved: Reserved) {
         let errand = reserved.errand();
         self.running.drop_reservation(reserved);

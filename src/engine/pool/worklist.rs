@@ -76,8 +76,8 @@ impl Pool {
     pub(crate) fn put_back(&self, entry: Entry) {
         let put = self.state.lock().sideline.put_back(entry, &self.aside);
         if let Err(entry) = put {
-            // The pool is abandoned. The thread that kicks the pool for this entry, or the thread that has abandoned
-            // it, gives up the worklist.
+            // The pool is abandoned. The thread that has abandoned the pool gives up this entry, or the calling thread
+            // does so when it kicks the pool.
             self.push(entry);
         }
         self.perform(self.running.pushed(), Near::Anywhere);

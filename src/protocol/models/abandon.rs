@@ -120,12 +120,18 @@ impl Pool {
     }
 
     fn abandon(&self) {
-        let aside = self.sideline.lock().abandon(&self.aside);
+        let mut sideline = self.sideline.lock();
+        let aside = sideline.abandon(&self.aside);
         self.running.abandon();
+        drop(sideline);
         self.give_up(aside.len() as u64);
-        self.give_up_worklist();
-        self.sideline.lock().emptied();
-        self.give_up_worklist();
+        loop {
+            self.give_up_worklist();
+            let mut sideline = self.sideline.lock();
+            if !self.worklist.has_work() {
+                return sideline.emptied();
+            }
+        }
     }
 
     fn give_up_worklist(&self) {
