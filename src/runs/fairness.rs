@@ -20,7 +20,7 @@ fn now() -> Duration {
 }
 
 /// Calls `body` with an executor on a machine of so many CPUs. The calling thread needs no CPU.
-fn on_machine<R>(cpus: usize, body: impl FnOnce(&Executor) -> R) -> R {
+fn on_machine<R: Send>(cpus: usize, body: impl FnOnce(&Executor) -> R + Send) -> R {
     run(Config { fine: false, ..Config::new(cpus) }, || {
         let executor = executor(&format!("l3:1 core:{cpus} pu:1"), |builder| builder);
         let result = body(&executor);

@@ -10,6 +10,7 @@
 //! | file | what |
 //! |---|---|
 //! | `setup` | the executors of all runs; `seeds` has the seeds of random runs |
+//! | `again` | a run that is repeated |
 //! | `timelines` | the timelines of the kernel documentation, exactly |
 //! | `undeclared` | loads without a guard: how soon other items start, and how long the load takes |
 //! | `affinity` | the three tables of the kernel documentation about affinity scopes |
@@ -26,6 +27,7 @@
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod affinity;
+mod again;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod cap;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]

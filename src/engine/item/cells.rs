@@ -16,6 +16,9 @@
 //! [`GLOBAL_CACHE_BYTES`] of each class, or 7 MiB of all classes together. The arrays of the thread caches take another
 //! 7 KiB per thread.
 //!
+//! The global caches belong to the process, so a simulated machine has no points in them. Otherwise the order of a run
+//! would depend on the cells that other runs have left there.
+//!
 //! `--cfg cmwq_uncached` turns these caches off, so that a sanitizer notices the use of a freed cell.
 #![allow(unsafe_code, reason = "memory is taken from, and given back to, the allocator")]
 
@@ -29,6 +32,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use crate::protocol::global_cache;
+use crate::sys::machine;
 use crate::sys::sync::{AtomicU64, Mutex};
 
 const CACHED: bool = cfg!(not(any(cmwq_uncached, miri)));
@@ -204,7 +208,7 @@ impl ThreadCache {
         // This is a loop because `hand_over` may call the allocator. An allocator that itself uses queues can put
         // chunks into this cache during that call.
         while self.len.get() == THREAD_CACHE_LEN {
-            self.hand_over(class, global_cache);
+            machine::quietly(|| self.hand_over(class, global_cache));
         }
         let len = self.len.get();
         self.chunks[len].set(Some(chunk));
@@ -213,7 +217,7 @@ impl ThreadCache {
 
     /// Fills half of an empty thread cache from the global cache, if the global cache has a chain and its lock is free.
     fn fetch(&self, global_cache: &GlobalCache) {
-        if let Some(chain) = global_cache.take() {
+        if let Some(chain) = machine::quietly(|| global_cache.take()) {
             chain.into_iter().zip(&self.chunks).for_each(|(chunk, place)| place.set(Some(chunk)));
             self.len.set(CHAIN);
         }

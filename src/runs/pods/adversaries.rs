@@ -26,11 +26,11 @@ const LONG: Duration = Duration::from_millis(20);
 const ORDERS: u64 = 8;
 
 /// Plays a scene in many orders of steps.
-fn always(scope: AffinityScope, scene: impl Fn(&Setup)) {
+fn always(scope: AffinityScope, scene: impl Fn(&Setup) + Sync) {
     runs(ORDERS, |seed, _| play(scope, seed, &scene));
 }
 
-fn play(scope: AffinityScope, seed: u64, scene: impl Fn(&Setup)) {
+fn play(scope: AffinityScope, seed: u64, scene: impl Fn(&Setup) + Sync) {
     // In half of the orders, threads interrupt each other.
     let switches = if seed % 2 == 0 { 100 } else { 0 };
     let config =

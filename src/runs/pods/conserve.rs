@@ -162,6 +162,9 @@ impl Ledger {
     }
 
     fn time_passes(&mut self, moment: &Moment<'_>, pools: &Pools, log: &mut Log) {
+        if moment.is_in_a_step() {
+            log.in_steps += moment.until.since(moment.now);
+        }
         self.wake_ups(moment, pools, log);
         self.look_for_room(moment, pools, log.began_at_home.len());
         let patience = self.patience(moment.now);

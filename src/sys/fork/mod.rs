@@ -18,6 +18,7 @@
 use std::ptr;
 use std::sync::OnceLock;
 
+use super::machine;
 use super::sync::{AtomicPtr, AtomicU64, Ordering};
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
@@ -43,11 +44,11 @@ impl Origin {
     pub(crate) fn here() -> Self {
         let word = word();
         match word.load(Ordering::Relaxed) {
-            0 => {
+            0 => machine::quietly(|| {
                 let next = LAST.fetch_add(1, Ordering::Relaxed) + 1;
                 let set = word.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed);
                 Self(set.map_or_else(|by_another_thread| by_another_thread, |_| next))
-            }
+            }),
             number => Self(number),
         }
     }
@@ -63,7 +64,7 @@ impl Origin {
 fn word() -> &'static AtomicU64 {
     // SAFETY: the pointer is null, or points to a word that is never freed. Acquire pairs with the release in
     // `find_word`, so this thread sees the word initialised.
-    unsafe { WORD.load(Ordering::Acquire).as_ref() }.unwrap_or_else(find_word)
+    unsafe { WORD.load(Ordering::Acquire).as_ref() }.unwrap_or_else(|| machine::quietly(find_word))
 }
 
 #[cold]
@@ -124,12 +125,17 @@ impl<T: Send + Sync> PerProcess<T> {
             if let Some(place) = self.present() {
                 return place;
             }
-            let place = Box::into_raw(Box::new(Place { origin: Origin::here(), value: OnceLock::new() }));
-            let set = self.0.compare_exchange(seen, place, Ordering::AcqRel, Ordering::Acquire);
-            if set.is_err() {
-                // SAFETY: `place` comes from the box above, and no other thread has seen it.
-                drop(unsafe { Box::from_raw(place) });
-            }
+            machine::quietly(|| self.install(seen));
+        }
+    }
+
+    /// Installs a place for this process, if the pointer still has the value `seen`.
+    #[cold]
+    fn install(&self, seen: *mut Place<T>) {
+        let place = Box::into_raw(Box::new(Place { origin: Origin::here(), value: OnceLock::new() }));
+        if self.0.compare_exchange(seen, place, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // SAFETY: `place` comes from the box above, and no other thread has seen it.
+            drop(unsafe { Box::from_raw(place) });
         }
     }
 }

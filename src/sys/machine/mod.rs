@@ -5,12 +5,12 @@
 //! has, gives the baton away until it is woken or its time has come. If every thread waits, the time moves on. So a run
 //! takes no more real time than its steps, and the same seed gives the same run.
 //!
-//! There are two kinds of machines. In the crate's own unit tests, each access to an atomic or a lock of the crate is a
-//! point ([`Config::fine`]), and [`run`] makes a machine whose main thread is the calling thread. In the tests of
-//! users, points are only at operations of the crate and at wake-ups, and [`run_watched`] makes a machine whose main
-//! thread is a new thread. There, the crate holds none of its locks at a point, and the order of events depends on
-//! nothing but the seed. With the feature `testing`, the crate's atomics are those of the standard library, and a
-//! thread that belongs to no machine pays one load for each step, as long as the process has no machine.
+//! There are two kinds of machines. [`run`] makes a machine for the crate's own unit tests. There, each access to an
+//! atomic or a lock of the crate is a point ([`Config::fine`]). [`run_watched`] makes a machine for the tests of users,
+//! and notices if a run hangs. There, points are only at operations of the crate and at wake-ups, the crate holds none
+//! of its locks at a point, and the order of events depends on nothing but the seed. With the feature `testing`, the
+//! crate's atomics are those of the standard library, and a thread that belongs to no machine pays one load for each
+//! step, as long as the process has no machine.
 //!
 //! The threads that a thread of the machine makes through this crate belong to the machine, too. All other threads of
 //! the process have the system's CPUs and time. On a machine, user code can use the CPU with [`burn`], wait with
@@ -44,6 +44,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
 
 pub(crate) use self::baton::Place;
@@ -125,27 +126,39 @@ fn with_own<R>(ask: impl FnOnce(&Arc<Machine>, Tid) -> R) -> Option<R> {
     me.ok().flatten().map(|(machine, tid)| ask(&machine, tid))
 }
 
-/// Runs `main` as the main thread of a new machine, and then waits until all threads of the machine have ended or wait
-/// for ever.
+/// Runs `main` on a new thread, which is the main thread of a new machine. Then waits until all threads of the machine
+/// have ended or wait for ever.
 ///
 /// # Panics
 ///
 /// Panics if `main` panics, or if all threads wait for ever before `main` has returned.
-pub(crate) fn run<R>(config: Config, main: impl FnOnce() -> R) -> R {
+pub(crate) fn run<R: Send>(config: Config, main: impl FnOnce() -> R + Send) -> R {
+    assert!(machine().is_none(), "a machine inside of a machine");
     let machine = Machine::new(config);
-    // Only one thread runs at a time. If all threads are on one CPU, they pass the baton on without waking another CPU.
-    let _one_cpu = OneCpu::new();
-    let outer = ME.replace(Some(Me { machine: Arc::clone(&machine), tid: 0 }));
-    assert!(outer.is_none(), "a machine inside of a machine");
-    let result = catch_unwind(AssertUnwindSafe(main));
-    // The value may refer to the machine.
-    let kept = machine.kept.lock().take();
-    drop(kept);
-    if result.is_ok() {
-        machine.rest();
-    }
-    ME.take();
-    result.unwrap_or_else(|payload| resume_unwind(payload))
+    let name = thread::current().name().unwrap_or("test").to_owned();
+    let main = || {
+        // Only one thread runs at a time. If all threads are on one CPU, they pass the baton on without waking another
+        // CPU.
+        let _one_cpu = OneCpu::new();
+        machine.inner.lock().names.insert(thread::current().id(), 0);
+        ME.set(Some(Me { machine: Arc::clone(&machine), tid: 0 }));
+        let result = catch_unwind(AssertUnwindSafe(main));
+        // The value may refer to the machine.
+        let kept = machine.kept.lock().take();
+        drop(kept);
+        if result.is_ok() {
+            machine.rest();
+        }
+        ME.take();
+        result
+    };
+    // A new thread has nothing from an earlier run in its thread-local values. Otherwise the order of steps would
+    // depend on the earlier run.
+    let result = thread::scope(|scope| {
+        let main = thread::Builder::new().name(name).spawn_scoped(scope, main);
+        main.expect("the system makes a thread").join()
+    });
+    result.and_then(|result| result).unwrap_or_else(|payload| resume_unwind(payload))
 }
 
 /// Returns the address of the calling thread's machine.
