@@ -1,4 +1,6 @@
 //! A seed stands for one order of steps. What other code of the process did before does not change this order.
+//!
+//! Red under: `free-cells-have-points`.
 
 use std::sync::Arc;
 use std::time::Duration;
