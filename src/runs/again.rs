@@ -13,7 +13,7 @@ use crate::sys::machine::{Config, Mutex, burn, run};
 use crate::{Executor, WorkQueue};
 
 /// The number of items. The caches of free cells are full after so many items, and give cells away.
-const ITEMS: usize = 300;
+const ITEMS: usize = 2000;
 
 /// The time at which an item began, and the name of its worker.
 type Begin = (Time, String);

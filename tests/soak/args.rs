@@ -16,13 +16,14 @@ Drive every public operation of cmwq at random from many threads, and check the 
       --json         print the summary as JSON
       --any-memory   do not check that memory stays constant; for sanitizers, which keep freed memory
       --race         only make a data race, which ThreadSanitizer reports
-      --seeds N      run the small programs of N seeds in virtual time, for `--seconds` at most (default: no limit)
+      --seeds N      run the small programs of N seeds in virtual time, for `--seconds` at most (default: no limit);
+                     if the time is over before all of them have run, this is an error
                      (without `--seconds`, and with the feature testing, some hundred seeds also follow the soak)
       --first N      begin with this seed (default: 0)
   -h, --help         print this help
 
-Exit status: 0 on success, 1 if an item was lost or run twice or memory grew, 2 for a usage error. A lost wake-up, which
-the progress check finds, aborts. On success, the last line shows the accounts.
+Exit status: 0 on success, 1 if an item was lost or run twice, memory grew, or seeds are left, 2 for a usage error. A
+lost wake-up, which the progress check finds, aborts. On success, the last line shows the accounts.
 ";
 
 /// The parsed command line.

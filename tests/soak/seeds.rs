@@ -26,7 +26,8 @@ const AGAIN: u64 = 50;
 /// The longest time from the end of the drivers until all items are over. Threads may be refused for two minutes.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Runs the programs of `seeds` seeds from `first` on, for at most this time. Prints the first failure.
+/// Runs the programs of `seeds` seeds from `first` on, for at most this time. Prints the first failure. Succeeds only
+/// if all of them have run.
 pub(crate) fn search(first: u64, seeds: u64, time: Duration) -> ExitCode {
     clock::be_virtual();
     hush();
@@ -36,10 +37,11 @@ pub(crate) fn search(first: u64, seeds: u64, time: Duration) -> ExitCode {
     let (begun, counts) = (Instant::now(), Arc::new(Counts::new()));
     let mut progress = Progress::new(begun, seeds);
     let found = if seeds > 1 { FOUND } else { &[] };
-    let mut done = 0;
+    let (mut done, all) = (0, found.len() as u64 + seeds);
     for seed in found.iter().copied().chain((0..seeds).map(|number| first.wrapping_add(number))) {
         if begun.elapsed() >= time {
-            break;
+            println!("soak: the time is over after {done} of {all} seeds; to go on: --first {seed}");
+            return ExitCode::FAILURE;
         }
         let run_again = || {
             let events = run(seed, &counts);

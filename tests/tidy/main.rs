@@ -315,6 +315,7 @@ const DOORS: [(&str, &[&str]); 4] = [
         "catch_unwind(",
         &[
             "src/engine/user_code.rs",
+            "src/engine/trace/mod.rs",
             "src/engine/worker/worker_thread.rs",
             "src/engine/item/scope.rs",
             "src/engine/manager/supervision.rs",

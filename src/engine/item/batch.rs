@@ -178,7 +178,7 @@ impl Queue {
             let shard = self.shard_of_batch(place).map_err(|error| (queued, error))?;
             // Traced items are admitted one by one, because user code (the subscriber) runs between an admission and
             // its push.
-            let is_traced = trace::listens();
+            let is_traced = trace::listens(self);
             let at_once = if is_traced { 1 } else { items.len() - queued };
             let pass = self.admit_many(shard.limiter(), at_once).map_err(|error| (queued, error))?;
             let behind = queued + pass.admitted.items();

@@ -52,7 +52,7 @@ impl Queue {
     /// Returns whether submissions to this queue may carry values.
     #[inline]
     pub(crate) fn carries(&self) -> bool {
-        self.carriers.is_some() || trace::listens()
+        self.carriers.is_some() || trace::is_heard()
     }
 }
 

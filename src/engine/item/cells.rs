@@ -208,7 +208,7 @@ impl ThreadCache {
         // This is a loop because `hand_over` may call the allocator. An allocator that itself uses queues can put
         // chunks into this cache during that call.
         while self.len.get() == THREAD_CACHE_LEN {
-            machine::quietly(|| self.hand_over(class, global_cache));
+            self.hand_over(class, global_cache);
         }
         let len = self.len.get();
         self.chunks[len].set(Some(chunk));
@@ -230,10 +230,13 @@ impl ThreadCache {
             array::from_fn(|n| self.chunks[n].get().expect("a full thread cache has a chunk in each place"));
         (0..CHAIN).for_each(|n| self.chunks[n].set(self.chunks[CHAIN + n].get()));
         self.len.set(CHAIN);
-        if let Err(oldest) = global_cache.put(oldest, chains_of(class)) {
-            // SAFETY: chunks in a thread cache of the class were allocated with the class's layout.
-            oldest.into_iter().for_each(|chunk| unsafe { free(chunk, layout_of(class)) });
-        }
+        // SAFETY: chunks in a thread cache of the class were allocated with the class's layout.
+        let free_one = |chunk| unsafe { free(chunk, layout_of(class)) };
+        machine::quietly(|| {
+            if let Err(oldest) = global_cache.put(oldest, chains_of(class)) {
+                oldest.into_iter().for_each(free_one);
+            }
+        });
     }
 }
 

@@ -399,7 +399,7 @@ fn revived(shard: &Shard, work: &WorkHandle) {
     shard.events.cancelled.raise();
     // If the item has begun already, the next submission overwrites this stamp.
     work.header.stamp(&shard.timing);
-    if trace::listens() {
+    if trace::listens(shard.queue()) {
         trace::queue_work(work.item(), work.item_type, shard, None);
     }
 }
@@ -415,11 +415,25 @@ pub(crate) fn enqueue<'q>(
     put: impl FnOnce(&'q Shard, Entry, bool),
 ) {
     entry.stamp(&shard.timing);
-    if trace::listens() {
-        trace::queue_work(entry.item(), entry.item_type(), shard, named);
-        if has_slot {
-            trace::activate_work(&entry);
-        }
+    if trace::listens(shard.queue()) {
+        return enqueue_traced(shard, entry, named, has_slot, put);
+    }
+    put(shard, entry, has_slot);
+}
+
+/// Traces an entry, passes it to `put`, and marks a point of the calling thread's machine, if there is one.
+#[cold]
+#[inline(never)]
+fn enqueue_traced<'q>(
+    shard: &'q Shard,
+    entry: Entry,
+    named: Option<usize>,
+    has_slot: bool,
+    put: impl FnOnce(&'q Shard, Entry, bool),
+) {
+    trace::queue_work(entry.item(), entry.item_type(), shard, named);
+    if has_slot {
+        trace::activate_work(&entry);
     }
     put(shard, entry, has_slot);
     machine::step();

@@ -42,7 +42,7 @@ impl Queue {
     /// Takes one of the places for the queue's pending items.
     #[inline]
     pub(crate) fn take_place(&self) -> Result<Kept<'_>, QueueError> {
-        if machine::refuses_submission(|| self.name()) {
+        if self.is_on_machine() && machine::refuses_submission(|| self.name()) {
             return Err(QueueError::Full);
         }
         match self.most_pending() {
@@ -57,7 +57,7 @@ impl Queue {
     pub(crate) fn take_places(&self, items: usize) -> usize {
         // A made-up machine may refuse each single item. If it refuses here, the items of the batch are admitted one by
         // one.
-        if machine::refuses_submission(|| self.name()) {
+        if self.is_on_machine() && machine::refuses_submission(|| self.name()) {
             return 0;
         }
         let Some(most) = self.most_pending() else { return items };

@@ -23,6 +23,7 @@ use crate::protocol::given_up::GivenUpCount;
 use crate::protocol::places::PlacesCell;
 use crate::protocol::references::ReferenceCount;
 use crate::protocol::turns::FairShare;
+use crate::sys::machine;
 use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering};
 
 use crate::engine::carrier::Carrier;
@@ -113,8 +114,8 @@ pub(crate) struct Queue {
     pub(super) counts_pending: Option<u64>, // I
     /// The number of items that were given up because the executor was shut down.
     pub(crate) given_up: GivenUpCount, // A
-    /// Set if workers must do more than run the queue's items: take on the queue's name, or give its items up. One flag
-    /// serves both cases, because a worker reads it before each item.
+    /// Set if workers must do more than run the queue's items: take on the queue's name, give its items up, or tell a
+    /// made-up machine of them. One flag serves all cases, because a worker reads it before each item.
     pub(crate) is_unusual: AtomicBool, // A
     /// The queue's token. It is the parent of the tokens of the queue's items, and is made when it is first needed.
     pub(super) token: OnceLock<Token>, // A
@@ -212,7 +213,7 @@ impl QueueHandle {
         let carriers: Box<[Carrier]> =
             executor.core.settings.hooks.carriers.iter().chain(&spec.carriers).cloned().collect();
         let shared_limiter = matches!(spec.limit, Limit::Total(_)).then(|| Limiter::new(effective_state));
-        let is_unusual = AtomicBool::new(spec.names_threads);
+        let is_unusual = AtomicBool::new(spec.names_threads || executor.machine != 0);
         let is_bounded = executor.backlog.is_some();
         let counts_pending = spec.max_pending.map(|most| most as u64).or(is_bounded.then_some(u64::MAX >> 1));
         let bytes = executor.bytes.as_ref().map(|_| Arc::new(QueueBytes::new()));
@@ -292,6 +293,13 @@ impl Drop for QueueHandle {
 impl Queue {
     pub(crate) fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    /// Returns whether the calling thread belongs to a made-up machine. Only unusual queues are used there, so other
+    /// queues pay for one load.
+    #[inline]
+    pub(crate) fn is_on_machine(&self) -> bool {
+        machine::MAY_EXIST && self.is_unusual.load(Ordering::Relaxed) && machine::listens()
     }
 
     pub(crate) fn rescuer(&self) -> Option<&Arc<Rescuer>> {

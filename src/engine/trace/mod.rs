@@ -11,6 +11,7 @@
 
 pub(crate) mod subscriber;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 #[cfg(feature = "tracing")]
@@ -26,6 +27,7 @@ use super::item::entry::{Entry, Header, ItemType};
 use super::pool::spec::PoolKind;
 use super::pool::worker_pool::Pool;
 use super::queue::shard::Shard;
+use super::queue::workqueue::Queue;
 use super::worker::shared::Worker;
 
 use self::subscriber::Parent;
@@ -54,14 +56,20 @@ macro_rules! tell {
     ($($nothing:tt)*) => {};
 }
 
-/// Returns whether a subscriber might listen to the events of an item that is queued. The issuer calls this once,
-/// before it reports the item's events.
+/// Returns whether a subscriber or a machine might listen to the events of an item that is queued. The issuer calls
+/// this once, before it reports the item's events.
 #[inline]
-pub(super) fn listens() -> bool {
+pub(super) fn listens(queue: &Queue) -> bool {
+    is_heard() || queue.is_on_machine()
+}
+
+/// Returns whether a subscriber might listen to the events of items.
+#[inline]
+pub(super) fn is_heard() -> bool {
     #[cfg(feature = "tracing")]
-    return is_on(Level::TRACE) || machine::listens();
+    return is_on(Level::TRACE);
     #[cfg(not(feature = "tracing"))]
-    machine::listens()
+    false
 }
 
 /// Reports that an item is queued. The item might still have to wait for a slot of its limiter. `named` is the slot of
@@ -113,14 +121,30 @@ pub(super) fn execute_start(
     pool: &Pool,
     parent: Parent,
 ) -> Execution {
-    if machine::listens() {
-        machine::begins(entry.item().addr().get(), item_type.name(), entry.shard().queue().name());
-        machine::step();
-    }
     Execution {
         #[cfg(feature = "tracing")]
-        span: if is_on(Level::TRACE) { Some(start(entry, item_type, pool, parent)) } else { None },
+        span: if is_heard() { Some(start(entry, item_type, pool, parent)) } else { None },
     }
+}
+
+/// Calls an item's function, and tells the calling thread's machine of the item, if the thread belongs to a machine.
+#[cold]
+#[inline(never)]
+pub(super) fn call_on_machine<R>(
+    entry: &Entry,
+    item_type: &'static ItemType,
+    pool: &Pool,
+    function: impl FnOnce() -> R,
+) -> std::thread::Result<R> {
+    machine::begins(entry.item().addr().get(), item_type.name(), entry.shard().queue().name());
+    machine::step();
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        machine::panic_as_planned();
+        function()
+    }));
+    machine::ends(result.is_err(), pool.core.settings.hooks.panic_handler.is_none());
+    machine::step();
+    result
 }
 
 /// A hook for [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry) and
@@ -165,10 +189,6 @@ pub(super) fn execute_end(
     #[cfg(feature = "tracing")]
     if let Some(span) = execution.span {
         end(span, entry, item_type, pool, panicked);
-    }
-    if machine::listens() {
-        machine::ends(panicked, pool.core.settings.hooks.panic_handler.is_none());
-        machine::step();
     }
 }
 

@@ -193,8 +193,7 @@ impl WorkerThread {
 
     /// Calls an item's function. If the function panics, reports the panic and returns its payload. If the item's queue
     /// gives its items up, drops the function instead, counts the item as cancelled, and returns the payload
-    /// [`NotRun`]. `work` is the item if the item is reusable, and otherwise [`ONE_SHOT`](current::ONE_SHOT). `parent`
-    /// is the issuer's span, if the submission carries one.
+    /// [`NotRun`]. `work` is the reusable item, or [`ONE_SHOT`](current::ONE_SHOT). `parent` is the issuer's span.
     #[inline]
     pub(crate) fn call<R>(
         &self,
@@ -216,10 +215,11 @@ impl WorkerThread {
         self.begin(entry, shard, item_type, work);
         let execution = trace::execute_start(entry, item_type, &self.pool, parent);
         let timed = entry.begins(&shard.timing);
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            machine::panic_as_planned();
-            function()
-        }));
+        let result = if machine::MAY_EXIST && !is_usual {
+            trace::call_on_machine(entry, item_type, &self.pool, function)
+        } else {
+            catch_unwind(AssertUnwindSafe(function))
+        };
         if self.origin.is_forked() {
             // The item has forked, and this is the child. The child must not go on as a worker, because only the parent
             // may complete the entry.

@@ -97,6 +97,9 @@ struct Me {
     tid: Tid,
 }
 
+/// Whether this build has machines.
+pub(crate) const MAY_EXIST: bool = true;
+
 thread_local! {
     static ME: RefCell<Option<Me>> = const { RefCell::new(None) };
     /// Whether the thread takes no points at the moment, because its caller must not be interrupted.

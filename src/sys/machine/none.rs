@@ -10,6 +10,9 @@ use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 use crate::sys::thread_state::Seen;
 
+/// See [`machine`](super::machine).
+pub(crate) const MAY_EXIST: bool = false;
+
 /// A number that no thread has.
 pub(crate) type Tid = usize;
 
