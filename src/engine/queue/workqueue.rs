@@ -295,8 +295,8 @@ impl Queue {
         &self.spec.name
     }
 
-    /// Returns whether the calling thread belongs to a made-up machine. Only unusual queues are used there, so other
-    /// queues pay for one load.
+    /// Returns whether the calling thread belongs to a made-up machine. All queues of a machine are unusual, so the
+    /// other queues pay for one load.
     #[inline]
     pub(crate) fn is_on_machine(&self) -> bool {
         machine::MAY_EXIST && self.is_unusual.load(Ordering::Relaxed) && machine::listens()
