@@ -140,20 +140,13 @@ pub(crate) fn run<R: Send>(config: Config, main: impl FnOnce() -> R + Send) -> R
     let machine = Machine::new(config);
     let name = thread::current().name().unwrap_or("test").to_owned();
     let main = || {
-        // Only one thread runs at a time. If all threads are on one CPU, they pass the baton on without waking another
-        // CPU.
-        let _one_cpu = OneCpu::new();
-        machine.inner.lock().names.insert(thread::current().id(), 0);
-        ME.set(Some(Me { machine: Arc::clone(&machine), tid: 0 }));
-        let result = catch_unwind(AssertUnwindSafe(main));
-        // The value may refer to the machine.
-        let kept = machine.kept.lock().take();
-        drop(kept);
-        if result.is_ok() {
-            machine.rest();
-        }
-        ME.take();
-        result
+        as_main_thread(&machine, main, |result| {
+            // After a panic, the other threads might never end.
+            if result.is_ok() {
+                machine.rest();
+            }
+            result
+        })
     };
     // A new thread has nothing from an earlier run in its thread-local values. Otherwise the order of steps would
     // depend on the earlier run.
@@ -162,6 +155,28 @@ pub(crate) fn run<R: Send>(config: Config, main: impl FnOnce() -> R + Send) -> R
         main.expect("the system makes a thread").join()
     });
     result.and_then(|result| result).unwrap_or_else(|payload| resume_unwind(payload))
+}
+
+/// Calls `main`, and then `end` with the result. Meanwhile the calling thread is the main thread of this machine.
+fn as_main_thread<R, E>(
+    machine: &Arc<Machine>,
+    main: impl FnOnce() -> R,
+    end: impl FnOnce(thread::Result<R>) -> E,
+) -> E {
+    // Only one thread runs at a time. If all threads are on one CPU, they pass the baton on without waking another CPU.
+    let _one_cpu = OneCpu::new();
+    let mut inner = machine.inner.lock();
+    inner.names.insert(thread::current().id(), 0);
+    inner.record.arrives(0);
+    drop(inner);
+    ME.set(Some(Me { machine: Arc::clone(machine), tid: 0 }));
+    let result = catch_unwind(AssertUnwindSafe(main));
+    // The value may refer to the machine.
+    let kept = machine.kept.lock().take();
+    drop(kept);
+    let end = end(result);
+    ME.take();
+    end
 }
 
 /// Returns the address of the calling thread's machine.

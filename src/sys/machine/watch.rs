@@ -7,16 +7,15 @@
 #![forbid(unsafe_code)]
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
+use super::as_main_thread;
 use super::baton::{Machine, NONE};
 use super::record::Event;
 use super::schedule::{Config, Tid};
-use super::{ME, Me, OneCpu};
 use crate::sys::thread_state::{self, Eye};
 
 /// A thread may compute without a step for this many times the patience.
@@ -68,7 +67,7 @@ pub(crate) fn run_watched<R: Send + 'static>(
     let name = thread::current().name().unwrap_or("test").to_owned();
     let its_machine = Arc::clone(&machine);
     let body = move || {
-        let said = begin(&its_machine, main);
+        let said = as_main_thread(&its_machine, main, |result| verdict(&its_machine, result));
         // The watcher may have given up.
         _ = tell.send(said);
     };
@@ -89,24 +88,13 @@ fn teller<R: Send + 'static>(tell: Sender<Said<R>>) -> Teller {
     Teller(Box::new(move |failure| _ = tell.send(Said::Failed(failure))))
 }
 
-/// Runs the main thread of the machine.
-fn begin<R>(machine: &Arc<Machine>, main: impl FnOnce() -> R) -> Said<R> {
-    // Only one thread runs at a time. If all threads are on one CPU, they pass the baton on without waking another CPU.
-    let _one_cpu = OneCpu::new();
-    let mut inner = machine.inner.lock();
-    inner.names.insert(thread::current().id(), 0);
-    inner.record.arrives(0);
-    drop(inner);
-    ME.set(Some(Me { machine: Arc::clone(machine), tid: 0 }));
-    let result = catch_unwind(AssertUnwindSafe(main));
-    // The value may refer to the machine.
-    let kept = machine.kept.lock().take();
-    drop(kept);
+/// Waits until all threads of the machine have ended or wait for ever. Then says how the run ended. `result` is the
+/// result of the main function.
+fn verdict<R>(machine: &Machine, result: thread::Result<R>) -> Said<R> {
     machine.rest();
     let inner = machine.inner.lock();
     let (left, panics) = (inner.unended(), inner.record.untold_panics());
     drop(inner);
-    ME.take();
     match (left, &result) {
         (Some(left), Ok(_)) => Said::Failed(format!("the test has ended, but not these threads: {left}")),
         // An item may panic, or be joined, after the test's closure has returned.
