@@ -5,17 +5,16 @@
 //! CPU that its waker was about to leave but did not leave. The worker gets this CPU after a time slice.) The time for
 //! which an item waits and a pod idles, without a break, is at most
 //!
-//! > one wake-up latency × (1 + diversions) + patience × (1 + futile calls)
+//! > one wake-up latency × (1 + diversions) + the patience of the item's pod + the patience of each futile pod
 //!
-//! *Patience* is the time by which a woken worker may be late before siblings may take its item. It is
-//! [`AFTER_A_PAUSE`]. In a stream of wake-ups, it is the time for which the stream has lasted, up to [`IN_A_STREAM`]. A
-//! stream ends with a pause of [`PAUSE`]. The documentation promises these numbers. The checks do not read policy's own
-//! numbers, so they fail if policy becomes less exact.
+//! *Patience* is the time by which a pod's woken worker may be late before siblings may take its item. It is
+//! [`AFTER_A_PAUSE`]. In a stream of the pod's wake-ups, it is the time for which the stream has lasted, up to
+//! [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. The documentation promises these numbers. The checks do
+//! not read policy's own numbers, so they fail if policy becomes less exact.
 //!
 //! *Diversions* count the workers that may have been called for the item's pod meanwhile, but found work of their own
 //! pod when they arrived. These are the workers of other pods that had slept and began an item of their own pod. Then
-//! another worker is called. *Futile calls* count the other pods that had called workers meanwhile but had no CPU for
-//! them.
+//! another worker is called. A *futile pod* is another pod that had called workers meanwhile but had no CPU for them.
 //!
 //! So an item whose own pod has lost its CPUs is late by the patience. The nearest sibling that seems to have room may
 //! also have lost its CPUs unnoticed. Each such sibling makes the item late by as much again.
@@ -26,7 +25,7 @@
 //! The bound also holds for a burst of any length, because all workers for which there is room are woken at the same
 //! time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,19 +53,19 @@ pub(super) const PAUSE: Duration = Duration::from_micros(6400);
 const HIGH: i32 = -20;
 
 /// An item that waits and may leave its pod.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Waits {
     home: Pod,
     since: Time,
     /// The diversions before the item began to wait.
     diverted: u32,
-    /// The longest patience since the item began to wait.
-    patience: Duration,
+    /// The longest patience since the item began to wait, of its own pod and of each futile pod.
+    patience: BTreeMap<Pod, Duration>,
 }
 
 impl Waits {
     pub(super) fn new(home: Pod, since: Time, diverted: u32) -> Self {
-        Self { home, since, diverted, patience: AFTER_A_PAUSE }
+        Self { home, since, diverted, patience: BTreeMap::new() }
     }
 }
 
@@ -87,8 +86,8 @@ pub(super) struct Ledger {
     pod_size: usize,
     /// For each pod that has room, the time from which it has had room at every moment.
     roomy: BTreeMap<Pod, Time>,
-    /// For each pod, the last time at which it had called workers but had no CPU for them.
-    futile: BTreeMap<Pod, Time>,
+    /// The pods that have called workers but have no CPU for them.
+    futile: BTreeSet<Pod>,
     streams: BTreeMap<Pod, Stream>,
 }
 
@@ -157,7 +156,7 @@ fn is_late(setup: &Setup, pool: &Pool) -> bool {
 
 impl Ledger {
     pub(super) fn new(config: &Config, pod_size: usize) -> Self {
-        let (roomy, futile, streams) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (roomy, futile, streams) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
         Self { latency: config.latency, pod_size, roomy, futile, streams }
     }
 
@@ -167,23 +166,23 @@ impl Ledger {
         }
         self.wake_ups(moment, pools, log);
         self.look_for_room(moment, pools, log.began_at_home.len());
-        let patience = self.patience(moment.now);
         for waits in log.waiting.values_mut() {
-            waits.patience = waits.patience.max(patience);
+            for pod in self.futile.iter().copied().chain([waits.home]) {
+                let longest = waits.patience.entry(pod).or_default();
+                *longest = self.patience(pod, moment.now).max(*longest);
+            }
         }
         let mut longest = log.longest;
         for (other, roomy_since) in &self.roomy {
             for (item, waits) in &log.waiting {
                 let waited = moment.until.since(waits.since.max(*roomy_since));
-                let futile =
-                    self.futile.iter().filter(|(pod, at)| **pod != waits.home && **at >= waits.since);
                 let diverted = log.diversions(waits.home) - waits.diverted;
-                let futile = futile.count() as u32;
-                let bound = self.latency * (1 + diverted) + waits.patience * (1 + futile);
+                let patience: Duration = waits.patience.values().sum();
+                let bound = self.latency * (1 + diverted) + patience;
                 assert!(
                     waited <= bound,
                     "item {item} waits for {waited:?} > {bound:?}, while pod {other} has room, until {:?}: {waits:?}, \
-                     {diverted} diverted, {futile} futile, {:?} {moment:?}",
+                     {diverted} diverted, {:?} {moment:?}",
                     moment.until,
                     pools.iter().map(|(pod, pool)| (pod, pool.running.load())).collect::<Vec<_>>(),
                 );
@@ -214,6 +213,7 @@ impl Ledger {
     }
 
     fn look_for_room(&mut self, moment: &Moment<'_>, pools: &Pools, pods: usize) {
+        self.futile.clear();
         if moment.is_in_a_step() {
             return self.roomy.clear();
         }
@@ -232,14 +232,14 @@ impl Ledger {
                 self.roomy.remove(&pod);
             }
             if !serves && word.is_some_and(|word| word.waking() > 0) {
-                self.futile.insert(pod, moment.now);
+                self.futile.insert(pod);
             }
         }
     }
 
-    /// Returns the patience of the pool that has the most patience with the workers that it woke last.
-    fn patience(&self, now: Time) -> Duration {
-        let streams = self.streams.values().filter(|stream| now.since(stream.last) <= PAUSE);
-        streams.map(|stream| stream.patience).max().unwrap_or(AFTER_A_PAUSE)
+    /// Returns the patience of a pod with the workers that it woke last.
+    fn patience(&self, pod: Pod, now: Time) -> Duration {
+        let stream = self.streams.get(&pod).filter(|stream| now.since(stream.last) <= PAUSE);
+        stream.map_or(AFTER_A_PAUSE, |stream| stream.patience)
     }
 }

@@ -61,8 +61,9 @@ struct Item {
     queued: Time,
     /// The time at which the item began, and the pod in which it began.
     begun: Option<(Time, Pod)>,
-    /// Until the item begins, [`Log::in_steps`] at the time at which it was queued. Then, the increase of this time
-    /// while the item waited.
+    /// [`Log::in_steps`] at the time at which the item was queued.
+    in_steps_before: Duration,
+    /// The increase of [`Log::in_steps`] from the queueing of the item until it began.
     in_steps: Duration,
 }
 
@@ -89,7 +90,8 @@ pub(super) struct Log {
 impl Log {
     fn queued(&mut self, home: Pod, now: Time, may_leave: bool) -> ItemId {
         let item = self.items.len();
-        self.items.push(Item { home, queued: now, begun: None, in_steps: self.in_steps });
+        let (in_steps_before, in_steps) = (self.in_steps, Duration::ZERO);
+        self.items.push(Item { home, queued: now, begun: None, in_steps_before, in_steps });
         if may_leave {
             self.waiting.insert(item, Waits::new(home, now, self.diversions(home)));
         }
@@ -97,7 +99,7 @@ impl Log {
     }
 
     fn begins(&mut self, item: ItemId, now: Time, pod: Pod) {
-        let in_steps = self.in_steps - self.items[item].in_steps;
+        let in_steps = self.in_steps - self.items[item].in_steps_before;
         self.items[item] = Item { begun: Some((now, pod)), in_steps, ..self.items[item] };
         self.waiting.remove(&item);
         self.woken.remove(std::thread::current().name().unwrap_or_default());
