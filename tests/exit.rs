@@ -410,6 +410,7 @@ fn the_main_thread_ends_first() {
     let executor = Executor::builder().topology(topology).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     if executor.dump().portable {
+        skip("portable", "this build's workers have the masks of the threads that make them");
         say("same changed kept ");
         std::process::exit(9);
     }
@@ -442,6 +443,7 @@ fn the_main_thread_makes_threads_meanwhile() {
         Executor::builder().topology(topology).build().unwrap()
     };
     if build().dump().portable {
+        skip("portable", "this build's workers have the masks of the threads that make them");
         return say("same ");
     }
     let expected = format!("{:016x}", 1_u64 << (libc::SIGUSR1 - 1));

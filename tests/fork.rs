@@ -27,6 +27,7 @@ use cmwq::{
     QueueError, RunError, SetDefaultScopeError, SetUnboundCpusError, ShutdownError, TopologySource,
     WaitError, Work, WorkQueue, WorkQueueBuilder,
 };
+use testkit::threads::{self, own_status, tasks};
 use testkit::{SOON, holds_within};
 
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
@@ -103,9 +104,23 @@ fn wait_until_quiet(executor: &Executor) {
         let pools = executor.dump().pools;
         pools.iter().all(|pool| pool.idle == pool.workers && pool.waking == 0 && !pool.creating)
     };
-    assert!(holds_within(SOON, quiet), "the executor never became quiet: {}", executor.dump());
     // Workers count as idle a moment before they are parked.
-    std::thread::sleep(Duration::from_millis(20));
+    let is_quiet = holds_within(SOON, || quiet() && all_others_sleep());
+    assert!(is_quiet, "the executor never became quiet: {}", executor.dump());
+}
+
+/// Returns whether there was a moment at which all other threads of the process slept. At such a moment, the executor's
+/// threads hold no lock.
+fn all_others_sleep() -> bool {
+    let own = own_status("Pid");
+    let switches = |task: String| {
+        let sleeps = threads::status_of(&task, "State").starts_with('S');
+        sleeps.then(|| threads::status_of(&task, "voluntary_ctxt_switches"))
+    };
+    let others = || tasks().into_iter().filter(|task| *task != own).map(switches).collect::<Option<Vec<_>>>();
+    // A thread whose number of switches stays the same has slept from the first look to the second one.
+    let first = others();
+    first.is_some() && first == others()
 }
 
 /// Queues an item that waits for a value from the sender.
