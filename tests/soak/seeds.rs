@@ -37,10 +37,11 @@ pub(crate) fn search(first: u64, seeds: u64, time: Duration) -> ExitCode {
     let (begun, counts) = (Instant::now(), Arc::new(Counts::new()));
     let mut progress = Progress::new(begun, seeds);
     let found = if seeds > 1 { FOUND } else { &[] };
-    let (mut done, all) = (0, found.len() as u64 + seeds);
+    let (mut done, all) = (0_u64, found.len() as u64 + seeds);
     for seed in found.iter().copied().chain((0..seeds).map(|number| first.wrapping_add(number))) {
         if begun.elapsed() >= time {
-            println!("soak: the time is over after {done} of {all} seeds; to go on: --first {seed}");
+            let next = first.wrapping_add(done.saturating_sub(found.len() as u64));
+            println!("soak: the time is over after {done} of {all} seeds; to go on: --first {next}");
             return ExitCode::FAILURE;
         }
         let run_again = || {
