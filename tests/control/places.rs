@@ -8,6 +8,7 @@ use std::process::{Child, Stdio};
 
 use cmwq::Executor;
 use cmwq::control::{Client, ClientError, ServeError, Server, processes};
+use testkit::{SOON, holds_within};
 
 use super::{Folder, Served, assert_passed, child, eventually, told};
 
@@ -197,6 +198,8 @@ fn a_socket_in_use_is_left_alone_and_a_stale_one_replaced() {
 
     let stale = served.folder.join("stale");
     drop(UnixListener::bind(&stale).unwrap());
+    // A process that another test has just forked may have the listener for a moment.
+    assert!(holds_within(SOON, || UnixStream::connect(&stale).is_err()));
     let server = Server::start_at(&served.executor, &stale).unwrap();
     Client::connect(&stale).unwrap().hello().unwrap();
     assert_eq!(mode(&stale), 0o600);
