@@ -25,7 +25,7 @@ pub(crate) fn play(
     threads_before: usize,
     report: &Report,
 ) -> Result<(), String> {
-    let world = World::new(random, report.rounds());
+    let world = World::new(random, report.rounds(), false);
     let stop = AtomicBool::new(false);
     let all_well = std::thread::scope(|scope| {
         let drive_one = |_| {

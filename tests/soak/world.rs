@@ -60,8 +60,10 @@ pub(crate) struct World {
     prefix: String,
     /// Set when items must spawn and queue nothing any more.
     closing: AtomicBool,
-    /// Whether queues are destroyed and executors shut down while other threads use them.
+    /// Whether drivers destroy queues and shut executors down while other threads use them.
     pub(crate) has_ends: bool,
+    /// Whether the test kit may shut all executors down.
+    may_be_shut_down: bool,
     /// One thread in this many cannot be made; 0 means that all can.
     creation_fails: Arc<AtomicUsize>,
 }
@@ -83,7 +85,7 @@ pub(crate) struct Item {
 }
 
 impl World {
-    pub(crate) fn new(random: &mut Random, round: usize) -> Arc<Self> {
+    pub(crate) fn new(random: &mut Random, round: usize, may_be_shut_down: bool) -> Arc<Self> {
         let world = Arc::new(Self {
             books: Arc::default(),
             executors: (0..EXECUTORS).map(|_| Mutex::default()).collect(),
@@ -93,6 +95,7 @@ impl World {
             prefix: format!("s{round}"),
             closing: AtomicBool::new(false),
             has_ends: random.once_in(2),
+            may_be_shut_down,
             // A failure delays all creations for a second, so such a round mostly waits.
             creation_fails: Arc::new(AtomicUsize::new(if round % 6 == 2 { 12 } else { 0 })),
         });
@@ -139,6 +142,11 @@ impl World {
 
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(SeqCst)
+    }
+
+    /// Returns whether any queue may end while it is used.
+    pub(crate) fn may_end(&self) -> bool {
+        self.has_ends || self.may_be_shut_down
     }
 
     /// Returns whether any queue may refuse an item, because it ends or because the test kit lets it refuse some.
@@ -193,7 +201,7 @@ impl World {
         let builder = if random.once_in(2) { WorkQueue::builder(BEATS) } else { WorkQueue::per_cpu(BEATS) };
         match builder.build_on(&executor) {
             Ok(queue) => drop(self.beats.lock().unwrap().replace(queue)),
-            Err(BuildQueueError::ShutDown) if self.has_ends => {}
+            Err(BuildQueueError::ShutDown) if self.may_end() => {}
             Err(error) => panic!("a queue cannot be made: {error}"),
         }
     }
@@ -255,7 +263,7 @@ impl World {
             Ok(queue) => queue,
             Err(BuildQueueError::Rescuer { .. }) if self.lacks_threads() => return,
             // Another driver shuts the executor down at this moment.
-            Err(BuildQueueError::ShutDown) if self.has_ends => return,
+            Err(BuildQueueError::ShutDown) if self.may_end() => return,
             Err(error) => panic!("a queue cannot be made: {error}"),
         };
         let alone = (limit == Err(SetMaxActiveError::Ordered)).then(Arc::default);

@@ -45,7 +45,7 @@ fn apply_attrs(driver: &mut Driver) {
     let is_right = match queue.queue.apply_attrs(attrs) {
         Ok(()) => has_attrs,
         Err(ApplyAttrsError::PerCpu | ApplyAttrsError::Bh) => !has_attrs,
-        Err(ApplyAttrsError::ShutDown) => driver.world.has_ends,
+        Err(ApplyAttrsError::ShutDown) => driver.world.may_end(),
         Err(_) => false,
     };
     if !is_right {
@@ -58,7 +58,7 @@ fn set_defaults(driver: &mut Driver) {
     let scope = executor.set_default_scope(*driver.random.pick(&SCOPES));
     let cpus = 1 + driver.random.below(executor.cpus().len());
     let cpus = executor.set_unbound_cpus(executor.cpus().iter().take(cpus).collect());
-    let may_refuse = driver.world.has_ends;
+    let may_refuse = driver.world.may_end();
     if !(scope.is_ok() || may_refuse && scope == Err(SetDefaultScopeError::ShutDown))
         || !(cpus.is_ok() || may_refuse && cpus == Err(SetUnboundCpusError::ShutDown))
     {

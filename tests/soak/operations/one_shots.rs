@@ -52,7 +52,7 @@ fn spawn_one(driver: &mut Driver) {
 
 /// A driver is no item, so a join fails only because of a panic or the end of its queue.
 fn check(driver: &Driver, result: Result<u64, JoinError>) {
-    let ended = driver.world.has_ends && matches!(result, Err(JoinError::Cancelled));
+    let ended = driver.world.may_end() && matches!(result, Err(JoinError::Cancelled));
     if !ended && !matches!(result, Ok(_) | Err(JoinError::Panicked(_))) {
         Books::add(&driver.world.books.wrong);
     }
@@ -89,7 +89,7 @@ fn spawn_too_late(driver: &mut Driver) {
     match queue.queue.item(closure).within(Duration::ZERO).spawn() {
         Ok(handle) => match handle.join() {
             Err(JoinError::DeadlinePassed) => Books::add(&books.cancelled),
-            Err(JoinError::Cancelled) if driver.world.has_ends => {}
+            Err(JoinError::Cancelled) if driver.world.may_end() => {}
             _ => Books::add(&books.wrong),
         },
         Err(_) => {
@@ -110,7 +110,7 @@ fn callers_run(driver: &mut Driver) {
     let builder = if limited { builder.max_active_total(1 + random.below(3)) } else { builder };
     let queue = match builder.build_on(&executor) {
         Ok(queue) => Queue { queue, alone: None, limit: Ok(()) },
-        Err(BuildQueueError::ShutDown) if world.has_ends => return,
+        Err(BuildQueueError::ShutDown) if world.may_end() => return,
         Err(error) => panic!("a queue cannot be made: {error}"),
     };
     for _ in 0..6 {

@@ -54,7 +54,7 @@ fn scope(driver: &mut Driver) {
     }));
     let is_well = match end {
         Ok(Ok(())) | Err(_) => true,
-        Ok(Err(ScopeError::Dropped { items })) => items > 0 && world.has_ends,
+        Ok(Err(ScopeError::Dropped { items })) => items > 0 && world.may_end(),
         Ok(Err(_)) => false,
     };
     if !is_well || present.load(Relaxed) > 0 {
@@ -109,7 +109,7 @@ impl<'env> Host<'env> {
             }
             1 => {
                 let result = handle.join();
-                let ended = self.world.has_ends && matches!(result, Err(JoinError::Cancelled));
+                let ended = self.world.may_end() && matches!(result, Err(JoinError::Cancelled));
                 if !ended && !matches!(result, Ok(_) | Err(JoinError::Panicked(_))) {
                     Books::add(&books.wrong);
                 }

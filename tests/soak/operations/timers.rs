@@ -99,7 +99,7 @@ fn spawn_after(driver: &mut Driver) {
 
 fn spawn_every(driver: &mut Driver) {
     // The report of an ended queue counts ticks among the timers that it gives back, but they are not submissions.
-    let on = if driver.world.has_ends {
+    let on = if driver.world.may_end() {
         driver.world.beats()
     } else {
         driver.world.queue(&mut driver.random).map(|queue| queue.queue)
