@@ -31,6 +31,8 @@
 //! | `cmwq_queue_items` | items that wait or run |
 //! | `cmwq_queue_active_items`, `cmwq_queue_inactive_items` | items that have a slot; items that wait for a slot |
 //! | `cmwq_queue_max_active` | the limit of active items, per CPU or as a whole; 0 if there is no limit |
+//! | `cmwq_queue_max_pending` | the [limit of pending items](crate::WorkQueueBuilder::max_pending); 0 if there is no limit |
+//! | `cmwq_queue_turn_waiting_items` | active items that wait for a turn of their queue, because queues with [weights](crate::WorkQueueBuilder::weight) compete |
 //!
 //! These histograms have the same labels. Only queues that [measure durations](crate::WorkQueueBuilder::histograms)
 //! have them:
@@ -56,6 +58,13 @@
 //! `cmwq_threads_max` (the [maximum](crate::ExecutorBuilder::max_threads)) and `cmwq_thread_limit_reached` (1 if work
 //! has had to wait because the maximum was reached), and the counter `cmwq_stalls_total` (stalls of pools that the
 //! watchdog has reported).
+//!
+//! If the executor limits the backlog of all its queues, these gauges have the same label:
+//!
+//! | name | meaning |
+//! |---|---|
+//! | `cmwq_pending_items`, `cmwq_pending_items_max` | pending items and permits; the [limit](crate::ExecutorBuilder::max_pending) |
+//! | `cmwq_pending_bytes`, `cmwq_pending_bytes_max` | bytes of pending items; the [limit](crate::ExecutorBuilder::max_pending_bytes) |
 //!
 //! When a queue or pool has ended, its gauges are 0, and its counters keep their values. The counters miss the events
 //! of a queue between the last call and the queue's end. Each new queue name makes a new series, which the recorder and

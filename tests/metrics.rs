@@ -161,6 +161,36 @@ fn scraped_numbers_are_those_of_the_items_that_ran() {
     held.join().unwrap();
 }
 
+/// spec: O4.1, B4: the backlog of all queues and its limits are reported if the executor has limits, and end with it.
+#[test]
+fn the_backlog_is_reported_if_it_is_limited() {
+    let topology = TopologySource::Synthetic("l3:1 core:2 pu:1".to_owned());
+    let builder = Executor::builder().topology(topology).thread_name_prefix("full");
+    let executor = builder.max_pending(50).max_pending_bytes(10_000).build().unwrap();
+    let mut scraped = Scraped::new(&executor);
+    let queue = WorkQueue::ordered("mail").max_pending(20).build_on(&executor).unwrap();
+    let (open, opened) = mpsc::channel::<()>();
+    let held = queue.spawn(move || opened.recv_timeout(SOON).unwrap()).unwrap();
+    eventually("the first item runs", || queue.counters().started == 1);
+    (0..3).for_each(|_| queue.item(|| ()).bytes(700).spawn_detached().unwrap());
+    let samples = scraped.samples();
+    let backlog = ["items", "items_max", "bytes", "bytes_max"].map(|name| format!("cmwq_pending_{name}"));
+    let levels = |samples: &Samples| backlog.each_ref().map(|name| samples.of(name, "executor=\"full\""));
+    assert_eq!(levels(&samples), [3.0, 50.0, 2100.0, 10_000.0]);
+    let labels = "executor=\"full\",queue=\"mail\"";
+    assert_eq!(samples.of("cmwq_queue_max_pending", labels), 20.0);
+    assert_eq!(samples.of("cmwq_queue_turn_waiting_items", labels), 0.0);
+    open.send(()).unwrap();
+    held.join().unwrap();
+    queue.flush().unwrap();
+    assert_eq!(levels(&scraped.samples())[..3], [0.0, 50.0, 0.0]);
+    drop((queue, executor));
+    eventually("the executor ends", || levels(&scraped.samples()) == [0.0; 4]);
+
+    let mut unlimited = Scraped::new(&self::executor("unlimited"));
+    assert!(!unlimited.text().contains("cmwq_pending_"));
+}
+
 /// spec: O4.1: the levels of an ended queue go, and no count is lost or added twice.
 #[test]
 fn counters_go_on_while_queues_of_one_name_come_and_go() {

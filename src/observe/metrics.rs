@@ -70,7 +70,7 @@ const COUNTERS: [Metric<Counters, u64>; 14] = [
     count("cmwq_rescuer_calls_total", "Calls for the queue's rescuer", |counters| counters.rescuer_calls),
 ];
 
-const QUEUE_GAUGES: [Metric<QueueSnapshot, f64>; 4] = [
+const QUEUE_GAUGES: [Metric<QueueSnapshot, f64>; 6] = [
     level("cmwq_queue_items", "Items that wait or run", |queue| queue.len as f64),
     level("cmwq_queue_active_items", "Items that have a slot: they run, or are about to", |queue| {
         queue.active as f64
@@ -81,6 +81,12 @@ const QUEUE_GAUGES: [Metric<QueueSnapshot, f64>; 4] = [
         "The limit of active items, per CPU or as a whole; 0 if there is no limit",
         |queue| queue.max_active.unwrap_or(0) as f64,
     ),
+    level("cmwq_queue_max_pending", "The limit of pending items; 0 if there is no limit", |queue| {
+        queue.max_pending.unwrap_or(0) as f64
+    }),
+    level("cmwq_queue_turn_waiting_items", "Active items that wait for a turn of their queue", |queue| {
+        queue.share.map_or(0, |share| share.waiting) as f64
+    }),
 ];
 
 const POOL_GAUGES: [Metric<PoolSnapshot, f64>; 5] = [
@@ -95,6 +101,28 @@ const POOL_GAUGES: [Metric<PoolSnapshot, f64>; 5] = [
             "The time for which a stalled pool has had work but has started no item; otherwise 0",
             |pool| pool.stalled_for.unwrap_or_default().as_secs_f64(),
         )
+    },
+];
+
+/// The backlog of all queues. Executors without the limit in question do not count these items or bytes.
+const BACKLOG_GAUGES: [Metric<Snapshot, Option<f64>>; 4] = [
+    backlog("cmwq_pending_items", "Pending items of all queues, and permits", |all| {
+        all.pending.map(|items| items as f64)
+    }),
+    backlog("cmwq_pending_items_max", "The limit of pending items of all queues", |all| {
+        all.max_pending.map(|items| items as f64)
+    }),
+    Metric {
+        unit: Unit::Bytes,
+        ..backlog("cmwq_pending_bytes", "Bytes of the pending items of all queues", |all| {
+            all.pending_bytes.map(|bytes| bytes as f64)
+        })
+    },
+    Metric {
+        unit: Unit::Bytes,
+        ..backlog("cmwq_pending_bytes_max", "The limit of bytes of pending items of all queues", |all| {
+            all.max_pending_bytes.map(|bytes| bytes as f64)
+        })
     },
 ];
 
@@ -113,6 +141,14 @@ const fn level<T>(name: &'static str, what: &'static str, read: fn(&T) -> f64) -
     Metric { name, unit: Unit::Count, what, read }
 }
 
+const fn backlog<T>(
+    name: &'static str,
+    what: &'static str,
+    read: fn(&T) -> Option<f64>,
+) -> Metric<T, Option<f64>> {
+    Metric { name, unit: Unit::Count, what, read }
+}
+
 /// Passes the metrics of one executor to the recorder. See the module.
 pub(crate) struct Publisher {
     executor: Weak<ExecutorInner>,
@@ -125,6 +161,8 @@ pub(crate) struct Publisher {
     /// The names of the queues whose gauges were recorded at the last call.
     queues: BTreeSet<String>,
     pools: BTreeSet<String>,
+    /// The names of the gauges of the backlog that have been recorded.
+    backlog: BTreeSet<&'static str>,
 }
 
 /// The counts of a queue at the last call.
@@ -155,11 +193,12 @@ impl Publisher {
             totals: HashMap::new(),
             queues: BTreeSet::new(),
             pools: BTreeSet::new(),
+            backlog: BTreeSet::new(),
         }
     }
 
-    /// Passes the present values to the recorder. If the executor has ended, sets the gauges of threads, queues and
-    /// pools to 0.
+    /// Passes the present values to the recorder. If the executor has ended, sets the gauges of threads, queues, pools
+    /// and the backlog to 0.
     pub(crate) fn publish(&mut self) {
         if !self.described {
             describe();
@@ -167,11 +206,15 @@ impl Publisher {
         }
         let executor = self.executor.upgrade();
         let (threads, queues, pools) = match &executor {
-            None => (0, Vec::new(), Vec::new()),
+            None => {
+                self.backlog.iter().for_each(|name| gauge!(*name, self.labels.of_executor()).set(0.0));
+                (0, Vec::new(), Vec::new())
+            }
             Some(executor) if executor.origin.is_forked() => return,
             Some(executor) => {
                 let snapshot = Snapshot::take(executor);
                 self.publish_limit(&snapshot);
+                self.publish_backlog(&snapshot);
                 counter!(STALLS, self.labels.of_executor()).absolute(snapshot.stalls);
                 (snapshot.threads, snapshot.queues, snapshot.pools)
             }
@@ -186,6 +229,15 @@ impl Publisher {
         gauge!(MAX_THREADS, self.labels.of_executor()).set(most);
         let reached = u8::from(snapshot.thread_limit_reached);
         gauge!(THREAD_LIMIT_REACHED, self.labels.of_executor()).set(f64::from(reached));
+    }
+
+    fn publish_backlog(&mut self, snapshot: &Snapshot) {
+        for metric in &BACKLOG_GAUGES {
+            if let Some(level) = (metric.read)(snapshot) {
+                self.backlog.insert(metric.name);
+                gauge!(metric.name, self.labels.of_executor()).set(level);
+            }
+        }
     }
 
     fn publish_queues(&mut self, queues: &[QueueSnapshot]) {
@@ -276,6 +328,9 @@ fn describe() {
     for Metric { name, unit, what, .. } in POOL_GAUGES {
         ::metrics::describe_gauge!(name, unit, what);
     }
+    for Metric { name, unit, what, .. } in BACKLOG_GAUGES {
+        ::metrics::describe_gauge!(name, unit, what);
+    }
     ::metrics::describe_gauge!(THREADS, Unit::Count, "Worker threads that exist or are being made");
     ::metrics::describe_gauge!(MAX_THREADS, Unit::Count, "The maximum number of worker threads");
     ::metrics::describe_gauge!(
@@ -359,6 +414,7 @@ mod tests {
             COUNTERS.iter().map(|metric| metric.name).chain(QUEUE_GAUGES.iter().map(|metric| metric.name));
         let mut names: Vec<_> = names
             .chain(POOL_GAUGES.iter().map(|metric| metric.name))
+            .chain(BACKLOG_GAUGES.iter().map(|metric| metric.name))
             .chain([THREADS, MAX_THREADS, THREAD_LIMIT_REACHED, STALLS, WAIT, RUN])
             .collect();
         let all = names.len();

@@ -191,14 +191,11 @@ fn workers_have_the_time_slice_of_their_manager() {
     use crate::engine::manager::manager_thread::TIME_SLICE;
     use crate::sys::thread::{set_slice, slice};
 
-    let (queue, takes_notice) = std::thread::scope(|scope| {
-        let probe = || set_slice(TIME_SLICE).and_then(|()| slice()).is_ok_and(|slice| slice == TIME_SLICE);
-        let takes_notice = scope.spawn(probe).join().unwrap();
-        let executor = crate::Executor::builder().build().unwrap();
-        (crate::WorkQueue::builder("q").build_on(&executor).unwrap(), takes_notice)
-    });
+    // What the system makes of the slice: Linux before 6.12 ignores it, and a filter of system calls may refuse it.
+    let probe = || set_slice(TIME_SLICE).and_then(|()| slice()).ok();
+    let of_thread = std::thread::scope(|scope| scope.spawn(probe).join().unwrap());
+    let executor = crate::Executor::builder().build().unwrap();
+    let queue = crate::WorkQueue::builder("q").build_on(&executor).unwrap();
     let of_worker = queue.spawn(|| slice().ok()).unwrap().join().unwrap();
-    if takes_notice {
-        assert_eq!(of_worker, Some(TIME_SLICE));
-    }
+    assert!(of_thread.is_none() || of_worker == of_thread, "{of_worker:?}, not {of_thread:?}");
 }
