@@ -130,8 +130,7 @@ pub fn park_timeout(timeout: Duration) {
 ///
 /// # Panics
 ///
-/// Panics if the system cannot make the thread. To get an error instead, use [`std::thread::Builder`] and
-/// [`JoinHandle::from`].
+/// Panics if the system cannot make the thread. To get an error instead, use [`Builder::spawn`].
 ///
 /// # Examples
 ///
@@ -142,20 +141,77 @@ pub fn park_timeout(timeout: Duration) {
 #[doc(alias = "kthread_run")]
 #[track_caller]
 pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    if machine::listens() {
-        return spawn_on_machine(f).expect("the system can make a thread");
-    }
-    thread::spawn(f).into()
+    Builder::new().spawn(f).expect("the system can make a thread")
 }
 
-/// Starts a thread of the calling thread's made-up machine.
-fn spawn_on_machine<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
-    let name = machine::name_of_spawned();
-    let (body, place) = machine::adopt(&name, f)?;
-    let handle = thread::Builder::new().name(name).spawn(body)?;
-    machine::made(place, handle.thread().id());
-    machine::step();
-    Ok(handle.into())
+/// The settings of a new thread, like [`std::thread::Builder`]. The thread's [handle](JoinHandle) waits under a guard.
+/// In a run of the test kit, the thread belongs to the run.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> std::io::Result<()> {
+/// use cmwq::blocking::thread::Builder;
+///
+/// let handle = Builder::new().name("reader".to_owned()).stack_size(64 * 1024).spawn(|| 3)?;
+/// assert_eq!(handle.thread().name(), Some("reader"));
+/// assert_eq!(handle.join().expect("it does not panic"), 3);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default, Debug)]
+#[must_use]
+pub struct Builder {
+    name: Option<String>,
+    stack_size: Option<usize>,
+}
+
+impl Builder {
+    /// Returns a builder of a thread without a name, and with the standard library's size of the stack.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the name of the thread. The system shows its first 15 bytes.
+    pub fn name(mut self, name: String) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    /// Sets the size of the thread's stack in bytes. The system may make the stack larger.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = Some(bytes);
+        self
+    }
+
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// Returns the system's error if it cannot make the thread.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the name contains a null byte.
+    pub fn spawn<T: Send + 'static>(
+        self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        let Self { name, stack_size } = self;
+        let name = name.or_else(|| machine::listens().then(machine::name_of_spawned));
+        let mut builder = thread::Builder::new();
+        if let Some(bytes) = stack_size {
+            builder = builder.stack_size(bytes);
+        }
+        if let Some(name) = &name {
+            builder = builder.name(name.clone());
+        }
+        let (body, place) = machine::adopt(name.as_deref().unwrap_or_default(), f)?;
+        let handle = builder.spawn(body)?;
+        machine::made(place, handle.thread().id());
+        machine::step();
+        Ok(handle.into())
+    }
 }
 
 /// The handle of a thread, whose [`join`](Self::join) waits under a guard. For the handle of an item, see

@@ -9,11 +9,15 @@
 //!
 //! `testing::run(|| …)` runs a closure with a clock, CPUs and a global executor of its own. The clock stands still
 //! while anything can run, and moves on when all threads wait. `testing::explore(1000, || …)` runs the closure a
-//! thousand times, each time in another order. The code under test is the code of the program. It only needs two
+//! thousand times, each time in another order. The code under test is the code of the program. It only needs these
 //! habits:
 //!
 //! * The code reads times from [`clock::now`](crate::clock::now) instead of `Instant::now`.
-//! * It sleeps, locks and sends messages with the functions of [`blocking`](mod@crate::blocking).
+//! * It sleeps, locks, sends messages and makes threads with the functions of [`blocking`](mod@crate::blocking). Other
+//!   threads do not belong to a run.
+//! * It takes its queues as arguments, as `&WorkQueue`. A queue in a `static` belongs to the first run that uses it,
+//!   and other runs cannot use it. Tests that run at the same time must not share a lock of `blocking` in a `static`
+//!   either.
 //!
 //! # A debouncer
 //!

@@ -102,13 +102,18 @@
 //!   threads go on between two accesses to an atomic, put a [`point`] there.
 //! * Waits of other crates and of the standard library stop the run, because no other thread goes on meanwhile. A lock
 //!   of another crate that is held across an operation of this crate can stop the run, too. Use the waits and the locks
-//!   of [`blocking`](mod@crate::blocking). Files, processes and sockets may be used, but take real time.
+//!   of [`blocking`](mod@crate::blocking). Files, processes and sockets may be used, but take real time. The peer of a
+//!   socket must be another process or a thread outside of the run, because a thread that waits for it stops the run.
 //! * `Instant::now`, `SystemTime` and timers of other crates do not follow virtual time. Their values, random numbers,
 //!   addresses and the order of a `HashMap` differ from run to run. If code depends on them, a seed does not repeat it.
 //! * Code takes no time, unless it calls [`compute`]. So the run shows no effect of slow code.
-//! * Threads that are not made by this crate ([`blocking::thread::spawn`](crate::blocking::thread::spawn)) do not
-//!   belong to the run.
-//! * A queue in a `static` belongs to the run that has made it, and other runs cannot use it.
+//! * Threads that are not made by this crate ([`blocking::thread`](mod@crate::blocking::thread)) do not belong to the
+//!   run. They cannot wake its threads.
+//! * A queue in a `static` belongs to the run that has made it, and other runs cannot use it. Runs at the same time
+//!   must not share a lock of [`blocking::sync`](mod@crate::blocking::sync) either.
+//! * On other systems than Linux, the kit does not see what a thread waits for. There, a wait outside of the kit is
+//!   told only after ten times the patience, as an item that does not come to an end. The order of events for a seed
+//!   may differ between operating systems.
 //! * A channel of capacity 0 transmits no messages. Its receivers learn only that it is closed. `select!` stops the
 //!   run.
 //! * A parked thread ([`blocking::thread::park`](crate::blocking::thread::park)) also wakes up when no other thread can
@@ -333,7 +338,8 @@ pub fn compute(time: Duration) {
 
 /// Marks a point at which another thread of the run may go on, if the run has a seed. Outside of a run, does nothing.
 ///
-/// Each operation of this crate is such a point by itself.
+/// Each operation of this crate is such a point by itself. Code that is built with the feature for its tests only calls
+/// this function under `#[cfg(test)]`.
 ///
 /// # Examples
 ///

@@ -135,7 +135,27 @@ fn waits_for_threads_tasks_and_tokens_are_told() {
     assert_says(&told, &["although the clock has moved 1000 times"]);
 }
 
-/// spec: T2.4 (an item that waits for a time again and again)
+/// spec: T2.4 (an item that waits for a time again and again): the item sleeps for short times, or for so long that the
+/// clock comes to the end of time.
+#[test]
+fn an_item_that_sleeps_again_and_again_is_told() {
+    for sleep in [ms(1), Duration::MAX] {
+        let told = message(|| {
+            Setup::new().max_steps(1000).run(move || {
+                let sleeps = move || {
+                    loop {
+                        blocking::thread::sleep(sleep);
+                    }
+                };
+                WorkQueue::new("sleepers").spawn_detached(sleeps).unwrap();
+                testing::run_until_idle();
+            });
+        });
+        assert_says(&told, &["the test has ended, but not these threads", "of queue \"sleepers\""]);
+    }
+}
+
+/// spec: T2.4 (an item that waits for a message that never comes)
 #[test]
 fn an_item_that_outlives_its_test_is_told() {
     let told = message(|| {

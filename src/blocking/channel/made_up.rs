@@ -33,16 +33,21 @@ pub(super) fn moved<R>(result: R) -> R {
     result
 }
 
+/// Fails the run if no message can be sent through the channel.
+fn check_capacity<T>(sender: &Sender<T>) {
+    machine::fail_if(sender.capacity() == Some(0), || {
+        "a message cannot be sent through a channel of capacity 0: give the channel room for one message"
+            .to_owned()
+    });
+}
+
 /// Sends the message on a made-up machine. Waits while the channel is full.
 pub(super) fn send<T>(
     sender: &Sender<T>,
     message: T,
     deadline: Option<Instant>,
 ) -> Result<(), SendTimeoutError<T>> {
-    machine::fail_if(sender.capacity() == Some(0), || {
-        "a message cannot be sent through a channel of capacity 0: give the channel room for one message"
-            .to_owned()
-    });
+    check_capacity(sender);
     let (mut message, mut sent) = (Some(message), None);
     let attempt = || {
         sent = message.take().map(|message| sender.try_send(message));
@@ -106,6 +111,7 @@ pub(super) fn send_unless<T>(
     until: Time,
     cancelled: impl Fn() -> Option<Cancelled>,
 ) -> Result<(), (T, Option<Cancelled>)> {
+    check_capacity(sender);
     let (mut unsent, mut reason, mut gone) = (Some(message), None, false);
     let attempt = || {
         reason = cancelled();

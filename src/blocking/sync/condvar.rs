@@ -184,6 +184,7 @@ impl Condvar {
         // The wait is counted, and the number of notifications is read, before the mutex is released. So a thread that
         // changes the data under the mutex and then notifies finds the wait, and ends it.
         let wait = self.cancellable.begin();
+        let _says = machine::waits_for("a condition variable");
         blocking(|| MutexGuard::unlocked(guard, || wait.sleep(&token)))
     }
 

@@ -293,7 +293,11 @@ impl Inner {
     }
 
     pub(super) fn stuck(&self) -> String {
-        format!("all threads wait for ever:{}", self.waits_and_circle())
+        format!(
+            "all threads wait for ever:{}\nThreads that `cmwq::blocking::thread` has not made do not belong to \
+             the run, and wake none of its threads.",
+            self.waits_and_circle()
+        )
     }
 
     pub(super) fn restless(&self) -> String {

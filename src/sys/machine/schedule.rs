@@ -357,9 +357,10 @@ impl Schedule {
         self.steps >= self.config.endless
     }
 
-    /// Returns whether the run does not come to rest.
+    /// Returns whether the run does not come to rest. At the end of time, no timer can move the clock on, so a thread
+    /// that sleeps again and again never comes to rest.
     pub(super) fn is_restless(&self) -> bool {
-        self.alone > self.config.restless
+        self.alone > self.config.restless || self.now == Time::NEVER
     }
 
     /// Returns the time of the first timer, or `None` if no timer is set.
