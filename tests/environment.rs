@@ -19,7 +19,7 @@ use cmwq::{AffinityScope, Attrs, CpuSet, Detection, Executor, TopologySource, Wo
 use rustix::process::{Pid, getpid};
 use testkit::cgroup::{Group, enter};
 use testkit::threads::{main_status, name_of, status_of, tasks};
-use testkit::{TimeLimit, again, assert_passed, output, polled, skip};
+use testkit::{SOON, TimeLimit, again, assert_passed, holds_within, output, polled, skip};
 
 /// The environment variable that tells this program, started again, that its CPUs change. In tests with a cgroup, its
 /// value is the path.
@@ -420,8 +420,9 @@ fn managed_pools_follow_the_quota_of_the_process() {
             queue.spawn(item).unwrap()
         })
         .collect();
+    assert!(holds_within(SOON, || begun.load(Ordering::SeqCst) == 1), "no item begins");
     std::thread::sleep(A_WHILE);
-    assert_eq!(begun.load(Ordering::SeqCst), 1);
+    assert_eq!(begun.load(Ordering::SeqCst), 1, "an item has begun in spite of the quota");
     set_quota(&group, Some(400)).unwrap();
     items.into_iter().for_each(|item| item.join().unwrap());
     assert_eq!((targets(&executor, 8), executor.dump().cpu_quota), (vec![4], Some(4.0)));

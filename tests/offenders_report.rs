@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use cmwq::kernel;
 use cmwq::{Executor, WorkQueue};
-use testkit::{LINES, spin};
+use testkit::{LINES, SOON, holds_within, spin};
 
 fn computes() {
     spin(Duration::from_millis(80));
@@ -56,10 +56,12 @@ fn offenders_and_stalls_are_logged() {
     let patient = patient.detection(cmwq::Detection::Off).build().unwrap();
     let queue = kernel::bh("slow").build_on(&patient).unwrap();
     let cpu = patient.cpus().first().unwrap();
-    let sleeps = queue.item(|| std::thread::sleep(Duration::from_millis(500))).on_cpu(cpu).spawn().unwrap();
+    let reports = || LINES.with(log::Level::Error, &["pool[bh", "started nothing for", "queue \"slow\""]);
+    let is_told = move || holds_within(SOON, || !reports().is_empty());
+    let stalls = queue.item(is_told).on_cpu(cpu).spawn().unwrap();
     let waits = queue.item(|| ()).on_cpu(cpu).spawn().unwrap();
-    sleeps.join().unwrap();
+    assert!(stalls.join().unwrap(), "the manager does not report the stall");
     waits.join().unwrap();
-    let told = LINES.with(log::Level::Error, &["pool[bh", "started nothing for", "queue \"slow\""]);
+    let told = reports();
     assert_eq!(told.len(), 1, "{told:#?}");
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cmwq::kernel;
 use cmwq::{Detection, WorkQueue, blocking};
 
-use crate::detection::{MODES, WAYS, check_count, comes_to_rest, looking, sees};
+use crate::detection::{WAYS, check_count, comes_to_rest, looking, modes, sees};
 use crate::support::{
     Crowd, Door, Spawns, builder, burn, eventually, falls_quiet_but_for, nap, pool, time_limit,
 };
@@ -54,7 +54,7 @@ fn a_worker_that_waits_for_a_cpu_is_not_taken_for_asleep() {
     else {
         return;
     };
-    for mode in MODES {
+    for mode in modes() {
         let builder = builder("core:1 pu:1").0.detection(mode).hog_threshold(None);
         let executor = builder.build().unwrap();
         if !sees(&executor) {
@@ -95,7 +95,7 @@ fn a_worker_that_waits_for_a_cpu_is_not_taken_for_asleep() {
 #[test]
 fn sleepers_that_delay_no_item_are_not_looked_at() {
     let _limit = time_limit();
-    for mode in MODES {
+    for mode in modes() {
         let (builder, prefix) = builder("core:2 pu:1");
         let executor = builder.detection(mode).build().unwrap();
         let doors: Vec<_> = [WorkQueue::per_cpu("p"), WorkQueue::builder("n"), WorkQueue::unbound("u")]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::sys::probe::{Faults, Probe};
 use crate::sys::{PORTABLE, clock, switches, thread_state};
 use crate::{Detection, Executor, TopologySource, WorkQueue, blocking, may_block};
-use testkit::{SOON, eventually, skip};
+use testkit::{SOON, eventually, holds_within, skip};
 
 /// Error numbers of Linux.
 const EPERM: i32 = 1;
@@ -117,17 +117,25 @@ fn without_thread_states_a_busy_worker_does_not_count_as_asleep() {
     let taken = || executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>();
     // A worker looks asleep while another thread takes its CPU for milliseconds. The other thread may belong to another
     // test, or may be the worker that replaces this worker.
-    let mistaken = (0..5).filter(|_| {
-        let before = taken();
+    let work_before_another = || {
         let (works, waits) = (queue.spawn(work).unwrap(), queue.spawn(|| ()).unwrap());
         works.join().unwrap();
         waits.join().unwrap();
+    };
+    let mistaken = (0..5).filter(|_| {
+        let before = taken();
+        work_before_another();
         taken() != before
     });
     let mistaken = mistaken.count();
     let is_crowded = clock::now().since(begin) > Duration::from_millis(150);
     assert!(mistaken < 5 || is_crowded, "{:?}", executor.undeclared_blockers());
-    assert!(!executor.hogs().is_empty(), "CPU clocks are read, so hogs are found");
+    // A worker that was taken for a sleeping one is not found to be a hog, so a crowded machine may need more attempts.
+    let is_hog_found = || {
+        work_before_another();
+        !executor.hogs().is_empty()
+    };
+    assert!(holds_within(SOON, is_hog_found), "CPU clocks are read, so hogs are found");
 }
 
 /// spec: S1.3: thread states show which workers sleep, and which run again.
