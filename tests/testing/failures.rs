@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use cmwq::blocking::channel::{bounded, unbounded};
-use cmwq::blocking::sync::Mutex;
+use cmwq::blocking::sync::{Condvar, Mutex};
+use cmwq::blocking::thread::Builder;
 use cmwq::testing::{self, Setup};
 use cmwq::{Executor, Work, WorkQueue, blocking};
 
@@ -286,6 +287,60 @@ fn a_foreign_thread_is_told() {
         });
     });
     assert_says(&told, &["stranger, which is not a thread of this test, uses a queue of this test"]);
+}
+
+/// spec: T1.5 (a thread of which the run does not know): the run waits for a message of the thread. The same thread is
+/// part of the run if the crate makes it.
+#[test]
+fn a_wait_for_a_foreign_thread_is_told() {
+    let told = message(|| {
+        testing::run(|| {
+            let (send, receive) = unbounded();
+            let (go_on, waits) = std::sync::mpsc::channel::<()>();
+            let foreign = std::thread::spawn(move || {
+                // The sender lives until the run has failed, or longer.
+                _ = waits.recv();
+                _ = send.into_inner().send(1);
+            });
+            let received = receive.recv();
+            drop(go_on);
+            foreign.join().unwrap();
+            _ = received;
+        });
+    });
+    assert_says(&told, &["main waits for a message of a channel", "`cmwq::blocking::thread` has not made"]);
+    let (received, name) = testing::run(|| {
+        let (send, receive) = unbounded();
+        let reader = Builder::new().name("reader".to_owned()).stack_size(64 * 1024);
+        let reader = reader.spawn(move || {
+            send.send(1).unwrap();
+            std::thread::current().name().map(str::to_owned)
+        });
+        (receive.recv().unwrap(), reader.unwrap().join().unwrap())
+    });
+    assert_eq!((received, name.as_deref()), (1, Some("reader")));
+}
+
+/// spec: T1.5, T2.3: waits that a cancel could end are told as others are.
+#[test]
+fn cancellable_waits_are_told() {
+    let told = message(|| {
+        testing::run(|| {
+            let (send, _receive) = bounded(0);
+            drop(WorkQueue::new("sends").spawn(move || send.send_cancellable(1)).unwrap().join());
+        });
+    });
+    assert_says(&told, &["a channel of capacity 0"]);
+    let told = message(|| {
+        testing::run(|| {
+            let waits = || {
+                let (ready, changed) = (Mutex::new(()), Condvar::new());
+                _ = changed.wait_cancellable(&mut ready.lock());
+            };
+            WorkQueue::new("waits").spawn(waits).unwrap().join().unwrap();
+        });
+    });
+    assert_says(&told, &["of queue \"waits\"", "waits for a condition variable"]);
 }
 
 /// spec: T1.5 (a queue of another executor)
