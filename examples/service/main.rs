@@ -57,7 +57,7 @@ mod tasks;
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use cmwq::{Executor, PeriodicHandle, QueueError, WorkQueue};
@@ -138,10 +138,11 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
 fn periodic_work(account: &Arc<Account>, tasks: &Arc<Tasks>) -> Result<[PeriodicHandle; 2], QueueError> {
     const PERIOD: Duration = Duration::from_secs(1);
     let queue = WorkQueue::new("housekeeping");
-    let (account, tasks, before) = (Arc::clone(account), Arc::clone(tasks), AtomicU64::new(0));
+    let (account, tasks, mut before) = (Arc::clone(account), Arc::clone(tasks), 0);
     let measure = move || {
         let finished = account.finished.load(Relaxed);
-        account.rate.store(finished - before.swap(finished, Relaxed), Relaxed);
+        account.rate.store(finished - before, Relaxed);
+        before = finished;
     };
     let forget = move || cmwq::set_description(format_args!("{} tasks are known", tasks.forget_old()));
     Ok([queue.item(measure).spawn_every(PERIOD)?, queue.item(forget).spawn_every(PERIOD)?])

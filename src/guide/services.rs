@@ -31,7 +31,7 @@
 //! health check answers even while all workers compute.
 //!
 //! ```
-//! use cmwq::{JoinError, QueueError, WorkQueue};
+//! use cmwq::{Cancelled, JoinError, QueueError, WorkQueue};
 //!
 //! async fn hash(queue: &WorkQueue, body: Vec<u8>) -> Result<u64, &'static str> {
 //!     // Before the body is read, in a real service.
@@ -41,14 +41,19 @@
 //!     })?;
 //!     let sum = move || {
 //!         let token = cmwq::cancel_token();
-//!         let pages = body.chunks(1 << 16).take_while(|_| !token.is_cancelled()); // The client may go away.
-//!         pages.flatten().map(|byte| u64::from(*byte)).sum()
+//!         let mut sum = 0;
+//!         for page in body.chunks(1 << 16) {
+//!             token.check()?; // The client may go away, and the service may end.
+//!             sum += page.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+//!         }
+//!         Ok::<_, Cancelled>(sum)
 //!     };
 //!     let item = permit.spawn(sum).map_err(|_| "503: the service is ending")?;
-//!     item.stop_on_drop().await.map_err(|error| match error {
-//!         JoinError::Panicked(_) => "500: it has panicked",
-//!         _ => "503: the service is ending",
-//!     })
+//!     match item.stop_on_drop().await {
+//!         Ok(Ok(sum)) => Ok(sum),
+//!         Err(JoinError::Panicked(_)) => Err("500: it has panicked"),
+//!         _ => Err("503: the service is ending"),
+//!     }
 //! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

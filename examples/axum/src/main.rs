@@ -19,7 +19,7 @@
 //!   none, `/hash` answers 503 at once, with `Retry-After`. `/files` does so only after it has waited for a place for
 //!   `--patience`.
 //! * **Clients that go away** (`work.rs`). axum drops the future of the request. If the item has not begun, it is
-//!   cancelled.
+//!   cancelled. If it computes, it ends early.
 //! * **A clean end.** On SIGTERM or SIGINT, the service accepts no more connections, finishes its requests, and shuts
 //!   the executor down. Requests that take longer than `--grace` are cut off, and the exit code is 1.
 

@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use cmwq::{JoinError, QueueError};
+use cmwq::{Cancelled, JoinError, QueueError};
 use serde::Deserialize;
 use tokio::time::timeout;
 
@@ -58,7 +58,7 @@ async fn hash(
         Ok(Err(error)) => return Err(Failed::Body(error)),
         Err(_) => return Err(Failed::Slow),
     };
-    let sum = Work::hash(permit, body, options.rounds).await?;
+    let sum = Work::hash(permit, body, options.rounds).await??;
     Ok(sum + "\n")
 }
 
@@ -98,6 +98,12 @@ impl From<Failure> for Failed {
             Failure::Ended(JoinError::Panicked(_)) => Self::Panicked,
             Failure::Ended(_) => Self::Ending,
         }
+    }
+}
+
+impl From<Cancelled> for Failed {
+    fn from(_: Cancelled) -> Self {
+        Self::Ending
     }
 }
 

@@ -298,6 +298,24 @@ fn the_end_has_a_time_limit() {
     assert!(answer(request).is_err());
 }
 
+/// spec: I1.8: an item that the end of the service stops has no result. Its client never gets a sum of fewer rounds.
+#[test]
+fn an_item_that_is_stopped_at_the_end_answers_nothing() {
+    let service = Service::start(&["--active", "1", "--grace", "0"]);
+    let requests: Vec<TcpStream> = (0..4)
+        .map(|_| service.send("POST /hash?rounds=10000000", "abc").expect("it listens"))
+        .collect();
+    eventually("one runs", || service.count("items_started_total", "hashes") == 1);
+    service.terminate();
+    let (status, text) = service.end();
+    assert_eq!(status.code(), Some(1), "{text}");
+    for request in requests {
+        if let Ok((status, _, body)) = answer(request) {
+            assert_eq!(status, 503, "{body}");
+        }
+    }
+}
+
 /// spec: I1.8: the items of clients that went away are cancelled, and later ones run.
 #[test]
 fn the_items_of_clients_that_go_away_are_cancelled() {

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use cmwq::{JoinError, Permit, QueueError, StopOnDrop, WorkQueue};
+use cmwq::{Cancelled, JoinError, Permit, QueueError, StopOnDrop, WorkQueue};
 use futures_util::stream::{self, Stream, StreamExt};
 use sha2::{Digest as _, Sha512};
 use tonic::metadata::{MetadataMap, MetadataValue};
@@ -14,6 +14,10 @@ use tonic_service::digest::{SumReply, SumRequest};
 use crate::{Asked, moment};
 
 const MOST_ROUNDS: u64 = 10_000_000;
+
+/// The number of rounds between two looks at the token. A round takes a third of a microsecond, and a look some
+/// nanoseconds.
+const ROUNDS_BETWEEN_LOOKS: u64 = 64;
 
 /// The number of requests of one stream that are in the queue at a time.
 const WINDOW: usize = 16;
@@ -83,27 +87,32 @@ fn begin(permit: Permit, SumRequest { data, rounds }: SumRequest) -> Result<Runn
         return Err(Status::invalid_argument(format!("{rounds} rounds are more than {MOST_ROUNDS}")));
     }
     let item = permit.spawn(move || {
+        let token = cmwq::cancel_token();
         let mut sum = Sha512::digest(data);
-        for _ in 1..rounds {
+        for round in 1..rounds {
+            if round % ROUNDS_BETWEEN_LOOKS == 0 {
+                token.check()?;
+            }
             sum = Sha512::digest(sum);
         }
-        SumReply { sum: sum.to_vec() }
+        Ok(SumReply { sum: sum.to_vec() })
     });
     item.map(|item| Running(item.stop_on_drop())).map_err(|error| refused(error.error))
 }
 
 /// An item that a call awaits. If the call ends early, this value is dropped. That cancels the item or, if the item has
 /// begun, asks it to stop.
-struct Running(StopOnDrop<SumReply>);
+struct Running(StopOnDrop<Result<SumReply, Cancelled>>);
 
 impl Future for Running {
     type Output = Result<SumReply, Status>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(context).map_err(|error| match error {
+        Pin::new(&mut self.0).poll(context).map(|result| match result {
+            Ok(reply) => reply.map_err(|_: Cancelled| ending()),
             // The panic hook has reported it.
-            JoinError::Panicked(_) => Status::internal("this failed"),
-            _ => ending(),
+            Err(JoinError::Panicked(_)) => Err(Status::internal("this failed")),
+            Err(_) => Err(ending()),
         })
     }
 }
