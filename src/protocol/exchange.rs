@@ -154,6 +154,13 @@ impl Exchange {
         None
     }
 
+    /// Notes that the pool of this pod gets no worker for the work of siblings, because none can be made at present. So
+    /// siblings stop offering their items to it. When workers can be made again, the pool [seeks](Self::seek).
+    #[cold]
+    pub(crate) fn gets_no_worker(&self, pod: PodId) {
+        self.room.clear(pod as usize);
+    }
+
     /// Returns the nearest sibling from which a worker of this pod may take an item now.
     #[inline]
     pub(crate) fn source<P: Member, H: Deref<Target = P>>(

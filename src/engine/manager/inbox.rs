@@ -228,6 +228,22 @@ impl ManagerHandle {
         self.bell.ring();
     }
 
+    /// Makes the manager count as missing, as while another thread makes it.
+    #[cfg(test)]
+    pub(crate) fn hide(&self) {
+        self.inbox.lock().presence = Presence::Starting;
+    }
+
+    /// Undoes [`hide`](Self::hide), as when the other thread has made the manager.
+    #[cfg(test)]
+    pub(crate) fn appear(&self) {
+        let mut inbox = self.inbox.lock();
+        inbox.presence.made();
+        let maker = inbox.maker.as_ref().and_then(Weak::upgrade);
+        drop(inbox);
+        maker.expect("the executor exists").made_late();
+    }
+
     /// Makes the manager panic once, when it reaches this point.
     #[cfg(test)]
     pub(crate) fn plant(&self, fault: Point) {

@@ -54,6 +54,7 @@ impl Pool {
         let Some(seat) = &self.seat else { return };
         let sibling = |pod| seat.sibling(pod);
         while let Some((helper, reserved)) = seat.class.exchange.offer(seat.pod, self, sibling) {
+            // If no worker comes there, the next offer is made to another pool.
             helper.wake(reserved, Near::Anywhere);
         }
     }
@@ -67,9 +68,13 @@ impl Pool {
         let sibling = |pod| seat.sibling(pod);
         let mut wakes = false;
         while let Some((other, reserved)) = seat.class.exchange.seek(seat.pod, self, sibling) {
-            match other {
+            let comes = match other {
                 Some(other) => other.wake(reserved, Near::Anywhere),
                 None => self.wake(reserved, near),
+            };
+            if !comes {
+                // A manager that is made later makes every pool seek again.
+                break;
             }
             wakes = true;
         }

@@ -1,9 +1,11 @@
 //! Tests of what threads do with a pool: which of them take its lock, and when, and which give up its entries.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
-use crate::sys::clock;
-use crate::sys::machine::locks_taken;
+use crate::sys::machine::{Config, locks_taken, run};
+use crate::sys::wait::Until;
+use crate::sys::{clock, thread};
 use crate::{Detection, Executor, JoinError, TopologySource, Work, WorkQueue, blocking, may_block};
 use testkit::{SOON, eventually};
 
@@ -120,4 +122,58 @@ fn an_abandoned_pool_is_emptied_by_one_thread_first() {
     assert!(items.into_iter().all(|item| matches!(item.join(), Err(JoinError::Cancelled))));
     drop(open);
     holds.unwrap().join().unwrap();
+}
+
+/// spec: E2.5 (work waits, never for ever), A3: while a thread makes the manager, no other thread gets a worker. A pool
+/// offers its items meanwhile, and gets no helper. The offer ends, and the items run when the manager has come.
+#[test]
+fn offers_end_although_no_worker_can_be_made() {
+    run(Config::new(2), || {
+        let executor = executor("l3:2 core:1 pu:1");
+        let manager = &executor.inner.core.manager;
+        manager.hide();
+        let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+        let mut items = vec![queue.spawn(|| ()).unwrap()];
+        let pools = executor.inner.upkeep.pools.all();
+        let home = pools.iter().find(|pool| pool.pending() == 1).expect("it has no worker");
+        // The thread that makes the manager holds this reservation.
+        let reserved = home.running.reserve().expect("the pool has room");
+        items.extend([(); 3].map(|()| queue.spawn(|| ()).unwrap()));
+        assert_eq!(home.pending(), 4);
+        home.drop_reservation(reserved);
+        pools.iter().for_each(|pool| pool.look());
+        assert!(items.iter().all(|item| !item.is_finished()));
+        manager.appear();
+        items.into_iter().for_each(|item| item.join().unwrap());
+        executor.shutdown(Duration::MAX).unwrap();
+    });
+}
+
+/// spec: E5.3 (drops unfinished items), A3: the two marks of an abandoned pool are set in one critical section. If a
+/// thread found the mark of the sideline without the mark of the running word, a sibling could offer its work to this
+/// pool, be refused, and offer the work again from inside of the refused offer, until its stack overflowed.
+#[test]
+fn a_thread_with_the_lock_finds_both_marks_of_an_abandoned_pool_or_none() {
+    for seed in 0..100 {
+        run(Config::new(2).seed(seed), || {
+            let executor = executor("core:1 pu:1");
+            let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+            queue.spawn(|| ()).unwrap().join().unwrap();
+            let pool = Arc::clone(&executor.inner.upkeep.pools.all()[0]);
+            let its_pool = Arc::clone(&pool);
+            let abandon = move || assert!(its_pool.abandon().is_empty());
+            let abandons = thread::spawn("abandons".to_owned(), None, abandon).unwrap();
+            let mut is_abandoned = false;
+            while !is_abandoned {
+                let state = pool.state.lock();
+                is_abandoned = state.sideline.is_abandoned();
+                let word = pool.running.load();
+                drop(state);
+                assert_eq!(is_abandoned, word.is_abandoned(), "one mark without the other, seed {seed}");
+            }
+            thread::join(abandons, Until::FOREVER).unwrap();
+            pool.empty();
+            executor.shutdown(Duration::MAX).unwrap();
+        });
+    }
 }

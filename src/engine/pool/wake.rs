@@ -60,7 +60,9 @@ impl Pool {
     pub(super) fn perform(&self, kick: Kick, near: Near) {
         match kick {
             Kick::Enough => {}
-            Kick::Wake(reserved) => self.wake(reserved, near),
+            Kick::Wake(reserved) => {
+                let _comes = self.wake(reserved, near);
+            }
             Kick::Offer => self.offer(),
             Kick::Starve => self.starve(),
             Kick::Watch => {
@@ -94,9 +96,10 @@ impl Pool {
         self.core.manager.ask(Request::Watch(self.this.clone()));
     }
 
-    /// Serves a reservation: wakes an idle worker, asks the manager for a new one, or calls for help.
+    /// Serves a reservation: wakes an idle worker, asks the manager for a new one, or calls for help. Returns false if no
+    /// worker comes, because there is no manager that could make one.
     #[cold]
-    pub(super) fn wake(&self, reserved: Reserved, near: Near) {
+    pub(super) fn wake(&self, reserved: Reserved, near: Near) -> bool {
         let mut state = self.state.lock();
         if state.sideline.is_abandoned() {
             let is_emptied = state.sideline.is_emptied();
@@ -105,7 +108,7 @@ impl Pool {
             if is_emptied {
                 self.give_up_worklist();
             }
-            return;
+            return true;
         }
         if self.seat.is_some() {
             state.late.woke(clock::now());
@@ -117,10 +120,12 @@ impl Pool {
         if let Some(worker) = woken {
             self.unpark(&worker, near);
         }
-        if wake == Wake::Create && !self.ask_for_worker() {
+        let comes = wake != Wake::Create || self.ask_for_worker();
+        if !comes {
             self.no_worker_comes();
         }
         self.tell_deadline(deadline);
+        comes
     }
 
     /// Wakes a worker that was taken off the idle stack, and decides where it begins.
@@ -154,13 +159,18 @@ impl Pool {
     /// [`manager_came`](Self::manager_came) is called for every pool.
     #[cold]
     pub(super) fn no_worker_comes(&self) {
+        // The drop of a reservation makes the pool of its errand offer its items again. Without this step, the pool
+        // would offer them to this pool again and again, from inside of the refused offer.
+        if let Some(seat) = &self.seat {
+            seat.class.exchange.gets_no_worker(seat.pod);
+        }
         let mut state = self.state.lock();
         let dropped = state.idle_set.no_worker_comes();
         self.came(&mut state, dropped.len());
         drop(state);
         dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
         // A manager that was made meanwhile may have checked this pool before the reservations were dropped, and may
-        // have found enough of them. One check is enough for several dropped reservations, because each worker that
+        // have found enough of them. This check also tells siblings that the pool has room again. One check is enough for several dropped reservations, because each worker that
         // arrives checks again before it parks.
         if !self.core.manager.is_missing() {
             self.look();
