@@ -13,7 +13,8 @@
 use std::cell::RefCell;
 use std::process::{ExitCode, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
 use cmwq::{BlockingGuard, Executor, QueueError, TopologySource, WaitError, Work, WorkQueue};
@@ -123,47 +124,77 @@ fn queue() -> WorkQueue {
     WorkQueue::new("q")
 }
 
+/// Tells [`be_busy`] once that an item or a thread has begun.
+struct Begins(Once, Sender<()>);
+
+impl Begins {
+    fn tell(&self) {
+        self.0.call_once(|| self.1.send(()).unwrap());
+    }
+}
+
 /// Keeps the executor busy on every kind of queue: with items that run, that sleep with and without a guard, and that
-/// queue themselves again; with idle workers; and with threads that queue and flush without end.
+/// queue themselves again; with idle workers; and with threads that queue and flush without end. Returns when all of
+/// these items and threads have begun.
 fn be_busy() {
     global();
+    let (tell, told) = mpsc::channel();
+    let mut count = 0;
+    let mut begins = || {
+        count += 1;
+        Begins(Once::new(), tell.clone())
+    };
     for kind in [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered] {
         let queue = kind("busy").max_pending(1000).build().unwrap();
         let ready: Vec<_> = (0..3).map(|_| queue.spawn(|| ()).unwrap()).collect();
         ready.into_iter().for_each(|handle| handle.join().unwrap());
-        let asleep = |guarded: bool| {
-            move || {
-                let _guard = guarded.then(BlockingGuard::enter);
-                std::thread::sleep(2 * PATIENCE);
-            }
-        };
-        drop(queue.spawn(asleep(true)).unwrap());
-        let again = queue.clone();
+        let (again, runs) = (queue.clone(), begins());
         let without_end = Work::with_handle(move |this| {
+            runs.tell();
             let _may_be_full = again.enqueue(this);
         });
+        // This item comes first, because the next one keeps the ordered queue.
         queue.enqueue(&without_end).unwrap();
+        let sleeps = begins();
+        let asleep = move || {
+            let _guard = BlockingGuard::enter();
+            sleeps.tell();
+            std::thread::sleep(2 * PATIENCE);
+        };
+        drop(queue.spawn(asleep).unwrap());
+        let queues = begins();
         std::thread::spawn(move || {
             loop {
                 if queue.spawn(std::thread::yield_now).is_err() {
                     queue.flush_timeout(Duration::from_millis(1)).unwrap_or_default();
                 }
+                queues.tell();
             }
         });
     }
     let hidden = WorkQueue::unbound("hidden").build().unwrap();
-    drop(hidden.spawn(|| std::thread::sleep(2 * PATIENCE)).unwrap());
+    let (sleeps, spins, flushes) = (begins(), begins(), begins());
+    let asleep = move || {
+        sleeps.tell();
+        std::thread::sleep(2 * PATIENCE);
+    };
+    drop(hidden.spawn(asleep).unwrap());
     drop(
         hidden
-            .spawn(|| {
+            .spawn(move || {
+                spins.tell();
                 loop {
                     std::hint::spin_loop();
                 }
             })
             .unwrap(),
     );
-    std::thread::spawn(move || hidden.flush());
-    std::thread::sleep(Duration::from_millis(5));
+    std::thread::spawn(move || {
+        flushes.tell();
+        hidden.flush()
+    });
+    // If one of them never begins, the process is killed, which is not the expected status.
+    (0..count).for_each(|_| told.recv().unwrap());
 }
 
 /// Uses every operation that a user may call at any moment.

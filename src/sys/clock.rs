@@ -1,5 +1,7 @@
 //! The one clock of the process.
 
+#[cfg(test)]
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -57,9 +59,39 @@ pub(crate) fn time(at: Instant) -> Time {
 #[inline]
 pub(crate) fn coarse() -> Time {
     if sys::PORTABLE || machine::listens() {
-        return now();
+        return last_tick(now());
     }
     Time::from_nanos(imp::coarse_nanos().saturating_sub(origin().coarse))
+}
+
+/// Returns the last tick of the coarse clock in a portable build or on a machine. This clock ticks all the time, unless
+/// a test sets another period.
+#[cfg(not(test))]
+#[inline(always)]
+fn last_tick(now: Time) -> Time {
+    now
+}
+
+#[cfg(test)]
+fn last_tick(now: Time) -> Time {
+    let period = TICK.get().as_nanos() as u64;
+    Time::from_nanos(now.as_nanos() - now.as_nanos().checked_rem(period).unwrap_or(0))
+}
+
+#[cfg(test)]
+thread_local! {
+    /// The time between two ticks that the calling thread sees on a machine, or zero if the clock ticks all the time.
+    static TICK: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// Sets the time between two ticks of the coarse clock that the calling thread sees on a machine.
+#[cfg(test)]
+#[cfg_attr(
+    any(cmwq_portable, cmwq_uncounted, not(target_os = "linux")),
+    allow(dead_code, reason = "only the tests of CPU time need ticks")
+)]
+pub(crate) fn tick_every(period: Duration) {
+    TICK.set(period);
 }
 
 /// Returns the time that has passed since the beginning of 1970, for reports. The system may set this clock back. On a

@@ -14,8 +14,7 @@ use fastrand::Rng;
 
 use crate::support::{
     Crowd, Door, SOON, Spawns, builder, bump, counting, cpus, current_pool, eventually, falls_quiet,
-    no_thread_of, on_each_executor, one_cpu, one_cpu_unseen, own_nice, own_status, pool, stress, time_limit,
-    unseen,
+    no_thread_of, on_each_executor, one_cpu, own_nice, own_status, pool, stress, time_limit, unseen,
 };
 
 /// Attributes made from a number. Neighbouring numbers give different attributes.
@@ -121,7 +120,8 @@ fn new_items_do_not_overtake_the_backlog_of_their_cpu() {
     let _limit = time_limit();
     for changes in [1, 2, 5] {
         for max_active in [1, 3, 256] {
-            let executor = one_cpu_unseen();
+            // The levels below are counted from this one, whatever the level of the process is.
+            let executor = unseen(builder("core:1 pu:1").0).nice(0).build().unwrap();
             let queue = WorkQueue::builder("q").max_active(max_active).build_on(&executor).unwrap();
             let (door, order) = (Door::default(), Arc::new(Mutex::new(Vec::new())));
             let (wait, began) = (door.clone(), Arc::new(AtomicBool::new(false)));

@@ -210,16 +210,16 @@ impl World {
 
     fn come(&mut self) {
         let limiter = self.prng.below(self.limiters.len());
-        let waits_for = self.choose_a_flush();
+        let waits_for = self.choose_a_flush(usize::MAX);
         let (ticket, state) = self.admit(limiter);
         self.say(format_args!("item {} comes: {state:?} {ticket:?} {waits_for:?}", self.items.len()));
         self.items.push(Item { work: None, limiter, ticket, state, waits_for, is_arriving: false });
     }
 
-    /// Chooses a flush that has begun, for which a later item will wait, or `None`.
-    fn choose_a_flush(&mut self) -> Option<usize> {
-        let waiting: Vec<usize> =
-            (0..self.flushers.len()).filter(|flush| self.flushers[*flush].waits()).collect();
+    /// Chooses one of the first `most` flushes, for which a later item will wait, or `None`.
+    fn choose_a_flush(&mut self, most: usize) -> Option<usize> {
+        let begun = self.flushers.len().min(most);
+        let waiting: Vec<usize> = (0..begun).filter(|flush| self.flushers[*flush].waits()).collect();
         let chosen = (self.prng.chance(50) && !waiting.is_empty()).then(|| self.prng.pick(&waiting));
         self.seen.waiting_items += usize::from(chosen.is_some());
         chosen

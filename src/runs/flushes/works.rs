@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+mod exception;
+
 use super::{Item, State, World};
 use crate::policy::flush::Ticket;
 use crate::policy::item::{ShardId, Target};
@@ -56,11 +58,17 @@ impl Work {
 impl World {
     pub(super) fn begin_to_queue(&mut self) {
         let (work, limiter) = (self.prng.below(self.works.len()), self.prng.below(self.limiters.len()));
-        // A run may keep the entry of another submission, which had only been admitted when the flush began. So the
-        // item does not wait for a flush while such a submission of the item exists.
+        // A run may keep the entry of another submission, which had only been admitted when a flush began. So while
+        // such a submission of the item exists, the item waits only for flushes that began before that submission.
         let issues = self.issues.iter().filter(|issue| issue.work == work);
-        let is_between = issues.map(|issue| issue.submission.begun).any(|begun| begun < self.flushers.len());
-        let waits_for = if is_between { None } else { self.choose_a_flush() };
+        let begun = issues.map(|issue| issue.submission.begun).min();
+        let waits_for = self.choose_a_flush(begun.unwrap_or(usize::MAX));
+        self.begin_issue(work, limiter, waits_for);
+    }
+
+    /// Lets a thread begin to queue an item. If the item needs a new entry, the thread goes on in
+    /// [`end_issue`](Self::end_issue).
+    fn begin_issue(&mut self, work: usize, limiter: usize, waits_for: Option<usize>) {
         let submission = Submission { begun: self.flushers.len(), waits_for };
         let queued = self.queue_by(limiter, |target| self.works[work].cell.queue_without_entry(target));
         self.say(format_args!("work {work} may be queued to limiter {limiter}: {queued:?} {submission:?}"));
@@ -89,6 +97,10 @@ impl World {
             return;
         }
         let index = self.prng.below(self.issues.len());
+        self.end_issue(index);
+    }
+
+    fn end_issue(&mut self, index: usize) {
         let Issue { work, item, submission } = self.issues.swap_remove(index);
         let Item { limiter, ticket, state, .. } = self.items[item];
         let queued = self.queue_by(limiter, |target| self.works[work].cell.queue(target, ticket));

@@ -291,3 +291,6 @@ impl Drop for Meter {
 fn place_of(cell: &Arc<CounterCell>) -> NonNull<CounterCell> {
     NonNull::from(&**cell)
 }
+
+#[cfg(all(test, target_os = "linux", not(any(cmwq_portable, cmwq_uncounted))))]
+mod tests;

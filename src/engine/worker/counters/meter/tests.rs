@@ -1,0 +1,167 @@
+//! Tests of a meter whose clocks are scripted. The worker is a thread of a machine. Only [`burn`] moves its CPU clock,
+//! only [`burn`] and [`pause`] move the time, and the coarse clock ticks every [`TICK`].
+
+use std::sync::mpsc;
+
+use crossbeam_deque::Worker as List;
+use fastrand::Rng;
+
+use super::*;
+use crate::policy::idle_set::WorkerId;
+use crate::policy::worker::Phase;
+use crate::sys::machine::{Config, burn, pause, run};
+use crate::sys::thread;
+use crate::sys::wait::Until;
+
+/// The time between two ticks of the coarse clock.
+const TICK: Duration = Duration::from_micros(400);
+
+/// A meter, and the accounts of two shards.
+struct Script {
+    meter: Meter,
+    accounts: [Arc<Account>; 2],
+}
+
+impl Script {
+    fn new() -> Self {
+        let worker = Worker::new(WorkerId::MAX, Phase::Between, List::new_fifo().stealer());
+        Self { meter: Meter::new(Arc::new(worker)), accounts: [(); 2].map(|()| Arc::new(Account::new())) }
+    }
+
+    /// Runs an item of this account.
+    fn item(&self, account: usize, course: Course, body: impl FnOnce()) {
+        self.meter.approaches(&self.accounts[account]);
+        self.meter.begins(|| Start::Home);
+        body();
+        self.meter.ended(|| course);
+    }
+
+    /// Runs an item that only uses this much CPU time.
+    fn burns(&self, account: usize, time: Duration) {
+        self.item(account, Course::Straight, || burn(time));
+    }
+
+    /// Lets the worker rest. Returns the CPU time that each account was charged for so far.
+    fn charged(&self) -> [Duration; 2] {
+        self.meter.rests();
+        self.accounts.each_ref().map(|account| Duration::from_nanos(account.total(|_| ()).cpu_time))
+    }
+}
+
+/// Calls `script` on a thread whose clocks are scripted.
+fn with_scripted_clocks<R: Send + 'static>(script: impl FnOnce(&Script) -> R + Send + 'static) -> R {
+    run(Config::new(1), || {
+        let (tell, told) = mpsc::channel();
+        let body = move || {
+            clock::tick_every(TICK);
+            tell.send(script(&Script::new())).unwrap();
+        };
+        // The main thread has no CPU, and so no CPU time.
+        let worker = thread::spawn("worker".to_owned(), None, body).unwrap();
+        thread::join(worker, Until::FOREVER).unwrap();
+        told.recv().expect("the script has not panicked")
+    })
+}
+
+const fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+/// spec: O1.4 (CPU time): the queues are charged for all CPU time of their items, and for no other time. A search for
+/// work is left out. An item that sleeps and a worker that rests use no CPU time.
+#[test]
+fn all_cpu_time_of_items_is_charged_once() {
+    for seed in 0..20 {
+        let (used, charged) = with_scripted_clocks(move |script| {
+            let (mut random, mut used) = (Rng::with_seed(seed), Duration::ZERO);
+            for _ in 0..500 {
+                let longest = [300, 3000, 300_000][random.usize(..3)];
+                let time = Duration::from_nanos(random.u64(..longest));
+                let account = random.usize(..2);
+                match random.u32(..20) {
+                    0 => {
+                        burn(time);
+                        script.meter.leaves_out(time);
+                    }
+                    1 => {
+                        script.meter.rests();
+                        pause(time);
+                        script.meter.wakes();
+                    }
+                    2 => {
+                        used += time;
+                        script.item(account, Course::Interrupted, || {
+                            burn(time);
+                            pause(3 * TICK);
+                        });
+                    }
+                    _ => {
+                        used += time;
+                        script.burns(account, time);
+                    }
+                }
+            }
+            (used, script.charged())
+        });
+        assert_eq!(charged.iter().sum::<Duration>(), used, "seed {seed}: {charged:?}");
+    }
+}
+
+/// spec: O1.4 (CPU time): the items of two queues alternate, and are so short that each window has items of both. Over
+/// many ticks, each queue is charged for its share.
+#[test]
+fn queues_whose_short_items_alternate_are_charged_for_their_shares() {
+    let (used, charged) = with_scripted_clocks(|script| {
+        let (mut random, mut used) = (Rng::with_seed(1), [Duration::ZERO; 2]);
+        while used[0] + used[1] < 300 * TICK {
+            for (account, longest) in [(0, 6000), (1, 2000)] {
+                let time = Duration::from_nanos(random.u64(..longest));
+                used[account] += time;
+                script.burns(account, time);
+            }
+        }
+        (used, script.charged())
+    });
+    let share = |[long, short]: [Duration; 2]| long.as_secs_f64() / (long + short).as_secs_f64();
+    let (due, found) = (share(used), share(charged));
+    assert!((found - due).abs() < 0.1, "a share of {found:.3}, and not {due:.3}");
+}
+
+/// spec: O1.4 (CPU time): an item sleeps after a few short items of another queue. The item's queue is charged for what
+/// short items cannot have used, and the next item has a window of its own.
+#[test]
+fn an_item_that_sleeps_is_charged_for_its_own_cpu_time() {
+    let [before, after] = with_scripted_clocks(|script| {
+        (0..1000).for_each(|_| script.burns(0, micros(1)));
+        let before = script.charged();
+        (0..3).for_each(|_| script.burns(0, micros(1)));
+        script.item(1, Course::Interrupted, || {
+            burn(micros(1000));
+            pause(10 * TICK);
+            burn(micros(1000));
+        });
+        script.burns(0, micros(50));
+        [before, script.charged()]
+    });
+    assert_eq!(before, [micros(1000), micros(0)]);
+    assert_eq!(after, [micros(1050), micros(2003)], "the short items of the same window are not told apart");
+}
+
+/// spec: B3.2 (queues with backlogs share by their weights): a turn pays for the CPU time of its own item. It pays
+/// nothing if the item does not run.
+#[test]
+fn a_turn_is_measured_by_its_item_alone() {
+    // The coarse clock ticks during the turn's item only if 350 items come before it.
+    for before in [100, 350] {
+        let (turns, charged) = with_scripted_clocks(move |script| {
+            (0..before).for_each(|_| script.burns(0, micros(1)));
+            script.meter.begins_turn();
+            script.burns(1, micros(70));
+            let used = script.meter.ends_turn();
+            script.meter.begins_turn();
+            ([used, script.meter.ends_turn()], script.charged())
+        });
+        assert_eq!(turns, [Some(micros(70)), Some(Duration::ZERO)]);
+        assert_eq!(charged, [micros(before), micros(70)]);
+    }
+}
