@@ -55,6 +55,27 @@ impl PeriodicHandle {
         self.work.disable();
     }
 
+    /// Cancels all further calls, and asks a call that has begun to stop: [`is_cancelled`](crate::is_cancelled) becomes
+    /// true in it. Does not wait for its end, as [`cancel_and_wait`](Self::cancel_and_wait) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let queue = cmwq::WorkQueue::new("polls");
+    /// let poll = queue.item(|| while !cmwq::is_cancelled() {}).spawn_every(Duration::from_millis(1))?;
+    /// poll.stop();
+    /// poll.cancel_and_wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stop(&self) {
+        self.work.disable();
+        self.work.stop();
+    }
+
     /// Cancels all further calls. If a call has begun, waits for its end under a blocking guard.
     ///
     /// # Errors

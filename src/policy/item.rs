@@ -9,7 +9,7 @@
 //! | stale | other cancelled entries lie on lists; the slow-path state names their shards |
 //! | armed | the item is pending by a timer, which the slow-path state names, and not by an entry |
 //! | disabled | the item cannot be queued; the slow-path state counts the calls of disable that no enable has undone |
-//! | attached | the slow-path state holds the signal of threads that wait for the pending submission or for the run, or the value that the pending submission carries |
+//! | attached | the slow-path state holds the signal of threads that wait for the pending submission or for the run, the value that the pending submission carries, a request to stop the run, or the run's alarm for such a request |
 //! | home | the shard to which the item was queued last |
 //! | handles | the number of handles; an armed timer holds one |
 //!
@@ -91,6 +91,11 @@ impl ItemState {
     /// Returns whether an entry of the item lies on a list.
     pub(crate) const fn has_entry(self) -> bool {
         self.0 & (LISTED | STALE) != 0
+    }
+
+    /// Returns whether the slow-path state holds something for the pending submission or for the run.
+    pub(crate) const fn is_attached(self) -> bool {
+        self.0 & ATTACHED != 0
     }
 
     const fn is_met(self) -> bool {
@@ -379,15 +384,15 @@ impl ItemState {
     /// Notes that a thread waits for the pending submission or, if there is none, for the run that has begun.
     pub(crate) const fn wait_slowly(self) -> (Self, Instance) {
         let attached = self.attached();
-        if self.is_pending() { (attached, Instance::Pending) } else { self.wait_for_run_slowly() }
+        if self.is_pending() { (attached, Instance::Pending) } else { self.attach_to_run_slowly() }
     }
 
-    /// Notes that a thread waits for the run that has begun.
-    pub(crate) const fn wait_for_run_slowly(self) -> (Self, Instance) {
+    /// Notes that a thread waits for the run that has begun, asks it to stop, or is told when it is asked.
+    pub(crate) const fn attach_to_run_slowly(self) -> (Self, Instance) {
         if self.is_running() { (self.attached(), Instance::Running) } else { (self, Instance::None) }
     }
 
-    /// Notes that the slow-path state holds neither a signal nor a carried value any more.
+    /// Notes that the slow-path state holds nothing more for the pending submission or for the run.
     pub(crate) const fn nothing_attached(self) -> Self {
         Self(self.0 & !ATTACHED)
     }

@@ -26,9 +26,14 @@
 //! slow-path state, and the *attached* bit is set. The bit is set by the same change of the word that makes the item
 //! pending. So a worker that begins the run takes the slow path. The issuer holds the lock until the value is there, so
 //! the worker finds it.
+//!
+//! **Stops.** A thread that asks the present run to stop notes this in the slow-path state, and sets the *attached* bit
+//! under the lock, while the word says that the item runs. So the end of this run takes the slow path, and removes the
+//! note. No later run finds it. A run that listens leaves an alarm there in the same way.
 
 mod answers;
 mod slow_state;
+mod stop;
 mod timers;
 
 pub(crate) use self::answers::{Ended, HasTicket, NotDisabled, Popped, Queued, TakenBack};
@@ -37,7 +42,7 @@ use crate::policy::item::{Begin, Cancel, End, Instance, ItemState, Known, Queue,
 use crate::policy::locks::Rank;
 use crate::sys::sync::{Arc, AtomicU64, Mutex, Ordering};
 
-use self::slow_state::SlowState;
+use self::slow_state::{SlowState, Stop};
 use super::signal::Signal;
 
 /// The state of an item: a word, and a slow-path state with the details of rare cases. `E` is the type of entries, `T`
@@ -261,15 +266,16 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
     #[cold]
     fn end_slowly(&self) -> Ended<E> {
         self.add_handle();
-        let (kept, waiting) = {
+        let (kept, waiting, _alarm) = {
             let mut slow_state = self.slow_state.lock();
             let kept = match self.update(ItemState::end_slowly) {
                 End::Idle | End::Slow => None,
                 End::PutBack => slow_state.kept.take(),
             };
             let waiting = slow_state.running.take();
+            let stop = std::mem::replace(&mut slow_state.stop, Stop::No);
             self.detach(&slow_state);
-            (kept, waiting)
+            (kept, waiting, stop)
         };
         tell(waiting);
         match (kept, self.drop_handle()) {
@@ -326,7 +332,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
             slow_state.disabled.checked_add(1).expect("an item was disabled four billion times");
         let was_pending = self.update(ItemState::disable_slowly);
         let (taken, waiting) = self.take_back(&mut slow_state, was_pending);
-        let run = if wait { self.wait_for(&mut slow_state, ItemState::wait_for_run_slowly) } else { None };
+        let run = if wait { self.wait_for(&mut slow_state, ItemState::attach_to_run_slowly) } else { None };
         drop(slow_state);
         tell(waiting);
         (taken, run)
@@ -389,7 +395,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
 
     /// Clears the *attached* bit if nothing is attached.
     fn detach(&self, slow_state: &SlowState<E, T, C>) {
-        if slow_state.pending.is_none() && slow_state.running.is_none() && slow_state.carried.is_none() {
+        if !slow_state.is_attached() {
             self.update(|state| (state.nothing_attached(), ()));
         }
     }

@@ -30,6 +30,29 @@ impl Work {
         self.item.cancel()
     }
 
+    /// Cancels a pending submission, and asks a run that has begun to stop. Returns whether a submission was pending. Does
+    /// not wait for the run. To wait for its end, call [`cancel_and_wait`](Self::cancel_and_wait) afterwards.
+    ///
+    /// In the run, [`is_cancelled`](crate::is_cancelled) becomes true, and the [waits that can be
+    /// cancelled](crate::guide::cancellation) end early. Later runs are not affected.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{Work, WorkQueue};
+    ///
+    /// let (queue, poll) = (WorkQueue::new("polls"), Work::new(|| while !cmwq::is_cancelled() {}));
+    /// queue.enqueue(&poll)?;
+    /// poll.stop();
+    /// poll.cancel_and_wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stop(&self) -> bool {
+        self.item.stop()
+    }
+
     /// Cancels a pending submission, and waits under a blocking guard for a run that has begun. Returns whether a
     /// submission was pending. Afterwards the item is neither pending nor running, until a thread queues it again.
     ///

@@ -21,6 +21,7 @@ use crate::engine::worker::worker_thread::{self, WorkerThread};
 
 use super::entry::state_of;
 use super::token::Token;
+use super::work::WorkItem;
 
 thread_local! {
     /// The token that the thread has entered.
@@ -61,9 +62,11 @@ impl Token {
         ENTERED.try_with(is_this).unwrap_or(false)
     }
 
-    /// Makes the handle of the worker's one-shot cancel this token when the handle asks the item to stop.
+    /// Makes a handle of the worker's item cancel this token when the handle asks the item to stop.
     fn listen(&self, worker: &WorkerThread) {
-        if with_one_shot(worker, |state| state.listen(self.alarm())) == Some(false) {
+        let listens = with_one_shot(worker, |state| state.listen(self.alarm()))
+            .or_else(|| with_work(worker, |work| work.cell.listen(self.alarm())));
+        if listens == Some(false) {
             self.cancel();
         }
     }
@@ -96,10 +99,15 @@ pub(crate) fn is_cancelled() -> bool {
     }
     with_item(|worker, queue| {
         let asked = asked(worker.sequence(), Token::is_cancelled);
-        let is_stopped = || with_one_shot(worker, |state| state.load().is_stopped()).unwrap_or(false);
-        asked.unwrap_or_else(|| is_stopped() || queue.is_cancelled())
+        asked.unwrap_or_else(|| is_stopped(worker) || queue.is_cancelled())
     })
     .unwrap_or(false)
+}
+
+/// Returns whether a handle has asked the worker's item to stop.
+fn is_stopped(worker: &WorkerThread) -> bool {
+    let one_shot = with_one_shot(worker, |state| state.load().is_stopped());
+    one_shot.or_else(|| with_work(worker, |work| work.cell.is_stopped())).unwrap_or(false)
 }
 
 /// Returns the token of the calling thread: the token that it has entered, or otherwise the token of its item. If the
@@ -160,6 +168,11 @@ fn with_one_shot<R>(worker: &WorkerThread, look: impl FnOnce(&OneShotCell) -> R)
     let item = NonNull::new(current.item.cast_mut())?;
     // SAFETY: the item is a one-shot whose function runs on this thread, so its entry keeps its cell in memory.
     Some(look(unsafe { state_of(item) }))
+}
+
+/// Calls `look` with the reusable item whose function the worker executes. Returns `None` if it executes none.
+fn with_work<R>(worker: &WorkerThread, look: impl FnOnce(&WorkItem) -> R) -> Option<R> {
+    worker.current()?.running_work().map(look)
 }
 
 /// Calls `look` with the calling worker and the queue of its item.

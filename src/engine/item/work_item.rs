@@ -84,6 +84,15 @@ impl WorkItem {
         self.complete_taken_back(self.cell.cancel())
     }
 
+    /// Cancels a pending submission, and asks a run that has begun to stop. Returns whether a submission was pending.
+    pub(crate) fn stop(&self) -> bool {
+        let was_pending = self.cancel();
+        if !self.origin.is_forked() {
+            self.cell.stop();
+        }
+        was_pending
+    }
+
     /// Cancels a pending submission, and refuses submissions from now on. Returns whether a submission was pending.
     pub(crate) fn disable(&self) -> bool {
         machine::step();

@@ -70,6 +70,13 @@ impl Current {
         std::ptr::eq(self.work, ONE_SHOT)
     }
 
+    /// Returns the item, if it is reusable and its function is running. The function itself calls this, on the worker's
+    /// thread.
+    pub(crate) fn running_work(&self) -> Option<&WorkItem> {
+        // SAFETY: as in `pending_on`.
+        unsafe { self.reusable().as_ref() }
+    }
+
     /// Returns the item, if it is reusable and its function is running. Returns null otherwise.
     fn reusable(&self) -> *const WorkItem {
         if self.is_running_one_shot() { std::ptr::null() } else { self.work }

@@ -3,6 +3,7 @@
 use crate::policy::flush::Ticket;
 use crate::policy::item::{Known, ShardId};
 use crate::sys::sync::Arc;
+use crate::sys::wakers::Alarm;
 
 use crate::protocol::signal::Signal;
 
@@ -25,13 +26,31 @@ pub(super) struct SlowState<E, T, C> {
     pub(super) pending: Option<Arc<Signal>>,
     /// The signal that is set when the present run ends.
     pub(super) running: Option<Arc<Signal>>,
+    /// Whether the present run was asked to stop.
+    pub(super) stop: Stop,
     /// The value that the pending submission carries into its run.
     pub(super) carried: Option<C>,
     /// The value that the submission of the present run carries, until the worker takes it.
     pub(super) entering: Option<C>,
 }
 
+/// Whether the present run was asked to stop.
+#[derive(Debug)]
+pub(super) enum Stop {
+    /// It was not asked, and has left no alarm. This is also the value while there is no run.
+    No,
+    /// It was not asked. The alarm rings when it is.
+    Listens(Alarm),
+    Asked,
+}
+
 impl<E, T, C> SlowState<E, T, C> {
+    /// Returns whether the word's *attached* bit must be set.
+    pub(super) fn is_attached(&self) -> bool {
+        let waits = self.pending.is_some() || self.running.is_some();
+        waits || self.carried.is_some() || !matches!(self.stop, Stop::No)
+    }
+
     pub(super) fn new() -> Self {
         Self {
             stale: Vec::new(),
@@ -41,6 +60,7 @@ impl<E, T, C> SlowState<E, T, C> {
             disabled: 0,
             pending: None,
             running: None,
+            stop: Stop::No,
             carried: None,
             entering: None,
         }

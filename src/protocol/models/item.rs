@@ -9,9 +9,11 @@
 //! `stale-without-asking-again`, `cancel-loses-the-entry`, `slow-state-forgets-home`, `met-item-is-not-freed`,
 //! `slow-state-without-a-handle`.
 //!
-//! `carried` models submissions that carry values, `timers` models timers, and `waits` models waits and ordered queues.
+//! `carried` models submissions that carry values, `stops` models requests to stop, `timers` models timers, and `waits`
+//! models waits and ordered queues.
 
 mod carried;
+mod stops;
 mod timers;
 mod waits;
 

@@ -250,7 +250,7 @@ impl World {
         self.items[id].word = word;
         self.taken_back_slowly(id, was_pending);
         if wait {
-            self.wait(id, ItemState::wait_for_run_slowly);
+            self.wait(id, ItemState::attach_to_run_slowly);
         }
     }
 
