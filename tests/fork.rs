@@ -297,7 +297,11 @@ fn what_the_parent_awaits_ends_in_a_child() {
     let executor = executor();
     let queue = WorkQueue::builder("awaited").build_on(&executor).unwrap();
     let (send, mut handle) = held(&queue);
+    let (end, ends) = std::sync::mpsc::channel::<()>();
+    let in_time = queue.item(move || ends.recv().is_err()).within(Duration::from_secs(3600)).spawn();
+    let mut in_time = Some(in_time.unwrap());
     let mut context = Context::from_waker(Waker::noop());
+    assert!(Pin::new(in_time.as_mut().unwrap()).poll(&mut context).is_pending());
     let mut waits = [
         Box::pin(queue.flush_async()) as Wait,
         Box::pin(queue.wait_idle_async()),
@@ -308,6 +312,9 @@ fn what_the_parent_awaits_ends_in_a_child() {
     in_a_child(|| {
         let mut context = Context::from_waker(Waker::noop());
         assert!(matches!(Pin::new(&mut handle).poll(&mut context), Poll::Ready(Err(JoinError::Forked))));
+        let mut in_time = in_time.take().unwrap();
+        assert!(matches!(Pin::new(&mut in_time).poll(&mut context), Poll::Ready(Err(JoinError::Forked))));
+        drop(in_time);
         for wait in &mut waits {
             assert_eq!(wait.as_mut().poll(&mut context), Poll::Ready(Err(WaitError::Forked)));
         }
@@ -316,12 +323,15 @@ fn what_the_parent_awaits_ends_in_a_child() {
         assert_eq!(block_on(queue.reserve_async()).unwrap_err(), QueueError::Forked);
         assert_eq!(block_on(queue.drain_async()), Err(WaitError::Forked));
         assert_eq!(block_on(queue.destroy_async()), Err(WaitError::Forked));
+        assert_eq!(block_on(queue.destroy_now_async()), Err(WaitError::Forked));
         assert!(matches!(block_on(executor.shutdown_async(SOON)), Err(ShutdownError::Forked)));
         let work = Work::new(|| ());
         assert_eq!(block_on(work.flush_async()), Ok(false), "an item of the child itself");
     });
     send.send(7).unwrap();
     assert_eq!(block_on(handle).unwrap(), 7);
+    drop(end);
+    assert!(block_on(in_time.unwrap()).unwrap());
     for wait in waits {
         block_on(wait).unwrap();
     }

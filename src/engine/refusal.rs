@@ -110,8 +110,9 @@ impl std::error::Error for QueueError {}
 pub enum WaitError {
     /// The wait would never end, because the caller waits for its own item, or for an item that can run only after the
     /// caller's item. A debug build also detects cycles of several items that wait for each other. The last item to
-    /// wait gets this error, and the log tells which item waits for which. This check ignores waits with a timeout,
-    /// because such waits end by themselves.
+    /// wait gets this error, and the log tells which item waits for which. This check ignores waits with a timeout and
+    /// waits that a cancel ends, because such waits may end by themselves. It also ignores waits for room in a full
+    /// queue, and awaited futures.
     ///
     /// A release build does not detect the following cases, and the caller waits for ever:
     ///

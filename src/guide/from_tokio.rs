@@ -57,6 +57,7 @@
 //! [`WhenFull::Wait`](crate::WhenFull::Wait). A task awaits these functions instead:
 //! [`flush_async`](crate::WorkQueue::flush_async), [`wait_idle_async`](crate::WorkQueue::wait_idle_async),
 //! [`drain_async`](crate::WorkQueue::drain_async), [`destroy_async`](crate::WorkQueue::destroy_async),
+//! [`destroy_now_async`](crate::WorkQueue::destroy_now_async),
 //! [`reserve_async`](crate::WorkQueue::reserve_async), [`Work::flush_async`](crate::Work::flush_async) and
 //! [`Executor::shutdown_async`](crate::Executor::shutdown_async). Dropping such a future ends only the wait. All of
 //! these futures are `Send` and borrow nothing, and a `JoinHandle<T>` is `Send` if `T` is. An item

@@ -7,7 +7,7 @@ use crate::engine::refusal::WaitError;
 use crate::queue::WorkQueue;
 
 /// These calls are for tasks of an async runtime. Their futures need no runtime of a particular kind. Each call begins
-/// its work at once, and the returned future only waits until the work has ended.
+/// its work at once, and the returned future only waits until the work has ended. `wait_idle_async` begins nothing.
 impl WorkQueue {
     /// Begins a [`flush`](Self::flush). The returned future is ready when every item that was queued before this call
     /// has ended. A later item may wait for the flush, with the exception that `flush` names. Dropping the future ends
@@ -97,8 +97,34 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`flush_async`](Self::flush_async).
+    /// Returns the errors of [`flush_async`](Self::flush_async). Even after [`WaitError::WouldDeadlock`], the queue
+    /// refuses submissions from outside, because the call itself has begun its end.
     pub fn destroy_async(&self) -> impl Future<Output = Result<usize, WaitError>> + Send + Sync + use<> {
         awaited::destroy(Arc::clone(&self.handle))
+    }
+
+    /// Begins to end the queue without running the items that have not begun, as [`destroy_now`](Self::destroy_now)
+    /// does. From this call on, these items are cancelled, and the running items are asked to stop. The returned future
+    /// is ready when the queue is empty, and returns the number of timers that were cancelled. If the future is
+    /// dropped, no further item begins, and a later `destroy` or `destroy_now` continues the wait.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let queue = cmwq::WorkQueue::new("plugin");
+    /// queue.spawn_detached(|| while !cmwq::is_cancelled() {})?;
+    /// let ended = async { queue.destroy_now_async().await };
+    /// # assert_eq!(cmwq::blocking::block_on(ended)?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`destroy_async`](Self::destroy_async). Even after [`WaitError::WouldDeadlock`], the
+    /// queue's items are given up.
+    pub fn destroy_now_async(&self) -> impl Future<Output = Result<usize, WaitError>> + Send + Sync + use<> {
+        awaited::destroy_now(Arc::clone(&self.handle))
     }
 }

@@ -216,6 +216,36 @@ fn queues_are_flushed_drained_and_destroyed_by_tasks() {
     });
 }
 
+/// spec: I1.3, I3.4: the items that have not begun are cancelled and the running ones asked to stop when the call
+/// returns, whether its future is awaited or not.
+#[test]
+fn a_queue_is_ended_now_by_a_task() {
+    for is_awaited in [false, true] {
+        let executor = one_cpu();
+        let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+        let (begin, begun) = std::sync::mpsc::channel();
+        let runs = queue.spawn(move || {
+            begin.send(()).unwrap();
+            cmwq::cancel_token().wait()
+        });
+        begun.recv().unwrap();
+        let behind = queue.spawn(|| unreachable!("it is cancelled")).unwrap();
+        let delayed = queue.item(|| ()).after(Duration::from_secs(3600)).spawn().unwrap();
+        let ended = queue.destroy_now_async();
+        assert_eq!(queue.spawn(|| ()).unwrap_err().error, QueueError::Destroyed);
+        assert!(matches!(behind.join(), Err(JoinError::Cancelled)));
+        assert!(matches!(delayed.join(), Err(JoinError::Cancelled)));
+        runs.unwrap().join().unwrap().unwrap();
+        if is_awaited {
+            assert_eq!(block_on(ended), Ok(1), "one timer was cancelled");
+        } else {
+            drop(ended);
+            assert_eq!(queue.destroy_now(), Ok(1), "a later call continues");
+        }
+        assert_eq!(block_on(queue.destroy_now_async()), Ok(0), "it was destroyed before");
+    }
+}
+
 /// spec: I1.3: dropped waits leave no waker, and a flush of a reusable item is awaited.
 #[test]
 fn items_are_flushed_by_tasks_and_dropped_waits_leave_no_waker() {

@@ -12,7 +12,7 @@ use crate::engine::item::waits::task::SignalWait;
 use crate::engine::refusal::WaitError;
 
 use super::drain::Draining;
-use super::workqueue::QueueHandle;
+use super::workqueue::{Queue, QueueHandle};
 
 /// A flush that has begun. It is over when all items that were in flight at its beginning are done.
 #[derive(Debug)]
@@ -57,7 +57,23 @@ pub(crate) fn drain(
 pub(crate) fn destroy(
     queue: Arc<QueueHandle>,
 ) -> impl Future<Output = Result<usize, WaitError>> + Send + Sync + 'static + use<> {
-    let begun = waits::check_origin(queue.queue().executor.origin).map(|()| queue.queue().begin_destroy());
+    end(queue, Queue::begin_destroy)
+}
+
+/// Begins the end of the queue as [`destroy`] does. Also gives up the items that have not begun, and asks the running
+/// items to stop.
+pub(crate) fn destroy_now(
+    queue: Arc<QueueHandle>,
+) -> impl Future<Output = Result<usize, WaitError>> + Send + Sync + 'static + use<> {
+    end(queue, Queue::begin_destroy_now)
+}
+
+/// Ends the queue with `begin`, which returns false if the queue was destroyed before.
+fn end(
+    queue: Arc<QueueHandle>,
+    begin: impl FnOnce(&Queue) -> bool,
+) -> impl Future<Output = Result<usize, WaitError>> + Send + Sync + 'static {
+    let begun = waits::check_origin(queue.queue().executor.origin).map(|()| begin(queue.queue()));
     async move {
         if !begun? {
             return Ok(0);

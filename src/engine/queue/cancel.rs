@@ -64,8 +64,18 @@ impl Queue {
     /// to the queue.
     pub(crate) fn destroy_now(&self, until: Until) -> Result<usize, WaitError> {
         self.check_wait()?;
-        if !self.begin_destroy() {
+        if !self.begin_destroy_now() {
             return Ok(0);
+        }
+        wait_until_empty(&[self], until)?;
+        Ok(self.finish_destroy())
+    }
+
+    /// Ends the queue, gives up the items that have not begun, and asks the running items to stop. Returns false if the
+    /// queue was destroyed before. The caller holds a handle to the queue.
+    pub(super) fn begin_destroy_now(&self) -> bool {
+        if !self.begin_destroy() {
+            return false;
         }
         self.change(|requested| {
             if requested.end == End::Begun {
@@ -79,8 +89,7 @@ impl Queue {
         // for one of them.
         self.cancel_listed();
         self.token().cancel();
-        wait_until_empty(&[self], until)?;
-        Ok(self.finish_destroy())
+        true
     }
 
     /// Completes the entries of the waiting lists without a run. An item that reaches a list later gets a slot
