@@ -16,6 +16,7 @@
 //! | `cmwq_items_panicked_total` | runs that have panicked |
 //! | `cmwq_items_cancelled_total` | submissions that were cancelled before they began |
 //! | `cmwq_items_expired_total` | of these, submissions whose deadline had passed |
+//! | `cmwq_items_refused_total` | items and permits that were refused because there was no room |
 //! | `cmwq_items_away_total`, `cmwq_items_stolen_total` | runs that a worker of the item's own pod has begun on a CPU of another pod; runs that a worker of another pod has begun |
 //! | `cmwq_items_rescued_total`, `cmwq_rescuer_calls_total` | items that the queue's [rescuer](crate::WorkQueueBuilder::rescuer) took; calls for the rescuer |
 //! | `cmwq_items_cpu_microseconds_total` | CPU time of all runs, and of the workers' own work between them, in µs |

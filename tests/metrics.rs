@@ -125,6 +125,7 @@ fn scraped_numbers_are_those_of_the_items_that_ran() {
             ("panicked", queue.counters.panicked),
             ("cancelled", queue.counters.cancelled),
             ("expired", queue.counters.expired),
+            ("refused", queue.counters.refused),
             ("away", queue.counters.away),
             ("stolen", queue.counters.stolen),
             ("rescued", queue.counters.rescued),

@@ -28,7 +28,7 @@ struct Metric<T, V> {
     read: fn(&T) -> V,
 }
 
-const COUNTERS: [Metric<Counters, u64>; 14] = [
+const COUNTERS: [Metric<Counters, u64>; 15] = [
     count("cmwq_items_started_total", "Runs that have begun", |counters| counters.started),
     count("cmwq_items_completed_total", "Runs that have ended, including those that panicked", |counters| {
         counters.completed
@@ -40,6 +40,11 @@ const COUNTERS: [Metric<Counters, u64>; 14] = [
     count("cmwq_items_expired_total", "Of these, submissions whose deadline had passed", |counters| {
         counters.expired
     }),
+    count(
+        "cmwq_items_refused_total",
+        "Items and permits that were refused because there was no room",
+        |counters| counters.refused,
+    ),
     count(
         "cmwq_items_away_total",
         "Runs that workers of the item's own pod have begun on a CPU of another pod",

@@ -38,7 +38,7 @@
 //!     "counters": {
 //!       "started": 18545, "completed": 18544, "cpu_time_ns": 6100000000, "cpu_hogs": 2, "concurrency_wakeups": 5,
 //!       "away": 0, "stolen": 0, "brought_back": 0, "rescuer_calls": 0, "rescued": 0, "panicked": 0, "cancelled": 0,
-//!       "expired": 0, "undeclared_blocks": 0
+//!       "expired": 0, "refused": 0, "undeclared_blocks": 0
 //!     }
 //!   }]
 //! }

@@ -93,6 +93,12 @@ pub struct Counters {
     /// Of the cancelled submissions, those whose [deadline](crate::Submission::deadline) had passed before they began.
     #[cfg_attr(feature = "serde", serde(default))]
     pub expired: u64,
+    /// Items and [permits](crate::Permit) that the queue refused with [`QueueError::Full`](crate::QueueError::Full).
+    /// They are neither accepted nor cancelled. A batch that is cut short counts each item that was not accepted.
+    /// [`map`](crate::WorkQueue::map) and [`for_each`](crate::WorkQueue::for_each) count an item only if they return
+    /// the error, and not if they wait for room.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub refused: u64,
     /// The number of times that the executor found an item blocked without a [guard](crate#guards).
     pub undeclared_blocks: u64,
 }
@@ -127,6 +133,7 @@ impl AddAssign for Counters {
             panicked,
             cancelled,
             expired,
+            refused,
             undeclared_blocks,
         } = other;
         self.started += started;
@@ -142,6 +149,7 @@ impl AddAssign for Counters {
         self.panicked += panicked;
         self.cancelled += cancelled;
         self.expired += expired;
+        self.refused += refused;
         self.undeclared_blocks += undeclared_blocks;
     }
 }
@@ -182,6 +190,7 @@ mod tests {
             panicked: 8,
             cancelled: 9,
             expired: 8,
+            refused: 11,
             undeclared_blocks: 10,
         };
         assert_eq!((one.in_flight(), one.home()), (3, 3));
@@ -189,6 +198,6 @@ mod tests {
         assert_eq!((sum.started, sum.completed, sum.cpu_time), (20, 14, Duration::from_millis(6)));
         assert_eq!((sum.cpu_hogs, sum.concurrency_wakeups, sum.away, sum.stolen), (2, 4, 6, 8));
         assert_eq!((sum.brought_back, sum.rescuer_calls, sum.rescued, sum.panicked), (10, 12, 14, 16));
-        assert_eq!((sum.cancelled, sum.expired, sum.undeclared_blocks), (18, 16, 20));
+        assert_eq!((sum.cancelled, sum.expired, sum.refused, sum.undeclared_blocks), (18, 16, 22, 20));
     }
 }

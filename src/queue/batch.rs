@@ -142,6 +142,7 @@ impl<C: IntoIterator> Batch<'_, C> {
         C::Item: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        let queue = self.queue.handle().queue();
         let closures: Vec<C::Item> = self.items.into_iter().collect();
         let place = match self.options.place(self.queue.executor()) {
             Ok(place) => place,
@@ -160,7 +161,8 @@ impl<C: IntoIterator> Batch<'_, C> {
         let handles = |raw: Vec<_>| raw.into_iter().map(JoinHandle::new).collect::<Vec<_>>();
         spawned.map(handles).map_err(|cut| {
             let accepted = handles(cut.accepted);
-            RefusedBatch::new(cut.error, accepted.len(), accepted, cut.rest)
+            let error = queue.told_of_many(cut.error, cut.rest.len());
+            RefusedBatch::new(error, accepted.len(), accepted, cut.rest)
         })
     }
 
@@ -197,6 +199,7 @@ impl<C: IntoIterator> Batch<'_, C> {
         C::Item: FnOnce() -> T + Send + 'static,
         T: 'static,
     {
+        let queue = self.queue.handle().queue();
         let closures = self.items.into_iter();
         let place = match self.options.place(self.queue.executor()) {
             Ok(place) => place,
@@ -217,7 +220,10 @@ impl<C: IntoIterator> Batch<'_, C> {
                 })
             }
         };
-        spawned.map_err(|cut| RefusedBatch::new(cut.error, cut.accepted, cut.accepted, cut.rest))
+        spawned.map_err(|cut| {
+            let error = queue.told_of_many(cut.error, cut.rest.len());
+            RefusedBatch::new(error, cut.accepted, cut.accepted, cut.rest)
+        })
     }
 }
 
@@ -248,17 +254,22 @@ impl<C: AsRef<[Work]>> Batch<'_, C> {
     pub fn enqueue(self) -> Result<usize, EnqueueBatchError> {
         let place = self.options.place(self.queue.executor());
         let place = place.map_err(|error| EnqueueBatchError::new(error, 0, 0))?;
-        let works = self.items.as_ref().iter().map(|work| &work.item);
+        let items = self.items.as_ref();
+        let works = items.iter().map(|work| &work.item);
         let (handle, after) = (self.queue.handle(), self.options.delay());
+        let cut_short = |error, index, newly_pending| {
+            let error = handle.queue().told_of_many(error, items.len() - index);
+            EnqueueBatchError::new(error, index, newly_pending)
+        };
         if after.is_zero() {
             let queued = handle.queue().queue_batch(place, works);
-            return queued.map_err(|cut| EnqueueBatchError::new(cut.error, cut.index, cut.newly_pending));
+            return queued.map_err(|cut| cut_short(cut.error, cut.index, cut.newly_pending));
         }
         let mut newly_pending = 0;
         for (index, work) in works.enumerate() {
             match Queue::arm(handle, place, None, after, work, false) {
                 Ok(arm) => newly_pending += usize::from(matches!(arm, Arm::Armed { .. })),
-                Err(error) => return Err(EnqueueBatchError::new(error, index, newly_pending)),
+                Err(error) => return Err(cut_short(error, index, newly_pending)),
             }
         }
         Ok(newly_pending)

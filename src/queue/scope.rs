@@ -98,10 +98,10 @@ impl WorkQueue {
     /// items have ended, and then returns the result of `body`.
     ///
     /// The caller waits under a blocking guard, and never runs another item on its own stack. There is no variant with
-    /// a timeout, because items that had not ended would still hold their borrows. To stop early, let the items check a
-    /// flag, or cancel them through their handles. For the same reason, the wait at the end of a scope is never
-    /// refused. So the wait never ends if an item of the scope waits for something that the caller does only after the
-    /// scope.
+    /// a timeout, because items that had not ended would still hold their borrows. To stop early, give the items a
+    /// [token](crate::ScopedSubmission::token), or [stop](ScopedJoinHandle::stop) them through their handles. For the same
+    /// reason, the wait at the end of a scope is never refused. So the wait never ends if an item of the scope waits
+    /// for something that the caller does only after the scope.
     ///
     /// # Examples
     ///
@@ -209,7 +209,7 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.spawn_closure::<F, T>(Place::Here, closure).map_err(|(error, _closure)| error)
+        self.spawn_closure::<F, T>(Place::Here, closure).map_err(|(error, _closure)| self.told(error))
     }
 
     /// Queues a closure as [`spawn`](Self::spawn) does. If the queue refuses the closure, hands it back.
@@ -244,7 +244,7 @@ impl<'scope> Scope<'scope, '_> {
         T: Send + 'scope,
     {
         self.spawn_closure::<F, T>(Place::Here, closure)
-            .map_err(|(error, closure)| Refused::new(error, closure))
+            .map_err(|(error, closure)| Refused::new(self.told(error), closure))
     }
 
     #[inline]

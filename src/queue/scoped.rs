@@ -150,7 +150,8 @@ impl<'scope, F> ScopedSubmission<'scope, '_, F> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.end().map_err(|(error, _closure)| error)
+        let scope = self.scope;
+        self.end().map_err(|(error, _closure)| scope.told(error))
     }
 
     /// Queues the closure as [`spawn`](Self::spawn) does. If the queue refuses the closure, hands it back.
@@ -163,7 +164,8 @@ impl<'scope, F> ScopedSubmission<'scope, '_, F> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.end().map_err(|(error, closure)| Refused::new(error, closure))
+        let scope = self.scope;
+        self.end().map_err(|(error, closure)| Refused::new(scope.told(error), closure))
     }
 
     fn end<T>(self) -> Result<ScopedJoinHandle<'scope, T>, (QueueError, F)>

@@ -180,6 +180,7 @@ impl<I> Submission<'_, I> {
         I: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
+        let queue = self.queue.handle().queue();
         let (closure, places, mut to) = self.into_parts()?;
         let spawned = match (to.token.take(), to.name.take()) {
             (Some(token), name) => cancellable::spawn(to, places, (token, name), closure),
@@ -188,7 +189,7 @@ impl<I> Submission<'_, I> {
                 .spawn::<Named<I>, T>(places, Named { name, closure })
                 .map_err(|(error, named)| (error, named.closure)),
         };
-        spawned.map(JoinHandle::new).map_err(|(error, closure)| Refused::new(error, closure))
+        spawned.map(JoinHandle::new).map_err(|(error, closure)| Refused::new(queue.told(error), closure))
     }
 
     /// Queues the closure, which runs once, without a handle: see [`WorkQueue::spawn_detached`].
@@ -213,6 +214,7 @@ impl<I> Submission<'_, I> {
         I: FnOnce() -> T + Send + 'static,
         T: 'static,
     {
+        let queue = self.queue.handle().queue();
         let (closure, places, mut to) = self.into_parts()?;
         let spawned = match (to.token.take(), to.name.take()) {
             (Some(token), name) => cancellable::spawn_detached(to, places, (token, name), closure),
@@ -222,7 +224,7 @@ impl<I> Submission<'_, I> {
                 .map(drop)
                 .map_err(|(error, named)| (error, named.closure)),
         };
-        spawned.map_err(|(error, closure)| Refused::new(error, closure))
+        spawned.map_err(|(error, closure)| Refused::new(queue.told(error), closure))
     }
 
     /// Calls the closure once in every `period` until the handle is cancelled or dropped. The first call comes after
@@ -268,7 +270,7 @@ impl<I> Submission<'_, I> {
         let schedule = Schedule { place, first: options.after.unwrap_or(period), period };
         match periodic::spawn_every(queue.handle(), schedule, (options.name, leash.token()), function) {
             Ok((item, period)) => Ok(PeriodicHandle::new(Work { item }, period)),
-            Err((error, function)) => Err(Refused::new(error, function)),
+            Err((error, function)) => Err(Refused::new(queue.handle().queue().told(error), function)),
         }
     }
 }
@@ -305,11 +307,12 @@ impl<I: Borrow<Work>> Submission<'_, I> {
     pub fn enqueue(self) -> Result<bool, QueueError> {
         let Self { queue, item, options, permit, .. } = self;
         let (place, kept) = places(queue, &options, permit)?;
-        let (work, after) = (&item.borrow().item, options.delay());
+        let (handle, work, after) = (queue.handle(), &item.borrow().item, options.delay());
+        let told = |error| handle.queue().told(error);
         if after.is_zero() {
-            return queue.handle().queue().queue_in(place, kept, work);
+            return handle.queue().queue_in(place, kept, work).map_err(told);
         }
-        let arm = Queue::arm(queue.handle(), place, kept, after, work, false)?;
+        let arm = Queue::arm(handle, place, kept, after, work, false).map_err(told)?;
         Ok(matches!(arm, Arm::Armed { .. }))
     }
 
@@ -345,7 +348,9 @@ impl<I: Borrow<Work>> Submission<'_, I> {
     pub fn reschedule(self) -> Result<bool, QueueError> {
         let Self { queue, item, options, permit, .. } = self;
         let (place, kept) = places(queue, &options, permit)?;
-        let arm = Queue::arm(queue.handle(), place, kept, options.delay(), &item.borrow().item, true)?;
+        let (handle, work) = (queue.handle(), &item.borrow().item);
+        let arm = Queue::arm(handle, place, kept, options.delay(), work, true);
+        let arm = arm.map_err(|error| handle.queue().told(error))?;
         Ok(matches!(arm, Arm::Armed { was_pending: true }))
     }
 }

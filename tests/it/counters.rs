@@ -126,6 +126,51 @@ fn an_entry_that_a_worker_has_popped_is_counted_at_once() {
     assert_eq!((counters.started, counters.completed, counters.cancelled), (2, 2, 1));
 }
 
+/// spec: O1.13: each way to submit counts what it refuses for lack of room, and a call that waits for room counts
+/// nothing.
+#[test]
+fn refused_items_and_permits_are_counted() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::ordered("q").max_pending(2).build_on(executor).unwrap();
+        let (holder, door) = held(&queue);
+        let places = [(); 2].map(|()| queue.try_reserve().unwrap());
+        let mut expected = 0;
+        let mut counts = |items, what, is_refused: bool| {
+            expected += items;
+            assert!(is_refused, "{what}");
+            assert_eq!(queue.counters().refused, expected, "{what}");
+        };
+        counts(1, "spawn", queue.spawn(|| ()).is_err());
+        counts(1, "spawn_detached", queue.spawn_detached(|| ()).is_err());
+        counts(1, "item", queue.item(|| ()).named("n").spawn().is_err());
+        counts(1, "a detached item", queue.item(|| ()).within(SOON).spawn_detached().is_err());
+        counts(3, "items", queue.items([|| (); 3]).spawn().is_err());
+        counts(3, "detached items", queue.items([|| (); 3]).spawn_detached().is_err());
+        let works = [(); 2].map(|()| Work::new(|| ()));
+        counts(1, "enqueue", queue.enqueue(&works[0]).is_err());
+        counts(1, "an enqueued item", queue.item(&works[0]).enqueue().is_err());
+        counts(1, "reschedule", queue.item(&works[0]).reschedule().is_err());
+        counts(2, "enqueued items", queue.items(&works).enqueue().is_err());
+        counts(1, "try_reserve", queue.try_reserve().is_err());
+        counts(1, "reserve_timeout", queue.reserve_timeout(Duration::from_millis(1)).is_err());
+        queue.scope(|s| {
+            counts(1, "spawn of a scope", s.spawn(|| ()).is_err());
+            counts(1, "try_spawn of a scope", s.try_spawn(|| ()).is_err());
+            counts(1, "an item of a scope", s.item(|| ()).spawn().is_err());
+            counts(1, "an item of a scope, returned", s.item(|| ()).try_spawn().is_err());
+        });
+        counts(1, "for_each", queue.for_each(0..3, |_| ()).is_err());
+        counts(1, "map", queue.map(0..3, |_| ()).next().unwrap().is_err());
+        drop(places);
+        door.open();
+        holder.join().unwrap();
+        queue.for_each(0..9, |_| ()).unwrap();
+        counts(0, "calls that wait", queue.map(0..9, |n| n).all(|result| result.is_ok()));
+        queue.destroy().unwrap();
+        counts(0, "an error for another reason", queue.spawn(|| ()).is_err());
+    });
+}
+
 /// spec: O1.2: an item that a shutdown gives up counts neither as started nor as cancelled. An item that was cancelled
 /// before counts as cancelled.
 #[test]

@@ -207,6 +207,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         &self.queue.queue().executor
     }
 
+    /// See [`Queue::told`].
+    #[cold]
+    pub(crate) fn told(&self, error: QueueError) -> QueueError {
+        self.queue.queue().told(error)
+    }
+
     pub(crate) fn queue_name(&self) -> &str {
         self.queue.queue().name()
     }

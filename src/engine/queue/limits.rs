@@ -174,6 +174,7 @@ impl Shard {
             panicked: events.panicked.load(),
             cancelled: events.cancelled.load(),
             expired: events.expired.load(),
+            refused: events.refused.load(),
             undeclared_blocks: events.undeclared_blocks.load(),
         }
     }

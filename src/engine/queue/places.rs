@@ -66,6 +66,22 @@ impl Queue {
         taken as usize
     }
 
+    /// Counts an item that is refused for lack of room, and returns the error. Every submission that returns its error
+    /// to the user calls this. Code that may try again does not.
+    #[cold]
+    pub(crate) fn told(&self, error: QueueError) -> QueueError {
+        self.told_of_many(error, 1)
+    }
+
+    /// Counts several items that are refused for lack of room, and returns the error.
+    #[cold]
+    pub(crate) fn told_of_many(&self, error: QueueError, items: usize) -> QueueError {
+        if error == QueueError::Full {
+            self.shard_here().events.refused.raise_by(items);
+        }
+        error
+    }
+
     /// Takes a place, or joins the line of issuers that wait for one. An issuer in line calls
     /// [`waits_in_line`](Self::waits_in_line).
     pub(super) fn reserve_place(&self) -> Result<Reserve, QueueError> {

@@ -129,7 +129,7 @@ enum Which {
 }
 
 /// The number of events of each kind in a program, by name.
-type Counts = [(&'static str, u64); 10];
+type Counts = [(&'static str, u64); 11];
 
 /// The number of reusable items in a program.
 const WORKS: usize = 2;

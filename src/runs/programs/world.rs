@@ -178,6 +178,7 @@ impl World {
             sum("panicked", |all| all.panicked),
             sum("cancelled", |all| all.cancelled),
             sum("expired", |all| all.expired),
+            sum("refused", |all| all.refused),
             sum("undeclared blocks", |all| all.undeclared_blocks),
         ]
     }

@@ -41,6 +41,7 @@ pub(crate) struct Events {
     pub(crate) panicked: Count,
     pub(crate) cancelled: Count,
     pub(crate) expired: Count,
+    pub(crate) refused: Count,
     pub(crate) undeclared_blocks: Count,
     /// The highest CPU time that `Shard::counters` has returned, in nanoseconds.
     pub(crate) told_cpu_time: AtomicU64,
@@ -54,6 +55,12 @@ impl Count {
     pub(crate) fn raise(&self) {
         if COUNTED {
             self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn raise_by(&self, events: usize) {
+        if COUNTED {
+            self.0.fetch_add(events as u64, Ordering::Relaxed);
         }
     }
 
