@@ -45,6 +45,7 @@
 //! | [`Sender::send`](crate::blocking::channel::Sender::send) | [`send_cancellable`](crate::blocking::channel::Sender::send_cancellable) |
 //! | [`Condvar::wait`](crate::blocking::sync::Condvar::wait), `wait_while` | [`wait_cancellable`](crate::blocking::sync::Condvar::wait_cancellable), [`wait_while_cancellable`](crate::blocking::sync::Condvar::wait_while_cancellable) |
 //! | [`JoinHandle::join`](crate::JoinHandle::join) | [`join_cancellable`](crate::JoinHandle::join_cancellable) |
+//! | [`WorkQueue::reserve`](crate::WorkQueue::reserve) | [`reserve_cancellable`](crate::WorkQueue::reserve_cancellable) |
 //!
 //! Outside of items, they behave like the usual waits. For any other wait, such as a read of a socket, another thread
 //! or a task can [wait](crate::CancelToken::wait) for the token. Then it ends the first wait, for example by a shutdown

@@ -14,7 +14,6 @@ use std::collections::VecDeque;
 
 use crate::policy::backlog;
 use crate::sys::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::sys::wait::Until;
 
 use super::signal::Signal;
 
@@ -194,8 +193,8 @@ impl ByteTurn {
         self.bytes
     }
 
-    /// Sleeps until the turn is over. Returns false if the time runs out first.
-    pub(crate) fn wait(&self, until: Until) -> bool {
-        self.over.wait(until)
+    /// Returns the signal that is set when the turn is over.
+    pub(crate) fn signal(&self) -> &Signal {
+        &self.over
     }
 }

@@ -22,7 +22,6 @@ use std::collections::VecDeque;
 
 use crate::policy::places::Places;
 use crate::sys::sync::{Arc, AtomicU64, Mutex, Ordering};
-use crate::sys::wait::Until;
 
 use super::signal::Signal;
 
@@ -171,14 +170,8 @@ impl PlacesCell {
 }
 
 impl Turn {
-    /// Sleeps until the turn is over. Returns false if the time runs out first.
-    pub(crate) fn wait(&self, until: Until) -> bool {
-        self.over.wait(until)
-    }
-
     /// Returns the signal that is set when the turn is over.
-    #[cfg(not(cmwq_loom))]
-    pub(crate) fn signal(&self) -> Arc<Signal> {
-        self.over.clone()
+    pub(crate) fn signal(&self) -> &Arc<Signal> {
+        &self.over
     }
 }

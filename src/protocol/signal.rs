@@ -59,15 +59,22 @@ impl Signal {
 
     /// Sleeps until the signal is set. Returns false if the time ran out first.
     pub(crate) fn wait(&self, until: Until) -> bool {
+        self.wait_unless(until, || false)
+    }
+
+    /// Sleeps until the signal is set. Returns false if the time runs out first, or if `gives_up` returns true. A thread
+    /// that changes the answer of `gives_up` wakes the threads that sleep on the [key](Self::key).
+    pub(crate) fn wait_unless(&self, until: Until, gives_up: impl Fn() -> bool) -> bool {
         while !self.is_set() {
-            if !wait::sleep(self.key(), || !self.is_set(), until) {
+            let goes_on = !gives_up() && wait::sleep(self.key(), || !self.is_set() && !gives_up(), until);
+            if !goes_on {
                 return self.is_set();
             }
         }
         true
     }
 
-    fn key(&self) -> usize {
+    pub(crate) fn key(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
 }

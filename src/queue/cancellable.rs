@@ -71,7 +71,9 @@ impl<I> Submission<'_, I> {
     /// * A [periodic](Self::spawn_every) item is not called again.
     ///
     /// If the token is already cancelled, the submission is accepted, and its item does not run. The caller has no
-    /// extra case to handle, because a token may also be cancelled just after the submission.
+    /// extra case to handle, because a token may also be cancelled just after the submission. For the same reason, if
+    /// the submission [waits for room](crate::WhenFull::Wait), a cancel of the token ends the wait, and the submission
+    /// is accepted.
     ///
     /// For an item with a token, the submission makes two more allocations. The submission and the end of the item each
     /// take the lock of the parent token for a short time.
@@ -100,12 +102,13 @@ impl<I> Submission<'_, I> {
 
     /// Sets the time until which the item must begin. If that time has passed when a worker reaches the item, the item
     /// does not run. The queue counts it as [`expired`](crate::Counters::expired), and a join returns
-    /// [`JoinError::DeadlinePassed`](crate::JoinError::DeadlinePassed). A thread that joins the item learns this at the
-    /// deadline. A task learns it when the queue reaches the item. In an item that has begun in time,
-    /// [`is_cancelled`](crate::is_cancelled) is true from the deadline on.
+    /// [`JoinError::DeadlinePassed`](crate::JoinError::DeadlinePassed). A thread or task that waits for the item learns
+    /// this at the deadline. In an item that has begun in time, [`is_cancelled`](crate::is_cancelled) is true from the
+    /// deadline on.
     ///
-    /// A deadline in the past is accepted, and its item does not run. Of several deadlines, the earliest applies. A
-    /// deadline arms no timer of its own. If the [delay](Self::after) of an item ends later, the timer of the delay
+    /// A deadline in the past is accepted, and its item does not run. A submission that [waits for
+    /// room](crate::WhenFull::Wait) waits until the deadline at most. Of several deadlines, the earliest applies. A
+    /// deadline arms no timer, unless a task awaits the item. If the [delay](Self::after) of an item ends later, the timer of the delay
     /// fires at the deadline instead, and the item is given up. A [periodic](Self::spawn_every) item is not called
     /// after its deadline.
     ///
@@ -170,6 +173,7 @@ where
     T: Send + 'static,
 {
     let token = named.0.clone();
+    let timers = to.timers();
     let (closure, after, timer) = with_token(named, to.after, closure);
     to.after = after;
     let spawned = to.spawn::<WithToken<F>, T>(places, closure);
@@ -177,7 +181,7 @@ where
     if let (Some(timer), Some(name)) = (timer, handle.timer()) {
         timer.is(name);
     }
-    handle.set_token(token);
+    handle.set_token(token, timers);
     Ok(handle)
 }
 

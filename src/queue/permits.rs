@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::engine::item::cancellation;
 use crate::engine::queue::permits::{self, ReservedPlace};
-use crate::engine::refusal::QueueError;
+use crate::engine::refusal::{Cancelled, QueueError};
 use crate::error::refused::Refused;
 use crate::join::JoinHandle;
 use crate::queue::WorkQueue;
@@ -91,7 +92,7 @@ impl WorkQueue {
     /// Returns [`QueueError::Full`] if the queue has no room, or if other callers wait for room. Also returns the
     /// errors of [`reserve`](Self::reserve) except [`QueueError::WouldDeadlock`].
     pub fn try_reserve(&self) -> Result<Permit, QueueError> {
-        permits::try_reserve(&self.handle).map(Permit::new)
+        permits::try_reserve(&self.handle).map(Permit::new).map_err(|error| self.handle.queue().told(error))
     }
 
     /// Reserves a place as [`reserve`](Self::reserve) does, but waits for `timeout` at most.
@@ -116,7 +117,35 @@ impl WorkQueue {
     ///
     /// Returns the errors of [`reserve`](Self::reserve), and [`QueueError::Full`] if there is no room in time.
     pub fn reserve_timeout(&self, timeout: Duration) -> Result<Permit, QueueError> {
-        permits::reserve(&self.handle, Until::after(timeout)).map(Permit::new)
+        let reserved = permits::reserve(&self.handle, Until::after(timeout));
+        reserved.map(Permit::new).map_err(|error| self.handle.queue().told(error))
+    }
+
+    /// Reserves a place as [`reserve`](Self::reserve) does. If the caller is [cancelled](crate::is_cancelled) first, the
+    /// wait ends early.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use cmwq::{CancelToken, Cancelled};
+    /// use std::time::Duration;
+    ///
+    /// let queue = cmwq::WorkQueue::builder("uploads").max_pending(1).build()?;
+    /// let patience = CancelToken::new().child_within(Duration::from_millis(1));
+    /// let _first = queue.reserve_cancellable()??;
+    /// assert_eq!(patience.enter(|| queue.reserve_cancellable()).unwrap_err(), Cancelled::DeadlinePassed);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the caller was cancelled before there was room. The errors of [`reserve`](Self::reserve)
+    /// are inside `Ok`.
+    pub fn reserve_cancellable(&self) -> Result<Result<Permit, QueueError>, Cancelled> {
+        let Some(token) = cancellation::current_token() else { return Ok(self.reserve()) };
+        permits::reserve_unless(&self.handle, &token).map(|reserved| reserved.map(Permit::new))
     }
 
     /// Reserves a place as [`reserve`](Self::reserve) does, for a task of an async runtime. From this call on, the

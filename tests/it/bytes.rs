@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use cmwq::{CancelToken, Detection, Executor, JoinHandle, QueueError, WhenFull, WorkQueue};
+use cmwq::{CancelToken, Detection, Executor, JoinError, JoinHandle, QueueError, WhenFull, WorkQueue};
 
 use crate::support::{Door, builder, eventually, held, one_cpu, stress};
 
@@ -145,6 +145,24 @@ fn issuers_wait_for_room() {
     other_door.open();
     other_item.join().unwrap();
     [queue, other].iter().for_each(|queue| queue.flush().unwrap());
+    assert_eq!(pending(&executor).0, Some(0));
+}
+
+/// spec: B2.5 (bytes): an item that is cancelled while its issuer waits for room takes none.
+#[test]
+fn an_issuer_waits_for_room_until_the_deadline() {
+    let executor = bounded(90);
+    let (queue, item, door) = held_queue("q", WhenFull::Wait, &executor);
+    assert!(!refuses(&queue, 80));
+    let soon = Duration::from_millis(5);
+    for delay in [Duration::ZERO, Duration::from_secs(3600)] {
+        let late = queue.item(|| unreachable!()).after(delay).within(soon).bytes(70).spawn::<()>().unwrap();
+        assert!(matches!(late.join(), Err(JoinError::DeadlinePassed)));
+        assert_eq!(pending(&executor).0, Some(80));
+    }
+    door.open();
+    item.join().unwrap();
+    queue.flush().unwrap();
     assert_eq!(pending(&executor).0, Some(0));
 }
 

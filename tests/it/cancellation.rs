@@ -1,9 +1,12 @@
 //! Items that are asked to stop, and items that are too late.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use cmwq::blocking::block_on;
 use cmwq::blocking::channel::{self, RecvCancellableError, SendCancellableError};
 use cmwq::blocking::sync::{Condvar, Mutex};
 use cmwq::blocking::thread;
@@ -237,6 +240,67 @@ fn a_stop_cancels_an_item_that_has_not_begun() {
     assert_eq!((queue.counters().started, queue.counters().cancelled), (1, 1));
 }
 
+/// spec: I3.3 (reusable items): the present run is asked to stop, whether it asks now and then, waits for its token, or
+/// waits for something else. Its next run is not, and a submission that has not begun is cancelled.
+#[test]
+fn a_run_of_a_reusable_item_is_asked_to_stop() {
+    on_each_executor(|executor| {
+        for queue in all_kinds(executor) {
+            let (begin, begun) = mpsc::channel();
+            let (tell, told) = mpsc::channel();
+            let mut run = 0;
+            let work = Work::new(move || {
+                assert!(!cmwq::is_cancelled());
+                begin.send(()).unwrap();
+                match run % 3 {
+                    0 => while !cmwq::is_cancelled() {},
+                    1 => cmwq::cancel_token().wait().unwrap(),
+                    _ => assert_eq!(thread::sleep_cancellable(LONG), Err(Cancelled::Requested)),
+                }
+                assert!(cmwq::is_cancelled() && cmwq::cancel_token().is_cancelled());
+                run += 1;
+                tell.send(run).unwrap();
+            });
+            assert!(!work.stop(), "nothing to stop");
+            for run in 1..=6 {
+                assert_eq!(queue.enqueue(&work), Ok(true));
+                begun.recv().unwrap();
+                assert_eq!(queue.enqueue(&work), Ok(true));
+                assert!(work.stop(), "the second submission is cancelled");
+                assert_eq!(told.recv(), Ok(run));
+                assert_eq!(work.cancel_and_wait(), Ok(false));
+            }
+            queue.flush().unwrap();
+            let counters = queue.counters();
+            assert_eq!((counters.started, counters.panicked), (6, 0), "{}", queue.name());
+        }
+    });
+}
+
+/// spec: I3.3 (periodic items): with a token of its own and without.
+#[test]
+fn a_periodic_call_is_asked_to_stop() {
+    let queue = WorkQueue::builder("q").build_on(&cpus(2)).unwrap();
+    let token = CancelToken::new();
+    for has_token in [false, true] {
+        let (begin, begun) = mpsc::channel();
+        let call = move || {
+            begin.send(()).unwrap();
+            cmwq::cancel_token().wait().unwrap();
+            assert!(cmwq::is_cancelled());
+        };
+        let item = queue.item(call).after(Duration::ZERO);
+        let item = if has_token { item.token(&token) } else { item };
+        let calls = item.spawn_every(Duration::from_millis(1)).unwrap();
+        begun.recv().unwrap();
+        calls.stop();
+        calls.cancel_and_wait().unwrap();
+        assert_eq!((calls.runs(), begun.try_recv().is_err()), (1, true));
+    }
+    assert!(!token.is_cancelled(), "the stop reaches only the item");
+    assert_eq!(queue.counters().panicked, 0);
+}
+
 /// spec: I3.3 (scopes), W7.6: items of a scope are asked to stop by their handles and by a token.
 #[test]
 fn items_of_a_scope_are_asked_to_stop() {
@@ -460,6 +524,44 @@ fn a_joiner_is_told_at_the_deadline() {
     queue.flush().unwrap();
     let counters = queue.counters();
     assert_eq!((counters.started, counters.cancelled, counters.expired), (2, 1, 1));
+}
+
+/// spec: I3.5: a task that awaits the item is told at the deadline, too, and not woken again. A waker that panics
+/// disturbs no other.
+#[test]
+fn a_task_is_told_at_the_deadline() {
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            assert!(self.0.fetch_add(1, Ordering::SeqCst) == 0, "one is enough");
+            panic!("on purpose");
+        }
+    }
+    let queue = WorkQueue::ordered("o").build_on(&one_cpu_unseen()).unwrap();
+    let (first, door) = held(&queue);
+    let soon = Duration::from_millis(20);
+    let count = Arc::new(Count(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&count));
+    let mut alone = queue.item(|| ()).within(soon).spawn().unwrap();
+    assert!(Pin::new(&mut alone).poll(&mut Context::from_waker(&waker)).is_pending());
+    let mut given_up = queue.item(|| ()).within(soon).spawn().unwrap();
+    assert!(Pin::new(&mut given_up).poll(&mut Context::from_waker(&waker)).is_pending());
+    drop((given_up, waker));
+    let late = queue.items([|| (); 3]).within(soon).spawn().unwrap();
+    for late in late {
+        assert!(matches!(block_on(late), Err(JoinError::DeadlinePassed)));
+    }
+    eventually("the task is woken", || count.0.load(Ordering::SeqCst) == 1);
+    assert!(matches!(block_on(&mut alone), Err(JoinError::DeadlinePassed)));
+    drop(alone);
+    let mut in_time = queue.item(|| 7).within(LONG).spawn().unwrap();
+    assert!(Pin::new(&mut in_time).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    door.open();
+    first.join().unwrap();
+    assert_eq!(block_on(in_time).unwrap(), 7);
+    queue.flush().unwrap();
+    assert_eq!(Arc::strong_count(&count), 1, "no waker is left");
+    assert_eq!(queue.counters().expired, 5);
 }
 
 /// spec: I3.5 (is counted): each item that is too late is counted once, whatever gives it up.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use cmwq::blocking::block_on;
-use cmwq::{Permit, QueueError, WhenFull, Work, WorkQueue};
+use cmwq::{CancelToken, Cancelled, JoinError, Permit, QueueError, WhenFull, Work, WorkQueue};
 
 use crate::support::{
     Crowd, SOON, builder, cpus, falls_asleep, held, holds_within, on_each_executor, one_cpu, stress,
@@ -294,4 +294,73 @@ fn a_queue_that_waits_when_full_refuses_only_its_own_items() {
         });
         assert_eq!(own.unwrap().join().unwrap().1, Some(QueueError::Full));
     });
+}
+
+fn never() {
+    unreachable!("it is cancelled");
+}
+
+/// Runs `wait` on a thread that has entered the token, and cancels the token when the thread has fallen asleep. Returns
+/// the result of the wait.
+fn cancelled_while_it_waits<T: Send>(token: &CancelToken, wait: impl FnOnce() -> T + Send) -> T {
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            tell.send(thread_id()).unwrap();
+            token.enter(wait)
+        });
+        falls_asleep("the thread waits", told.recv().unwrap());
+        token.cancel();
+        thread.join().unwrap()
+    })
+}
+
+/// spec: B2.5: the submission is accepted, its item does not run, and its owner is told. No place is lost.
+#[test]
+fn a_submission_that_is_cancelled_waits_for_no_room() {
+    on_each_executor(|executor| {
+        let queue = WorkQueue::ordered("q").max_pending(1).when_full(WhenFull::Wait);
+        let queue = queue.build_on(executor).unwrap();
+        let (holder, door) = held(&queue);
+        let permit = queue.reserve().unwrap();
+        let soon = Duration::from_millis(5);
+        let late = queue.item(never).within(soon).spawn().unwrap();
+        assert!(matches!(late.join(), Err(JoinError::DeadlinePassed)));
+        queue.item(never).within(soon).spawn_detached().unwrap();
+        for late in queue.items([never; 3]).within(soon).spawn().unwrap() {
+            assert!(matches!(late.join(), Err(JoinError::DeadlinePassed)));
+        }
+        queue.items([never; 3]).within(soon).spawn_detached().unwrap();
+        let token = CancelToken::new();
+        let waits = || queue.item(never).token(&token).spawn().unwrap().join();
+        assert!(matches!(cancelled_while_it_waits(&token, waits), Err(JoinError::Cancelled)));
+        door.open();
+        permit.spawn(|| ()).unwrap().join().unwrap();
+        holder.join().unwrap();
+        queue.flush().unwrap();
+        let counters = queue.counters();
+        assert_eq!((counters.started, counters.cancelled, counters.expired, counters.refused), (2, 9, 8, 0));
+        drop(queue.try_reserve().unwrap());
+    });
+}
+
+/// spec: I3.7 (permits)
+#[test]
+fn a_cancelled_caller_waits_for_no_permit() {
+    let executor = cpus(2);
+    let queue = WorkQueue::builder("q").max_pending(1).build_on(&executor).unwrap();
+    let permit = queue.reserve_cancellable().unwrap().unwrap();
+    let soon = CancelToken::new().child_within(Duration::from_millis(5));
+    let late = soon.enter(|| queue.reserve_cancellable());
+    assert_eq!(late.unwrap_err(), Cancelled::DeadlinePassed);
+    let token = CancelToken::new();
+    let asked = cancelled_while_it_waits(&token, || queue.reserve_cancellable());
+    assert_eq!(asked.unwrap_err(), Cancelled::Requested);
+    drop(permit);
+    let permit = token.enter(|| queue.reserve_cancellable()).unwrap().unwrap();
+    drop(permit);
+    queue.destroy().unwrap();
+    let ended = token.enter(|| queue.reserve_cancellable());
+    assert_eq!(ended.unwrap().unwrap_err(), QueueError::Destroyed);
+    assert_eq!(queue.counters().refused, 0);
 }

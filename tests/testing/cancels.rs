@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
+use cmwq::blocking::block_on;
 use cmwq::blocking::channel::{RecvCancellableError, SendCancellableError, bounded};
 use cmwq::blocking::sync::{Condvar, Mutex};
-use cmwq::blocking::thread::sleep_cancellable;
-use cmwq::{Cancelled, JoinError, WorkQueue, testing};
+use cmwq::blocking::thread::{sleep, sleep_cancellable};
+use cmwq::{Cancelled, JoinError, WorkQueue, clock, testing};
 
 use super::support::add;
 
@@ -68,5 +69,20 @@ fn deadlines_pass() {
         testing::advance(hour + Duration::from_secs(1));
         assert_eq!(runs.join().unwrap(), Err(Cancelled::DeadlinePassed));
         assert!(matches!(late.join(), Err(JoinError::DeadlinePassed)));
+    });
+}
+
+/// spec: T1.1, I3.5: a task is told at the deadline, although the queue does not reach the item for hours.
+#[test]
+fn a_task_is_told_at_the_deadline() {
+    testing::run(|| {
+        let queue = WorkQueue::ordered("late").build().unwrap();
+        let hour = Duration::from_secs(3600);
+        let first = queue.spawn(move || sleep(10 * hour)).unwrap();
+        let begin = clock::now();
+        let late = queue.item(|| ()).within(hour).spawn().unwrap();
+        assert!(matches!(block_on(late), Err(JoinError::DeadlinePassed)));
+        assert_eq!(clock::now() - begin, hour);
+        first.join().unwrap();
     });
 }

@@ -23,6 +23,7 @@ use super::one_shot;
 use super::one_shot::handle::RawHandle;
 use super::place::Place;
 use super::submit::enqueue;
+use super::token::Token;
 use super::work::WorkHandle;
 
 /// The largest number of items that are admitted and pushed before a kick. Because of this limit, a long batch begins
@@ -89,12 +90,13 @@ impl Queue {
                 Err(error) => return Err(Cut { error, accepted, rest: closures.collect() }),
             };
             items.clear();
+            let token = closures.as_slice().first().and_then(Closure::token).cloned();
             for closure in closures.by_ref().take(AT_ONCE) {
                 let (item, handle) = one_shot::make(closure, lane, self.executor.origin);
                 items.push(item);
                 accepted.push(handle);
             }
-            if let Err((queued, error)) = self.push_run(place, &items) {
+            if let Err((queued, error)) = self.push_run(place, &items, token.as_ref()) {
                 let refused = accepted.split_off(accepted.len() - (items.len() - queued));
                 // SAFETY: these items and handles were made above, in the same order, and the items were not queued.
                 let closure = |(item, handle)| unsafe { one_shot::unmake::<F, T>(item, handle) };
@@ -145,14 +147,17 @@ impl Queue {
         let mut closures = closures.fuse();
         let mut accepted = 0;
         loop {
-            made.items.extend(closures.by_ref().take(AT_ONCE).map(one_shot::make_detached::<F, T>));
+            let mut token = None;
+            let next = closures.by_ref().take(AT_ONCE);
+            let next = next.inspect(|closure| token = token.take().or_else(|| closure.token().cloned()));
+            made.items.extend(next.map(one_shot::make_detached::<F, T>));
             if made.items.is_empty() {
                 return Ok(());
             }
             // If a panic drops `made`, the items in it are taken apart. From here on, the items may be queued, so they
             // are moved out of `made` first.
             let mut items = std::mem::take(&mut made.items);
-            let answer = self.push_run(place, &items);
+            let answer = self.push_run(place, &items, token.as_ref());
             let queued = answer.map_or_else(|(queued, _)| queued, |()| items.len());
             accepted += queued;
             items.drain(..queued);
@@ -171,8 +176,14 @@ impl Queue {
     }
 
     /// Queues one-shots in order, and stops at the first one-shot that is refused. The one-shots were made for this
-    /// queue. The error contains the number of one-shots that were queued, and the reason for the refusal.
-    fn push_run(&self, place: Place, items: &[NonNull<Header>]) -> Result<(), (usize, QueueError)> {
+    /// queue. The error contains the number of one-shots that were queued, and the reason for the refusal. `token` is
+    /// that of the first one-shot. The tokens of a batch have the same parent and deadline, so it stands for all.
+    fn push_run(
+        &self,
+        place: Place,
+        items: &[NonNull<Header>],
+        token: Option<&Token>,
+    ) -> Result<(), (usize, QueueError)> {
         let mut queued = 0;
         while queued < items.len() {
             let shard = self.shard_of_batch(place).map_err(|error| (queued, error))?;
@@ -180,7 +191,7 @@ impl Queue {
             // its push.
             let is_traced = trace::listens(self);
             let at_once = if is_traced { 1 } else { items.len() - queued };
-            let pass = self.admit_many(shard.limiter(), at_once).map_err(|error| (queued, error))?;
+            let pass = self.admit_many(shard.limiter(), at_once, token).map_err(|error| (queued, error))?;
             let behind = queued + pass.admitted.items();
             let admitted_items = &items[queued..behind];
             if is_traced {

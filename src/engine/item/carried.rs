@@ -20,6 +20,7 @@ use crate::engine::trace::subscriber::Parent;
 use super::closure::Closure;
 use super::context;
 use super::entry::ItemType;
+use super::token::Token;
 use super::work::WorkHandle;
 
 impl Queue {
@@ -68,6 +69,10 @@ impl<F: Closure<T>, T> Closure<T> for Carrying<F> {
 
     fn take_bytes(&mut self, queue: &Queue, ask: Ask) -> Result<(), QueueError> {
         self.closure.take_bytes(queue, ask)
+    }
+
+    fn token(&self) -> Option<&Token> {
+        self.closure.token()
     }
 
     fn parent(&mut self) -> Parent {

@@ -23,6 +23,12 @@ pub(crate) trait Closure<T> {
         Ok(())
     }
 
+    /// Returns the closure's token, if it has one. While the issuer waits for room, a cancel of the token ends the wait.
+    #[inline(always)] // most closures have no token, and the compiler then removes the code for it
+    fn token(&self) -> Option<&Token> {
+        None
+    }
+
     /// Takes the issuer's span, if the submission carries it.
     #[inline]
     fn parent(&mut self) -> Parent {
@@ -85,6 +91,10 @@ pub(crate) struct WithToken<F> {
 impl<F: FnOnce() -> T, T> Closure<T> for WithToken<F> {
     const ITEM_TYPE: &'static ItemType = ItemType::of::<F>();
 
+    fn token(&self) -> Option<&Token> {
+        Some(&self.token)
+    }
+
     fn obstacle(&self) -> Option<Cancelled> {
         self.token.reason()
     }
@@ -132,10 +142,14 @@ impl<C: Closure<T>, T> Closure<T> for Weighed<C> {
 
     fn take_bytes(&mut self, queue: &Queue, ask: Ask) -> Result<(), QueueError> {
         if self.bytes > 0 {
-            self.kept = queue.take_bytes(self.bytes, ask)?;
+            self.kept = queue.take_bytes(self.bytes, ask, self.closure.token())?;
             self.bytes = 0;
         }
         Ok(())
+    }
+
+    fn token(&self) -> Option<&Token> {
+        self.closure.token()
     }
 
     fn parent(&mut self) -> Parent {

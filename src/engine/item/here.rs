@@ -40,7 +40,7 @@ impl Queue {
         if let Some(admitted) = self.admit_here(shard, place) {
             return self.spawn_admitted((shard, place), admitted, function, make, run);
         }
-        match self.when_full(full) {
+        match self.when_full(full, function.token()) {
             Ok(kept) => self.spawn_made::<F, T, H>(place, Some(kept), function, make),
             Err(error) => Err((error, function)),
         }

@@ -242,9 +242,9 @@ impl Queue {
             None => match self.take_place() {
                 Err(_) if may_run && self.would_run_here(work) => match self.admit_here(shard, place) {
                     Some(admitted) => return self.queue_here((shard, place), admitted, work, carried),
-                    None => self.when_full(QueueError::Full),
+                    None => self.when_full(QueueError::Full, None),
                 },
-                kept => kept.or_else(|full| self.when_full(full)),
+                kept => kept.or_else(|full| self.when_full(full, None)),
             },
         };
         match kept.and_then(|kept| Ok((kept, self.admit(shard.limiter())?))) {

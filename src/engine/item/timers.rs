@@ -7,16 +7,21 @@
 //! others. Arming any other timer costs no system call. A thread that fires a timer and a thread that cancels it
 //! compete for the timer's entry in the map. If the item is reusable, they also compete for the timer's name in the
 //! item's slow-path state. See `protocol::item`.
+//!
+//! A second map holds the wakers of tasks that await an item with a deadline. At the deadline, the manager leaves the
+//! waker to the cleaner, which calls it. These wakers have no queue and no item, so no count includes them.
 #![allow(unsafe_code, reason = "a one-shot with a delay is a pointer that owns its entry's side")]
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::policy::deadlines::{Deadline, Deadlines};
 use crate::policy::one_shot::Take;
 use crate::policy::time::Time;
 use crate::sys::clock;
+use crate::sys::fork::Origin;
 use crate::sys::sync::Mutex;
 
 use crate::engine::manager::inbox::ManagerHandle;
@@ -30,8 +35,17 @@ use super::work::WorkHandle;
 /// The timers of one executor.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    map: Mutex<Deadlines<Timer>>, // K
-    manager: Arc<ManagerHandle>,  // I
+    map: Mutex<Deadlines<Timer>>,    // K
+    wakers: Mutex<Deadlines<Waker>>, // K
+    manager: Arc<ManagerHandle>,     // I
+}
+
+/// A waker that is called at a certain time, unless this value is dropped before.
+#[derive(Debug)]
+pub(crate) struct TimedWaker {
+    timers: Arc<Timers>,
+    deadline: Deadline,
+    origin: Origin,
 }
 
 /// An item that is to be queued later, and its place.
@@ -73,12 +87,19 @@ impl PartialEq for TimerName {
 
 impl Timers {
     pub(crate) fn new(manager: Arc<ManagerHandle>) -> Self {
-        Self { map: Mutex::new(Deadlines::new()), manager }
+        Self { map: Mutex::new(Deadlines::new()), wakers: Mutex::new(Deadlines::new()), manager }
     }
 
-    /// Returns the time at which the next timer is due, or `None` if no timer ever becomes due.
+    /// Returns the time at which the next timer or waker is due, or `None` if none ever becomes due.
     pub(crate) fn next(&self) -> Option<Time> {
-        self.map.lock().next()
+        let timer = self.map.lock().next();
+        let waker = self.wakers.lock().next();
+        timer.into_iter().chain(waker).min()
+    }
+
+    /// If the first waker is due, takes it off its map. The caller calls it.
+    pub(crate) fn take_due_waker(&self, now: Time) -> Option<Waker> {
+        self.wakers.lock().take_due(now).map(|(_, waker)| waker)
     }
 
     /// Returns the times at which the timers are due, in ascending order.
@@ -145,6 +166,29 @@ impl TimerName {
     /// Takes the timer off the map, unless the timer has already been taken off.
     pub(crate) fn take(&self) -> Option<Timer> {
         self.timers.map.lock().cancel(self.deadline)
+    }
+}
+
+impl TimedWaker {
+    pub(crate) fn set(timers: &Arc<Timers>, at: Time, waker: Waker) -> Self {
+        let mut wakers = timers.wakers.lock();
+        let deadline = wakers.set(at, waker);
+        let is_first = wakers.is_first(deadline);
+        drop(wakers);
+        if is_first {
+            timers.manager.rouse();
+        }
+        Self { timers: Arc::clone(timers), deadline, origin: Origin::here() }
+    }
+}
+
+impl Drop for TimedWaker {
+    fn drop(&mut self) {
+        // A thread of the parent process may have held the lock at the fork.
+        if !self.origin.is_forked() {
+            let waker = self.timers.wakers.lock().cancel(self.deadline);
+            destroy(move || drop(waker));
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::engine::executor::upkeep::Upkeep;
 use crate::engine::item::timers::{Timer, TimerName};
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::trace;
-use crate::engine::user_code::{self, Managing, report};
+use crate::engine::user_code::{self, Managing, contain, destroy, report};
 use crate::engine::worker::worker_thread;
 
 use super::detector::{Detector, Told};
@@ -166,6 +166,9 @@ impl ManagerThread {
         }
         while let Some((name, timer)) = upkeep.timers.take_due(now) {
             self.take_up(&upkeep, Job::Timer(name, Some(timer)), now);
+        }
+        while let Some(waker) = upkeep.timers.take_due_waker(now) {
+            destroy(|| contain(|| waker.wake()));
         }
         if upkeep.cleaner.leave(self.managing.left()) {
             self.schedule.clean(now);

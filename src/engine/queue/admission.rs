@@ -18,6 +18,7 @@ use crate::protocol::flush::Rest;
 use crate::protocol::limiter::{Came, Left, LimiterCell};
 
 use crate::engine::item::entry::Entry;
+use crate::engine::item::token::Token;
 use crate::engine::refusal::QueueError;
 use crate::engine::trace;
 
@@ -99,14 +100,19 @@ impl Queue {
     }
 
     /// Admits at least one of these items, and as many more as the queue has room for and one step can admit. The first
-    /// of the admitted items have slots, and the others go to the waiting list.
-    pub(crate) fn admit_many(&self, limiter: &Limiter, items: usize) -> Result<BatchPass, QueueError> {
+    /// of the admitted items have slots, and the others go to the waiting list. `token` is that of the first item.
+    pub(crate) fn admit_many(
+        &self,
+        limiter: &Limiter,
+        items: usize,
+        token: Option<&Token>,
+    ) -> Result<BatchPass, QueueError> {
         // An intake that is not open admits at most one item at a time. So this call takes only one place, because
         // other issuers may need the other places.
         let items = if limiter.cell.load().intake() == Intake::Open { items } else { 1 };
         let mut room = self.take_places(items);
         if room == 0 {
-            self.when_full(QueueError::Full)?.leave();
+            self.when_full(QueueError::Full, token)?.leave();
             room = 1;
         }
         let admitted = match limiter.cell.is_full() {

@@ -16,9 +16,10 @@ use crate::sys::machine;
 use crate::sys::sync::Arc;
 use crate::sys::wait::Until;
 
-use crate::engine::item::waits;
+use crate::engine::item::token::Token;
 use crate::engine::refusal::QueueError;
 
+use super::permits::wait_for_turn;
 use super::register::QueueRef;
 use super::workqueue::Queue;
 
@@ -44,7 +45,15 @@ pub(crate) enum Ask {
 impl Queue {
     /// Takes room for an item with this many bytes. Returns `None` if the executor does not count bytes, or if the item
     /// has none. A caller that owns the bytes waits for nothing until it has submitted the item.
-    pub(crate) fn take_bytes(&self, bytes: u64, ask: Ask) -> Result<Option<KeptBytes>, QueueError> {
+    ///
+    /// If the caller waits, the wait ends if `token`, the submission's own token, counts as cancelled. Then the call also
+    /// returns `None`: the item does not run, and its bytes do not count.
+    pub(crate) fn take_bytes(
+        &self,
+        bytes: u64,
+        ask: Ask,
+        token: Option<&Token>,
+    ) -> Result<Option<KeptBytes>, QueueError> {
         let bytes = backlog::counted(bytes);
         let Some((cell, own)) = self.byte_cell().filter(|_| bytes > 0) else { return Ok(None) };
         if self.executor.origin.is_forked() {
@@ -54,17 +63,20 @@ impl Queue {
             if ask == Ask::Now || !self.may_wait_for_room() {
                 return Err(QueueError::Full);
             }
-            self.wait_for_bytes((cell, own), bytes, ask)?;
+            match self.wait_for_bytes((cell, own), (bytes, token), ask) {
+                Err(QueueError::Full) if token.is_some_and(Token::is_cancelled) => return Ok(None),
+                answer => answer?,
+            }
         }
         Ok(Some(KeptBytes { queue: self.reference(), bytes }))
     }
 
-    /// Takes room for an item. Waits in line until there is some.
+    /// Takes room for an item. Waits in line until there is some, or until `token` counts as cancelled.
     #[cold]
     fn wait_for_bytes(
         &self,
         (cell, own): (&ByteCell, &Arc<QueueBytes>),
-        bytes: u64,
+        (bytes, token): (u64, Option<&Token>),
         ask: Ask,
     ) -> Result<(), QueueError> {
         let turn = cell.reserve(own, bytes, || self.check_ask(ask)).map_err(|(error, has_room)| {
@@ -78,7 +90,7 @@ impl Queue {
         self.check_wait_in_line()?;
         let says = || format!("room for {bytes} bytes on queue {:?}", self.name());
         let _says = machine::waits_for_queue(self.name(), says);
-        waits::guarded(|| turn.wait(Until::FOREVER));
+        wait_for_turn(turn.signal(), Until::FOREVER, token);
         self.check_ask(ask)?;
         in_line.end()
     }

@@ -7,13 +7,15 @@ use std::sync::Arc;
 
 use crate::policy::when_full::WhenFull;
 use crate::protocol::places::{Reserve, Turn};
+use crate::protocol::signal::Signal;
 use crate::sys::machine;
 use crate::sys::wait::Until;
 
 use crate::engine::item::place::Place;
+use crate::engine::item::token::Token;
 use crate::engine::item::waits;
 use crate::engine::item::waits::task::SignalWait;
-use crate::engine::refusal::{QueueError, WaitError};
+use crate::engine::refusal::{Cancelled, QueueError, WaitError};
 
 use super::places::Kept;
 use super::shard::Shard;
@@ -42,8 +44,21 @@ pub(crate) fn try_reserve(queue: &Arc<QueueHandle>) -> Result<ReservedPlace, Que
 
 /// Reserves a place. Waits in line until there is one.
 pub(crate) fn reserve(queue: &Arc<QueueHandle>, until: Until) -> Result<ReservedPlace, QueueError> {
-    queue.queue().wait_for_place(until)?.leave();
+    queue.queue().wait_for_place(until, None)?.leave();
     Ok(ReservedPlace::new(Arc::clone(queue)))
+}
+
+/// Reserves a place. Waits in line until there is one, or until `token` counts as cancelled. The outer error is that of
+/// the token.
+pub(crate) fn reserve_unless(
+    queue: &Arc<QueueHandle>,
+    token: &Token,
+) -> Result<Result<ReservedPlace, QueueError>, Cancelled> {
+    let reserved = queue.queue().wait_for_place(Until::FOREVER, Some(token)).map(Kept::leave);
+    if let (Err(QueueError::Full), Some(reason)) = (reserved, token.reason()) {
+        return Err(reason);
+    }
+    Ok(reserved.map(|()| ReservedPlace::new(Arc::clone(queue))))
 }
 
 /// Joins the line for a place. The returned future is ready when the issuer has got a place. If the future is dropped,
@@ -55,7 +70,7 @@ pub(crate) fn reserve_async(
     let joined = InLine::join(Owned(Arc::clone(queue)));
     async {
         let Some(in_line) = joined? else { return Ok(ReservedPlace::new(handle)) };
-        let wait = SignalWait::new(in_line.turn().signal(), handle.queue().executor.origin);
+        let wait = SignalWait::new(Arc::clone(in_line.turn().signal()), handle.queue().executor.origin);
         let check = || in_line.check().map_err(|_| WaitError::WouldDeadlock);
         wait.wait(check).await.map_err(|error| match error {
             WaitError::Forked => QueueError::Forked,
@@ -79,13 +94,24 @@ impl Queue {
     /// Takes a place for a submission. If no place is free, waits or fails, as the queue's `when_full` says.
     #[inline]
     pub(crate) fn place_for_submission(&self) -> Result<Kept<'_>, QueueError> {
-        self.take_place().or_else(|full| self.when_full(full))
+        self.take_place().or_else(|full| self.when_full(full, None))
     }
 
-    /// Takes a place for a submission that found the queue full. Waits or fails, as the queue's `when_full` says.
+    /// Takes a place for a submission that found the queue full. Waits or fails, as the queue's `when_full` says. The
+    /// wait ends if `token`, the submission's own token, counts as cancelled. The submission is then accepted even if
+    /// there is no room, because its item does not run.
     #[cold]
-    pub(crate) fn when_full(&self, full: QueueError) -> Result<Kept<'_>, QueueError> {
-        if self.may_wait_for_room() { self.wait_for_place(Until::FOREVER) } else { Err(full) }
+    pub(crate) fn when_full(&self, full: QueueError, token: Option<&Token>) -> Result<Kept<'_>, QueueError> {
+        if !self.may_wait_for_room() {
+            return Err(full);
+        }
+        match self.wait_for_place(Until::FOREVER, token) {
+            Err(QueueError::Full) if token.is_some_and(Token::is_cancelled) => {
+                self.take_place_anyway();
+                Ok(Kept::take_over(self))
+            }
+            answer => answer,
+        }
     }
 
     /// Returns whether a submission that found the queue full waits.
@@ -102,13 +128,13 @@ impl Queue {
         waits::check_lane(self.shard_here().lane()).map_err(|_| QueueError::WouldDeadlock)
     }
 
-    /// Takes a place. Waits in line until there is one.
-    fn wait_for_place(&self, until: Until) -> Result<Kept<'_>, QueueError> {
+    /// Takes a place. Waits in line until there is one, or until `token` counts as cancelled.
+    fn wait_for_place(&self, until: Until, token: Option<&Token>) -> Result<Kept<'_>, QueueError> {
         if let Some(in_line) = InLine::join(self)? {
             in_line.check()?;
             let _says =
                 machine::waits_for_queue(self.name(), || format!("a place on queue {:?}", self.name()));
-            waits::guarded(|| in_line.turn().wait(until));
+            wait_for_turn(in_line.turn().signal(), until, token);
             in_line.end()?;
         }
         Ok(Kept::take_over(self))
@@ -126,6 +152,13 @@ impl Queue {
     pub(super) fn shard_here(&self) -> &Shard {
         self.shard(self.executor.placement.slot_for(Place::Here))
     }
+}
+
+/// Waits under a blocking guard until the issuer's turn is over, the time runs out, or `token` counts as cancelled.
+pub(super) fn wait_for_turn(over: &Signal, until: Until, token: Option<&Token>) {
+    let _watch = token.map(|token| token.nudge_on_cancel(over.key()));
+    let until = token.map_or(until, |token| until.or_at(token.deadline()));
+    waits::guarded(|| over.wait_unless(until, || token.is_some_and(Token::is_cancelled)));
 }
 
 impl ReservedPlace {

@@ -48,7 +48,7 @@ fn an_item_of_another_queue_makes_room() {
         if let Ok(Reserve::Wait(turn)) = executor.places.reserve(executor.most(), || Ok::<_, ()>(())) {
             executor.backlog.waits();
             executor.hand();
-            assert!(turn.wait(Until::FOREVER));
+            assert!(turn.signal().wait(Until::FOREVER));
             executor.backlog.waits_no_more();
             assert!(executor.places.end_turn(&turn));
         }

@@ -33,7 +33,7 @@ fn an_item_that_begins_makes_room() {
             thread::spawn(move || cell.give_back(&queue, 80))
         };
         if let Some(turn) = cell.reserve(&queue, 50, || Ok::<_, ()>(())).unwrap() {
-            assert!(turn.wait(Until::FOREVER));
+            assert!(turn.signal().wait(Until::FOREVER));
             assert!(cell.end_turn(&turn));
         }
         begins.join().unwrap();
@@ -55,7 +55,7 @@ fn an_issuer_that_gives_up_lets_the_next_one_in() {
             thread::spawn(move || assert!(!cell.end_turn(&large)))
         };
         if let Some(small) = cell.reserve(&queue, 10, || Ok::<_, ()>(())).unwrap() {
-            assert!(small.wait(Until::FOREVER));
+            assert!(small.signal().wait(Until::FOREVER));
             assert!(cell.end_turn(&small));
         }
         gives_up.join().unwrap();
@@ -77,7 +77,7 @@ fn no_issuer_overtakes_another_one_of_its_queue() {
             thread::spawn(move || cell.give_back(&queue, 70))
         };
         if let Some(small) = cell.reserve(&queue, 1, || Ok::<_, ()>(())).unwrap() {
-            assert!(small.wait(Until::FOREVER));
+            assert!(small.signal().wait(Until::FOREVER));
             assert!(cell.end_turn(&small));
         }
         assert!(cell.end_turn(&large), "it got its room before the small one");
@@ -105,7 +105,7 @@ fn no_issuer_waits_for_room_in_a_queue_that_is_shut() {
         match cell.reserve(&queue, 50, check) {
             Ok(turn) => {
                 let turn = turn.expect("there is no room");
-                assert!(turn.wait(Until::FOREVER));
+                assert!(turn.signal().wait(Until::FOREVER));
                 assert!(!cell.end_turn(&turn));
             }
             Err(((), has_room)) => assert!(!has_room),

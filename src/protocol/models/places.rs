@@ -25,7 +25,7 @@ fn is_open() -> Result<(), ()> {
 /// Waits for a place, which the caller then owns.
 fn reserve(cell: &PlacesCell) {
     if let Ok(Reserve::Wait(turn)) = cell.reserve(MAX, is_open) {
-        assert!(turn.wait(Until::FOREVER));
+        assert!(turn.signal().wait(Until::FOREVER));
         assert!(cell.end_turn(&turn), "the turn is over, and the queue is open");
     }
 }
@@ -35,7 +35,7 @@ fn reserve_now(cell: &PlacesCell) -> bool {
     match cell.reserve(MAX, is_open).unwrap() {
         Reserve::Place => true,
         Reserve::Wait(turn) => {
-            let _in_time = turn.wait(Until::Expired);
+            let _in_time = turn.signal().wait(Until::Expired);
             cell.end_turn(&turn)
         }
     }
@@ -109,7 +109,7 @@ fn an_issuer_in_line_is_told_that_the_queue_shuts() {
         match shared.0.reserve(MAX, check) {
             Ok(Reserve::Place) => unreachable!("the only place is taken"),
             Ok(Reserve::Wait(turn)) => {
-                assert!(turn.wait(Until::FOREVER));
+                assert!(turn.signal().wait(Until::FOREVER));
                 assert!(!shared.0.end_turn(&turn));
             }
             Err((error, has_place)) => assert_eq!((error, has_place), ("shut", false)),

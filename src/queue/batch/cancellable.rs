@@ -103,8 +103,9 @@ impl To<'_> {
             Ok(handles) => handles,
             Err(cut) => &mut cut.accepted,
         };
+        let timers = &self.queue.handle().queue().executor.upkeep.timers;
         for (handle, token) in accepted.iter_mut().zip(tokens) {
-            handle.set_token(token);
+            handle.set_token(token, timers);
         }
         spawned
     }

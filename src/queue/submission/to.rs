@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::engine::item::closure::{Closure, Name, Weighed};
 use crate::engine::item::one_shot::handle::RawHandle;
 use crate::engine::item::place::Place;
-use crate::engine::item::timers::TimerName;
+use crate::engine::item::timers::{TimerName, Timers};
 use crate::engine::item::token::Token;
 use crate::engine::queue::places::Kept;
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
@@ -85,6 +85,11 @@ impl<'queue> To<'queue> {
     /// Leads to this queue after a delay, with these bytes and without any other option.
     pub(in crate::queue) fn new(queue: &'queue WorkQueue, after: Duration, bytes: u64) -> Self {
         Self { queue: queue.handle(), after, name: None, token: None, bytes }
+    }
+
+    /// Returns the timers of the queue's executor.
+    pub(in crate::queue) fn timers(&self) -> &'queue Arc<Timers> {
+        &self.queue.queue().executor.upkeep.timers
     }
 
     /// Queues a closure with its bytes.

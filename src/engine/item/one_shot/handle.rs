@@ -5,6 +5,7 @@ use std::any::Any;
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread::Result as RunResult;
 
@@ -16,7 +17,7 @@ use crate::sys::machine;
 use crate::sys::wait::Until;
 
 use crate::engine::item::entry::{Head, Header};
-use crate::engine::item::timers::TimerName;
+use crate::engine::item::timers::{TimedWaker, TimerName, Timers};
 use crate::engine::item::token::{CancelWatch, Token};
 use crate::engine::item::waits;
 use crate::engine::item::waits::register::Target;
@@ -48,10 +49,12 @@ pub(crate) struct RawHandle<T> {
 struct Extra {
     /// The timer that queues the item, if the item has a delay.
     timer: Option<TimerName>,
-    /// The item's token, if it was submitted with a token or with a deadline.
-    token: Option<Token>,
-    /// A waker of the task that awaits the handle. It is called when the token is cancelled.
+    /// The item's token, if it was submitted with a token or with a deadline, and the timers of its executor.
+    token: Option<(Token, Arc<Timers>)>,
+    /// The wakers of the task that awaits the handle: one is called when the token is cancelled, and the other at its
+    /// deadline.
     watch: Option<CancelWatch>,
+    alarm: Option<TimedWaker>,
 }
 
 // SAFETY: the handle can take the result and drop the closure, which are both `Send`. The state word orders the
@@ -134,12 +137,12 @@ impl<T> RawHandle<T> {
         self.extra.as_ref()?.timer.clone()
     }
 
-    pub(crate) fn set_token(&mut self, token: Token) {
-        self.extra.get_or_insert_default().token = Some(token);
+    pub(crate) fn set_token(&mut self, token: Token, timers: &Arc<Timers>) {
+        self.extra.get_or_insert_default().token = Some((token, Arc::clone(timers)));
     }
 
     fn token(&self) -> Option<&Token> {
-        self.extra.as_ref()?.token.as_ref()
+        self.extra.as_ref()?.token.as_ref().map(|(token, _)| token)
     }
 
     /// Waits until the item is over.
@@ -217,14 +220,19 @@ impl<T> RawHandle<T> {
     }
 
     /// If the token is cancelled and the item has not begun, cancels the item. Returns whether it did. Otherwise the
-    /// cancel of the token will wake the task.
+    /// cancel of the token and its deadline will wake the task.
     #[cold]
     fn poll_token(&mut self, waker: &Waker) -> bool {
-        let Some(token) = self.token().cloned() else { return false };
-        if let Some(watch) = self.extra.as_mut().map(|extra| &mut extra.watch) {
-            *watch = token.on_cancel(waker.clone());
-        }
-        token.reason().is_some_and(|reason| self.cancel_for(reason))
+        let Some(extra) = self.extra.as_deref_mut().filter(|_| !self.origin.is_forked()) else {
+            return false;
+        };
+        let Some((token, timers)) = &extra.token else { return false };
+        extra.watch = token.on_cancel(waker.clone());
+        // If the deadline passes after this check, the manager finds the waker due.
+        let reason = token.reason();
+        let deadline = Some(token.deadline()).filter(|at| reason.is_none() && *at < Time::NEVER);
+        extra.alarm = deadline.map(|at| TimedWaker::set(timers, at, waker.clone()));
+        reason.is_some_and(|reason| self.cancel_for(reason))
     }
 
     /// Returns whether this cancelled item had passed its deadline.
