@@ -62,8 +62,8 @@ impl Signal {
         self.wait_unless(until, || false)
     }
 
-    /// Sleeps until the signal is set. Returns false if the time runs out first, or if `gives_up` returns true. A thread
-    /// that changes the answer of `gives_up` wakes the threads that sleep on the [key](Self::key).
+    /// Sleeps until the signal is set. Returns false if the time runs out first, or if `gives_up` returns true. A
+    /// thread that changes the answer of `gives_up` wakes the threads that sleep on the [key](Self::key).
     pub(crate) fn wait_unless(&self, until: Until, gives_up: impl Fn() -> bool) -> bool {
         while !self.is_set() {
             let goes_on = !gives_up() && wait::sleep(self.key(), || !self.is_set() && !gives_up(), until);

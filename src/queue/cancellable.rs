@@ -108,9 +108,9 @@ impl<I> Submission<'_, I> {
     ///
     /// A deadline in the past is accepted, and its item does not run. A submission that [waits for
     /// room](crate::WhenFull::Wait) waits until the deadline at most. Of several deadlines, the earliest applies. A
-    /// deadline arms no timer, unless a task awaits the item. If the [delay](Self::after) of an item ends later, the timer of the delay
-    /// fires at the deadline instead, and the item is given up. A [periodic](Self::spawn_every) item is not called
-    /// after its deadline.
+    /// deadline arms no timer, unless a task awaits the item. If the [delay](Self::after) of an item ends later, the
+    /// timer of the delay fires at the deadline instead, and the item is given up. A [periodic](Self::spawn_every) item
+    /// is not called after its deadline.
     ///
     /// # Examples
     ///

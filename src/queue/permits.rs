@@ -121,8 +121,8 @@ impl WorkQueue {
         reserved.map(Permit::new).map_err(|error| self.handle.queue().told(error))
     }
 
-    /// Reserves a place as [`reserve`](Self::reserve) does. If the caller is [cancelled](crate::is_cancelled) first, the
-    /// wait ends early.
+    /// Reserves a place as [`reserve`](Self::reserve) does. The wait ends early if the caller is
+    /// [cancelled](crate::is_cancelled).
     ///
     /// # Examples
     ///

@@ -99,9 +99,9 @@ impl WorkQueue {
     ///
     /// The caller waits under a blocking guard, and never runs another item on its own stack. There is no variant with
     /// a timeout, because items that had not ended would still hold their borrows. To stop early, give the items a
-    /// [token](crate::ScopedSubmission::token), or [stop](ScopedJoinHandle::stop) them through their handles. For the same
-    /// reason, the wait at the end of a scope is never refused. So the wait never ends if an item of the scope waits
-    /// for something that the caller does only after the scope.
+    /// [token](crate::ScopedSubmission::token), or [stop](ScopedJoinHandle::stop) them through their handles. For the
+    /// same reason, the wait at the end of a scope is never refused. So the wait never ends if an item of the scope
+    /// waits for something that the caller does only after the scope.
     ///
     /// # Examples
     ///

@@ -1,4 +1,6 @@
 //! Strict items while the process loses a CPU. The bound is the number that the documentation promises.
+//!
+//! Red under: `lost-cpu-is-found-late`.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -54,13 +54,27 @@ pub(crate) fn send(stream: &UnixStream, bytes: &[u8]) -> io::Result<usize> {
 /// Connects to the socket at `path`. Waits for `timeout` at most, even if the server accepts no connection.
 pub(crate) fn connect(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
-    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
-    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
-    let stream = UnixStream::from(socket);
+    let stream = UnixStream::from(new_socket()?);
     // The system uses the send timeout as the timeout of `connect`.
     stream.set_write_timeout(Some(timeout.max(Duration::from_millis(1))))?;
     rustix::net::connect(&stream, &address)?;
     Ok(stream)
+}
+
+/// Makes a socket that `exec` closes.
+#[cfg(not(target_vendor = "apple"))]
+fn new_socket() -> io::Result<OwnedFd> {
+    let flags = rustix::net::SocketFlags::CLOEXEC;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+}
+
+/// Makes a socket that `exec` closes. These systems need two calls. A program that another thread starts between them
+/// inherits the socket.
+#[cfg(target_vendor = "apple")]
+fn new_socket() -> io::Result<OwnedFd> {
+    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(socket)
 }
 
 /// Returns whether a path is short enough for a socket.

@@ -30,8 +30,8 @@ impl Work {
         self.item.cancel()
     }
 
-    /// Cancels a pending submission, and asks a run that has begun to stop. Returns whether a submission was pending. Does
-    /// not wait for the run. To wait for its end, call [`cancel_and_wait`](Self::cancel_and_wait) afterwards.
+    /// Cancels a pending submission, and asks a run that has begun to stop. Returns whether a submission was pending.
+    /// Does not wait for the run. To wait for its end, call [`cancel_and_wait`](Self::cancel_and_wait) afterwards.
     ///
     /// In the run, [`is_cancelled`](crate::is_cancelled) becomes true, and the [waits that can be
     /// cancelled](crate::guide::cancellation) end early. Later runs are not affected.

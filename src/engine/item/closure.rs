@@ -23,7 +23,7 @@ pub(crate) trait Closure<T> {
         Ok(())
     }
 
-    /// Returns the closure's token, if it has one. While the issuer waits for room, a cancel of the token ends the wait.
+    /// Returns the closure's token, if it has one. A cancel of this token ends the issuer's wait for room.
     #[inline(always)] // most closures have no token, and the compiler then removes the code for it
     fn token(&self) -> Option<&Token> {
         None

@@ -54,7 +54,6 @@ impl Pool {
         let Some(seat) = &self.seat else { return };
         let sibling = |pod| seat.sibling(pod);
         while let Some((helper, reserved)) = seat.class.exchange.offer(seat.pod, self, sibling) {
-            // If no worker comes there, the next offer is made to another pool.
             helper.wake(reserved, Near::Anywhere);
         }
     }

@@ -96,8 +96,8 @@ impl Pool {
         self.core.manager.ask(Request::Watch(self.this.clone()));
     }
 
-    /// Serves a reservation: wakes an idle worker, asks the manager for a new one, or calls for help. Returns false if no
-    /// worker comes, because there is no manager that could make one.
+    /// Serves a reservation: wakes an idle worker, asks the manager for a new one, or calls for help. Returns false if
+    /// no worker comes, because there is no manager that could make one.
     #[cold]
     pub(super) fn wake(&self, reserved: Reserved, near: Near) -> bool {
         let mut state = self.state.lock();
@@ -170,8 +170,8 @@ impl Pool {
         drop(state);
         dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
         // A manager that was made meanwhile may have checked this pool before the reservations were dropped, and may
-        // have found enough of them. This check also tells siblings that the pool has room again. One check is enough for several dropped reservations, because each worker that
-        // arrives checks again before it parks.
+        // have found enough of them. One check is enough for several dropped reservations, because each worker that
+        // arrives checks again before it parks. The check also shows siblings that the pool has room again.
         if !self.core.manager.is_missing() {
             self.look();
         }

@@ -46,8 +46,8 @@ impl Queue {
     /// Takes room for an item with this many bytes. Returns `None` if the executor does not count bytes, or if the item
     /// has none. A caller that owns the bytes waits for nothing until it has submitted the item.
     ///
-    /// If the caller waits, the wait ends if `token`, the submission's own token, counts as cancelled. Then the call also
-    /// returns `None`: the item does not run, and its bytes do not count.
+    /// A wait also ends when `token`, the submission's own token, counts as cancelled. The call then returns `None`: the
+    /// item does not run, and its bytes do not count.
     pub(crate) fn take_bytes(
         &self,
         bytes: u64,
