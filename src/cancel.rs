@@ -17,7 +17,8 @@ use crate::sys::wait::Until;
 ///
 /// In an item, this is true once
 ///
-/// * the item's handle has asked it to stop ([`JoinHandle::stop`](crate::JoinHandle::stop)),
+/// * a handle has asked the item to stop ([`JoinHandle::stop`](crate::JoinHandle::stop),
+///   [`Work::stop`](crate::Work::stop) and others),
 /// * the [token](crate::Submission::token) of its submission is cancelled, or its
 ///   [deadline](crate::Submission::deadline) has passed,
 /// * its queue is [destroyed at once](crate::WorkQueue::destroy_now), or
@@ -25,8 +26,8 @@ use crate::sys::wait::Until;
 ///
 /// In a call of [`CancelToken::enter`], this is true once the entered token is cancelled. Anywhere else, it is false.
 ///
-/// The call takes a few nanoseconds, allocates nothing, and works in every item. An item that does not ask pays
-/// nothing.
+/// The call takes a few nanoseconds, allocates nothing, and works in every item. While a thread waits for the run of a
+/// [`Work`](crate::Work), the call takes a lock, too. An item that does not ask pays nothing.
 ///
 /// # Examples
 ///

@@ -7,7 +7,8 @@
 //! | one item | [`JoinHandle::stop`](crate::JoinHandle::stop) | is cancelled, and its closure is dropped |
 //! | one item, when its handle or a future that awaits it is dropped | [`JoinHandle::stop_on_drop`](crate::JoinHandle::stop_on_drop) | is cancelled |
 //! | all items of a request, a session, a connection | [`CancelToken::cancel`](crate::CancelToken::cancel) of the [token](crate::Submission::token) with which they were submitted | does not run |
-//! | a periodic item and its present call | the same | |
+//! | the present run of a reusable item | [`Work::stop`](crate::Work::stop) | is cancelled |
+//! | a periodic item and its present call | [`PeriodicHandle::stop`](crate::PeriodicHandle::stop), or a token | does not run |
 //! | the items of a scope | [`Scope::item`](crate::Scope::item) with a [token](crate::ScopedSubmission::token), or their handles | does not run |
 //! | all items of a queue | [`WorkQueue::destroy_now`](crate::WorkQueue::destroy_now) | is cancelled |
 //! | all items of an executor, after a time | [`Executor::shutdown`](crate::Executor::shutdown), when its time runs out | is dropped and reported |
@@ -108,10 +109,10 @@
 //!
 //! * An item whose token is cancelled either runs, or its owner is told that it does not. It does not run if the cancel
 //!   comes before a worker takes it.
-//! * A submission with a cancelled token, or with a deadline in the past, is accepted. The owner of the item is told in
-//!   the same way, so a caller handles one case instead of two.
+//! * A submission with a cancelled token, or with a deadline in the past, is accepted if there is room. The owner of
+//!   the item is told in the same way, so a caller handles one case instead of two.
 //! * A cancel never waits for an item. It calls the wakers of tasks that wait, and it drops the closures of delayed
 //!   items. Do not cancel a token while you hold a lock that a waker or a destructor needs.
 //! * If all handles of a parent token are dropped, its children still obey the parent's ancestors. A token that is no
 //!   longer used takes no memory.
-//! * A deadline arms no timer of its own, and wakes only threads that wait for it.
+//! * A deadline wakes the threads that wait for the token, and the threads and tasks that wait for the item.

@@ -34,8 +34,8 @@ pub(crate) enum Duty<P> {
     Hurry,
     /// Try each pool in the line, even if no thread has left. The schedule performs this duty itself.
     TryLine,
-    /// Make the cleaner, the thread that destroys the values that the manager must not destroy. If that fails, tell
-    /// [`Manager::cleaner_failed`].
+    /// Make the cleaner, the thread that destroys the values that the manager must not destroy, and the thread that
+    /// calls the wakers that are due, if they are needed. If that fails, tell [`Manager::cleaner_failed`].
     Clean,
 }
 

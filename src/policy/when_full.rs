@@ -34,7 +34,8 @@ pub enum WhenFull {
     /// [`reserve`](crate::WorkQueue::reserve). Submissions that wait for [bytes](crate::Submission::bytes) have a line
     /// of their own. A submission by an item of the queue itself is refused instead, because there may be no room
     /// before that item ends. So is a submission by a hook on the manager's thread, because workers and timers need
-    /// that thread.
+    /// that thread. A submission with a [token](crate::Submission::token) or a
+    /// [deadline](crate::Submission::deadline) waits no longer than until it is cancelled or late, and is then refused.
     Wait,
     /// The submitting call runs the item itself, in one of the queue's [slots](crate::WorkQueueBuilder::max_active). If
     /// no slot is free, the call waits for room or is refused like [`Wait`](Self::Wait). So issuers that are too fast

@@ -161,7 +161,7 @@ impl<C: IntoIterator> Batch<'_, C> {
         let handles = |raw: Vec<_>| raw.into_iter().map(JoinHandle::new).collect::<Vec<_>>();
         spawned.map(handles).map_err(|cut| {
             let accepted = handles(cut.accepted);
-            let error = queue.told_of_many(cut.error, cut.rest.len());
+            let error = queue.count_refusals(cut.error, cut.rest.len());
             RefusedBatch::new(error, accepted.len(), accepted, cut.rest)
         })
     }
@@ -221,7 +221,7 @@ impl<C: IntoIterator> Batch<'_, C> {
             }
         };
         spawned.map_err(|cut| {
-            let error = queue.told_of_many(cut.error, cut.rest.len());
+            let error = queue.count_refusals(cut.error, cut.rest.len());
             RefusedBatch::new(error, cut.accepted, cut.accepted, cut.rest)
         })
     }
@@ -258,7 +258,7 @@ impl<C: AsRef<[Work]>> Batch<'_, C> {
         let works = items.iter().map(|work| &work.item);
         let (handle, after) = (self.queue.handle(), self.options.delay());
         let cut_short = |error, index, newly_pending| {
-            let error = handle.queue().told_of_many(error, items.len() - index);
+            let error = handle.queue().count_refusals(error, items.len() - index);
             EnqueueBatchError::new(error, index, newly_pending)
         };
         if after.is_zero() {
@@ -300,7 +300,7 @@ impl<'queue> To<'queue> {
         T: Send + 'static,
     {
         let Some(each) = self.way_of_each() else {
-            return self.queue.handle().queue().spawn_batch(self.place, closures);
+            return self.queue.handle().queue().spawn_batch(self.place, closures, None);
         };
         one_by_one(closures.into_iter(), |closure| each.clone().spawn((self.place, None), closure))
             .map_err(|(error, accepted, rest)| Cut { error, accepted, rest })
@@ -312,7 +312,7 @@ impl<'queue> To<'queue> {
         T: 'static,
     {
         let Some(each) = self.way_of_each() else {
-            return self.queue.handle().queue().spawn_batch_detached::<F, T>(self.place, closures);
+            return self.queue.handle().queue().spawn_batch_detached::<F, T>(self.place, closures, None);
         };
         cut_detached(one_by_one(closures, |closure| {
             each.clone().spawn_detached::<F, T>((self.place, None), closure).map(drop)

@@ -71,9 +71,9 @@ impl<I> Submission<'_, I> {
     /// * A [periodic](Self::spawn_every) item is not called again.
     ///
     /// If the token is already cancelled, the submission is accepted, and its item does not run. The caller has no
-    /// extra case to handle, because a token may also be cancelled just after the submission. For the same reason, if
-    /// the submission [waits for room](crate::WhenFull::Wait), a cancel of the token ends the wait, and the submission
-    /// is accepted.
+    /// extra case to handle, because a token may also be cancelled just after the submission. But a full queue keeps no
+    /// such item: if the submission [waits for room](crate::WhenFull::Wait), a cancel of the token ends the wait with
+    /// [`QueueError::Full`](crate::QueueError::Full).
     ///
     /// For an item with a token, the submission makes two more allocations. The submission and the end of the item each
     /// take the lock of the parent token for a short time.
@@ -107,10 +107,11 @@ impl<I> Submission<'_, I> {
     /// deadline on.
     ///
     /// A deadline in the past is accepted, and its item does not run. A submission that [waits for
-    /// room](crate::WhenFull::Wait) waits until the deadline at most. Of several deadlines, the earliest applies. A
-    /// deadline arms no timer, unless a task awaits the item. If the [delay](Self::after) of an item ends later, the
-    /// timer of the delay fires at the deadline instead, and the item is given up. A [periodic](Self::spawn_every) item
-    /// is not called after its deadline.
+    /// room](crate::WhenFull::Wait) waits until the deadline at most, and is then refused with
+    /// [`QueueError::Full`](crate::QueueError::Full). Of several deadlines, the earliest applies. A deadline arms no
+    /// timer, unless a task awaits the item. If the [delay](Self::after) of an item ends later, the timer of the delay
+    /// fires at the deadline instead, and the item is given up. A [periodic](Self::spawn_every) item is not called
+    /// after its deadline.
     ///
     /// # Examples
     ///

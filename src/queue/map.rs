@@ -107,7 +107,7 @@ impl WorkQueue {
                             in_flight.join_first()?;
                             call = refused;
                         }
-                        Err((error, _refused)) => return Err(RunError::Refused(s.told(error))),
+                        Err((error, _refused)) => return Err(RunError::Refused(s.count_refusal(error))),
                     }
                 };
                 in_flight.items.push_back(handle);
@@ -232,7 +232,7 @@ where
         // Items that were accepted before a refusal come first.
         let result = match self.in_flight.pop_front() {
             Some(first) => first.join().map_err(RunError::Failed),
-            None => Err(RunError::Refused(self.queue.handle().queue().told(refusal?))),
+            None => Err(RunError::Refused(self.queue.handle().queue().count_refusal(refusal?))),
         };
         if result.is_err() {
             self.end();

@@ -92,7 +92,9 @@ impl WorkQueue {
     /// Returns [`QueueError::Full`] if the queue has no room, or if other callers wait for room. Also returns the
     /// errors of [`reserve`](Self::reserve) except [`QueueError::WouldDeadlock`].
     pub fn try_reserve(&self) -> Result<Permit, QueueError> {
-        permits::try_reserve(&self.handle).map(Permit::new).map_err(|error| self.handle.queue().told(error))
+        permits::try_reserve(&self.handle)
+            .map(Permit::new)
+            .map_err(|error| self.handle.queue().count_refusal(error))
     }
 
     /// Reserves a place as [`reserve`](Self::reserve) does, but waits for `timeout` at most.
@@ -118,7 +120,7 @@ impl WorkQueue {
     /// Returns the errors of [`reserve`](Self::reserve), and [`QueueError::Full`] if there is no room in time.
     pub fn reserve_timeout(&self, timeout: Duration) -> Result<Permit, QueueError> {
         let reserved = permits::reserve(&self.handle, Until::after(timeout));
-        reserved.map(Permit::new).map_err(|error| self.handle.queue().told(error))
+        reserved.map(Permit::new).map_err(|error| self.handle.queue().count_refusal(error))
     }
 
     /// Reserves a place as [`reserve`](Self::reserve) does. The wait ends early if the caller is

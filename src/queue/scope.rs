@@ -209,7 +209,8 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.spawn_closure::<F, T>(Place::Here, closure).map_err(|(error, _closure)| self.told(error))
+        self.spawn_closure::<F, T>(Place::Here, closure)
+            .map_err(|(error, _closure)| self.count_refusal(error))
     }
 
     /// Queues a closure as [`spawn`](Self::spawn) does. If the queue refuses the closure, hands it back.
@@ -244,7 +245,7 @@ impl<'scope> Scope<'scope, '_> {
         T: Send + 'scope,
     {
         self.spawn_closure::<F, T>(Place::Here, closure)
-            .map_err(|(error, closure)| Refused::new(self.told(error), closure))
+            .map_err(|(error, closure)| Refused::new(self.count_refusal(error), closure))
     }
 
     #[inline]

@@ -120,8 +120,9 @@ impl<'scope, F> ScopedSubmission<'scope, '_, F> {
         self
     }
 
-    /// Sets the time until which the item must begin, as [`Submission::deadline`](crate::Submission::deadline) does. An
-    /// item that is too late does not make the scope panic.
+    /// Sets the time until which the item must begin, as [`Submission::deadline`](crate::Submission::deadline) does.
+    /// But a join learns that the item is too late when the queue reaches it. Such an item does not make the scope
+    /// panic.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.leash.ends_at(deadline);
         self
@@ -151,7 +152,7 @@ impl<'scope, F> ScopedSubmission<'scope, '_, F> {
         T: Send + 'scope,
     {
         let scope = self.scope;
-        self.end().map_err(|(error, _closure)| scope.told(error))
+        self.end().map_err(|(error, _closure)| scope.count_refusal(error))
     }
 
     /// Queues the closure as [`spawn`](Self::spawn) does. If the queue refuses the closure, hands it back.
@@ -165,7 +166,7 @@ impl<'scope, F> ScopedSubmission<'scope, '_, F> {
         T: Send + 'scope,
     {
         let scope = self.scope;
-        self.end().map_err(|(error, closure)| Refused::new(scope.told(error), closure))
+        self.end().map_err(|(error, closure)| Refused::new(scope.count_refusal(error), closure))
     }
 
     fn end<T>(self) -> Result<ScopedJoinHandle<'scope, T>, (QueueError, F)>

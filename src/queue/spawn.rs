@@ -45,7 +45,7 @@ impl WorkQueue {
     {
         match self.handle.queue().spawn::<F, T>(Place::Here, closure) {
             Ok(handle) => Ok(JoinHandle::new(handle)),
-            Err((error, closure)) => Err(Refused::new(self.handle.queue().told(error), closure)),
+            Err((error, closure)) => Err(Refused::new(self.handle.queue().count_refusal(error), closure)),
         }
     }
 
@@ -95,7 +95,7 @@ impl WorkQueue {
         T: 'static,
     {
         let queued = self.handle.queue().spawn_detached::<F, T>(Place::Here, closure);
-        queued.map_err(|(error, closure)| Refused::new(self.handle.queue().told(error), closure))
+        queued.map_err(|(error, closure)| Refused::new(self.handle.queue().count_refusal(error), closure))
     }
 
     /// Queues a reusable item. Returns true if this call made the item pending. Returns false if the item was pending
@@ -140,6 +140,9 @@ impl WorkQueue {
     #[doc(alias = "schedule_work")]
     #[inline]
     pub fn enqueue(&self, work: &Work) -> Result<bool, QueueError> {
-        self.handle.queue().queue(Place::Here, &work.item).map_err(|error| self.handle.queue().told(error))
+        self.handle
+            .queue()
+            .queue(Place::Here, &work.item)
+            .map_err(|error| self.handle.queue().count_refusal(error))
     }
 }

@@ -189,7 +189,9 @@ impl<I> Submission<'_, I> {
                 .spawn::<Named<I>, T>(places, Named { name, closure })
                 .map_err(|(error, named)| (error, named.closure)),
         };
-        spawned.map(JoinHandle::new).map_err(|(error, closure)| Refused::new(queue.told(error), closure))
+        spawned
+            .map(JoinHandle::new)
+            .map_err(|(error, closure)| Refused::new(queue.count_refusal(error), closure))
     }
 
     /// Queues the closure, which runs once, without a handle: see [`WorkQueue::spawn_detached`].
@@ -224,7 +226,7 @@ impl<I> Submission<'_, I> {
                 .map(drop)
                 .map_err(|(error, named)| (error, named.closure)),
         };
-        spawned.map_err(|(error, closure)| Refused::new(queue.told(error), closure))
+        spawned.map_err(|(error, closure)| Refused::new(queue.count_refusal(error), closure))
     }
 
     /// Calls the closure once in every `period` until the handle is cancelled or dropped. The first call comes after
@@ -270,7 +272,9 @@ impl<I> Submission<'_, I> {
         let schedule = Schedule { place, first: options.after.unwrap_or(period), period };
         match periodic::spawn_every(queue.handle(), schedule, (options.name, leash.token()), function) {
             Ok((item, period)) => Ok(PeriodicHandle::new(Work { item }, period)),
-            Err((error, function)) => Err(Refused::new(queue.handle().queue().told(error), function)),
+            Err((error, function)) => {
+                Err(Refused::new(queue.handle().queue().count_refusal(error), function))
+            }
         }
     }
 }
@@ -308,11 +312,11 @@ impl<I: Borrow<Work>> Submission<'_, I> {
         let Self { queue, item, options, permit, .. } = self;
         let (place, kept) = places(queue, &options, permit)?;
         let (handle, work, after) = (queue.handle(), &item.borrow().item, options.delay());
-        let told = |error| handle.queue().told(error);
+        let refused = |error| handle.queue().count_refusal(error);
         if after.is_zero() {
-            return handle.queue().queue_in(place, kept, work).map_err(told);
+            return handle.queue().queue_in(place, kept, work).map_err(refused);
         }
-        let arm = Queue::arm(handle, place, kept, after, work, false).map_err(told)?;
+        let arm = Queue::arm(handle, place, kept, after, work, false).map_err(refused)?;
         Ok(matches!(arm, Arm::Armed { .. }))
     }
 
@@ -350,7 +354,7 @@ impl<I: Borrow<Work>> Submission<'_, I> {
         let (place, kept) = places(queue, &options, permit)?;
         let (handle, work) = (queue.handle(), &item.borrow().item);
         let arm = Queue::arm(handle, place, kept, options.delay(), work, true);
-        let arm = arm.map_err(|error| handle.queue().told(error))?;
+        let arm = arm.map_err(|error| handle.queue().count_refusal(error))?;
         Ok(matches!(arm, Arm::Armed { was_pending: true }))
     }
 }

@@ -34,7 +34,8 @@ impl Work {
     /// Does not wait for the run. To wait for its end, call [`cancel_and_wait`](Self::cancel_and_wait) afterwards.
     ///
     /// In the run, [`is_cancelled`](crate::is_cancelled) becomes true, and the [waits that can be
-    /// cancelled](crate::guide::cancellation) end early. Later runs are not affected.
+    /// cancelled](crate::guide::cancellation) end early. Later runs are not affected. But a [periodic
+    /// item](crate::Submission::spawn_every) that was submitted with a token or a deadline is not called again.
     ///
     /// # Examples
     ///

@@ -19,14 +19,17 @@ use super::core::Core;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
-    pub(crate) core: Arc<Core>,       // I
-    pub(crate) pools: Arc<Pools>,     // P
-    pub(crate) timers: Arc<Timers>,   // K
+    pub(crate) core: Arc<Core>,     // I
+    pub(crate) pools: Arc<Pools>,   // P
+    pub(crate) timers: Arc<Timers>, // K
+    /// Destroys what the manager must not destroy.
     pub(crate) cleaner: Arc<Cleaner>, // K
-    pub(crate) shortfall: Shortfall,  // K
+    /// Calls the wakers that are due. It is not the cleaner, because a destructor may wait for a waker.
+    pub(crate) ringer: Arc<Cleaner>, // K
+    pub(crate) shortfall: Shortfall, // K
     /// Keeps the system ready to record context switches of threads.
     _ready: Option<Readiness>, // I
-    pub(crate) offenders: Offenders,  // K
+    pub(crate) offenders: Offenders, // K
     /// The function that the manager's thread calls when the progress check finds a stuck pool. In a stuck pool, work
     /// waits, but no worker is at work or on its way.
     pub(crate) stuck: Stuck, // I
@@ -38,6 +41,13 @@ pub(crate) struct Upkeep {
 
 /// A function that is called with a stuck pool, and with the time for which the pool has been stuck.
 pub(crate) type Stuck = fn(&Upkeep, &Pool, Duration);
+
+impl Drop for Upkeep {
+    fn drop(&mut self) {
+        // A waker may keep a handle, and a handle keeps the timers.
+        self.timers.forget_wakers();
+    }
+}
 
 impl Upkeep {
     /// Makes the upkeep of an executor. The first unbound pool gets the number `first_unbound_id`, because all lower
@@ -53,6 +63,7 @@ impl Upkeep {
             pools: Arc::new(Pools::new(Arc::clone(&core), first_unbound_id)),
             timers: Arc::new(Timers::new(Arc::clone(&core.manager))),
             cleaner: Arc::new(Cleaner::default()),
+            ringer: Arc::new(Cleaner::default()),
             shortfall,
             _ready: ready,
             offenders: Offenders::new(core.settings.hog_threshold.unwrap_or_default()),

@@ -55,19 +55,21 @@ pub(crate) struct CutAt {
 }
 
 impl Queue {
-    /// Queues closures in order, and stops at the first closure that is refused.
+    /// Queues closures in order, and stops at the first closure that is refused. If `token` counts as cancelled, the
+    /// call does not wait for room any more. No item has this token, because an item could cancel its own token.
     pub(crate) fn spawn_batch<F, T>(
         &self,
         place: Place,
         closures: Vec<F>,
+        token: Option<&Token>,
     ) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
     where
         F: Closure<T> + Send + 'static,
         T: Send + 'static,
     {
         match self.carries() {
-            false => self.spawn_all(place, closures),
-            true => self.spawn_all(place, self.carrying(closures).collect()).map_err(
+            false => self.spawn_all(place, closures, token),
+            true => self.spawn_all(place, self.carrying(closures).collect(), token).map_err(
                 |Cut { error, accepted, rest }| Cut { error, accepted, rest: without_carried(rest) },
             ),
         }
@@ -75,7 +77,12 @@ impl Queue {
 
     /// Queues closures, as [`spawn_batch`](Self::spawn_batch) does. Each closure already contains the values that it
     /// carries.
-    fn spawn_all<F, T>(&self, place: Place, closures: Vec<F>) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
+    fn spawn_all<F, T>(
+        &self,
+        place: Place,
+        closures: Vec<F>,
+        token: Option<&Token>,
+    ) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
     where
         F: Closure<T> + Send + 'static,
         T: Send + 'static,
@@ -90,13 +97,12 @@ impl Queue {
                 Err(error) => return Err(Cut { error, accepted, rest: closures.collect() }),
             };
             items.clear();
-            let token = closures.as_slice().first().and_then(Closure::token).cloned();
             for closure in closures.by_ref().take(AT_ONCE) {
                 let (item, handle) = one_shot::make(closure, lane, self.executor.origin);
                 items.push(item);
                 accepted.push(handle);
             }
-            if let Err((queued, error)) = self.push_run(place, &items, token.as_ref()) {
+            if let Err((queued, error)) = self.push_run(place, &items, token) {
                 let refused = accepted.split_off(accepted.len() - (items.len() - queued));
                 // SAFETY: these items and handles were made above, in the same order, and the items were not queued.
                 let closure = |(item, handle)| unsafe { one_shot::unmake::<F, T>(item, handle) };
@@ -108,19 +114,21 @@ impl Queue {
         Ok(accepted)
     }
 
-    /// Queues closures without handles in order, and stops at the first closure that is refused.
+    /// Queues closures without handles in order, and stops at the first closure that is refused. `token` is as in
+    /// [`spawn_batch`](Self::spawn_batch).
     pub(crate) fn spawn_batch_detached<F, T>(
         &self,
         place: Place,
         closures: impl Iterator<Item = F>,
+        token: Option<&Token>,
     ) -> Result<(), CutDetached<F>>
     where
         F: Closure<T> + Send + 'static,
         T: 'static,
     {
         match self.carries() {
-            false => self.spawn_all_detached::<F, T>(place, closures),
-            true => self.spawn_all_detached::<Carrying<F>, T>(place, self.carrying(closures)).map_err(
+            false => self.spawn_all_detached::<F, T>(place, closures, token),
+            true => self.spawn_all_detached::<Carrying<F>, T>(place, self.carrying(closures), token).map_err(
                 |CutDetached { error, accepted, rest }| {
                     let rest = without_carried(rest);
                     CutDetached { error, accepted, rest }
@@ -136,6 +144,7 @@ impl Queue {
         &self,
         place: Place,
         closures: impl Iterator<Item = F>,
+        token: Option<&Token>,
     ) -> Result<(), CutDetached<F>>
     where
         F: Closure<T> + Send + 'static,
@@ -147,17 +156,14 @@ impl Queue {
         let mut closures = closures.fuse();
         let mut accepted = 0;
         loop {
-            let mut token = None;
-            let next = closures.by_ref().take(AT_ONCE);
-            let next = next.inspect(|closure| token = token.take().or_else(|| closure.token().cloned()));
-            made.items.extend(next.map(one_shot::make_detached::<F, T>));
+            made.items.extend(closures.by_ref().take(AT_ONCE).map(one_shot::make_detached::<F, T>));
             if made.items.is_empty() {
                 return Ok(());
             }
             // If a panic drops `made`, the items in it are taken apart. From here on, the items may be queued, so they
             // are moved out of `made` first.
             let mut items = std::mem::take(&mut made.items);
-            let answer = self.push_run(place, &items, token.as_ref());
+            let answer = self.push_run(place, &items, token);
             let queued = answer.map_or_else(|(queued, _)| queued, |()| items.len());
             accepted += queued;
             items.drain(..queued);
@@ -177,7 +183,7 @@ impl Queue {
 
     /// Queues one-shots in order, and stops at the first one-shot that is refused. The one-shots were made for this
     /// queue. The error contains the number of one-shots that were queued, and the reason for the refusal. `token` is
-    /// that of the first one-shot. The tokens of a batch have the same parent and deadline, so it stands for all.
+    /// that of the batch, as in [`spawn_batch`](Self::spawn_batch).
     fn push_run(
         &self,
         place: Place,

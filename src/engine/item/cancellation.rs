@@ -5,8 +5,8 @@
 //! together with the item's number. When the worker begins another item, the number no longer fits. So an item that
 //! does not ask pays nothing.
 //!
-//! Without a token, the answer comes from three places: the item's own word, in which its handle can ask it to stop;
-//! the queue's token; and the executor's token.
+//! Without a token, the answer comes from three places: the item's own state, in which a handle can ask it to stop; the
+//! queue's token; and the executor's token.
 #![allow(unsafe_code, reason = "a worker stores the addresses of its item and queue")]
 
 use std::cell::RefCell;

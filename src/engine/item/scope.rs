@@ -207,10 +207,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         &self.queue.queue().executor
     }
 
-    /// See [`Queue::told`].
+    /// See [`Queue::count_refusal`].
     #[cold]
-    pub(crate) fn told(&self, error: QueueError) -> QueueError {
-        self.queue.queue().told(error)
+    pub(crate) fn count_refusal(&self, error: QueueError) -> QueueError {
+        self.queue.queue().count_refusal(error)
     }
 
     pub(crate) fn queue_name(&self) -> &str {

@@ -8,8 +8,9 @@
 //! compete for the timer's entry in the map. If the item is reusable, they also compete for the timer's name in the
 //! item's slow-path state. See `protocol::item`.
 //!
-//! A second map holds the wakers of tasks that await an item with a deadline. At the deadline, the manager leaves the
-//! waker to the cleaner, which calls it. These wakers have no queue and no item, so no count includes them.
+//! A second map holds the wakers of tasks that await an item with a deadline. The manager takes a waker off the map at
+//! the deadline, and a thread like the cleaner calls it. These wakers have no queue and no item, so no count includes
+//! them.
 #![allow(unsafe_code, reason = "a one-shot with a delay is a pointer that owns its entry's side")]
 
 use std::ptr::NonNull;
@@ -38,6 +39,7 @@ pub(crate) struct Timers {
     map: Mutex<Deadlines<Timer>>,    // K
     wakers: Mutex<Deadlines<Waker>>, // K
     manager: Arc<ManagerHandle>,     // I
+    origin: Origin,                  // I
 }
 
 /// A waker that is called at a certain time, unless this value is dropped before.
@@ -45,7 +47,6 @@ pub(crate) struct Timers {
 pub(crate) struct TimedWaker {
     timers: Arc<Timers>,
     deadline: Deadline,
-    origin: Origin,
 }
 
 /// An item that is to be queued later, and its place.
@@ -87,7 +88,8 @@ impl PartialEq for TimerName {
 
 impl Timers {
     pub(crate) fn new(manager: Arc<ManagerHandle>) -> Self {
-        Self { map: Mutex::new(Deadlines::new()), wakers: Mutex::new(Deadlines::new()), manager }
+        let (map, wakers) = (Mutex::new(Deadlines::new()), Mutex::new(Deadlines::new()));
+        Self { map, wakers, manager, origin: Origin::here() }
     }
 
     /// Returns the time at which the next timer or waker is due, or `None` if none ever becomes due.
@@ -95,6 +97,15 @@ impl Timers {
         let timer = self.map.lock().next();
         let waker = self.wakers.lock().next();
         timer.into_iter().chain(waker).min()
+    }
+
+    /// Drops all wakers, because the executor has ended. In a forked process, a thread of the parent may have held the
+    /// lock at the fork.
+    pub(crate) fn forget_wakers(&self) {
+        if !self.origin.is_forked() {
+            let wakers = self.wakers.lock().take_all(|_| true);
+            destroy(move || drop(wakers));
+        }
     }
 
     /// If the first waker is due, takes it off its map. The caller calls it.
@@ -178,14 +189,14 @@ impl TimedWaker {
         if is_first {
             timers.manager.rouse();
         }
-        Self { timers: Arc::clone(timers), deadline, origin: Origin::here() }
+        Self { timers: Arc::clone(timers), deadline }
     }
 }
 
 impl Drop for TimedWaker {
     fn drop(&mut self) {
         // A thread of the parent process may have held the lock at the fork.
-        if !self.origin.is_forked() {
+        if !self.timers.origin.is_forked() {
             let waker = self.timers.wakers.lock().cancel(self.deadline);
             destroy(move || drop(waker));
         }

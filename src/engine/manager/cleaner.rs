@@ -9,6 +9,9 @@
 //! ends when it has destroyed all values. If the thread cannot be made, the manager tries again later, as it does for
 //! every thread. The cleaner counts as a thread of the executor, so a shutdown waits for it.
 //!
+//! A second list of the same kind, with a thread of its own, is for the wakers of tasks whose deadline has come. A
+//! waker is code of a user, too. It must not wait for a destructor, because the destructor may wait for that task.
+//!
 //! The hook `before_spawn` is not called for the cleaner. If a hook refuses a thread, the hook's error is itself left
 //! to the cleaner. So if the hook also refused the cleaner's thread, more and more errors would be left.
 

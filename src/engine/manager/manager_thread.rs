@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Weak};
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::policy::deadlines::Deadlines;
@@ -26,7 +27,7 @@ use crate::engine::executor::upkeep::Upkeep;
 use crate::engine::item::timers::{Timer, TimerName};
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::trace;
-use crate::engine::user_code::{self, Managing, contain, destroy, report};
+use crate::engine::user_code::{self, Leftover, Managing, report};
 use crate::engine::worker::worker_thread;
 
 use super::detector::{Detector, Told};
@@ -167,10 +168,10 @@ impl ManagerThread {
         while let Some((name, timer)) = upkeep.timers.take_due(now) {
             self.take_up(&upkeep, Job::Timer(name, Some(timer)), now);
         }
-        while let Some(waker) = upkeep.timers.take_due_waker(now) {
-            destroy(|| contain(|| waker.wake()));
-        }
-        if upkeep.cleaner.leave(self.managing.left()) {
+        let ring = |waker: Waker| Box::new(move || waker.wake()) as Leftover;
+        let due = std::iter::from_fn(|| upkeep.timers.take_due_waker(now)).map(ring).collect();
+        let leaves = [upkeep.cleaner.leave(self.managing.left()), upkeep.ringer.leave(due)];
+        if leaves.contains(&true) {
             self.schedule.clean(now);
         }
         let timers = upkeep.timers.next();
@@ -254,13 +255,15 @@ impl ManagerThread {
         }
     }
 
-    /// Makes the cleaner's thread, which destroys the values that this thread has left. If the thread cannot be made,
-    /// tries again later.
+    /// Makes the threads that destroy the values and call the wakers which this thread has left. If a thread cannot be
+    /// made, tries again later.
     fn clean(&mut self, upkeep: &Arc<Upkeep>) {
-        if let Err(error) = cleaner::make(&upkeep.cleaner, &upkeep.core) {
-            let now = clock::now();
-            self.schedule.cleaner_failed(now);
-            cannot_be_made("the cleaner", error);
+        for cleaner in [&upkeep.cleaner, &upkeep.ringer] {
+            if let Err(error) = cleaner::make(cleaner, &upkeep.core) {
+                let now = clock::now();
+                self.schedule.cleaner_failed(now);
+                cannot_be_made("the cleaner", error);
+            }
         }
     }
 

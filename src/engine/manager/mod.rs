@@ -10,7 +10,7 @@
 //! | `lookout` | how the manager follows changes of the CPUs that the process may use |
 //! | `detector`, `detection` | which workers sleep, which mode detects that, and why no better mode is used |
 //! | `watchdog`, `offenders` | the reports of pools that stall, and of items that keep others waiting |
-//! | `cleaner` | the thread that destroys what the manager must not destroy |
+//! | `cleaner` | the threads that destroy what the manager must not destroy, and call wakers that are due |
 //!
 //! This room of the engine owns the schedule, the lookout and the detector, which belong to the manager's thread (`O`).
 //! The inbox, the list of offenders and the cleaner's list have locks of their own (`K`).

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
-use crate::{Detection, Executor, ExecutorBuilder, JoinHandle, TopologySource, Work, WorkQueue};
+use crate::{Detection, Executor, ExecutorBuilder, JoinError, JoinHandle, TopologySource, Work, WorkQueue};
 use testkit::{SOON, eventually};
 
 use crate::engine::user_code::Managing;
@@ -295,6 +295,31 @@ impl Drop for ShutsDown {
         let report = self.executor.shutdown(SOON);
         self.tell.send(report.map(|report| report.is_complete())).unwrap();
     }
+}
+
+/// spec: I3.5: a task is told of the deadline although a destructor keeps the cleaner.
+#[test]
+fn a_destructor_on_the_cleaner_may_await_an_item_that_is_late() {
+    struct Awaits(WorkQueue, Sender<bool>);
+    impl Drop for Awaits {
+        fn drop(&mut self) {
+            let late = self.0.item(|| ()).within(Duration::from_millis(20)).spawn().unwrap();
+            let told = crate::blocking::block_on(late);
+            self.1.send(matches!(told, Err(JoinError::DeadlinePassed))).unwrap();
+        }
+    }
+    let executor = executor();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let (open, door) = channel::<()>();
+    let holds = queue.spawn(move || door.recv().is_err()).unwrap();
+    let (tell, told) = channel();
+    let awaits = Awaits(queue.clone(), tell);
+    let upkeep = &executor.inner.upkeep;
+    assert!(upkeep.cleaner.leave(vec![Box::new(move || drop(awaits))]));
+    cleaner::make(&upkeep.cleaner, &upkeep.core).unwrap();
+    assert_eq!(told.recv_timeout(SOON), Ok(true));
+    drop(open);
+    assert!(holds.join().unwrap());
 }
 
 /// spec: E5.2: a shutdown waits for the cleaner, so the cleaner's thread cannot wait for a shutdown.

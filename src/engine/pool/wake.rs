@@ -97,7 +97,7 @@ impl Pool {
     }
 
     /// Serves a reservation: wakes an idle worker, asks the manager for a new one, or calls for help. Returns false if
-    /// no worker comes, because there is no manager that could make one.
+    /// there is no manager that could make one, so that the caller must not try again.
     #[cold]
     pub(super) fn wake(&self, reserved: Reserved, near: Near) -> bool {
         let mut state = self.state.lock();

@@ -100,7 +100,8 @@ impl Queue {
     }
 
     /// Admits at least one of these items, and as many more as the queue has room for and one step can admit. The first
-    /// of the admitted items have slots, and the others go to the waiting list. `token` is that of the first item.
+    /// of the admitted items have slots, and the others go to the waiting list. `token` is that of the
+    /// batch, and ends a wait for room.
     pub(crate) fn admit_many(
         &self,
         limiter: &Limiter,

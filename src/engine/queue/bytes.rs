@@ -46,8 +46,7 @@ impl Queue {
     /// Takes room for an item with this many bytes. Returns `None` if the executor does not count bytes, or if the item
     /// has none. A caller that owns the bytes waits for nothing until it has submitted the item.
     ///
-    /// A wait also ends when `token`, the submission's own token, counts as cancelled. The call then returns `None`: the
-    /// item does not run, and its bytes do not count.
+    /// A wait ends, and the submission is refused, if `token`, the submission's own token, counts as cancelled.
     pub(crate) fn take_bytes(
         &self,
         bytes: u64,
@@ -63,10 +62,7 @@ impl Queue {
             if ask == Ask::Now || !self.may_wait_for_room() {
                 return Err(QueueError::Full);
             }
-            match self.wait_for_bytes((cell, own), (bytes, token), ask) {
-                Err(QueueError::Full) if token.is_some_and(Token::is_cancelled) => return Ok(None),
-                answer => answer?,
-            }
+            self.wait_for_bytes((cell, own), bytes, ask, token)?;
         }
         Ok(Some(KeptBytes { queue: self.reference(), bytes }))
     }
@@ -76,8 +72,9 @@ impl Queue {
     fn wait_for_bytes(
         &self,
         (cell, own): (&ByteCell, &Arc<QueueBytes>),
-        (bytes, token): (u64, Option<&Token>),
+        bytes: u64,
         ask: Ask,
+        token: Option<&Token>,
     ) -> Result<(), QueueError> {
         let turn = cell.reserve(own, bytes, || self.check_ask(ask)).map_err(|(error, has_room)| {
             if has_room {

@@ -98,20 +98,10 @@ impl Queue {
     }
 
     /// Takes a place for a submission that found the queue full. Waits or fails, as the queue's `when_full` says. The
-    /// wait ends if `token`, the submission's own token, counts as cancelled. The submission is then accepted even if
-    /// there is no room, because its item does not run.
+    /// wait ends, and the submission is refused, if `token`, the submission's own token, counts as cancelled.
     #[cold]
     pub(crate) fn when_full(&self, full: QueueError, token: Option<&Token>) -> Result<Kept<'_>, QueueError> {
-        if !self.may_wait_for_room() {
-            return Err(full);
-        }
-        match self.wait_for_place(Until::FOREVER, token) {
-            Err(QueueError::Full) if token.is_some_and(Token::is_cancelled) => {
-                self.take_place_anyway();
-                Ok(Kept::take_over(self))
-            }
-            answer => answer,
-        }
+        if self.may_wait_for_room() { self.wait_for_place(Until::FOREVER, token) } else { Err(full) }
     }
 
     /// Returns whether a submission that found the queue full waits.

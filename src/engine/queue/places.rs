@@ -69,13 +69,13 @@ impl Queue {
     /// Counts an item that is refused for lack of room, and returns the error. Every submission that returns its error
     /// to the user calls this. Code that may try again does not.
     #[cold]
-    pub(crate) fn told(&self, error: QueueError) -> QueueError {
-        self.told_of_many(error, 1)
+    pub(crate) fn count_refusal(&self, error: QueueError) -> QueueError {
+        self.count_refusals(error, 1)
     }
 
     /// Counts several items that are refused for lack of room, and returns the error.
     #[cold]
-    pub(crate) fn told_of_many(&self, error: QueueError, items: usize) -> QueueError {
+    pub(crate) fn count_refusals(&self, error: QueueError, items: usize) -> QueueError {
         if error == QueueError::Full {
             self.shard_here().events.refused.raise_by(items);
         }

@@ -93,7 +93,9 @@ impl To<'_> {
         }
         let held: Vec<_> = closures.into_iter().map(|closure| with_token(leash, name, closure)).collect();
         let tokens: Vec<_> = held.iter().map(|held| held.token.clone()).collect();
-        let spawned = self.queue.handle().queue().spawn_batch::<WithToken<F>, T>(self.place, held);
+        let own = leash.make_token();
+        let queue = self.queue.handle().queue();
+        let spawned = queue.spawn_batch::<WithToken<F>, T>(self.place, held, Some(&own));
         let mut spawned = spawned.map_err(|Cut { error, accepted, rest }| Cut {
             error,
             accepted,
@@ -103,7 +105,7 @@ impl To<'_> {
             Ok(handles) => handles,
             Err(cut) => &mut cut.accepted,
         };
-        let timers = &self.queue.handle().queue().executor.upkeep.timers;
+        let timers = &queue.executor.upkeep.timers;
         for (handle, token) in accepted.iter_mut().zip(tokens) {
             handle.set_token(token, timers);
         }
@@ -129,7 +131,8 @@ impl To<'_> {
             return cut_detached(spawned);
         }
         let held = closures.map(|closure| with_token(leash, name, closure));
-        let spawned = self.queue.handle().queue().spawn_batch_detached::<WithToken<F>, T>(self.place, held);
+        let (own, queue) = (leash.make_token(), self.queue.handle().queue());
+        let spawned = queue.spawn_batch_detached::<WithToken<F>, T>(self.place, held, Some(&own));
         spawned.map_err(|CutDetached { error, accepted, rest }| {
             let rest = without_tokens(rest);
             CutDetached { error, accepted, rest }

@@ -49,11 +49,15 @@ pub(crate) struct RawHandle<T> {
 struct Extra {
     /// The timer that queues the item, if the item has a delay.
     timer: Option<TimerName>,
-    /// The item's token, if it was submitted with a token or with a deadline, and the timers of its executor.
-    token: Option<(Token, Arc<Timers>)>,
-    /// The wakers of the task that awaits the handle: one is called when the token is cancelled, and the other at its
-    /// deadline.
+    /// The item's token, if it was submitted with a token or with a deadline.
+    token: Option<Token>,
+    /// The timers of the item's executor, if the token has a deadline.
+    timers: Option<Arc<Timers>>,
+    /// The waker of the task that awaits the handle. `watch` and `alarm` call clones of it.
+    waker: Option<Waker>,
+    /// Wakes the task when the token is cancelled.
     watch: Option<CancelWatch>,
+    /// Wakes the task at the token's deadline, if the item had not begun when the task was polled.
     alarm: Option<TimedWaker>,
 }
 
@@ -138,11 +142,13 @@ impl<T> RawHandle<T> {
     }
 
     pub(crate) fn set_token(&mut self, token: Token, timers: &Arc<Timers>) {
-        self.extra.get_or_insert_default().token = Some((token, Arc::clone(timers)));
+        let extra = self.extra.get_or_insert_default();
+        extra.timers = (token.deadline() < Time::NEVER).then(|| Arc::clone(timers));
+        extra.token = Some(token);
     }
 
     fn token(&self) -> Option<&Token> {
-        self.extra.as_ref()?.token.as_ref().map(|(token, _)| token)
+        self.extra.as_ref()?.token.as_ref()
     }
 
     /// Waits until the item is over.
@@ -205,6 +211,9 @@ impl<T> RawHandle<T> {
     /// Returns whether the item is over. If it is not, its end will wake the task with this waker.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), WaitError>> {
         if self.is_finished() {
+            if let Some(extra) = &mut self.extra {
+                (extra.waker, extra.watch, extra.alarm) = (None, None, None);
+            }
             return Poll::Ready(Ok(()));
         }
         if self.extra.is_some() && self.poll_token(waker) {
@@ -223,15 +232,19 @@ impl<T> RawHandle<T> {
     /// cancel of the token and its deadline will wake the task.
     #[cold]
     fn poll_token(&mut self, waker: &Waker) -> bool {
+        let has_begun = self.state().load().has_begun();
         let Some(extra) = self.extra.as_deref_mut().filter(|_| !self.origin.is_forked()) else {
             return false;
         };
-        let Some((token, timers)) = &extra.token else { return false };
-        extra.watch = token.on_cancel(waker.clone());
-        // If the deadline passes after this check, the manager finds the waker due.
+        let Some(token) = &extra.token else { return false };
+        if !extra.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            extra.watch = token.on_cancel(waker.clone());
+            // If the deadline passes after this check, the manager finds the waker due.
+            let timers = extra.timers.as_ref().filter(|_| !has_begun && !token.is_cancelled());
+            extra.alarm = timers.map(|timers| TimedWaker::set(timers, token.deadline(), waker.clone()));
+            extra.waker = Some(waker.clone());
+        }
         let reason = token.reason();
-        let deadline = Some(token.deadline()).filter(|at| reason.is_none() && *at < Time::NEVER);
-        extra.alarm = deadline.map(|at| TimedWaker::set(timers, at, waker.clone()));
         reason.is_some_and(|reason| self.cancel_for(reason))
     }
 
