@@ -257,8 +257,9 @@ impl<C: AsRef<[Work]>> Batch<'_, C> {
         let items = self.items.as_ref();
         let works = items.iter().map(|work| &work.item);
         let (handle, after) = (self.queue.handle(), self.options.delay());
+        // The refused item itself is counted already.
         let cut_short = |error, index, newly_pending| {
-            let error = handle.queue().count_refusals(error, items.len() - index);
+            let error = handle.queue().count_refusals(error, items.len() - index - 1);
             EnqueueBatchError::new(error, index, newly_pending)
         };
         if after.is_zero() {
@@ -269,7 +270,10 @@ impl<C: AsRef<[Work]>> Batch<'_, C> {
         for (index, work) in works.enumerate() {
             match Queue::arm(handle, place, None, after, work, false) {
                 Ok(arm) => newly_pending += usize::from(matches!(arm, Arm::Armed { .. })),
-                Err(error) => return Err(cut_short(error, index, newly_pending)),
+                Err(error) => {
+                    let error = handle.queue().count_refusal(error);
+                    return Err(cut_short(error, index, newly_pending));
+                }
             }
         }
         Ok(newly_pending)

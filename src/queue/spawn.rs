@@ -140,9 +140,6 @@ impl WorkQueue {
     #[doc(alias = "schedule_work")]
     #[inline]
     pub fn enqueue(&self, work: &Work) -> Result<bool, QueueError> {
-        self.handle
-            .queue()
-            .queue(Place::Here, &work.item)
-            .map_err(|error| self.handle.queue().count_refusal(error))
+        self.handle.queue().queue(Place::Here, &work.item)
     }
 }

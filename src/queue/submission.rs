@@ -312,11 +312,11 @@ impl<I: Borrow<Work>> Submission<'_, I> {
         let Self { queue, item, options, permit, .. } = self;
         let (place, kept) = places(queue, &options, permit)?;
         let (handle, work, after) = (queue.handle(), &item.borrow().item, options.delay());
-        let refused = |error| handle.queue().count_refusal(error);
         if after.is_zero() {
-            return handle.queue().queue_in(place, kept, work).map_err(refused);
+            return handle.queue().queue_in(place, kept, work);
         }
-        let arm = Queue::arm(handle, place, kept, after, work, false).map_err(refused)?;
+        let arm = Queue::arm(handle, place, kept, after, work, false);
+        let arm = arm.map_err(|error| handle.queue().count_refusal(error))?;
         Ok(matches!(arm, Arm::Armed { .. }))
     }
 

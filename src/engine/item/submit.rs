@@ -249,8 +249,12 @@ impl Queue {
         };
         match kept.and_then(|kept| Ok((kept, self.admit(shard.limiter())?))) {
             Ok(admitted) => self.queue_admitted((shard, place), admitted, work, (carried, is_idle), put),
-            // If another thread has queued the item meanwhile, the item needs no room.
-            Err(error) => self.queue_without_room(shard, work, carried).unwrap_or(Err(error)),
+            // If another thread has queued the item meanwhile, the item needs no room. The refusal is counted here, off
+            // the common path, and not by the callers.
+            Err(error) => {
+                let queued = self.queue_without_room(shard, work, carried);
+                queued.unwrap_or_else(|| Err(self.count_refusal(error)))
+            }
         }
     }
 
