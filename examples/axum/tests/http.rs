@@ -302,9 +302,8 @@ fn the_end_has_a_time_limit() {
 #[test]
 fn an_item_that_is_stopped_at_the_end_answers_nothing() {
     let service = Service::start(&["--active", "1", "--grace", "0"]);
-    let requests: Vec<TcpStream> = (0..4)
-        .map(|_| service.send("POST /hash?rounds=10000000", "abc").expect("it listens"))
-        .collect();
+    let requests: Vec<TcpStream> =
+        (0..4).map(|_| service.send("POST /hash?rounds=10000000", "abc").expect("it listens")).collect();
     eventually("one runs", || service.count("items_started_total", "hashes") == 1);
     service.terminate();
     let (status, text) = service.end();
