@@ -207,7 +207,8 @@ async fn the_end_has_a_time_limit() {
     assert!(is_shed(&first.expect_err("no call is done so soon")));
     service.terminate();
     let (status, text) = service.end().await;
-    assert!(text.contains("calls that took too long") && text.contains("; sums: "), "{text}");
+    // The items are asked to stop, so the report may come after their end.
+    assert!(text.contains("calls that took too long"), "{text}");
     assert_eq!(status.code(), Some(1), "{text}");
     while let Some(call) = calls.join_next().await {
         call.expect("no panic").expect_err("cut off, or shed");
