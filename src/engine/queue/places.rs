@@ -66,8 +66,8 @@ impl Queue {
         taken as usize
     }
 
-    /// Counts an item that is refused for lack of room, and returns the error. Every submission that returns its error
-    /// to the user calls this. Code that may try again does not.
+    /// Counts an item that is refused for lack of room, and returns the error. Each submission whose error reaches the
+    /// user calls this once. Code that may try again does not.
     #[cold]
     pub(crate) fn count_refusal(&self, error: QueueError) -> QueueError {
         self.count_refusals(error, 1)
