@@ -10,7 +10,7 @@ use testkit::spin;
 
 use crate::support::{
     Door, SOON, Spawns, a_blocked_item_lets_another_one_in, all_kinds, begun_on, builder, bump, burn, cpus,
-    eventually, falls_quiet, held, is_portable, on_each_executor, one_cpu, one_cpu_unseen, stress,
+    eventually, falls_quiet, held, is_portable, on_each_executor, one_cpu, one_cpu_unseen, stress, stretch,
     time_limit, unseen,
 };
 
@@ -416,19 +416,20 @@ fn sleeping_items_use_no_cpu_time() {
         [|name| WorkQueue::per_cpu(name), |name| WorkQueue::builder(name)];
     for kind in kinds {
         let [burns, sleeps] = ["burns", "sleeps"].map(|name| kind(name).build_on(&executor).unwrap());
+        let length = stretch() * Duration::from_millis(1);
         for _ in 0..30 {
-            drop(burns.spawn(|| burn(Duration::from_millis(1))).unwrap());
+            drop(burns.spawn(move || burn(length)).unwrap());
             let nap = || cmwq::blocking::thread::sleep(Duration::from_millis(2));
             drop(sleeps.spawn(nap).unwrap());
             burns.flush().unwrap();
             sleeps.flush().unwrap();
         }
         if knows_cpu_time(&executor) {
-            let slack = Duration::from_millis(15);
+            let slack = 15 * length;
             eventually("the CPU time of the last item is counted", || {
-                burns.counters().cpu_time >= Duration::from_millis(28)
+                burns.counters().cpu_time >= 28 * length
             });
-            is_about(burns.counters().cpu_time, Duration::from_millis(30), slack);
+            is_about(burns.counters().cpu_time, 30 * length, slack);
             is_about(sleeps.counters().cpu_time, Duration::ZERO, slack);
         }
     }
@@ -441,8 +442,8 @@ fn queues_that_alternate_get_their_own_cpu_time() {
     let _limit = time_limit();
     let executor = builder("core:1 pu:1").0.build().unwrap();
     let mut lengths = vec![(3000, 0, 40), (400, 20, 300), (40, 2, 3000)];
-    if cfg!(cmwq_yields) {
-        // The yields beside each item take longer than these items do.
+    if cfg!(cmwq_yields) || stretch() > 1 {
+        // The yields or the emulator take longer for each item than these items do.
         lengths.pop();
     }
     for (long, short, rounds) in lengths {
@@ -488,7 +489,7 @@ fn a_long_item_among_short_ones_gets_its_own_cpu_time() {
                 drop(shorts.spawn(|| spin(Duration::from_micros(1))).unwrap());
             }
             let long = move || {
-                burn(Duration::from_millis(2));
+                burn(stretch() * Duration::from_millis(2));
                 ends();
             };
             drop(longs.spawn(long).unwrap());

@@ -142,6 +142,12 @@ pub(crate) fn time_limit() -> TimeLimit {
     TimeLimit::new(Duration::from_secs(180), move || format!("the test at {test} hangs"))
 }
 
+/// How many times as long items are under an emulator. There, the crate itself uses more CPU time for an item than
+/// short items use.
+pub(crate) fn stretch() -> u32 {
+    if testkit::emulator().is_some() { 10 } else { 1 }
+}
+
 /// An item that counts its runs.
 pub(crate) fn counting(runs: &Arc<AtomicUsize>) -> Work {
     let runs = Arc::clone(runs);

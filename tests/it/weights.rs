@@ -8,8 +8,8 @@ use cmwq::{AffinityScope, Attrs, BuildQueueError, Executor, JoinError, SetWeight
 use testkit::spin;
 
 use crate::support::{
-    Door, builder, cpus, eventually, held, nap, no_thread_of, on_each_executor, one_cpu, stress, ten_counted,
-    time_limit, unseen,
+    Door, builder, cpus, eventually, held, nap, no_thread_of, on_each_executor, one_cpu, stress, stretch,
+    ten_counted, time_limit, unseen,
 };
 
 /// A queue of this weight, whose pool has all CPUs.
@@ -94,7 +94,7 @@ fn queues_share_the_cpus_by_their_weights() {
     let weights = [100, 200, 400];
     let queues = weights.map(|weight| tenant(&executor, weight));
     for (queue, length) in queues.iter().zip([20, 1_000, 200]) {
-        let items = (0..400_000 / length).map(|_| move || spin(Duration::from_micros(length)));
+        let items = (0..400_000 / length).map(|_| move || spin(stretch() * Duration::from_micros(length)));
         queue.items(items).spawn_detached().unwrap();
     }
     // The queue with the greatest weight is done first, at the latest when it has used 0.4 s. Where the system tells no
@@ -104,7 +104,7 @@ fn queues_share_the_cpus_by_their_weights() {
         let of = |weight| shares.iter().find(|share| share.weight == weight).expect("it exists");
         weights.map(|weight| of(weight).cpu_time.as_secs_f64())
     };
-    eventually("a queue has used some time", || used()[2] > 0.25);
+    eventually("a queue has used some time", || used()[2] > 0.25 * f64::from(stretch()));
     let used = used();
     assert!(queues.iter().all(|queue| queue.waiting() > 0), "all queues have backlogs");
     queues.iter().for_each(|queue| _ = queue.destroy_now());
