@@ -95,10 +95,11 @@ fn a_change_applies_to_items_queued_after_it() {
     let executor = Executor::builder().build().unwrap();
     let all = executor.cpus().clone();
     let last: CpuSet = all.iter().last().into_iter().collect();
-    let (usual, portable) = (own_nice(), executor.dump().portable);
+    let (usual, portable) = ((own_nice(), own_status("Cpus_allowed_list")), executor.dump().portable);
     for builder in [WorkQueue::builder("q"), WorkQueue::unbound("q"), WorkQueue::ordered("q")] {
         let queue = builder.build_on(&executor).unwrap();
-        for (nice, cpus) in [(usual + 1, &last), (usual + 2, &all), (usual + 1, &all), (usual + 1, &last)] {
+        for (above, cpus) in [(1, &last), (2, &all), (1, &all), (1, &last)] {
+            let nice = usual.0 + above;
             let attrs = Attrs::new().nice(nice).cpus(cpus.clone()).scope(AffinityScope::System).strict(true);
             queue.apply_attrs(attrs).unwrap();
             let held = queue.attrs().unwrap();
@@ -108,7 +109,7 @@ fn a_change_applies_to_items_queued_after_it() {
             );
             let item = || (own_nice(), own_status("Cpus_allowed_list"));
             // Other systems than Linux keep the nice level and the CPUs of the process.
-            let expected = if portable { (usual, all.to_string()) } else { (nice, cpus.to_string()) };
+            let expected = if portable { usual.clone() } else { (nice, cpus.to_string()) };
             assert_eq!(queue.spawn(item).unwrap().join().unwrap(), expected);
         }
     }

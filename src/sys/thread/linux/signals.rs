@@ -15,6 +15,7 @@ use std::ptr;
 use libc::{c_int, sigset_t};
 
 use super::thread_id;
+use crate::sys::machine;
 use crate::sys::sync::{AtomicU64, Ordering};
 
 /// Signals that a thread's own faults raise. If they were blocked, they would kill the process without a message. For
@@ -135,11 +136,18 @@ impl SignalMask {
     ///
     /// Fails only on a thread other than the main thread: if `/proc` cannot be read, if the main thread has ended, or
     /// if the C library blocks its signals at each attempt.
-    #[allow(clippy::disallowed_methods, reason = "the thread lets the main thread restore its mask")]
     pub(crate) fn of_main_thread() -> io::Result<Self> {
         if thread_id() == std::process::id() {
             return Ok(Self::of_this_thread());
         }
+        // The main thread goes on in real time, even if this thread belongs to a made-up machine. So the number of
+        // reads is not the machine's to repeat, and no read may be a point.
+        machine::quietly(Self::read_of_main_thread)
+    }
+
+    /// Reads the mask of the main thread on another thread.
+    #[allow(clippy::disallowed_methods, reason = "the thread lets the main thread restore its mask")]
+    fn read_of_main_thread() -> io::Result<Self> {
         for _ in 0..LOOKS {
             let step = MAIN_THREAD.step();
             if let Some(mask) = MAIN_THREAD.told_in(step) {
@@ -149,7 +157,6 @@ impl SignalMask {
                 // The system's lock on the mask orders these accesses. The main thread stores a step before it blocks
                 // its signals, and this thread loads the step again after it has read the mask.
                 Shown::Blocks(mask) if MAIN_THREAD.step() == step => return Ok(Self(mask)),
-                // The main thread goes on in real time, even if this thread belongs to a made-up machine.
                 Shown::Blocks(_) | Shown::Changes => std::thread::yield_now(),
                 Shown::Nothing => break,
             }
