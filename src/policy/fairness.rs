@@ -9,6 +9,9 @@
 //!   the charge is an estimate, which follows the flow's latest items. When the item's use is known, the charge is
 //!   corrected. So in the end, each flow has paid for what it has used. Before, several workers that begin items of a
 //!   flow at the same time do not take each other's turn for free.
+//! * **Alone.** A flow that is alone takes no other flow's turn. If its items are known to be short, most of them are
+//!   free and need not be measured, because measuring takes longer than a short item. Long items are measured, so the
+//!   estimate is right when another flow arrives.
 //! * **Arrivals.** If a flow without waiting entries gets one, its tag becomes at least the smallest tag of the waiting
 //!   flows. So a flow cannot save up time for later. If the flow owes nothing, which means that its own tag is not
 //!   larger than that, the flow is *fresh*: its turn comes before those of all flows that have waited longer, behind
@@ -39,6 +42,10 @@ pub(crate) const DEFAULT_WEIGHT: u32 = 100;
 const FIRST_ESTIMATE: u64 = 100_000;
 /// An item is charged for at least this much, so that items that mostly sleep take turns, too.
 const LEAST_CHARGE: u64 = 1_000;
+/// Items of this length are measured even if their flow is alone. Measuring takes less than 5 % of it.
+const SHORT: u64 = 20_000;
+/// Of the short items of a flow that is alone, one in so many is measured.
+const SAMPLE: u64 = 32;
 /// An estimate is at most this long. A longer item is charged for the rest when its use is known.
 const MOST_ESTIMATE: u64 = 100_000_000;
 
@@ -66,6 +73,11 @@ pub(crate) struct Estimate(u64);
 impl Estimate {
     fn nanos(self) -> u64 {
         if self.0 == 0 { FIRST_ESTIMATE } else { self.0 }
+    }
+
+    /// Returns whether the items are known to be short.
+    fn is_short(self) -> bool {
+        self.nanos() < SHORT
     }
 
     /// Returns the estimate after one more item has used this much CPU time.
@@ -112,6 +124,8 @@ pub(crate) struct Fairness {
     places: u64,
     /// The number of times that debts were forgiven.
     period: u64,
+    /// The number of free items since the last one that was measured.
+    free: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -170,17 +184,28 @@ impl Fairness {
         self.order.iter().map(|place| place.flow)
     }
 
-    /// Charges a flow for an item that begins.
-    pub(crate) fn begins(&mut self, flow: FlowId, weight: u32, estimate: Estimate) -> Turn {
+    /// Charges a flow for an item that begins. Returns `None` if the item is free.
+    pub(crate) fn begins(&mut self, flow: FlowId, weight: u32, estimate: Estimate) -> Option<Turn> {
         let known = self.flows.get(&flow).copied();
         let floor = self.order.first().map_or(self.now, |first| first.tag);
         let own = known.map_or(floor, |known| known.tag);
         self.now = self.now.max(own);
+        let is_alone = known.is_some() && self.flows.len() == 1;
+        if is_alone && estimate.is_short() && self.free < SAMPLE - 1 {
+            self.free += 1;
+            if known.and_then(|known| known.place).is_some_and(|place| !place.has_waited) {
+                // The flow has had its turn, so it is not fresh any more.
+                self.moves(flow, own, own);
+            }
+            self.settle();
+            return None;
+        }
+        self.free = 0;
         let charged = estimate.nanos();
         let tag = own + scaled(charged, weight);
         self.moves(flow, own, tag);
         self.settle();
-        Turn { flow, weight, charged, tag, period: self.period }
+        Some(Turn { flow, weight, charged, tag, period: self.period })
     }
 
     /// Corrects the charge of a turn whose item has used this much CPU time. Does nothing if debts were forgiven in the
@@ -205,7 +230,7 @@ impl Fairness {
     /// Forgives all debts, because no entry of any flow waits.
     pub(crate) fn forgive(&mut self) {
         if self.is_in_force() {
-            *self = Self { now: self.now, period: self.period + 1, ..Self::default() };
+            *self = Self { now: self.now, period: self.period + 1, free: self.free, ..Self::default() };
         }
     }
 

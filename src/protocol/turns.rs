@@ -195,19 +195,20 @@ impl<E: Bound> TurnList<E> {
     }
 
     /// Charges the queue of an entry that a worker takes. `of` is the queue's flow and share, or `None` if the queue
-    /// has no weight. Returns `None` while turns are not in force.
+    /// has no weight. Returns `None` while turns are not in force, or if the entry's item need not be measured.
     pub(super) fn begins(&mut self, of: Option<(FlowId, &Arc<FairShare>)>) -> Option<OwnedTurn> {
         if !self.is_in_force() {
             return None;
         }
         let turn = match of {
             None => self.fairness.begins(FlowId::WORKLIST, DEFAULT_WEIGHT, self.estimate),
-            Some((flow, share)) => {
-                share.turns.fetch_add(1, Ordering::Relaxed);
-                self.fairness.begins(flow, share.weight(), share.estimate())
-            }
-        };
-        Some(OwnedTurn { turn, share: of.map(|(_, share)| Arc::clone(share)) })
+            Some((flow, share)) => self.fairness.begins(flow, share.weight(), share.estimate()),
+        }?;
+        let share = of.map(|(_, share)| Arc::clone(share));
+        if let Some(share) = &share {
+            share.turns.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(OwnedTurn { turn, share })
     }
 
     /// Ends a turn whose item has used this much CPU time.

@@ -28,8 +28,9 @@ impl WorkQueueBuilder {
     /// whose items are queued in one [pod](crate::AffinityScope) competes with the queues of that pod.
     ///
     /// An item of a weighted queue takes the pool's lock when it is queued and when it starts. While weighted queues
-    /// have waiting items, the pool's workers take the lock and read their CPU clocks for each item, so items should
-    /// run for several microseconds. At other times, queues without weights cost what they cost without this setting.
+    /// have waiting items, the pool's workers take the lock for each item. If several queues then share the pool, the
+    /// workers also read their CPU clocks for each item, so items should run for several microseconds. At other times,
+    /// queues without weights cost what they cost without this setting.
     /// [`WorkQueue::set_weight`](crate::WorkQueue::set_weight) can change the weight later. A bh queue cannot have one.
     ///
     /// # Examples

@@ -153,10 +153,10 @@ pub(super) fn runs_at_night(target: &str) -> bool {
     listed.split_whitespace().any(|listed| listed == target)
 }
 
-/// spec: C6.2 (`timelines --check`), S1.9 (`undeclared --check`), W5.7, I3.11 (`timers --check`), O1.12
-/// (`bench-counters`), I5.2 (`lab-service`), T1.1 (`lab-hour`), T2.1 (`lab-orders`), X1.2 (`make cross`): what depends
-/// on times or on other machines, and so is no test, is run by `make nightly`. What prints figures exits with 1 if one
-/// is missed.
+/// spec: C6.2 (`timelines --check`), S1.9 (`undeclared --check`), W5.7, I3.11 (`timers --check`), B3.2, B3.3, B3.8
+/// (`weights --check`), O1.12 (`bench-counters`), I5.2 (`lab-service`), T1.1 (`lab-hour`), T2.1 (`lab-orders`), X1.2
+/// (`make cross`): what depends on times or on other machines, and so is no test, is run by `make nightly`. What prints
+/// figures exits with 1 if one is missed.
 #[test]
 fn what_no_test_can_prove_is_checked_at_night() {
     let makefile = read("lab/Makefile");
@@ -164,6 +164,7 @@ fn what_no_test_can_prove_is_checked_at_night() {
         ("timelines-check", "run --release -p timelines -- --check"),
         ("undeclared-check", "run --release -p undeclared -- --check"),
         ("timers-check", "bench --bench timers -- --check"),
+        ("weights-check", "bench --bench weights -- --check"),
         ("lab-hour", "bench --features testing --bench virtual_time -- --check"),
         ("lab-orders", "test --release --features testing --test testing schedules"),
         ("bench-counters", "$(if $(CHECK),--check)"),
@@ -187,6 +188,7 @@ fn the_gate_checks_times_instructions_packages_and_services() {
         ("timelines", "timelines -- --check"),
         ("undeclared", "undeclared -- --check"),
         ("timers", "\"$make\" timers-check"),
+        ("weights", "\"$make\" weights-check"),
         ("instructions", "\"$make\" bench-check"),
         ("interface", "\"$make\" public-api COMPLETE=1"),
         ("package", "\"$make\" package"),

@@ -36,7 +36,7 @@ struct World {
     seen: Vec<Seen>,
     /// The times at which the workers become free, with what they run.
     ends: BinaryHeap<Reverse<(u64, usize)>>,
-    turns: Vec<Option<(Turn, usize)>>,
+    turns: Vec<Option<(Option<Turn>, usize)>>,
 }
 
 fn flow(at: usize) -> FlowId {
@@ -73,9 +73,11 @@ impl World {
             let length = self.loads[at].length;
             let seen = &mut self.seen[at];
             (seen.running, seen.used) = (seen.running - 1, seen.used + length);
-            seen.estimate = turn.teaches(seen.estimate, Duration::from_nanos(length));
+            let length = Duration::from_nanos(length);
+            let taught = turn.map(|turn| turn.teaches(seen.estimate, length));
+            seen.estimate = taught.unwrap_or(seen.estimate);
             self.fill(at);
-            self.fairness.ends(turn, Duration::from_nanos(length));
+            turn.into_iter().for_each(|turn| self.fairness.ends(turn, length));
         }
         let Some(next) = self.fairness.in_order().next() else {
             self.fairness.forgive();
@@ -199,9 +201,35 @@ fn debts_are_forgiven_when_nothing_waits() {
     world.loads[0].active = 0;
     assert_eq!(world.step().1, None);
     assert!(!world.fairness.is_in_force());
-    let late = world.turns[0].take().map(|(turn, _)| turn);
+    let late = world.turns[0].take().and_then(|(turn, _)| turn);
+    assert!(late.is_some(), "nothing is known of the item");
     late.into_iter().for_each(|turn| world.fairness.ends(turn, Duration::from_secs(1)));
     assert!(!world.fairness.is_in_force(), "a turn from before counts no more");
+}
+
+/// spec: B3.4: the short items of a flow that is alone are free, but for some that are measured. When another flow
+/// arrives, it comes next, and both share from then on.
+#[test]
+fn short_items_of_a_lone_flow_are_free() {
+    let loads = [backlog(100, 2 * MICRO), Load { weight: 100, length: 2 * MICRO, active: 0 }];
+    for (workers, steps) in [(1, 1000), (8, 1011)] {
+        let mut world = World::new(workers, &loads);
+        (0..steps).for_each(|_| _ = world.step());
+        assert!(world.fairness.now > 0, "some items are charged");
+        let measured = (0..320).filter(|_| {
+            let Reverse((_, worker)) = *world.ends.peek().unwrap();
+            world.step();
+            world.turns[worker].unwrap().0.is_some()
+        });
+        assert_eq!(measured.count(), 10);
+        world.loads[1].active = 256;
+        world.fill(1);
+        assert_eq!(world.step().1, Some(1));
+        let before = [0, 1].map(|at| world.seen[at].turns);
+        (0..1000).for_each(|_| _ = world.step());
+        let turns = [0, 1].map(|at| world.seen[at].turns - before[at]);
+        assert!(turns[0].abs_diff(turns[1]) <= 2 * workers as u64, "{turns:?}");
+    }
 }
 
 /// The worklist is no reason to take turns.
@@ -211,10 +239,10 @@ fn only_weighted_queues_are_remembered() {
     fairness.arrives(flow(0));
     fairness.arrives(FlowId::WORKLIST);
     fairness.leaves(flow(0));
-    let turn = fairness.begins(flow(0), 10_000, Estimate::default());
+    let turn = fairness.begins(flow(0), 10_000, Estimate::default()).unwrap();
     fairness.ends(turn, Duration::ZERO);
     while fairness.is_in_force() {
-        let turn = fairness.begins(FlowId::WORKLIST, DEFAULT_WEIGHT, Estimate::default());
+        let turn = fairness.begins(FlowId::WORKLIST, DEFAULT_WEIGHT, Estimate::default()).unwrap();
         fairness.ends(turn, Duration::from_micros(100));
     }
 }
@@ -272,7 +300,7 @@ proptest! {
             match what {
                 0 => fairness.arrives(flow),
                 1 => fairness.leaves(flow),
-                2 => turns.push(fairness.begins(flow, weight, Estimate::from_bits(number * MILLI))),
+                2 => turns.extend(fairness.begins(flow, weight, Estimate::from_bits(number * 10 * MICRO))),
                 3 => turns.pop().into_iter().for_each(|turn: Turn| fairness.ends(turn, Duration::from_micros(number))),
                 _ if fairness.order.is_empty() => fairness.forgive(),
                 _ => {}
