@@ -168,9 +168,10 @@ impl Detective {
         let (old, new): (Vec<_>, Vec<_>) =
             sights.iter().filter(|sight| is_out(sight.word.phase(), why)).partition(was_out);
         for (out, sight) in (old.len()..).zip(new) {
-            // The worker may have slept for a lock meanwhile.
+            // The worker may have slept for a lock since the last moment, or since it was made.
             let before = self.before.get(&sight.thread);
-            let slept = before.is_some_and(|(_, sleeps, slept)| *sleeps || *slept < sight.slept);
+            let (slept_then, times) = before.map_or((false, 0), |(_, sleeps, times)| (*sleeps, *times));
+            let slept = slept_then || times < sight.slept;
             let is_right = why == Why::Hog || sight.sleeps || slept;
             assert!(is_right, "thread {} of pool {name} does not sleep: {moment:?}", sight.thread);
             // The finding was made after the last look. No look happens while a thread is in the middle of a step, so
