@@ -78,6 +78,8 @@ struct Detective {
     looked: Time,
     /// For each pool and reason, the earliest time at which the last finding may have been made.
     last: HashMap<(String, Why), Time>,
+    /// For each pool, the end of the last moment at which the pace permitted no further hog.
+    paced: HashMap<String, Time>,
     /// For each thread, its word at the last moment, whether it slept, and how many times it had slept.
     before: HashMap<Tid, (WorkerState, bool, u64)>,
     overlooked: HashMap<Tid, Overlooked>,
@@ -145,6 +147,10 @@ impl Detective {
             for sight in &sights {
                 let seen = (sight.word, sight.sleeps, sight.slept);
                 self.before.insert(sight.thread, seen);
+            }
+            let out = sights.iter().filter(|sight| is_out(sight.word.phase(), Why::Hog)).count();
+            if self.permitted_from(pool, Why::Hog, out) > moment.now {
+                self.paced.insert(pool.spec.kind.name(), moment.until);
             }
             let is_watched = pool.running.load().is_watched();
             for sight in &sights {
@@ -238,7 +244,9 @@ impl Detective {
             Case::Burns => {
                 let once = self.hogs.unwrap_or(Duration::MAX).max(LONGEST) + SHORTEST;
                 let bound = LONGEST + 2 * once;
-                let is_paced = moment.until.since(permitted(Why::Hog)) <= LONGEST;
+                // The pace also ends when another hog ends. The next check may come this much later.
+                let paced = self.paced.get(&pool.spec.kind.name()).copied().unwrap_or_default();
+                let is_paced = moment.until.since(permitted(Why::Hog).max(paced)) <= LONGEST;
                 let used = sight.cpu_time - entry.cpu_time;
                 assert!(used <= bound || is_paced, "{used:?} of CPU time, unseen: {entry:?} {moment:?}");
                 (moment.until, bound)
@@ -303,7 +311,8 @@ fn simulate(seed: u64, found: &Arc<Found>) {
         let executor = executor(&format!("l3:1 core:{cpus} pu:1"), |builder| {
             builder.detection(detection).hog_threshold(hogs)
         });
-        let (last, before, overlooked) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let (last, paced) = (HashMap::new(), HashMap::new());
+        let (before, overlooked) = (HashMap::new(), HashMap::new());
         watch(
             &executor,
             Detective {
@@ -311,6 +320,7 @@ fn simulate(seed: u64, found: &Arc<Found>) {
                 hogs,
                 looked: Time::default(),
                 last,
+                paced,
                 before,
                 overlooked,
                 found: Arc::clone(found),

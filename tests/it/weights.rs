@@ -104,6 +104,12 @@ fn queues_share_the_cpus_by_their_weights() {
         let of = |weight| shares.iter().find(|share| share.weight == weight).expect("it exists");
         weights.map(|weight| of(weight).cpu_time.as_secs_f64())
     };
+    // On a busy machine, the first queue may have been alone for long before the others had items.
+    let alone = used();
+    let used = || {
+        let all = used();
+        [0, 1, 2].map(|at| all[at] - alone[at])
+    };
     eventually("a queue has used some time", || used()[2] > 0.25 * f64::from(stretch()));
     let used = used();
     assert!(queues.iter().all(|queue| queue.waiting() > 0), "all queues have backlogs");
