@@ -20,7 +20,8 @@ pub struct ShareSnapshot {
     /// The number of items that wait for their turn. They have a slot, so they are among the
     /// [active](QueueSnapshot::active) items.
     pub waiting: usize,
-    /// The number of items that have begun in a turn of the queue.
+    /// The number of items that have begun in a turn of the queue. While no other queue competes, most of the queue's
+    /// short items are not included.
     pub turns: u64,
     /// The CPU time that these items have used. An item of a queue that shares its items between pods is not included
     /// if it moved to another pod, and an item that runs is not included yet.

@@ -10,8 +10,8 @@
 //!   corrected. So in the end, each flow has paid for what it has used. Before, several workers that begin items of a
 //!   flow at the same time do not take each other's turn for free.
 //! * **Alone.** A flow that is alone takes no other flow's turn. If its items are known to be short, most of them are
-//!   free and need not be measured, because measuring takes longer than a short item. Long items are measured, so the
-//!   estimate is right when another flow arrives.
+//!   free and need not be measured, because measuring costs a good part of a short item's time. Long items are
+//!   measured, so the estimate is right when another flow arrives.
 //! * **Arrivals.** If a flow without waiting entries gets one, its tag becomes at least the smallest tag of the waiting
 //!   flows. So a flow cannot save up time for later. If the flow owes nothing, which means that its own tag is not
 //!   larger than that, the flow is *fresh*: its turn comes before those of all flows that have waited longer, behind

@@ -171,7 +171,7 @@ impl<E: Bound> Sideline<E> {
     }
 
     /// Notes that a thread begins with an entry that it has taken. `of` is the flow and the share of the entry's queue
-    /// if the queue has a weight. Returns the turn, if turns are in force.
+    /// if the queue has a weight. Returns the turn, if the entry's item is to be measured.
     pub(crate) fn begins(
         &mut self,
         of: Option<(FlowId, &Arc<FairShare>)>,

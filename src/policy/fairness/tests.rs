@@ -232,6 +232,16 @@ fn short_items_of_a_lone_flow_are_free() {
     }
 }
 
+/// spec: B3.3: an item of a flow that was alone was free, but it was the flow's turn.
+#[test]
+fn a_free_item_is_a_turn() {
+    let mut fairness = Fairness::default();
+    fairness.arrives(flow(0));
+    assert!(fairness.begins(flow(0), 100, Estimate::from_bits(2 * MICRO)).is_none());
+    fairness.arrives(flow(1));
+    assert!(fairness.in_order().eq([flow(1), flow(0)]));
+}
+
 /// The worklist is no reason to take turns.
 #[test]
 fn only_weighted_queues_are_remembered() {
