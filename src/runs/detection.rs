@@ -68,6 +68,8 @@ struct Overlooked {
     slept: u64,
     since: Time,
     cpu_time: Duration,
+    /// Whether a look has seen that the thread has used a CPU since then.
+    has_run: bool,
 }
 
 /// The workers that were found, and those that were overlooked.
@@ -226,6 +228,7 @@ impl Detective {
             slept: sight.slept,
             since: moment.now,
             cpu_time: sight.cpu_time,
+            has_run: false,
         });
         let permitted = |why| {
             let out = sights.iter().filter(|sight| is_out(sight.word.phase(), why)).count();
@@ -235,9 +238,11 @@ impl Detective {
             Case::Sleeps => (entry.since.max(permitted(Why::Asleep)), LONGEST),
             Case::MayBlock => (entry.since, LONGEST + MAY_BLOCK + SHORTEST),
             Case::RunsAgain => {
-                // The bound is counted from the time at which the thread uses the CPU again.
-                if sight.cpu_time == entry.cpu_time {
-                    entry.since = moment.until;
+                // The bound is counted from the first look that sees that the thread has used a CPU. The thread may
+                // have got the CPU just before that look, because no look happens in the middle of a step.
+                if !entry.has_run {
+                    entry.has_run = sight.cpu_time != entry.cpu_time;
+                    entry.since = if entry.has_run { moment.now } else { moment.until };
                 }
                 (entry.since, LONGEST)
             }
