@@ -170,6 +170,7 @@ fn what_no_test_can_prove_is_checked_at_night() {
         ("bench-counters", "$(if $(CHECK),--check)"),
         ("lab-service", "$(if $(CHECK),--check,--write docs/service.md))"),
         ("cross", ".ci/test $(or $(TARGETS),aarch64-unknown-linux-gnu x86_64-unknown-linux-musl)"),
+        ("test-bare", "bash tests/bare/run"),
     ] {
         assert!(runs_at_night(target), "{target}");
         let recipe = recipe_of(&makefile, target);
