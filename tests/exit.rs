@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use cmwq::{BlockingGuard, Executor, QueueError, TopologySource, WaitError, Work, WorkQueue};
 use testkit::threads::{block_only, main_status, name_of, own_status, tasks};
-use testkit::{holds_within, itself, output_within, skip};
+use testkit::{holds_within, itself, output_within, skip, skip_test};
 
 /// The environment variable that names the scenario of this process.
 const SCENARIO: &str = "CMWQ_EXIT_SCENARIO";
@@ -87,6 +87,12 @@ fn main() -> ExitCode {
     let verdict = if failed == 0 { "ok" } else { "FAILED" };
     println!("\ntest result: {verdict}. {passed} passed; {failed} failed");
     ExitCode::from(u8::from(failed > 0))
+}
+
+/// Reports that this process skips its scenario.
+fn skip_scenario(because: &str) {
+    let name = std::env::var(SCENARIO).expect("it is set for each scenario");
+    skip_test(&name, "portable", because);
 }
 
 /// Runs a scenario in a process of its own, and compares status and output with the expected ones.
@@ -441,7 +447,7 @@ fn the_main_thread_ends_first() {
     let executor = Executor::builder().topology(topology).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     if executor.dump().portable {
-        skip("portable", "this build's workers have the masks of the threads that make them");
+        skip_scenario("this build's workers have the masks of the threads that make them");
         say("same changed kept ");
         std::process::exit(9);
     }
@@ -474,7 +480,7 @@ fn the_main_thread_makes_threads_meanwhile() {
         Executor::builder().topology(topology).build().unwrap()
     };
     if build().dump().portable {
-        skip("portable", "this build's workers have the masks of the threads that make them");
+        skip_scenario("this build's workers have the masks of the threads that make them");
         return say("same ");
     }
     let expected = format!("{:016x}", 1_u64 << (libc::SIGUSR1 - 1));

@@ -42,6 +42,6 @@ pub use cpu::burn;
 pub use cpu::{pin, spin};
 pub use lines::{LINES, Lines};
 pub use programs::{again, assert_passed, emulator, example, itself, output, output_within, wait};
-pub use skips::{SKIPS, skip};
-pub use stress::stress;
+pub use skips::{SKIPS, skip, skip_test};
+pub use stress::{has_yields, stress};
 pub use waits::{SOON, TimeLimit, eventually, holds_within, polled};

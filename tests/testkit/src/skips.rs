@@ -14,11 +14,15 @@ pub const SKIPS: &str = "CMWQ_SKIPS";
 /// Must be called on the test's own thread, because the thread's name is the name of the test.
 #[track_caller]
 pub fn skip(lack: &str, because: impl fmt::Display) {
-    let program = program();
-    let test = match thread::current().name() {
-        Some(test) if test != "main" => format!("{program}::{test}"),
-        _ => format!("{program}, {}", Location::caller()),
-    };
+    match thread::current().name() {
+        Some(test) if test != "main" => skip_test(test, lack, because),
+        _ => skip_test(&Location::caller().to_string(), lack, because),
+    }
+}
+
+/// Reports as [`skip`] does that a test is skipped, in a program with a test harness of its own.
+pub fn skip_test(test: &str, lack: &str, because: impl fmt::Display) {
+    let test = format!("{}::{test}", program());
     let because = because.to_string().replace('\n', " ");
     // `eprintln!` would not do: the test harness hides the output of tests that pass.
     let _best_effort = writeln!(io::stderr(), "SKIPPED {test} ({lack}): {because}");
