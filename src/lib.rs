@@ -343,7 +343,7 @@
 //!   that the crate adds. Each run has a span. The module `trace` lists names, levels and fields.
 
 // The documentation says which feature an item needs, and does not mention the settings of test builds.
-#![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(cmwq_loom, cmwq_yields, doc, doctest))))]
+#![cfg_attr(docsrs, feature(doc_cfg), doc(auto_cfg(hide(cmwq_loom, doc, doctest))))]
 #![cfg_attr(cmwq_loom, allow(dead_code, unused_imports, reason = "the models use only a part of the crate"))]
 
 mod policy;
@@ -387,7 +387,7 @@ mod periodic;
 mod queue;
 #[cfg(all(test, not(cmwq_loom)))]
 mod runs;
-#[cfg(all(feature = "testing", not(any(cmwq_loom, cmwq_yields))))]
+#[cfg(all(feature = "testing", not(cmwq_loom)))]
 #[cfg_attr(docsrs, doc(cfg(feature = "testing")))]
 pub mod testing;
 #[cfg(all(feature = "tracing", not(cmwq_loom)))]

@@ -88,10 +88,7 @@ impl OfRun {
     }
 
     /// Returns the executors that still exist, in the order in which they were made.
-    #[cfg_attr(
-        any(cmwq_yields, not(feature = "testing")),
-        allow(dead_code, reason = "the test kit ends them")
-    )]
+    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "the test kit ends them"))]
     pub(crate) fn all(&self) -> Vec<Arc<ExecutorInner>> {
         self.all.lock().iter().filter_map(Weak::upgrade).collect()
     }

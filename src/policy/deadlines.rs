@@ -84,10 +84,7 @@ impl<T> Deadlines<T> {
     }
 
     /// Returns the times at which the entries are due, in ascending order.
-    #[cfg_attr(
-        any(cmwq_yields, not(feature = "testing")),
-        allow(dead_code, reason = "the test kit tells them")
-    )]
+    #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "the test kit tells them"))]
     pub(crate) fn times(&self) -> impl Iterator<Item = Time> + '_ {
         self.queue.keys().map(|deadline| deadline.at).filter(|at| *at != Time::NEVER)
     }

@@ -5,9 +5,9 @@ pub(super) use recorded::{Held, Place};
 #[cfg(not(debug_assertions))]
 pub(super) use unrecorded::{Held, Place};
 
-#[cfg(all(debug_assertions, any(test, all(feature = "testing", not(cmwq_yields)))))]
+#[cfg(all(debug_assertions, any(test, feature = "testing")))]
 pub(super) use recorded::{apart_from_all, held};
-#[cfg(all(not(debug_assertions), any(test, all(feature = "testing", not(cmwq_yields)))))]
+#[cfg(all(not(debug_assertions), any(test, feature = "testing")))]
 pub(super) use unrecorded::{apart_from_all, held};
 
 #[cfg(debug_assertions)]
@@ -75,7 +75,6 @@ mod recorded {
 
     /// Calls the function as if this thread held no lock, because the function is not the thread's own code.
     #[cfg(any(test, feature = "testing"))]
-    #[cfg_attr(cmwq_yields, allow(dead_code, reason = "such a build has no machines"))]
     pub(crate) fn apart_from_all<R>(function: impl FnOnce() -> R) -> R {
         let kept = HELD.with(|held| held.each_ref().map(Cell::take));
         let result = function();
@@ -85,7 +84,6 @@ mod recorded {
 
     /// Returns a lock that the calling thread holds, if there is one.
     #[cfg(any(test, feature = "testing"))]
-    #[cfg_attr(cmwq_yields, allow(dead_code, reason = "such a build has no machines"))]
     pub(crate) fn held() -> Option<String> {
         let held = HELD.with(|held| held.iter().find_map(Cell::get))?;
         Some(format!("the lock {:?} of {}", held.rank, held.made))

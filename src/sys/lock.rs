@@ -7,16 +7,17 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-#[cfg(not(any(test, cmwq_yields, feature = "testing")))]
+#[cfg(not(any(test, feature = "testing")))]
 use parking_lot as plain;
 
 use crate::policy::locks::Rank;
 
 use super::held_locks::{Held, Place};
-#[cfg(all(feature = "testing", not(any(test, cmwq_yields))))]
+#[cfg(test)]
+use super::machine as plain;
+#[cfg(all(feature = "testing", not(test)))]
 use super::machine::plain;
-#[cfg(any(test, cmwq_yields))]
-use super::yields as plain;
+use super::yields::around_lock;
 
 pub(crate) struct Mutex<T> {
     place: Place,
@@ -49,13 +50,13 @@ impl<T> Mutex<T> {
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.place.check();
-        MutexGuard { guard: self.lock.lock(), held: self.place.hold() }
+        MutexGuard { guard: around_lock(|| self.lock.lock()), held: self.place.hold() }
     }
 
     /// Takes the lock if no thread holds it. A thread may do this in any order, because it does not wait.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        let guard = self.lock.try_lock()?;
+        let guard = around_lock(|| self.lock.try_lock())?;
         Some(MutexGuard { guard, held: self.place.hold() })
     }
 

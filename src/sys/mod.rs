@@ -19,9 +19,9 @@ pub(crate) mod fork;
 mod held_locks;
 #[cfg(not(cmwq_loom))]
 mod lock;
-#[cfg(all(any(test, all(feature = "testing", not(cmwq_yields))), not(cmwq_loom)))]
+#[cfg(all(any(test, feature = "testing"), not(cmwq_loom)))]
 pub(crate) mod machine;
-#[cfg(not(any(test, all(feature = "testing", not(cmwq_yields)), cmwq_loom)))]
+#[cfg(not(any(test, feature = "testing", cmwq_loom)))]
 #[path = "machine/none.rs"]
 pub(crate) mod machine;
 #[cfg(not(cmwq_loom))]
@@ -54,5 +54,8 @@ pub(crate) mod wakers;
 #[cfg(not(cmwq_loom))]
 pub(crate) const PORTABLE: bool = cfg!(any(cmwq_portable, not(target_os = "linux")));
 
-#[cfg(any(cmwq_yields, all(test, not(cmwq_loom))))]
+#[cfg(all(any(test, all(feature = "__testing", debug_assertions)), not(cmwq_loom)))]
+mod yields;
+#[cfg(not(any(test, all(feature = "__testing", debug_assertions), cmwq_loom)))]
+#[path = "yields/none.rs"]
 mod yields;

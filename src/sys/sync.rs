@@ -1,20 +1,11 @@
-//! The crate's atomics and locks. Most builds use the atomics of std and the locks of parking_lot, but the models use
-//! loom's. Unit tests, and builds that widen races on real threads, use the types of [`yields`](super::yields). Code
-//! outside `sys` imports atomics and locks only from here.
+//! The crate's atomics and locks: those of std and parking_lot, but loom's in the models. In the crate's own tests
+//! without optimisation, [`yields`](super::yields) widens races at them. Code outside `sys` imports atomics and locks
+//! only from here.
 //!
 //! loom models `SeqCst` fences but not `SeqCst` accesses, so every handshake of the protocol layer is written with
 //! explicit fences.
 
-#[cfg(not(any(test, cmwq_loom, cmwq_yields)))]
-mod imp {
-    pub(crate) use std::sync::atomic::{
-        AtomicBool, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence,
-    };
-
-    pub(crate) use std::sync::Arc;
-}
-
-#[cfg(all(any(test, cmwq_yields), not(cmwq_loom)))]
+#[cfg(not(cmwq_loom))]
 use super::yields as imp;
 
 #[cfg(cmwq_loom)]

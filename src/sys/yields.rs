@@ -1,18 +1,16 @@
-//! Atomics and locks that let other threads run before and after each operation. `sys::sync` uses them in unit tests,
-//! and in builds with `--cfg cmwq_yields`.
+//! Atomics and locks with *points* around each operation, at which other threads may run. The crate's own tests have
+//! them in builds without optimisation. No user's build has them.
 //!
-//! In unit tests, a simulated [`machine`](super::machine) decides before and after each operation which of its threads
-//! runs next. Threads outside of a machine execute the plain operations. The rest of this text is about builds with
-//! `--cfg cmwq_yields`.
+//! In unit tests, a simulated [`machine`](super::machine) decides at each point which of its threads runs next.
 //!
-//! Real threads seldom hit a race between two instructions, because hardly any time passes between them. Here, there
-//! are *points* around each operation, at which the thread may yield or sleep. So sooner or later, the threads
-//! interleave in each way that a race needs, in the same code that is shipped.
+//! On real threads, a point does nothing unless the environment has `CMWQ_YIELD_SEED`. Real threads seldom hit a race
+//! between two instructions, because hardly any time passes between them. With a seed, the thread may yield or sleep at
+//! each point. So sooner or later, the threads interleave in each way that a race needs, in the same code that is
+//! shipped.
 //!
-//! Each thread draws its actions from its own pseudo-random sequence, which derives from a seed and the thread's name.
-//! For a thread without a name, the number of nameless threads before it takes the place of the name. `CMWQ_YIELD_SEED`
-//! sets the seed. The seed is printed on standard error at the first point, so that a failed run can be repeated as
-//! exactly as real threads permit.
+//! Each thread draws its actions from its own pseudo-random sequence, which derives from the seed and the thread's
+//! name. For a thread without a name, the number of nameless threads before it takes the place of the name. So a failed
+//! run can be repeated as exactly as real threads permit.
 
 #![allow(
     dead_code,
@@ -23,15 +21,10 @@
 use std::cell::Cell;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-#[cfg(test)]
-pub(crate) use super::machine::{Condvar, Mutex, MutexGuard};
-#[cfg(not(test))]
-pub(crate) use parking_lot::{Condvar, MutexGuard};
 pub(crate) use std::sync::{Arc, atomic::Ordering};
 
 /// The most eager thread yields at one in this many points.
@@ -61,16 +54,20 @@ thread_local! {
 }
 
 /// Executes a point, at which other threads may run.
-#[allow(clippy::disallowed_methods, reason = "a point yields and sleeps")]
 fn point() {
     #[cfg(test)]
     if super::machine::point() {
         return;
     }
-    if !cfg!(cmwq_yields) {
-        return;
+    if let Some(seed) = seed() {
+        act(seed);
     }
-    let mut temper = TEMPER.get().unwrap_or_else(Temper::of_this_thread);
+}
+
+/// Yields or sleeps, as the thread's sequence says.
+#[allow(clippy::disallowed_methods, reason = "a point yields and sleeps")]
+fn act(seed: u64) {
+    let mut temper = TEMPER.get().unwrap_or_else(|| Temper::of_this_thread(seed));
     let drawn = temper.next();
     let nap =
         (drawn % (SLEEP << temper.calm) == 0).then(|| Duration::from_micros((drawn >> 32) % NAP_MICROS));
@@ -86,11 +83,11 @@ fn point() {
 }
 
 impl Temper {
-    fn of_this_thread() -> Self {
+    fn of_this_thread(seed: u64) -> Self {
         static NAMELESS: atomic::AtomicU64 = atomic::AtomicU64::new(0);
         match std::thread::current().name() {
-            Some(name) => Self::of(seed(), name),
-            None => Self::of(seed(), NAMELESS.fetch_add(1, Ordering::Relaxed)),
+            Some(name) => Self::of(seed, name),
+            None => Self::of(seed, NAMELESS.fetch_add(1, Ordering::Relaxed)),
         }
     }
 
@@ -113,37 +110,32 @@ impl Temper {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "any number that differs in the next run")]
-fn seed() -> u64 {
-    static SEED: OnceLock<u64> = OnceLock::new();
+/// Returns the seed, if the environment has one.
+fn seed() -> Option<u64> {
+    static SEED: OnceLock<Option<u64>> = OnceLock::new();
     *SEED.get_or_init(|| {
-        let given = std::env::var_os("CMWQ_YIELD_SEED");
-        let given = given.map(|seed| {
-            let number = seed.to_str().and_then(|seed| seed.parse().ok());
-            number.unwrap_or_else(|| panic!("CMWQ_YIELD_SEED is {seed:?}; it must be a number"))
-        });
-        let seed = given.unwrap_or_else(|| {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH);
-            now.map_or(1, |since| since.as_micros() as u64)
-        });
-        // A test harness would capture and lose the output of `eprintln!`.
-        drop(writeln!(std::io::stderr(), "to repeat this run: CMWQ_YIELD_SEED={seed}"));
-        seed
+        let given = std::env::var_os("CMWQ_YIELD_SEED")?;
+        let number = given.to_str().and_then(|seed| seed.parse().ok());
+        Some(number.unwrap_or_else(|| panic!("CMWQ_YIELD_SEED is {given:?}; it must be a number")))
     })
 }
 
+/// Takes a lock between two points. There is no point after the lock's release, because the thread's next operation
+/// begins with a point. The locks of unit tests have points of their own.
+pub(in crate::sys) fn around_lock<R>(take: impl FnOnce() -> R) -> R {
+    if cfg!(test) { take() } else { around(take) }
+}
+
 /// Executes a point before the operation and another point after it.
-macro_rules! around {
-    ($operation:expr) => {{
-        point();
-        let result = $operation;
-        point();
-        result
-    }};
+fn around<R>(operation: impl FnOnce() -> R) -> R {
+    point();
+    let result = operation();
+    point();
+    result
 }
 
 pub(crate) fn fence(ordering: Ordering) {
-    around!(atomic::fence(ordering));
+    around(|| atomic::fence(ordering));
 }
 
 /// Defines the parts that all atomics have. Their layout and initial values are those of the standard library.
@@ -163,11 +155,11 @@ macro_rules! atomic {
             }
 
             pub(crate) fn store(&self, value: $value, ordering: Ordering) {
-                around!(self.0.store(value, ordering));
+                around(|| self.0.store(value, ordering));
             }
 
             pub(crate) fn swap(&self, value: $value, ordering: Ordering) -> $value {
-                around!(self.0.swap(value, ordering))
+                around(|| self.0.swap(value, ordering))
             }
 
             pub(crate) fn compare_exchange(
@@ -177,7 +169,7 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                around!(self.0.compare_exchange(current, new, success, failure))
+                around(|| self.0.compare_exchange(current, new, success, failure))
             }
 
             pub(crate) fn compare_exchange_weak(
@@ -187,7 +179,7 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                around!(self.0.compare_exchange_weak(current, new, success, failure))
+                around(|| self.0.compare_exchange_weak(current, new, success, failure))
             }
 
             pub(crate) fn fetch_update(
@@ -235,7 +227,7 @@ macro_rules! operations {
     ($name:ident, $value:ty, $($operation:ident)*) => {
         impl $name {
             $(pub(crate) fn $operation(&self, value: $value, ordering: Ordering) -> $value {
-                around!(self.0.$operation(value, ordering))
+                around(|| self.0.$operation(value, ordering))
             })*
         }
     };
@@ -252,42 +244,6 @@ operations!(AtomicU32, u32, fetch_add fetch_sub fetch_and fetch_or fetch_xor fet
 operations!(AtomicI64, i64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
 operations!(AtomicU64, u64, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
 operations!(AtomicUsize, usize, fetch_add fetch_sub fetch_and fetch_or fetch_xor fetch_max fetch_min);
-
-/// A lock with one point before it is taken and one point while it is held. The lock has no point after its release,
-/// because the thread's next operation begins with a point.
-#[cfg(not(test))]
-#[derive(Default)]
-pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
-
-#[cfg(not(test))]
-impl<T> Mutex<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        Self(parking_lot::Mutex::new(value))
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        around!(self.0.lock())
-    }
-
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        around!(self.0.try_lock())
-    }
-
-    pub(crate) fn get_mut(&mut self) -> &mut T {
-        self.0.get_mut()
-    }
-
-    pub(crate) fn into_inner(self) -> T {
-        self.0.into_inner()
-    }
-}
-
-#[cfg(not(test))]
-impl<T: fmt::Debug> fmt::Debug for Mutex<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 #[cfg(test)]
 mod tests {

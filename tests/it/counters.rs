@@ -10,8 +10,8 @@ use testkit::spin;
 
 use crate::support::{
     Door, SOON, Spawns, a_blocked_item_lets_another_one_in, all_kinds, begun_on, builder, bump, burn, cpus,
-    eventually, falls_quiet, held, is_portable, on_each_executor, one_cpu, one_cpu_unseen, stress, stretch,
-    time_limit, unseen,
+    eventually, falls_quiet, has_yields, held, is_portable, on_each_executor, one_cpu, one_cpu_unseen,
+    stress, stretch, time_limit, unseen,
 };
 
 /// Asserts that the time found differs from the expected one by at most the tolerance.
@@ -442,7 +442,7 @@ fn queues_that_alternate_get_their_own_cpu_time() {
     let _limit = time_limit();
     let executor = builder("core:1 pu:1").0.build().unwrap();
     let mut lengths = vec![(3000, 0, 40), (400, 20, 300), (40, 2, 3000)];
-    if cfg!(cmwq_yields) || stretch() > 1 {
+    if has_yields() || stretch() > 1 {
         // The yields or the emulator take longer for each item than these items do.
         lengths.pop();
     }

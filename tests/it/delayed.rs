@@ -9,7 +9,7 @@ use fastrand::Rng;
 
 use crate::support::{
     Counted, PATIENCE, SOON, all_kinds, begun_on, builder, bump, counting, cpus, eventually, falls_quiet,
-    no_thread_of, on_each_executor, one_cpu, stress, time_limit, timers_have_fired,
+    has_yields, no_thread_of, on_each_executor, one_cpu, stress, time_limit, timers_have_fired,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -96,7 +96,7 @@ fn a_zero_delay_leaves_nothing_to_the_manager() {
                 other.item(&tick).after(Duration::from_nanos(1)).reschedule().unwrap();
             }
         });
-        for n in 1..=stress(if cfg!(cmwq_yields) { 5_000 } else { 20_000 }) {
+        for n in 1..=stress(if has_yields() { 5_000 } else { 20_000 }) {
             queue.item(&work).reschedule().unwrap();
             queue.flush().unwrap();
             assert_eq!(runs.load(Ordering::SeqCst), n, "the flush did not wait");
@@ -386,7 +386,7 @@ fn very_many_timers_are_armed_moved_and_cancelled() {
     let queue = WorkQueue::builder("q").build_on(&one_cpu()).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     // With yields, each operation takes many times as long.
-    let count = stress(if cfg!(cmwq_yields) { 10_000 } else { 100_000 });
+    let count = stress(if has_yields() { 10_000 } else { 100_000 });
     let mut random = Rng::with_seed(5);
     let works: Vec<Work> = (0..count).map(|_| counting(&runs)).collect();
     for work in &works {

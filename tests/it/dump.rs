@@ -12,8 +12,8 @@ use cmwq::{
 };
 
 use crate::support::{
-    Door, SOON, all_kinds, begun_on, builder, eventually, holds_within, on_each_executor_unseen, stress,
-    time_limit, unseen,
+    Door, SOON, all_kinds, begun_on, builder, eventually, has_yields, holds_within, on_each_executor_unseen,
+    stress, time_limit, unseen,
 };
 
 /// Two nodes of two caches, with two cores of two CPUs each.
@@ -353,7 +353,7 @@ fn snapshots_are_consistent_under_load() {
     let executor = builder(LARGE).0.random_placement(3).build().unwrap();
     let queues = all_kinds(&executor);
     // With yields, the items take long, because snapshots take locks all the time.
-    let each = stress(if cfg!(cmwq_yields) { 2_000 } else { 20_000 }) as u64;
+    let each = stress(if has_yields() { 2_000 } else { 20_000 }) as u64;
     let (runs, stop) = (Arc::new(AtomicUsize::new(0)), AtomicBool::new(false));
     thread::scope(|scope| {
         let looks = scope.spawn(|| {

@@ -14,7 +14,7 @@ use testkit::threads::{name_of, status_of, tasks};
 use testkit::{TimeLimit, skip};
 
 pub(crate) use testkit::threads::{block_only, main_status, own_status};
-pub(crate) use testkit::{SOON, burn, eventually, holds_within, stress};
+pub(crate) use testkit::{SOON, burn, eventually, has_yields, holds_within, stress};
 
 /// The patience of the progress check. It is longer than a thread waits between two steps, even on a busy machine. A
 /// lost wake-up never ends, so it is still found.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-#[cfg(all(feature = "testing", not(cmwq_yields)))]
+#[cfg(feature = "testing")]
 mod kit {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::time::Duration;
@@ -45,7 +45,7 @@ mod kit {
     }
 }
 
-#[cfg(not(all(feature = "testing", not(cmwq_yields))))]
+#[cfg(not(feature = "testing"))]
 mod kit {
     use std::time::Duration;
 
@@ -64,7 +64,7 @@ mod kit {
     }
 }
 
-#[cfg(all(feature = "testing", not(cmwq_yields)))]
+#[cfg(feature = "testing")]
 pub(crate) use kit::be_virtual;
 pub(crate) use kit::is_virtual;
 

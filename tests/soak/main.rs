@@ -36,7 +36,7 @@ mod process;
 mod random;
 mod report;
 mod round;
-#[cfg(all(feature = "testing", not(cmwq_yields)))]
+#[cfg(feature = "testing")]
 mod seeds;
 mod world;
 
@@ -50,7 +50,7 @@ use crate::random::Random;
 use crate::report::Report;
 
 /// Whether this build has the test kit.
-const HAS_KIT: bool = cfg!(all(feature = "testing", not(cmwq_yields)));
+const HAS_KIT: bool = cfg!(feature = "testing");
 
 /// The number of seeds that follow a soak of the default length.
 const SEEDS: u64 = 300;
@@ -104,12 +104,12 @@ fn race() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-#[cfg(all(feature = "testing", not(cmwq_yields)))]
+#[cfg(feature = "testing")]
 fn search(first: u64, seeds: u64, time: Duration) -> ExitCode {
     seeds::search(first, seeds, time)
 }
 
-#[cfg(not(all(feature = "testing", not(cmwq_yields))))]
+#[cfg(not(feature = "testing"))]
 fn search(_first: u64, _seeds: u64, _time: Duration) -> ExitCode {
     eprintln!("soak: --seeds needs the feature testing");
     ExitCode::from(2)

@@ -1,5 +1,4 @@
 //! The test kit `cmwq::testing`, as its users see it.
-#![cfg(not(cmwq_yields))]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests stand in for a user")]
 
 mod backlog;

@@ -162,11 +162,35 @@ impl Error for TopologyError {
 
 /// Reads the whole machine, including CPUs that this process may not use.
 pub(crate) fn load(source: &TopologySource) -> Result<Topology, TopologyError> {
-    if !cfg!(feature = "hwloc") && matches!(source, TopologySource::Xml(_)) {
-        return Err(TopologyError::NeedsHwloc { from: source.clone() });
-    }
-    let topology = checked(source, read(source))?;
-    Ok(if *source == TopologySource::Probe { topology.with_offline(&present()) } else { topology })
+    #[cfg(feature = "hwloc")]
+    let online = by_hwloc(source)?;
+    #[cfg(not(feature = "hwloc"))]
+    let online = without_hwloc(source)?;
+    Ok(if *source == TopologySource::Probe { online.with_offline(&present()) } else { online })
+}
+
+/// Reads the online CPUs.
+#[cfg(feature = "hwloc")]
+fn by_hwloc(source: &TopologySource) -> Result<Topology, TopologyError> {
+    let read = match source {
+        TopologySource::Probe if cfg!(cmwq_portable) => flat(),
+        _ => hwloc::read(source),
+    };
+    checked(source, read)
+}
+
+/// Reads the online CPUs in a build without hwloc. Tests build this in any case.
+#[cfg(any(test, not(feature = "hwloc")))]
+fn without_hwloc(source: &TopologySource) -> Result<Topology, TopologyError> {
+    let read = match source {
+        #[cfg(all(target_os = "linux", not(cmwq_portable)))]
+        TopologySource::Probe => sysfs::read("/sys".as_ref()).and_then(|cpus| cpus.map_or_else(flat, Ok)),
+        #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
+        TopologySource::Probe => flat(),
+        TopologySource::Synthetic(description) => synthetic::read(description).map_err(Into::into),
+        TopologySource::Xml(_) => return Err(TopologyError::NeedsHwloc { from: source.clone() }),
+    };
+    checked(source, read)
 }
 
 /// Returns the CPUs that are plugged into this machine, including those that are offline. Returns an empty set if the
@@ -178,26 +202,6 @@ fn present() -> CpuSet {
         None
     };
     list.and_then(|list| list.trim().parse().ok()).unwrap_or_default()
-}
-
-#[cfg(feature = "hwloc")]
-fn read(source: &TopologySource) -> Result<Vec<Cpu>, Cause> {
-    match source {
-        TopologySource::Probe if cfg!(cmwq_portable) => flat(),
-        _ => hwloc::read(source),
-    }
-}
-
-#[cfg(not(feature = "hwloc"))]
-fn read(source: &TopologySource) -> Result<Vec<Cpu>, Cause> {
-    match source {
-        #[cfg(all(target_os = "linux", not(cmwq_portable)))]
-        TopologySource::Probe => sysfs::read("/sys".as_ref())?.map_or_else(flat, Ok),
-        #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
-        TopologySource::Probe => flat(),
-        TopologySource::Synthetic(description) => synthetic::read(description).map_err(Into::into),
-        TopologySource::Xml(_) => Err("only hwloc reads XML".into()),
-    }
 }
 
 /// Returns the CPUs of the process, for a machine about which nothing else is known.

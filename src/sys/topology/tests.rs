@@ -53,25 +53,29 @@ fn groups_are_those_of_the_description() {
         assert_eq!(pods(&topology, AffinityScope::Smt), smt, "smt of {description}");
         assert_eq!(pods(&topology, AffinityScope::Cache), cache, "cache of {description}");
         assert_eq!(pods(&topology, AffinityScope::Numa), numa, "numa of {description}");
-        let here = checked(&TopologySource::Probe, synthetic::read(description).map_err(Into::into));
-        assert_eq!(here.unwrap(), topology, "{description}");
+        let source = TopologySource::Synthetic(description.to_owned());
+        assert_eq!(without_hwloc(&source).unwrap(), topology, "{description}");
     }
 }
 
 #[test]
 fn a_bad_description_is_an_error_that_says_what_is_right() {
-    for description in ["", " ", "garbage", "l3:4 core", "pu:0", "pu:-1", "core:2 l3:", "pu:2\0", "🦀"] {
-        let error = described(description).unwrap_err();
-        let message = error.to_string();
-        assert!(message.contains(&format!("synthetic topology {description:?}")), "{message}");
-        assert!(message.contains("write levels such as \"l3:4 core:3 pu:2\""), "{message}");
-        assert!(error.source().is_some());
+    for read in [load, without_hwloc] {
+        let error_of =
+            |description: &str| read(&TopologySource::Synthetic(description.to_owned())).unwrap_err();
+        for description in ["", " ", "garbage", "l3:4 core", "pu:0", "pu:-1", "core:2 l3:", "pu:2\0", "🦀"]
+        {
+            let error = error_of(description);
+            let message = error.to_string();
+            assert!(message.contains(&format!("synthetic topology {description:?}")), "{message}");
+            assert!(message.contains("write levels such as \"l3:4 core:3 pu:2\""), "{message}");
+            assert!(error.source().is_some());
+        }
+        assert_eq!(
+            error_of("pu:1(indexes=65536)").to_string(),
+            "the synthetic topology \"pu:1(indexes=65536)\" has a CPU 65536: numbers must be below 65536"
+        );
     }
-    let error = described("pu:1(indexes=65536)").unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the synthetic topology \"pu:1(indexes=65536)\" has a CPU 65536: numbers must be below 65536"
-    );
 }
 
 /// The columns are a description, and a part of its error message.
@@ -123,10 +127,9 @@ fn a_topology_needs_a_cpu() {
 }
 
 /// spec: A6.2: without hwloc, the error for XML says which feature can read XML.
-#[cfg(not(feature = "hwloc"))]
 #[test]
 fn without_hwloc_xml_is_an_error_that_names_the_feature() {
-    let error = load(&TopologySource::Xml("<topology></topology>".to_owned())).unwrap_err();
+    let error = without_hwloc(&TopologySource::Xml("<topology></topology>".to_owned())).unwrap_err();
     assert!(matches!(error, TopologyError::NeedsHwloc { from: TopologySource::Xml(_) }), "{error:?}");
     assert_eq!(
         error.to_string(),
@@ -137,6 +140,8 @@ fn without_hwloc_xml_is_an_error_that_names_the_feature() {
 /// spec: E2.2
 #[test]
 fn this_machine_has_every_cpu_of_the_process() {
-    let topology = load(&TopologySource::Probe).unwrap();
-    assert!(affinity::process_cpus().unwrap().is_subset(&all_of(&topology)));
+    for read in [load, without_hwloc] {
+        let topology = read(&TopologySource::Probe).unwrap();
+        assert!(affinity::process_cpus().unwrap().is_subset(&all_of(&topology)));
+    }
 }
