@@ -175,6 +175,21 @@ fn a_spawn_takes_one_allocation_at_most() {
     assert!(handles.into_iter().enumerate().all(|(number, item)| item.join().unwrap() == 4 * number));
 }
 
+/// spec: W1.7 (the closure of an item with options takes one allocation more)
+#[test]
+fn options_take_one_allocation_more() {
+    let _alone = alone();
+    let queue = queue();
+    let (item, end) = held(&queue, |ends| ends.recv_timeout(SOON).unwrap());
+    let mut handles = Vec::with_capacity(ITEMS);
+    let spawn = |number: usize| queue.item(move || 4 * number).bytes(8).named("item").spawn().unwrap();
+    let allocations = allocations_of(|| handles.extend((0..ITEMS).map(spawn)));
+    assert!((ITEMS..=2 * ITEMS + FOR_LISTS).contains(&allocations), "{allocations} for {ITEMS} items");
+    end.send(()).unwrap();
+    item.join().unwrap();
+    assert!(handles.into_iter().enumerate().all(|(number, item)| item.join().unwrap() == 4 * number));
+}
+
 /// spec: W1.7 (on average none): cells are used again.
 #[test]
 fn items_in_turn_take_no_allocation_each() {

@@ -26,8 +26,18 @@ thread_local! {
 }
 
 /// Runs a user's destructor, or other code, and contains its panic.
-#[inline]
+///
+/// The code is called through a pointer, so that the compiler makes the rest of this function only once.
 pub(crate) fn contain(code: impl FnOnce()) {
+    let mut code = Some(code);
+    contain_call(&mut || {
+        if let Some(code) = code.take() {
+            code();
+        }
+    });
+}
+
+fn contain_call(code: &mut dyn FnMut()) {
     let _returned = catch_unwind(AssertUnwindSafe(code)).map_err(discard);
 }
 

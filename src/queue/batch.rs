@@ -8,9 +8,10 @@ use std::iter;
 use std::time::Duration;
 
 use crate::engine::item::batch::{Cut, CutDetached};
-use crate::engine::item::closure::{Closure, Named};
+use crate::engine::item::closure::Closure;
 use crate::engine::item::one_shot::handle::RawHandle;
 use crate::engine::item::place::Place;
+use crate::engine::item::with_options::{ClosureOptions, Name};
 use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::QueueError;
 use crate::error::batch::{EnqueueBatchError, RefusedBatch};
@@ -148,16 +149,9 @@ impl<C: IntoIterator> Batch<'_, C> {
             Ok(place) => place,
             Err(error) => return Err(RefusedBatch::new(error, 0, Vec::new(), closures)),
         };
-        let to = To { queue: self.queue, place, after: self.options.delay(), bytes: self.bytes };
-        let spawned = match self.options.name {
-            name if self.leash.is_set() => to.spawn_cancellable(closures, &self.leash, name.as_ref()),
-            None => to.spawn::<C::Item, T>(closures),
-            Some(name) => {
-                let named = closures.into_iter().map(|closure| Named { name: name.clone(), closure });
-                let spawned = to.spawn::<Named<C::Item>, T>(named.collect());
-                spawned.map_err(|Cut { error, accepted, rest }| Cut { error, accepted, rest: unnamed(rest) })
-            }
-        };
+        let (after, bytes) = (self.options.delay(), self.bytes);
+        let to = To { queue: self.queue, place, after, bytes, name: self.options.name, leash: &self.leash };
+        let spawned = to.spawn::<C::Item, T>(closures);
         let handles = |raw: Vec<_>| raw.into_iter().map(JoinHandle::new).collect::<Vec<_>>();
         spawned.map(handles).map_err(|cut| {
             let accepted = handles(cut.accepted);
@@ -205,22 +199,9 @@ impl<C: IntoIterator> Batch<'_, C> {
             Ok(place) => place,
             Err(error) => return Err(RefusedBatch::new(error, 0, 0, closures.collect())),
         };
-        let to = To { queue: self.queue, place, after: self.options.delay(), bytes: self.bytes };
-        let spawned = match self.options.name {
-            name if self.leash.is_set() => {
-                to.spawn_cancellable_detached::<C::Item, T>(closures, &self.leash, name.as_ref())
-            }
-            None => to.spawn_detached::<C::Item, T>(closures),
-            Some(name) => {
-                let named = closures.map(|closure| Named { name: name.clone(), closure });
-                let spawned = to.spawn_detached::<Named<C::Item>, T>(named);
-                spawned.map_err(|CutDetached { error, accepted, rest }| {
-                    let rest = unnamed(rest);
-                    CutDetached { error, accepted, rest }
-                })
-            }
-        };
-        spawned.map_err(|cut| {
+        let (after, bytes) = (self.options.delay(), self.bytes);
+        let to = To { queue: self.queue, place, after, bytes, name: self.options.name, leash: &self.leash };
+        to.spawn_detached::<C::Item, T>(closures).map_err(|cut| {
             let error = queue.count_refusals(cut.error, cut.rest.len());
             RefusedBatch::new(error, cut.accepted, cut.accepted, cut.rest)
         })
@@ -280,22 +261,32 @@ impl<C: AsRef<[Work]>> Batch<'_, C> {
     }
 }
 
-/// The queue, the place, the delay and the bytes of the closures of a batch.
-#[derive(Clone, Copy)]
-struct To<'queue> {
-    queue: &'queue WorkQueue,
+/// The queue, the place and the options of the closures of a batch.
+struct To<'batch> {
+    queue: &'batch WorkQueue,
     place: Place,
     after: Duration,
     /// Those of each closure.
     bytes: u64,
+    name: Option<Name>,
+    leash: &'batch Leash,
 }
 
-impl<'queue> To<'queue> {
-    /// Returns the way of each closure if the closures are submitted one by one, because each has a timer or bytes of
-    /// its own.
-    fn way_of_each(self) -> Option<submission::To<'queue>> {
-        let Self { queue, after, bytes, .. } = self;
-        (!after.is_zero() || bytes > 0).then(|| submission::To::new(queue, after, bytes))
+impl To<'_> {
+    /// Returns whether the closures are submitted one by one, because each has a timer or bytes of its own.
+    fn goes_one_by_one(&self) -> bool {
+        !self.after.is_zero() || self.bytes > 0
+    }
+
+    /// Returns the way of one closure, if the closures are submitted one by one.
+    fn way_of_one(&self) -> submission::To<'_> {
+        let ClosureOptions { name, token, .. } = self.options();
+        submission::To { queue: self.queue.handle(), after: self.after, name, token, bytes: self.bytes }
+    }
+
+    /// Returns the options of one closure.
+    fn options(&self) -> ClosureOptions {
+        ClosureOptions { name: self.name.clone(), token: self.leash.token(), ..ClosureOptions::default() }
     }
 
     fn spawn<F, T>(self, closures: Vec<F>) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
@@ -303,11 +294,34 @@ impl<'queue> To<'queue> {
         F: Closure<T> + Send + 'static,
         T: Send + 'static,
     {
-        let Some(each) = self.way_of_each() else {
-            return self.queue.handle().queue().spawn_batch(self.place, closures, None);
+        let (place, queue) = (self.place, self.queue.handle().queue());
+        if self.goes_one_by_one() {
+            let one = |closure| self.way_of_one().spawn((place, None), closure);
+            return one_by_one(closures.into_iter(), one).map_err(|(error, accepted, rest)| Cut {
+                error,
+                accepted,
+                rest,
+            });
+        }
+        if self.name.is_none() && !self.leash.is_set() {
+            return queue.spawn_batch(place, closures, None);
+        }
+        let mut tokens = Vec::new();
+        let options = || {
+            let options = self.options();
+            tokens.extend(options.token.clone());
+            options
         };
-        one_by_one(closures.into_iter(), |closure| each.clone().spawn((self.place, None), closure))
-            .map_err(|(error, accepted, rest)| Cut { error, accepted, rest })
+        let own = self.leash.token();
+        let mut spawned = queue.spawn_batch_with(place, closures, own.as_ref(), options);
+        let accepted = match &mut spawned {
+            Ok(handles) => handles,
+            Err(cut) => &mut cut.accepted,
+        };
+        for (handle, token) in accepted.iter_mut().zip(tokens) {
+            handle.set_token(token, &queue.executor.upkeep.timers);
+        }
+        spawned
     }
 
     fn spawn_detached<F, T>(self, closures: impl Iterator<Item = F>) -> Result<(), CutDetached<F>>
@@ -315,12 +329,20 @@ impl<'queue> To<'queue> {
         F: Closure<T> + Send + 'static,
         T: 'static,
     {
-        let Some(each) = self.way_of_each() else {
-            return self.queue.handle().queue().spawn_batch_detached::<F, T>(self.place, closures, None);
-        };
-        cut_detached(one_by_one(closures, |closure| {
-            each.clone().spawn_detached::<F, T>((self.place, None), closure).map(drop)
-        }))
+        let (place, queue) = (self.place, self.queue.handle().queue());
+        if self.goes_one_by_one() {
+            let one = |closure| self.way_of_one().spawn_detached::<F, T>((place, None), closure);
+            return one_by_one(closures, one).map(drop).map_err(|(error, accepted, rest)| CutDetached {
+                error,
+                accepted: accepted.len(),
+                rest,
+            });
+        }
+        if self.name.is_none() && !self.leash.is_set() {
+            return queue.spawn_batch_detached::<F, T>(place, closures, None);
+        }
+        let own = self.leash.token();
+        queue.spawn_batch_detached_with::<F, T>(place, closures, own.as_ref(), || self.options())
     }
 }
 
@@ -342,15 +364,6 @@ fn one_by_one<F, H>(
         }
     }
     Ok(accepted)
-}
-
-fn cut_detached<F>(submitted: Result<Vec<()>, Rest<(), F>>) -> Result<(), CutDetached<F>> {
-    let cut = |(error, accepted, rest): Rest<(), F>| CutDetached { error, accepted: accepted.len(), rest };
-    submitted.map(drop).map_err(cut)
-}
-
-fn unnamed<F>(named: Vec<Named<F>>) -> Vec<F> {
-    named.into_iter().map(|named| named.closure).collect()
 }
 
 impl<C> fmt::Debug for Batch<'_, C> {

@@ -4,13 +4,11 @@ use std::time::{Duration, Instant};
 
 use crate::blocking;
 use crate::cancel::CancelToken;
-use crate::engine::item::closure::{Name, WithToken};
-use crate::engine::item::one_shot::handle::RawHandle;
-use crate::engine::item::token::{Armed, ArmedTimer, Token};
-use crate::engine::refusal::{QueueError, WaitError};
+use crate::engine::item::token::Token;
+use crate::engine::refusal::WaitError;
 use crate::policy::time::Time;
 use crate::queue::WorkQueue;
-use crate::queue::submission::{Places, Submission, To};
+use crate::queue::submission::Submission;
 use crate::sys::clock;
 use crate::sys::wait::Until;
 
@@ -75,8 +73,8 @@ impl<I> Submission<'_, I> {
     /// such item: if the submission [waits for room](crate::WhenFull::Wait), a cancel of the token ends the wait with
     /// [`QueueError::Full`](crate::QueueError::Full).
     ///
-    /// For an item with a token, the submission makes two more allocations. The submission and the end of the item each
-    /// take the lock of the parent token for a short time.
+    /// For an item with a token, the submission makes three more allocations. The submission and the end of the item
+    /// each take the lock of the parent token for a short time.
     ///
     /// # Examples
     ///
@@ -158,67 +156,6 @@ impl<I> Submission<'_, I> {
         self.leash.ends_in(time);
         self
     }
-}
-
-type Refused<F> = (QueueError, F);
-
-/// Queues a closure with a token and perhaps a name.
-pub(super) fn spawn<F, T>(
-    mut to: To<'_>,
-    places: Places<'_>,
-    named: (Token, Option<Name>),
-    closure: F,
-) -> Result<RawHandle<T>, Refused<F>>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    let token = named.0.clone();
-    let timers = to.timers();
-    let (closure, after, timer) = with_token(named, to.after, closure);
-    to.after = after;
-    let spawned = to.spawn::<WithToken<F>, T>(places, closure);
-    let mut handle = spawned.map_err(|(error, refused)| (error, refused.closure))?;
-    if let (Some(timer), Some(name)) = (timer, handle.timer()) {
-        timer.is(name);
-    }
-    handle.set_token(token, timers);
-    Ok(handle)
-}
-
-/// Queues a closure with a token and perhaps a name, without a handle.
-pub(super) fn spawn_detached<F, T>(
-    mut to: To<'_>,
-    places: Places<'_>,
-    named: (Token, Option<Name>),
-    closure: F,
-) -> Result<(), Refused<F>>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: 'static,
-{
-    let (closure, after, timer) = with_token(named, to.after, closure);
-    to.after = after;
-    let spawned = to.spawn_detached::<WithToken<F>, T>(places, closure);
-    let name = spawned.map_err(|(error, refused)| (error, refused.closure))?;
-    if let (Some(timer), Some(name)) = (timer, name) {
-        timer.is(name);
-    }
-    Ok(())
-}
-
-/// Gives a closure its token. Also returns the delay after which the item is queued and, if there is a delay, the slot
-/// for the timer.
-fn with_token<F>(
-    (token, name): (Token, Option<Name>),
-    after: Duration,
-    closure: F,
-) -> (WithToken<F>, Duration, Option<ArmedTimer>) {
-    // An item whose delay ends after its deadline cannot begin in time, so its owner is told at the deadline.
-    let after = after.min(token.deadline().since(clock::now()));
-    let armed = (!after.is_zero()).then(|| Armed::new(&token));
-    let timer = armed.as_ref().map(Armed::timer);
-    (WithToken { token, armed, name, closure }, after, timer)
 }
 
 impl WorkQueue {

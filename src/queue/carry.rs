@@ -25,7 +25,7 @@ impl WorkQueueBuilder {
     /// * Items that `capture` itself submits carry nothing.
     /// * A hook that owns a handle to its own queue keeps the queue for ever.
     ///
-    /// A hook costs three allocations per submission, up to two per run, and the time of its calls. With the feature
+    /// A hook costs four allocations per submission, up to two per run, and the time of its calls. With the feature
     /// `tracing`, the function `cmwq::trace::current_span` can be used as a hook.
     ///
     /// # Examples

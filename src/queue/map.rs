@@ -5,8 +5,7 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::sync::Arc;
 
-use crate::engine::item::closure::Closure;
-use crate::engine::item::entry::ItemType;
+use crate::engine::item::closure::{Closure, OwnType};
 use crate::engine::item::place::Place;
 use crate::engine::refusal::QueueError;
 use crate::error::RunError;
@@ -273,7 +272,11 @@ struct Call<V, F> {
 }
 
 impl<V, F: Fn(V) -> T, T> Closure<T> for Call<V, F> {
-    const ITEM_TYPE: &'static ItemType = ItemType::of::<F>();
+    type Type = OwnType<F>;
+
+    fn type_of_closure(&self) -> OwnType<F> {
+        OwnType::new()
+    }
 
     fn call(self) -> T {
         (self.function)(self.input)
@@ -287,7 +290,11 @@ struct ByReference<'f, V, F> {
 }
 
 impl<V, F: Fn(V) -> T, T> Closure<T> for ByReference<'_, V, F> {
-    const ITEM_TYPE: &'static ItemType = ItemType::of::<F>();
+    type Type = OwnType<F>;
+
+    fn type_of_closure(&self) -> OwnType<F> {
+        OwnType::new()
+    }
 
     fn call(self) -> T {
         (self.function)(self.input)

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::engine::executor::inner::ExecutorInner;
-use crate::engine::item::closure::Name;
 use crate::engine::item::place::Place;
+use crate::engine::item::with_options::Name;
 use crate::engine::refusal::QueueError;
 
 /// The CPU or node that the caller has named.

@@ -86,6 +86,7 @@ use crate::engine::item::closure::Closure;
 use crate::engine::item::one_shot::handle::RawHandle;
 use crate::engine::item::place::Place;
 use crate::engine::item::scope::{Scope, ScopeState};
+use crate::engine::item::with_options::ClosureOptions;
 use crate::engine::refusal::{QueueError, WaitError};
 use crate::error::join::{JoinError, PanicPayload};
 use crate::error::refused::Refused;
@@ -259,6 +260,20 @@ impl<'scope> Scope<'scope, '_> {
         T: Send + 'scope,
     {
         let raw = self.spawn_raw::<F, T>(place, closure)?;
+        Ok(ScopedJoinHandle { raw: Some(raw), scope_state: self.scope_state() })
+    }
+
+    pub(super) fn spawn_closure_with<F, T>(
+        &'scope self,
+        place: Place,
+        options: ClosureOptions,
+        closure: F,
+    ) -> Result<ScopedJoinHandle<'scope, T>, (QueueError, F)>
+    where
+        F: Closure<T> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let raw = self.spawn_raw_with(place, options, closure)?;
         Ok(ScopedJoinHandle { raw: Some(raw), scope_state: self.scope_state() })
     }
 }

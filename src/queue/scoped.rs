@@ -5,9 +5,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::cancel::CancelToken;
-use crate::engine::item::closure::{Closure, Named, Weighed, WithToken};
-use crate::engine::item::place::Place;
 use crate::engine::item::scope::Scope;
+use crate::engine::item::with_options::ClosureOptions;
 use crate::engine::refusal::QueueError;
 use crate::error::refused::Refused;
 use crate::queue::cancellable::Leash;
@@ -175,41 +174,16 @@ impl<'scope, F> ScopedSubmission<'scope, '_, F> {
         T: Send + 'scope,
     {
         let Self { scope, closure, options, leash, bytes } = self;
-        let to = match options.place(scope.executor()) {
-            Ok(place) => (place, bytes),
+        let place = match options.place(scope.executor()) {
+            Ok(place) => place,
             Err(error) => return Err((error, closure)),
         };
-        match (leash.token(), options.name) {
-            (Some(token), name) => {
-                let closure = WithToken { token, armed: None, name, closure };
-                scope
-                    .spawn_weighed::<WithToken<F>, T>(to, closure)
-                    .map_err(|(error, refused)| (error, refused.closure))
-            }
-            (None, Some(name)) => scope
-                .spawn_weighed::<Named<F>, T>(to, Named { name, closure })
-                .map_err(|(error, refused)| (error, refused.closure)),
-            (None, None) => scope.spawn_weighed::<F, T>(to, closure),
+        if options.name.is_none() && !leash.is_set() && bytes == 0 {
+            return scope.spawn_closure::<F, T>(place, closure);
         }
-    }
-}
-
-impl<'scope> Scope<'scope, '_> {
-    /// Queues a closure with its bytes.
-    fn spawn_weighed<C, T>(
-        &'scope self,
-        (place, bytes): (Place, u64),
-        closure: C,
-    ) -> Result<ScopedJoinHandle<'scope, T>, (QueueError, C)>
-    where
-        C: Closure<T> + Send + 'scope,
-        T: Send + 'scope,
-    {
-        if bytes == 0 {
-            return self.spawn_closure::<C, T>(place, closure);
-        }
-        self.spawn_closure::<Weighed<C>, T>(place, Weighed::new(bytes, closure))
-            .map_err(|(error, weighed)| (error, weighed.closure))
+        let (name, token) = (options.name, leash.token());
+        let options = ClosureOptions { name, token, bytes, ..ClosureOptions::default() };
+        scope.spawn_closure_with(place, options, closure)
     }
 }
 

@@ -16,7 +16,6 @@ use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::QueueError;
 use crate::engine::trace;
 
-use super::carried::Carrying;
 use super::closure::Closure;
 use super::entry::{Entry, Header};
 use super::one_shot;
@@ -24,6 +23,7 @@ use super::one_shot::handle::RawHandle;
 use super::place::Place;
 use super::submit::enqueue;
 use super::token::Token;
+use super::with_options::{ClosureOptions, into_closures};
 use super::work::WorkHandle;
 
 /// The largest number of items that are admitted and pushed before a kick. Because of this limit, a long batch begins
@@ -69,10 +69,31 @@ impl Queue {
     {
         match self.carries() {
             false => self.spawn_all(place, closures, token),
-            true => self.spawn_all(place, self.carrying(closures).collect(), token).map_err(
-                |Cut { error, accepted, rest }| Cut { error, accepted, rest: without_carried(rest) },
-            ),
+            true => self.spawn_batch_with(place, closures, token, ClosureOptions::default),
         }
+    }
+
+    /// Queues closures with options, as [`spawn_batch`](Self::spawn_batch) does. `options` makes the options of each
+    /// closure.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn spawn_batch_with<F, T>(
+        &self,
+        place: Place,
+        closures: Vec<F>,
+        token: Option<&Token>,
+        mut options: impl FnMut() -> ClosureOptions,
+    ) -> Result<Vec<RawHandle<T>>, Cut<F, T>>
+    where
+        F: Closure<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let boxed = closures.into_iter().map(|closure| self.with_options(options(), closure)).collect();
+        self.spawn_all(place, boxed, token).map_err(|Cut { error, accepted, rest }| {
+            // SAFETY: the refused closures are among those that were boxed above.
+            let rest = unsafe { into_closures(rest) };
+            Cut { error, accepted, rest }
+        })
     }
 
     /// Queues closures, as [`spawn_batch`](Self::spawn_batch) does. Each closure already contains the values that it
@@ -128,13 +149,32 @@ impl Queue {
     {
         match self.carries() {
             false => self.spawn_all_detached::<F, T>(place, closures, token),
-            true => self.spawn_all_detached::<Carrying<F>, T>(place, self.carrying(closures), token).map_err(
-                |CutDetached { error, accepted, rest }| {
-                    let rest = without_carried(rest);
-                    CutDetached { error, accepted, rest }
-                },
-            ),
+            true => self.spawn_batch_detached_with::<F, T>(place, closures, token, ClosureOptions::default),
         }
+    }
+
+    /// Queues closures with options, as [`spawn_batch_detached`](Self::spawn_batch_detached) does. `options` makes the
+    /// options of each closure.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn spawn_batch_detached_with<F, T>(
+        &self,
+        place: Place,
+        closures: impl Iterator<Item = F>,
+        token: Option<&Token>,
+        mut options: impl FnMut() -> ClosureOptions,
+    ) -> Result<(), CutDetached<F>>
+    where
+        F: Closure<T> + Send + 'static,
+        T: 'static,
+    {
+        let boxed = closures.map(|closure| self.with_options::<F, T>(options(), closure));
+        let spawned = self.spawn_all_detached::<_, T>(place, boxed, token);
+        spawned.map_err(|CutDetached { error, accepted, rest }| {
+            // SAFETY: the refused closures are among those that were boxed above.
+            let rest = unsafe { into_closures(rest) };
+            CutDetached { error, accepted, rest }
+        })
     }
 
     /// Queues closures, as [`spawn_batch_detached`](Self::spawn_batch_detached) does. Each closure already contains the
@@ -174,11 +214,6 @@ impl Queue {
                 return Err(CutDetached { error, accepted, rest });
             }
         }
-    }
-
-    /// Captures the values that each closure carries.
-    fn carrying<F>(&self, closures: impl IntoIterator<Item = F>) -> impl Iterator<Item = Carrying<F>> {
-        closures.into_iter().map(|closure| Carrying { carried: self.carried(), closure })
     }
 
     /// Queues one-shots in order, and stops at the first one-shot that is refused. The one-shots were made for this
@@ -284,17 +319,13 @@ fn push_traced(shard: &Shard, place: Place, items: &[NonNull<Header>], pass: &Ba
     }
 }
 
-fn without_carried<F>(rest: Vec<Carrying<F>>) -> Vec<F> {
-    rest.into_iter().map(|carrying| carrying.closure).collect()
-}
-
 /// The cells of closures that are not queued yet, in the order of the closures.
-struct Made<F, T> {
+struct Made<F: Closure<T>, T> {
     items: Vec<NonNull<Header>>,
     closures: PhantomData<fn(F) -> T>,
 }
 
-impl<F, T> Made<F, T> {
+impl<F: Closure<T>, T> Made<F, T> {
     fn new(expected: usize) -> Self {
         Self { items: Vec::with_capacity(expected.min(AT_ONCE)), closures: PhantomData }
     }
@@ -305,7 +336,7 @@ impl<F, T> Made<F, T> {
     }
 }
 
-impl<F, T> Drop for Made<F, T> {
+impl<F: Closure<T>, T> Drop for Made<F, T> {
     fn drop(&mut self) {
         // Items remain only if the iterator has panicked, because items are taken out before they are queued.
         for item in self.items.drain(..) {

@@ -11,16 +11,11 @@
 //! comparison, and costs the worker nothing.
 
 use crate::engine::carrier::{Captured, Carried};
-use crate::engine::queue::bytes::Ask;
 use crate::engine::queue::workqueue::Queue;
-use crate::engine::refusal::{Cancelled, QueueError};
 use crate::engine::trace;
 use crate::engine::trace::subscriber::Parent;
 
-use super::closure::Closure;
 use super::context;
-use super::entry::ItemType;
-use super::token::Token;
 use super::work::WorkHandle;
 
 impl Queue {
@@ -54,39 +49,5 @@ impl Queue {
     #[inline]
     pub(crate) fn carries(&self) -> bool {
         self.carriers.is_some() || trace::is_heard()
-    }
-}
-
-/// A closure, and the values that its submission carries.
-pub(crate) struct Carrying<F> {
-    /// This field is dropped first, because it may own bytes, and the destructors of carried values may wait for room.
-    pub(crate) closure: F,
-    pub(crate) carried: Option<Carried>,
-}
-
-impl<F: Closure<T>, T> Closure<T> for Carrying<F> {
-    const ITEM_TYPE: &'static ItemType = F::ITEM_TYPE;
-
-    fn take_bytes(&mut self, queue: &Queue, ask: Ask) -> Result<(), QueueError> {
-        self.closure.take_bytes(queue, ask)
-    }
-
-    fn token(&self) -> Option<&Token> {
-        self.closure.token()
-    }
-
-    fn parent(&mut self) -> Parent {
-        self.carried.as_mut().map(|carried| carried.parent()).unwrap_or_default()
-    }
-
-    fn obstacle(&self) -> Option<Cancelled> {
-        self.closure.obstacle()
-    }
-
-    fn call(self) -> T {
-        match self.carried {
-            Some(carried) => self.closure.call_carrying(*carried),
-            None => self.closure.call(),
-        }
     }
 }

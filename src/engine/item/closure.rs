@@ -1,21 +1,21 @@
-//! The closures of one-shots, with or without a name, a token and a number of bytes.
+//! The closures of one-shots.
 
-use std::borrow::Cow;
+use std::marker::PhantomData;
 
-use crate::engine::carrier::Captured;
-use crate::engine::queue::bytes::{Ask, KeptBytes};
+use crate::engine::queue::bytes::Ask;
 use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::{Cancelled, QueueError};
 use crate::engine::trace::subscriber::Parent;
 
-use super::context;
 use super::entry::ItemType;
-use super::token::{Armed, Token};
+use super::token::Token;
 
 /// A closure that runs once.
 pub(crate) trait Closure<T> {
-    /// The type of the user's closure.
-    const ITEM_TYPE: &'static ItemType;
+    /// The value that tells the type of the user's closure. The item's cell keeps it.
+    type Type: TypeOfClosure;
+
+    fn type_of_closure(&self) -> Self::Type;
 
     /// Takes room for the bytes that the closure keeps in memory, unless it has taken it already.
     #[inline(always)] // most closures have no bytes, and the compiler then removes the code for them
@@ -42,131 +42,54 @@ pub(crate) trait Closure<T> {
     }
 
     fn call(self) -> T;
+}
 
-    /// Calls the closure. The values that its submission carries are current during the call.
-    fn call_carrying(self, carried: Captured) -> T
-    where
-        Self: Sized,
-    {
-        carried.run(|| self.call())
+/// A value that tells the type of a user's closure.
+pub(crate) trait TypeOfClosure: Copy {
+    fn item_type(self) -> &'static ItemType;
+}
+
+/// Takes no memory, because the type of the cell tells the type of the closure.
+pub(crate) struct OwnType<F>(PhantomData<fn(F)>);
+
+impl<F> OwnType<F> {
+    pub(crate) const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<F> Clone for OwnType<F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for OwnType<F> {}
+
+impl<F> TypeOfClosure for OwnType<F> {
+    #[inline(always)] // the compiler then knows the type
+    fn item_type(self) -> &'static ItemType {
+        ItemType::of::<F>()
+    }
+}
+
+impl TypeOfClosure for &'static ItemType {
+    #[inline]
+    fn item_type(self) -> &'static ItemType {
+        self
     }
 }
 
 impl<F: FnOnce() -> T, T> Closure<T> for F {
-    const ITEM_TYPE: &'static ItemType = ItemType::of::<F>();
+    type Type = OwnType<F>;
+
+    #[inline(always)] // it is nothing
+    fn type_of_closure(&self) -> OwnType<F> {
+        OwnType::new()
+    }
 
     #[inline(always)] // as if the engine called the closure itself
     fn call(self) -> T {
         self()
-    }
-}
-
-/// The name of an item, which snapshots show while the item runs.
-pub(crate) type Name = Cow<'static, str>;
-
-/// A closure with a name.
-pub(crate) struct Named<F> {
-    pub(crate) name: Name,
-    pub(crate) closure: F,
-}
-
-impl<F: FnOnce() -> T, T> Closure<T> for Named<F> {
-    const ITEM_TYPE: &'static ItemType = ItemType::of::<F>();
-
-    fn call(self) -> T {
-        context::describe(self.name.into_owned());
-        (self.closure)()
-    }
-}
-
-/// A closure with a token, and perhaps with a name. If the token counts as cancelled, the closure is not called.
-pub(crate) struct WithToken<F> {
-    pub(crate) token: Token,
-    /// The timer of an item with a delay. When the token is cancelled, the canceller takes this timer.
-    pub(crate) armed: Option<Armed>,
-    pub(crate) name: Option<Name>,
-    pub(crate) closure: F,
-}
-
-impl<F: FnOnce() -> T, T> Closure<T> for WithToken<F> {
-    const ITEM_TYPE: &'static ItemType = ItemType::of::<F>();
-
-    fn token(&self) -> Option<&Token> {
-        Some(&self.token)
-    }
-
-    fn obstacle(&self) -> Option<Cancelled> {
-        self.token.reason()
-    }
-
-    fn call(self) -> T {
-        self.call_within(|closure| closure())
-    }
-
-    /// The hooks may ask for the item's token, so the worker enters it first.
-    fn call_carrying(self, carried: Captured) -> T {
-        self.call_within(|closure| carried.run(closure))
-    }
-}
-
-impl<F> WithToken<F> {
-    fn call_within<T>(self, call: impl FnOnce(F) -> T) -> T {
-        let Self { token, armed, name, closure } = self;
-        drop(armed);
-        token.enter_item(|| {
-            if let Some(name) = name {
-                context::describe(name.into_owned());
-            }
-            call(closure)
-        })
-    }
-}
-
-/// A closure that keeps bytes in memory. They no longer count once the closure begins, or once it is about to be
-/// dropped: `kept` is dropped before `closure`, because the closure's destructor may wait for room.
-pub(crate) struct Weighed<C> {
-    kept: Option<KeptBytes>,
-    /// The number of bytes that are not taken yet.
-    bytes: u64,
-    pub(crate) closure: C,
-}
-
-impl<C> Weighed<C> {
-    pub(crate) fn new(bytes: u64, closure: C) -> Self {
-        Self { kept: None, bytes, closure }
-    }
-}
-
-impl<C: Closure<T>, T> Closure<T> for Weighed<C> {
-    const ITEM_TYPE: &'static ItemType = C::ITEM_TYPE;
-
-    fn take_bytes(&mut self, queue: &Queue, ask: Ask) -> Result<(), QueueError> {
-        if self.bytes > 0 {
-            self.kept = queue.take_bytes(self.bytes, ask, self.closure.token())?;
-            self.bytes = 0;
-        }
-        Ok(())
-    }
-
-    fn token(&self) -> Option<&Token> {
-        self.closure.token()
-    }
-
-    fn parent(&mut self) -> Parent {
-        self.closure.parent()
-    }
-
-    fn obstacle(&self) -> Option<Cancelled> {
-        self.closure.obstacle()
-    }
-
-    fn call(self) -> T {
-        drop(self.kept);
-        self.closure.call()
-    }
-
-    fn call_carrying(self, carried: Captured) -> T {
-        drop(self.kept);
-        self.closure.call_carrying(carried)
     }
 }

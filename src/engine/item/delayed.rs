@@ -1,5 +1,5 @@
 //! Items that are queued later: how a timer is armed, and what happens to the item when the timer fires.
-#![allow(unsafe_code, reason = "a refused closure is moved out of the cell that was made for it")]
+#![allow(unsafe_code, reason = "a refused closure is moved out of its cell or box")]
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -19,7 +19,6 @@ use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::QueueError;
 use crate::engine::user_code::contain;
 
-use super::carried::Carrying;
 use super::closure::Closure;
 use super::entry::{Entry, Header};
 use super::one_shot;
@@ -27,6 +26,7 @@ use super::one_shot::handle::RawHandle;
 use super::place::Place;
 use super::submit::{answer, enqueue};
 use super::timers::{Later, Timer, TimerName, Unlisted};
+use super::with_options::ClosureOptions;
 use super::work::WorkHandle;
 
 impl Queue {
@@ -48,12 +48,37 @@ impl Queue {
         if after.is_zero() {
             return queue.spawn_in(place, kept, function);
         }
-        drop(kept);
-        match queue.carried() {
-            None => Self::arm_one_shot(handle, place, after, function),
-            carried => Self::arm_one_shot(handle, place, after, Carrying { carried, closure: function })
-                .map_err(|(error, carrying)| (error, carrying.closure)),
+        if queue.carries() {
+            return Self::spawn_after_with(handle, place, kept, after, ClosureOptions::default(), function);
         }
+        drop(kept);
+        Self::arm_one_shot(handle, place, after, function)
+    }
+
+    /// Queues a closure with options like [`spawn_after`](Self::spawn_after), and captures the values that the
+    /// submission carries.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn spawn_after_with<F, T>(
+        handle: &Arc<QueueHandle>,
+        place: Place,
+        kept: Option<Kept<'_>>,
+        after: Duration,
+        options: ClosureOptions,
+        function: F,
+    ) -> Result<RawHandle<T>, (QueueError, F)>
+    where
+        F: Closure<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let kept = kept.filter(|_| after.is_zero());
+        let boxed = handle.queue().with_options(options, function);
+        let spawned = match after {
+            Duration::ZERO => handle.queue().spawn_boxed(place, kept, boxed),
+            after => Self::arm_one_shot(handle, place, after, boxed),
+        };
+        // SAFETY: the refused closure is the one that was boxed above.
+        spawned.map_err(|(error, boxed)| (error, unsafe { boxed.into_closure() }))
     }
 
     /// Queues a closure after a delay, without a handle. Returns the name of the timer, if one is needed. If the
@@ -72,15 +97,38 @@ impl Queue {
         if after.is_zero() {
             return handle.queue().spawn_detached_in::<F, T>(place, kept, function).map(|()| None);
         }
-        drop(kept);
-        match handle.queue().carried() {
-            None => Self::arm_detached::<F, T>(handle, place, after, function),
-            carried => {
-                let carrying = Carrying { carried, closure: function };
-                let armed = Self::arm_detached::<Carrying<F>, T>(handle, place, after, carrying);
-                armed.map_err(|(error, carrying)| (error, carrying.closure))
-            }
+        if handle.queue().carries() {
+            let options = ClosureOptions::default();
+            return Self::spawn_detached_after_with::<F, T>(handle, place, kept, after, options, function);
         }
+        drop(kept);
+        Self::arm_detached::<F, T>(handle, place, after, function)
+    }
+
+    /// Queues a closure with options like [`spawn_detached_after`](Self::spawn_detached_after), and captures the values
+    /// that the submission carries.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn spawn_detached_after_with<F, T>(
+        handle: &Arc<QueueHandle>,
+        place: Place,
+        kept: Option<Kept<'_>>,
+        after: Duration,
+        options: ClosureOptions,
+        function: F,
+    ) -> Result<Option<TimerName>, (QueueError, F)>
+    where
+        F: Closure<T> + Send + 'static,
+        T: 'static,
+    {
+        let kept = kept.filter(|_| after.is_zero());
+        let boxed = handle.queue().with_options::<F, T>(options, function);
+        let spawned = match after {
+            Duration::ZERO => handle.queue().spawn_detached_boxed(place, kept, boxed).map(|()| None),
+            after => Self::arm_detached::<_, T>(handle, place, after, boxed),
+        };
+        // SAFETY: the refused closure is the one that was boxed above.
+        spawned.map_err(|(error, boxed)| (error, unsafe { boxed.into_closure() }))
     }
 
     /// Arms a timer for a one-shot. If the submission is refused, returns the closure with the error. The delay is not

@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `entry` | the header of every item, and the entries of items on lists |
-//! | `closure` | the closures of one-shots, with or without a name and a token |
+//! | `closure`, `with_options` | the closures of one-shots, and their names, tokens and bytes |
 //! | `carried` | the values that are current for the issuer, and become current for the worker |
 //! | `token`, `cancellation` | the tree of tokens; the token for which a thread works, and whether its item should stop |
 //! | `one_shot`, `cells` | closures that run once, their handles, and the memory that their cells reuse |
@@ -42,5 +42,6 @@ pub(crate) mod submit;
 pub(crate) mod timers;
 pub(crate) mod token;
 pub(crate) mod waits;
+pub(crate) mod with_options;
 pub(crate) mod work;
 pub(crate) mod work_item;

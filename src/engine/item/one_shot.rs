@@ -15,7 +15,7 @@ pub(crate) mod handle;
 
 use std::any::Any;
 use std::cell::UnsafeCell;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, needs_drop};
 use std::ptr::NonNull;
 use std::thread::Result as RunResult;
 
@@ -31,13 +31,15 @@ use crate::engine::worker::worker_thread::{NotRun, WorkerThread};
 
 use self::handle::RawHandle;
 use super::cells::Chunk;
-use super::closure::Closure;
+use super::closure::{Closure, TypeOfClosure};
 use super::entry::{Abandoned, ByWorker, Entry, Head, Header, ItemOperations, Share};
 use super::one_shot::handle::Operations;
 
 #[repr(C)]
-struct OneShot<F, T, O> {
+struct OneShot<F: Closure<T>, T, O> {
     head: Head,
+    /// Tells the type of the closure, also while and after the closure runs.
+    closure_type: F::Type,
     contents: UnsafeCell<Contents<F, T, O>>,
 }
 
@@ -145,11 +147,15 @@ where
         &ItemOperations {
             execute: execute::<F, T, O>,
             abandon: abandon::<F, T, O>,
-            item_type: |_| F::ITEM_TYPE,
+            item_type: |item| {
+                // SAFETY: the caller's share of the item keeps the cell in memory. No thread writes this field.
+                unsafe { item.cast::<OneShot<F, T, O>>().as_ref() }.closure_type.item_type()
+            },
         }
     };
     let cell = OneShot {
         head: Head { header: Header::new(item), cell },
+        closure_type: function.type_of_closure(),
         contents: UnsafeCell::new(Contents::<F, T, O>::Closure(function, owner)),
     };
     Chunk::find().fill(cell).cast()
@@ -158,7 +164,7 @@ where
 /// # Safety
 ///
 /// The cell was made for `F`, `T` and `O`, and the caller is the cell's last owner.
-unsafe fn free<F, T, O>(cell: NonNull<OneShot<F, T, O>>) {
+unsafe fn free<F: Closure<T>, T, O>(cell: NonNull<OneShot<F, T, O>>) {
     // SAFETY: the caller is the cell's last owner. The chunk is dropped last, so its memory is given back even if a
     // destructor panics.
     let _chunk = unsafe { Chunk::of(cell) };
@@ -171,7 +177,7 @@ unsafe fn free<F, T, O>(cell: NonNull<OneShot<F, T, O>>) {
 /// # Safety
 ///
 /// The item was made by [`make`] for `F` and `T`, with this handle, and the caller owns the entry's side of the item.
-pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -> F {
+pub(crate) unsafe fn unmake<F: Closure<T>, T>(item: NonNull<Header>, handle: RawHandle<T>) -> F {
     // The handle is not dropped, because the handle's side ends with the cell.
     let _handle = ManuallyDrop::new(handle);
     // SAFETY: the caller owns both sides of the cell.
@@ -183,7 +189,7 @@ pub(crate) unsafe fn unmake<F, T>(item: NonNull<Header>, handle: RawHandle<T>) -
 /// # Safety
 ///
 /// The item was made by [`make_detached`] or [`make`] for `F` and `T`, and the caller owns both sides of the item.
-pub(crate) unsafe fn unmake_detached<F, T>(item: NonNull<Header>) -> F {
+pub(crate) unsafe fn unmake_detached<F: Closure<T>, T>(item: NonNull<Header>) -> F {
     let cell: NonNull<OneShot<F, T, NoOwner>> = item.cast();
     // SAFETY: the caller owns the whole cell.
     let _chunk = unsafe { Chunk::of(cell) };
@@ -231,20 +237,19 @@ where
     };
     if let Some(reason) = function.obstacle() {
         worker.own(&entry);
-        contain(|| drop(function));
-        // SAFETY: the closure is gone, and the worker has begun the item.
-        unsafe { end_without_run(cell, detached, reason == Cancelled::DeadlinePassed, || owner.cancelled()) };
-        return worker.pass_over_late(entry, reason == Cancelled::DeadlinePassed);
+        let late = reason == Cancelled::DeadlinePassed;
+        // SAFETY: the worker has begun the item.
+        unsafe { end_without_run(cell, (Some(function), owner), detached, Abandoned::Obstructed(reason)) };
+        return worker.pass_over_late(entry, late);
     }
     owner.begins(entry.item());
-    let parent = function.parent();
-    let result = worker.call(&entry, F::ITEM_TYPE, ONE_SHOT, parent, || function.call());
+    let (parent, item_type) = (function.parent(), function.type_of_closure().item_type());
+    let result = worker.call(&entry, item_type, ONE_SHOT, parent, || function.call());
     let ended = match &result {
         Ok(_) => Ended::Well,
         Err(payload) if payload.is::<NotRun>() => {
             // SAFETY: the worker has begun the item, and has dropped the closure.
-            // The owner itself did not cancel the item, so it is dropped, as it is when an item is given up.
-            unsafe { end_without_run(cell, detached, false, || drop(owner)) };
+            unsafe { end_without_run(cell, (None, owner), detached, Abandoned::Ready) };
             return worker.complete(entry);
         }
         Err(_) => Ended::Panicked,
@@ -270,29 +275,33 @@ where
     worker.complete(entry);
 }
 
-/// Ends an item without a run. The calling thread has taken the item. `late` says whether the item's deadline had
-/// passed. `tell` tells the item's owner.
+/// Ends an item without a run, in the state in which it was given up. Drops the closure, if the worker has not dropped
+/// it already, and tells the owner.
 ///
 /// # Safety
 ///
-/// The cell was made for `F`, `T` and `O`. The caller has taken the item, and its closure and owner are out of the
-/// cell.
+/// The caller has taken the item, and its closure and owner are out of the cell.
 #[cold]
-unsafe fn end_without_run<F, T, O>(
+unsafe fn end_without_run<F: Closure<T>, T, O: Owner>(
     cell: NonNull<OneShot<F, T, O>>,
+    (closure, owner): (Option<F>, O),
     detached: bool,
-    late: bool,
-    tell: impl FnOnce(),
+    given_up: Abandoned,
 ) {
+    contain(|| drop(closure));
     // SAFETY: the entry's bit keeps the cell in memory until `abandon` clears the bit. A detached cell stays in memory
     // until it is freed below.
     let state = unsafe { &cell.as_ref().head.cell };
     let key = state.key();
-    let finish = if detached { Finish::Free } else { state.abandon(late) };
+    let finish = if detached { Finish::Free } else { state.abandon(given_up.is_late()) };
     if let Finish::Wake(waiting) = finish {
         OneShotCell::wake(key, waiting);
     }
-    tell();
+    match given_up {
+        // The owner itself did not cancel the item, so it is only dropped.
+        Abandoned::Ready => drop(owner),
+        Abandoned::Obstructed(_) | Abandoned::Cancelled { .. } => owner.cancelled(),
+    }
     if finish == Finish::Free {
         // SAFETY: the handle is gone, and the entry's side ends here. The contents are gone.
         drop(unsafe { Chunk::of(cell) });
@@ -306,7 +315,9 @@ fn clear<F, T, O>(contents: &mut Contents<F, T, O>, ended: Ended) -> Ended {
     match std::mem::replace(contents, Contents::Gone) {
         Contents::Result(Err(payload)) => Ended::PanickedAlone(payload),
         Contents::Result(Ok(result)) => {
-            contain(|| drop(result));
+            if needs_drop::<T>() {
+                contain(|| drop(result));
+            }
             ended
         }
         Contents::Closure(..) | Contents::Gone => ended,
@@ -343,17 +354,12 @@ where
         unreachable!("a one-shot that has not begun has its closure")
     };
     let given_up = function.obstacle().map_or(Abandoned::Ready, Abandoned::Obstructed);
-    contain(|| drop(function));
-    let tell = || match given_up {
-        Abandoned::Ready => drop(owner),
-        _ => owner.cancelled(),
-    };
     // SAFETY: the caller has taken the item, and its closure and owner are out of the cell.
-    unsafe { end_without_run(cell, false, given_up.is_late(), tell) };
+    unsafe { end_without_run(cell, (Some(function), owner), false, given_up) };
     given_up
 }
 
-fn operations<F, T, O>() -> &'static Operations {
+fn operations<F: Closure<T>, T, O>() -> &'static Operations {
     &Operations {
         drop_closure: |head| {
             let cell: NonNull<OneShot<F, T, O>> = head.cast();

@@ -32,7 +32,6 @@ use crate::engine::queue::shard::Limiter;
 use crate::engine::queue::workqueue::QueueHandle;
 use crate::engine::refusal::QueueError;
 
-use super::carried::Carrying;
 use super::closure::Closure;
 use super::context;
 use super::entry::Header;
@@ -41,6 +40,7 @@ use super::one_shot::{self, Ended, Owner};
 use super::place::Place;
 use super::waits::register::{self, Roll};
 use super::waits::{self};
+use super::with_options::ClosureOptions;
 
 /// A scope for items that borrow. See [`WorkQueue::scope`](crate::WorkQueue::scope).
 ///
@@ -169,8 +169,39 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: Closure<T> + Send + 'scope,
         T: Send + 'scope,
     {
+        if self.queue.queue().carries() {
+            return self.spawn_raw_with(place, ClosureOptions::default(), function);
+        }
+        self.spawn_as_is(place, function)
+    }
+
+    /// Queues an item with options like [`spawn_raw`](Self::spawn_raw), and captures the values that the submission
+    /// carries.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn spawn_raw_with<F, T>(
+        &'scope self,
+        place: Place,
+        options: ClosureOptions,
+        function: F,
+    ) -> Result<RawHandle<T>, (QueueError, F)>
+    where
+        F: Closure<T> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        let boxed = self.queue.queue().with_options(options, function);
+        // SAFETY: the refused closure is the one that was boxed above.
+        self.spawn_as_is(place, boxed).map_err(|(error, boxed)| (error, unsafe { boxed.into_closure() }))
+    }
+
+    /// Queues an item whose closure already contains the values that it carries.
+    #[inline]
+    fn spawn_as_is<F, T>(&'scope self, place: Place, function: F) -> Result<RawHandle<T>, (QueueError, F)>
+    where
+        F: Closure<T> + Send + 'scope,
+        T: Send + 'scope,
+    {
         let queue = self.queue.queue();
-        let mut carried = queue.carried(); // If the item is refused, this is dropped after its admission is undone.
         let make = |function, lane: *const Limiter| {
             if lane.addr() == self.scope_state.closed_limiter {
                 return Err((QueueError::WouldDeadlock, function));
@@ -187,14 +218,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             // SAFETY: the borrows of the closure and of the result are valid for `'scope`. `'scope` does not end before
             // `run` has seen the count at zero, and by then the new member has left the count. The handle's type
             // contains the type of the result, so the handle does not outlive the result's borrows.
-            Ok(unsafe {
-                match carried.take() {
-                    None => one_shot::make_owned(function, lane, origin, member),
-                    carried => {
-                        one_shot::make_owned(Carrying { carried, closure: function }, lane, origin, member)
-                    }
-                }
-            })
+            Ok(unsafe { one_shot::make_owned(function, lane, origin, member) })
         };
         queue.spawn_made::<F, T, _>(place, None, function, make)
     }

@@ -17,13 +17,13 @@ use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::QueueError;
 use crate::engine::trace;
 
-use super::carried::Carrying;
 use super::closure::Closure;
 use super::entry::{Entry, Header};
 use super::here;
 use super::one_shot;
 use super::one_shot::handle::RawHandle;
 use super::place::Place;
+use super::with_options::ClosureOptions;
 use super::work::WorkHandle;
 
 /// The answer to a submission of a reusable item: whether it made the item pending.
@@ -54,30 +54,11 @@ impl Queue {
         T: Send + 'static,
     {
         if self.carries() {
-            return self.spawn_carrying(place, kept, function);
+            return self.spawn_with(place, kept, ClosureOptions::default(), function);
         }
         let origin = self.executor.origin;
         self.spawn_made::<F, T, _>(place, kept, function, |function, lane| {
             Ok(one_shot::make(function, lane, origin))
-        })
-    }
-
-    /// Queues a closure like [`spawn_in`](Self::spawn_in), and captures the values that the submission carries.
-    #[cold]
-    #[inline(never)]
-    fn spawn_carrying<F, T>(
-        &self,
-        place: Place,
-        kept: Option<Kept<'_>>,
-        function: F,
-    ) -> Result<RawHandle<T>, (QueueError, F)>
-    where
-        F: Closure<T> + Send + 'static,
-        T: Send + 'static,
-    {
-        let (origin, carried) = (self.executor.origin, self.carried());
-        self.spawn_made::<F, T, _>(place, kept, function, |closure, lane| {
-            Ok(one_shot::make(Carrying { carried, closure }, lane, origin))
         })
     }
 
@@ -105,30 +86,10 @@ impl Queue {
         T: 'static,
     {
         if self.carries() {
-            return self.spawn_detached_carrying::<F, T>(place, kept, function);
+            return self.spawn_detached_with::<F, T>(place, kept, ClosureOptions::default(), function);
         }
         self.spawn_made::<F, T, _>(place, kept, function, |function, _| {
             Ok((one_shot::make_detached::<F, T>(function), ()))
-        })
-    }
-
-    /// Queues a closure like [`spawn_detached_in`](Self::spawn_detached_in), and captures the values that the
-    /// submission carries.
-    #[cold]
-    #[inline(never)]
-    fn spawn_detached_carrying<F, T>(
-        &self,
-        place: Place,
-        kept: Option<Kept<'_>>,
-        function: F,
-    ) -> Result<(), (QueueError, F)>
-    where
-        F: Closure<T> + Send + 'static,
-        T: 'static,
-    {
-        let carried = self.carried();
-        self.spawn_made::<F, T, _>(place, kept, function, |closure, _| {
-            Ok((one_shot::make_detached::<Carrying<F>, T>(Carrying { carried, closure }), ()))
         })
     }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::item::closure::{Closure, Name, Weighed};
+use crate::engine::item::closure::Closure;
 use crate::engine::item::one_shot::handle::RawHandle;
 use crate::engine::item::place::Place;
-use crate::engine::item::timers::{TimerName, Timers};
-use crate::engine::item::token::Token;
+use crate::engine::item::token::{Armed, ArmedTimer, Token};
+use crate::engine::item::with_options::{ClosureOptions, Name};
 use crate::engine::queue::places::Kept;
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::QueueError;
@@ -15,6 +15,7 @@ use crate::error::refused::Refused;
 use crate::queue::WorkQueue;
 use crate::queue::options::Options;
 use crate::queue::permits::Permit;
+use crate::sys::clock;
 
 use super::Submission;
 
@@ -55,13 +56,12 @@ impl<I> Submission<'_, I> {
 }
 
 /// The queue, the delay, the name, the token and the bytes with which a closure is queued.
-#[derive(Clone)]
 pub(in crate::queue) struct To<'queue> {
-    queue: &'queue Arc<QueueHandle>,
+    pub(in crate::queue) queue: &'queue Arc<QueueHandle>,
     pub(in crate::queue) after: Duration,
-    pub(super) name: Option<Name>,
-    pub(super) token: Option<Token>,
-    bytes: u64,
+    pub(in crate::queue) name: Option<Name>,
+    pub(in crate::queue) token: Option<Token>,
+    pub(in crate::queue) bytes: u64,
 }
 
 /// The place for an item, and its reserved place among the pending items.
@@ -81,53 +81,78 @@ impl<'queue, F> Submission<'queue, F> {
     }
 }
 
-impl<'queue> To<'queue> {
-    /// Leads to this queue after a delay, with these bytes and without any other option.
-    pub(in crate::queue) fn new(queue: &'queue WorkQueue, after: Duration, bytes: u64) -> Self {
-        Self { queue: queue.handle(), after, name: None, token: None, bytes }
+impl To<'_> {
+    fn is_plain(&self) -> bool {
+        self.name.is_none() && self.token.is_none() && self.bytes == 0
     }
 
-    /// Returns the timers of the queue's executor.
-    pub(in crate::queue) fn timers(&self) -> &'queue Arc<Timers> {
-        &self.queue.queue().executor.upkeep.timers
-    }
-
-    /// Queues a closure with its bytes.
-    pub(in crate::queue) fn spawn<C, T>(
+    /// Queues a closure.
+    pub(in crate::queue) fn spawn<F, T>(
         self,
         (place, kept): Places<'_>,
-        closure: C,
-    ) -> Result<RawHandle<T>, (QueueError, C)>
+        closure: F,
+    ) -> Result<RawHandle<T>, (QueueError, F)>
     where
-        C: Closure<T> + Send + 'static,
+        F: Closure<T> + Send + 'static,
         T: Send + 'static,
     {
-        let Self { queue, after, bytes, .. } = self;
-        if bytes == 0 {
-            return Queue::spawn_after::<C, T>(queue, place, kept, after, closure);
+        if self.is_plain() {
+            return Queue::spawn_after::<F, T>(self.queue, place, kept, self.after, closure);
         }
-        let weighed = Weighed::new(bytes, closure);
-        Queue::spawn_after::<Weighed<C>, T>(queue, place, kept, after, weighed)
-            .map_err(|(error, weighed)| (error, weighed.closure))
+        let Parts { queue, after, token, options, timer } = self.into_parts();
+        let mut handle = Queue::spawn_after_with(queue, place, kept, after, options, closure)?;
+        if let Some(token) = token {
+            if let (Some(timer), Some(name)) = (timer, handle.timer()) {
+                timer.is(name);
+            }
+            handle.set_token(token, &queue.queue().executor.upkeep.timers);
+        }
+        Ok(handle)
     }
 
-    /// Queues a closure with its bytes, without a handle.
-    pub(in crate::queue) fn spawn_detached<C, T>(
+    /// Queues a closure without a handle.
+    pub(in crate::queue) fn spawn_detached<F, T>(
         self,
         (place, kept): Places<'_>,
-        closure: C,
-    ) -> Result<Option<TimerName>, (QueueError, C)>
+        closure: F,
+    ) -> Result<(), (QueueError, F)>
     where
-        C: Closure<T> + Send + 'static,
+        F: Closure<T> + Send + 'static,
         T: 'static,
     {
-        let Self { queue, after, bytes, .. } = self;
-        if bytes == 0 {
-            return Queue::spawn_detached_after::<C, T>(queue, place, kept, after, closure);
+        if self.is_plain() {
+            let spawned = Queue::spawn_detached_after::<F, T>(self.queue, place, kept, self.after, closure);
+            return spawned.map(drop);
         }
-        let weighed = Weighed::new(bytes, closure);
-        Queue::spawn_detached_after::<Weighed<C>, T>(queue, place, kept, after, weighed)
-            .map_err(|(error, weighed)| (error, weighed.closure))
+        let Parts { queue, after, options, timer, .. } = self.into_parts();
+        let name = Queue::spawn_detached_after_with::<F, T>(queue, place, kept, after, options, closure)?;
+        if let (Some(timer), Some(name)) = (timer, name) {
+            timer.is(name);
+        }
+        Ok(())
+    }
+}
+
+/// The parts of a submission with options.
+struct Parts<'queue> {
+    queue: &'queue Arc<QueueHandle>,
+    after: Duration,
+    token: Option<Token>,
+    options: ClosureOptions,
+    /// The slot for the timer, if the item has a delay and a token.
+    timer: Option<ArmedTimer>,
+}
+
+impl<'queue> To<'queue> {
+    fn into_parts(self) -> Parts<'queue> {
+        let Self { queue, after, name, token, bytes } = self;
+        // An item whose delay ends after its deadline cannot begin in time, so its owner is told at the deadline.
+        let left = token.as_ref().map(|token| token.deadline().since(clock::now()));
+        let after = left.map_or(after, |left| after.min(left));
+        let armed = token.as_ref().filter(|_| !after.is_zero()).map(Armed::new);
+        let timer = armed.as_ref().map(Armed::timer);
+        let options = ClosureOptions { name, token: token.clone(), armed, bytes, carried: None };
+        Parts { queue, after, token, options, timer }
     }
 }
 
