@@ -280,8 +280,13 @@ impl To<'_> {
 
     /// Returns the way of one closure, if the closures are submitted one by one.
     fn way_of_one(&self) -> submission::To<'_> {
-        let ClosureOptions { name, token, .. } = self.options();
-        submission::To { queue: self.queue.handle(), after: self.after, name, token, bytes: self.bytes }
+        submission::To {
+            queue: self.queue.handle(),
+            after: self.after,
+            name: self.name.clone(),
+            token: self.leash.token(),
+            bytes: self.bytes,
+        }
     }
 
     /// Returns the options of one closure.

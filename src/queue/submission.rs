@@ -42,7 +42,8 @@ mod to;
 ///
 /// If an option is wrong, the method that ends the submission returns an error, with the closure. Nothing else changes.
 ///
-/// A closure with a name, a token, a deadline or bytes costs one allocation more than a closure without.
+/// A closure that runs once costs one allocation more if it has a name, a token, a deadline or bytes, or if its queue
+/// has a [hook](crate::WorkQueueBuilder::carry) or a subscriber of traces.
 ///
 /// # Examples
 ///

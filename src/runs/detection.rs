@@ -68,7 +68,7 @@ struct Overlooked {
     slept: u64,
     since: Time,
     cpu_time: Duration,
-    /// Whether a look has seen that the thread has used a CPU since then.
+    /// Whether a look has seen that the thread's CPU time differs from `cpu_time`.
     has_run: bool,
 }
 

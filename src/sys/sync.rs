@@ -1,6 +1,6 @@
-//! The crate's atomics and locks: those of std and parking_lot, but loom's in the models. In the crate's own tests
-//! without optimisation, [`yields`](super::yields) widens races at them. Code outside `sys` imports atomics and locks
-//! only from here.
+//! The crate's atomics and locks: those of std and parking_lot, but loom's in the models. In unit tests, and in
+//! unoptimised builds for the crate's other tests, [`yields`](super::yields) wraps them to widen races. Code outside
+//! `sys` imports atomics and locks only from here.
 //!
 //! loom models `SeqCst` fences but not `SeqCst` accesses, so every handshake of the protocol layer is written with
 //! explicit fences.

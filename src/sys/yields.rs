@@ -1,5 +1,6 @@
-//! Atomics and locks with *points* around each operation, at which other threads may run. The crate's own tests have
-//! them in builds without optimisation. No user's build has them.
+//! Atomics and locks with *points* around each operation, at which other threads may run. All unit tests have them, and
+//! so do unoptimised builds with the feature `__testing`, which the other tests of the crate use. No user's build has
+//! them.
 //!
 //! In unit tests, a simulated [`machine`](super::machine) decides at each point which of its threads runs next.
 //!

@@ -34,6 +34,7 @@ mod executors;
 mod flush;
 mod freeze;
 mod guards;
+mod handed_back;
 mod handles;
 mod histograms;
 mod hogs;

@@ -91,7 +91,7 @@ impl Queue {
         let boxed = closures.into_iter().map(|closure| self.with_options(options(), closure)).collect();
         self.spawn_all(place, boxed, token).map_err(|Cut { error, accepted, rest }| {
             // SAFETY: the refused closures are among those that were boxed above.
-            let rest = unsafe { into_closures(rest) };
+            let rest = unsafe { into_closures::<F, T>(rest) };
             Cut { error, accepted, rest }
         })
     }
@@ -172,7 +172,7 @@ impl Queue {
         let spawned = self.spawn_all_detached::<_, T>(place, boxed, token);
         spawned.map_err(|CutDetached { error, accepted, rest }| {
             // SAFETY: the refused closures are among those that were boxed above.
-            let rest = unsafe { into_closures(rest) };
+            let rest = unsafe { into_closures::<F, T>(rest) };
             CutDetached { error, accepted, rest }
         })
     }

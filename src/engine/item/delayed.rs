@@ -78,7 +78,7 @@ impl Queue {
             after => Self::arm_one_shot(handle, place, after, boxed),
         };
         // SAFETY: the refused closure is the one that was boxed above.
-        spawned.map_err(|(error, boxed)| (error, unsafe { boxed.into_closure() }))
+        spawned.map_err(|(error, boxed)| (error, unsafe { boxed.into_closure::<F>() }))
     }
 
     /// Queues a closure after a delay, without a handle. Returns the name of the timer, if one is needed. If the
@@ -128,7 +128,7 @@ impl Queue {
             after => Self::arm_detached::<_, T>(handle, place, after, boxed),
         };
         // SAFETY: the refused closure is the one that was boxed above.
-        spawned.map_err(|(error, boxed)| (error, unsafe { boxed.into_closure() }))
+        spawned.map_err(|(error, boxed)| (error, unsafe { boxed.into_closure::<F>() }))
     }
 
     /// Arms a timer for a one-shot. If the submission is refused, returns the closure with the error. The delay is not

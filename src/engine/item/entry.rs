@@ -69,7 +69,8 @@ pub(crate) unsafe fn state_of<'a>(item: NonNull<Header>) -> &'a OneShotCell {
 ///
 /// # Safety
 ///
-/// Each function is called only with an item of the type for which the function was made.
+/// Each function is called only with an item of the type for which the function was made, and the caller keeps the item
+/// in memory during the call of `item_type`.
 pub(crate) struct ItemOperations {
     /// Executes an entry that a worker popped. Runs the item unless this submission was cancelled, and completes the
     /// entry. If another worker is running the item, leaves the entry with the item instead.
@@ -269,7 +270,7 @@ impl Entry {
     pub(crate) fn item_type(&self) -> &'static ItemType {
         // SAFETY: the entry owns a share of the item, which keeps the item in memory.
         let operations = unsafe { self.item.as_ref() }.operations;
-        // SAFETY: an item's header has the functions for the item's own type.
+        // SAFETY: an item's header has the functions for the item's own type. The item stays in memory, as above.
         unsafe { (operations.item_type)(self.item) }
     }
 

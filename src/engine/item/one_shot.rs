@@ -238,7 +238,7 @@ where
     if let Some(reason) = function.obstacle() {
         worker.own(&entry);
         let late = reason == Cancelled::DeadlinePassed;
-        // SAFETY: the worker has begun the item.
+        // SAFETY: the worker has taken the item, and has moved its closure and owner out of the cell.
         unsafe { end_without_run(cell, (Some(function), owner), detached, Abandoned::Obstructed(reason)) };
         return worker.pass_over_late(entry, late);
     }
@@ -248,7 +248,7 @@ where
     let ended = match &result {
         Ok(_) => Ended::Well,
         Err(payload) if payload.is::<NotRun>() => {
-            // SAFETY: the worker has begun the item, and has dropped the closure.
+            // SAFETY: as above. The worker has dropped the closure.
             unsafe { end_without_run(cell, (None, owner), detached, Abandoned::Ready) };
             return worker.complete(entry);
         }
@@ -275,12 +275,13 @@ where
     worker.complete(entry);
 }
 
-/// Ends an item without a run, in the state in which it was given up. Drops the closure, if the worker has not dropped
-/// it already, and tells the owner.
+/// Ends an item without a run. `given_up` is the state in which the item was given up. Drops the closure, if the worker
+/// has not dropped it already, and tells the owner.
 ///
 /// # Safety
 ///
-/// The caller has taken the item, and its closure and owner are out of the cell.
+/// The cell was made for `F`, `T` and `O`. The caller has taken the item, and has moved its closure and owner out of
+/// the cell.
 #[cold]
 unsafe fn end_without_run<F: Closure<T>, T, O: Owner>(
     cell: NonNull<OneShot<F, T, O>>,

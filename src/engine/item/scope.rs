@@ -191,7 +191,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let boxed = self.queue.queue().with_options(options, function);
         // SAFETY: the refused closure is the one that was boxed above.
-        self.spawn_as_is(place, boxed).map_err(|(error, boxed)| (error, unsafe { boxed.into_closure() }))
+        self.spawn_as_is(place, boxed).map_err(|(error, boxed)| (error, unsafe { boxed.into_closure::<F>() }))
     }
 
     /// Queues an item whose closure already contains the values that it carries.

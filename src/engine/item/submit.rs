@@ -23,7 +23,6 @@ use super::here;
 use super::one_shot;
 use super::one_shot::handle::RawHandle;
 use super::place::Place;
-use super::with_options::ClosureOptions;
 use super::work::WorkHandle;
 
 /// The answer to a submission of a reusable item: whether it made the item pending.
@@ -54,7 +53,7 @@ impl Queue {
         T: Send + 'static,
     {
         if self.carries() {
-            return self.spawn_with(place, kept, ClosureOptions::default(), function);
+            return self.spawn_carrying(place, kept, function);
         }
         let origin = self.executor.origin;
         self.spawn_made::<F, T, _>(place, kept, function, |function, lane| {
@@ -86,7 +85,7 @@ impl Queue {
         T: 'static,
     {
         if self.carries() {
-            return self.spawn_detached_with::<F, T>(place, kept, ClosureOptions::default(), function);
+            return self.spawn_detached_carrying::<F, T>(place, kept, function);
         }
         self.spawn_made::<F, T, _>(place, kept, function, |function, _| {
             Ok((one_shot::make_detached::<F, T>(function), ()))

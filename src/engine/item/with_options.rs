@@ -37,7 +37,6 @@ pub(crate) struct ClosureOptions {
     pub(crate) armed: Option<Armed>,
     /// The number of bytes that the closure keeps in memory until it begins.
     pub(crate) bytes: u64,
-    pub(crate) carried: Option<Carried>,
 }
 
 /// A closure with options, in a box.
@@ -55,6 +54,8 @@ struct Boxed<C: ?Sized> {
     token: Option<Token>,
     name: Option<Name>,
     carried: Option<Carried>,
+    /// The last field, because its type may be unknown. So a closure that is not called is dropped after the carried
+    /// values.
     closure: C,
 }
 
@@ -70,8 +71,8 @@ impl<F: Closure<T>, T> Callable<T> for Option<F> {
 }
 
 impl<'a, T> WithOptions<'a, T> {
-    pub(crate) fn new<F: Closure<T> + Send + 'a>(options: ClosureOptions, closure: F) -> Self {
-        let ClosureOptions { name, token, armed, bytes, carried } = options;
+    fn new<F: Closure<T> + Send + 'a>(options: ClosureOptions, carried: Option<Carried>, closure: F) -> Self {
+        let ClosureOptions { name, token, armed, bytes } = options;
         let item_type = closure.type_of_closure().item_type();
         let closure = Some(closure);
         Self(Box::new(Boxed { kept: None, bytes, armed, item_type, token, name, carried, closure }))
@@ -100,29 +101,27 @@ where
     F: Closure<T> + Send + 'a,
 {
     // SAFETY: the caller promises it.
-    refused.into_iter().map(|boxed| unsafe { boxed.into_closure() }).collect()
+    refused.into_iter().map(|boxed| unsafe { boxed.into_closure::<F>() }).collect()
 }
 
 impl Queue {
-    /// Queues a closure with options like [`spawn_in`](Self::spawn_in), and captures the values that the submission
-    /// carries.
+    /// Queues a closure like [`spawn_in`](Self::spawn_in), and captures the values that the submission carries.
     #[cold]
     #[inline(never)]
-    pub(crate) fn spawn_with<F, T>(
+    pub(super) fn spawn_carrying<F, T>(
         &self,
         place: Place,
         kept: Option<Kept<'_>>,
-        options: ClosureOptions,
         function: F,
     ) -> Result<RawHandle<T>, (QueueError, F)>
     where
         F: Closure<T> + Send + 'static,
         T: Send + 'static,
     {
-        let boxed = self.with_options(options, function);
+        let boxed = self.with_options(ClosureOptions::default(), function);
         // SAFETY: the refused closure is the one that was boxed above.
         self.spawn_boxed(place, kept, boxed)
-            .map_err(|(error, boxed)| (error, unsafe { boxed.into_closure() }))
+            .map_err(|(error, boxed)| (error, unsafe { boxed.into_closure::<F>() }))
     }
 
     /// Queues a closure with options.
@@ -141,28 +140,27 @@ impl Queue {
     where
         F: Closure<T> + Send + 'a,
     {
-        WithOptions::new(ClosureOptions { carried: self.carried(), ..options }, function)
+        WithOptions::new(options, self.carried(), function)
     }
 
-    /// Queues a closure with options like [`spawn_detached_in`](Self::spawn_detached_in), and captures the values that
-    /// the submission carries.
+    /// Queues a closure like [`spawn_detached_in`](Self::spawn_detached_in), and captures the values that the
+    /// submission carries.
     #[cold]
     #[inline(never)]
-    pub(crate) fn spawn_detached_with<F, T>(
+    pub(super) fn spawn_detached_carrying<F, T>(
         &self,
         place: Place,
         kept: Option<Kept<'_>>,
-        options: ClosureOptions,
         function: F,
     ) -> Result<(), (QueueError, F)>
     where
         F: Closure<T> + Send + 'static,
         T: 'static,
     {
-        let boxed = self.with_options::<F, T>(options, function);
+        let boxed = self.with_options::<F, T>(ClosureOptions::default(), function);
         self.spawn_detached_boxed(place, kept, boxed)
             // SAFETY: the refused closure is the one that was boxed above.
-            .map_err(|(error, boxed)| (error, unsafe { boxed.into_closure() }))
+            .map_err(|(error, boxed)| (error, unsafe { boxed.into_closure::<F>() }))
     }
 
     /// Queues a closure with options, without a handle.
@@ -206,7 +204,8 @@ impl<T> Closure<T> for WithOptions<'_, T> {
         self.0.token.as_ref().and_then(Token::reason)
     }
 
-    /// The hooks that make the carried values current may ask for the item's token, so the worker enters it first.
+    /// The hooks that make the carried values current may ask for the item's token, so the worker enters it first. It
+    /// also sets the name first, so a hook may describe the item otherwise.
     fn call(self) -> T {
         let mut boxed = self.0;
         drop(boxed.kept.take());

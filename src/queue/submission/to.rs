@@ -151,7 +151,7 @@ impl<'queue> To<'queue> {
         let after = left.map_or(after, |left| after.min(left));
         let armed = token.as_ref().filter(|_| !after.is_zero()).map(Armed::new);
         let timer = armed.as_ref().map(Armed::timer);
-        let options = ClosureOptions { name, token: token.clone(), armed, bytes, carried: None };
+        let options = ClosureOptions { name, token: token.clone(), armed, bytes };
         Parts { queue, after, token, options, timer }
     }
 }
