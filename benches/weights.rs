@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 use cmwq::{AffinityScope, Attrs, CpuSet, Executor, Work, WorkQueue, WorkQueueBuilder};
 use rustix::time::{ClockId, clock_gettime};
 use testkit::burn;
+use testkit::stats::median;
 
 /// How often a figure that misses its aim is measured.
 const TRIES: usize = 3;
@@ -201,7 +202,7 @@ fn rate_of_no_ops(weights: [Option<u32>; 2]) -> f64 {
     let (without, with) = (NoOps::new([None, None]), NoOps::new(weights));
     let ratios = (0..ROUNDS + 1).map(|_| without.nanos() / with.nanos());
     // The first round warms up.
-    median(ratios.skip(1).collect())
+    median(&ratios.skip(1).collect::<Vec<_>>())
 }
 
 /// An executor of one CPU, a default queue with no-ops, and another queue.
@@ -258,7 +259,7 @@ impl NoOps {
             let turn: Duration = batches.sum();
             turns.push(turn.as_nanos() as f64 / (BATCHES * BATCH) as f64);
         }
-        median(turns)
+        median(&turns)
     }
 }
 
@@ -266,9 +267,4 @@ impl Drop for NoOps {
     fn drop(&mut self) {
         self.executor.shutdown(Duration::MAX).expect("no item waits");
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

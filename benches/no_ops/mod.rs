@@ -12,6 +12,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use cmwq::{CpuSet, Executor, Work, WorkQueue, WorkQueueBuilder};
+use testkit::stats::median;
 
 /// The items of a batch. They are fewer than the queue's `max_active`, so all of them go to the worklist.
 pub(crate) const BATCH: usize = 500;
@@ -103,7 +104,7 @@ impl Bench {
         while begin.elapsed() < time {
             batches.push(self.batch().as_nanos() as f64 / BATCH as f64);
         }
-        median(batches)
+        median(&batches)
     }
 }
 
@@ -116,7 +117,7 @@ impl InTurns {
     /// Returns the medians of a case in a setting, without what is measured and with it.
     pub(crate) fn of(&self, case: &str, setting: &str) -> [f64; 2] {
         let found = self.0.get(&(case.to_owned(), setting.to_owned()));
-        found.map_or([f64::NAN; 2], |builds| builds.each_ref().map(|rounds| median(rounds.clone())))
+        found.map_or([f64::NAN; 2], |builds| builds.each_ref().map(|rounds| median(rounds)))
     }
 }
 
@@ -159,7 +160,7 @@ fn once(settings: &[Setting]) {
             }
         }
         for ((setting, _), slices) in settings.iter().zip(slices) {
-            println!("{name}\t{setting}\t{}", median(slices));
+            println!("{name}\t{setting}\t{}", median(&slices));
         }
     }
 }
@@ -181,9 +182,4 @@ fn in_turns(builds: [&str; 2], rounds: usize) -> InTurns {
 
 pub(crate) fn more(cost: f64) -> String {
     format!("{:+.1} %", 100.0 * cost)
-}
-
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

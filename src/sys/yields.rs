@@ -22,6 +22,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic;
 use std::time::{Duration, Instant};
@@ -117,7 +118,10 @@ fn seed() -> Option<u64> {
     *SEED.get_or_init(|| {
         let given = std::env::var_os("CMWQ_YIELD_SEED")?;
         let number = given.to_str().and_then(|seed| seed.parse().ok());
-        Some(number.unwrap_or_else(|| panic!("CMWQ_YIELD_SEED is {given:?}; it must be a number")))
+        let seed = number.unwrap_or_else(|| panic!("CMWQ_YIELD_SEED is {given:?}; it must be a number"));
+        // A test harness would capture and lose the output of `eprintln!`.
+        drop(writeln!(std::io::stderr(), "threads yield at their points: CMWQ_YIELD_SEED={seed}"));
+        Some(seed)
     })
 }
 

@@ -71,3 +71,4 @@ mod watchdog;
 mod weights;
 mod works;
 mod wrappers;
+mod yields;

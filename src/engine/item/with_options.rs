@@ -2,9 +2,9 @@
 //!
 //! The cell of an item without options contains the closure itself, so each closure has code of its own for everything
 //! that happens to the item. The cell of an item with options contains a [`WithOptions`], with the closure in a box. So
-//! all closures with the same type of result share the code for items with options, in whatever combination. Otherwise
-//! each submission with options would take the compiler a dozen times as long as one without. In return, an item with
-//! options costs one allocation more.
+//! all closures with the same type of result share the code for items with options. Otherwise the compiler would make
+//! that code for each closure and each combination of options. In return, an item with options costs one allocation
+//! more.
 #![allow(unsafe_code, reason = "a refused closure is taken out of its box again")]
 
 use std::borrow::Cow;

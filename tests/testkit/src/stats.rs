@@ -30,6 +30,11 @@ impl Spread {
     }
 }
 
+/// Returns the median, or NaN if there are no values.
+pub fn median(values: &[f64]) -> f64 {
+    Spread::of(values).map_or(f64::NAN, |spread| spread.median)
+}
+
 /// Returns the least of these ascending values that this percentage of them does not exceed.
 pub fn percentile(ascending: &[f64], percent: usize) -> Option<f64> {
     let rank = (ascending.len() * percent).div_ceil(100).max(1);
