@@ -183,9 +183,11 @@ impl Machine {
         let rest = rest.trim_start_matches(BLANKS);
         let (digits, mut rest) =
             rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
-        let count: usize = digits
-            .parse()
-            .map_err(|_| Malformed(format!("`{word}` needs a number after the colon, as in `{name}:2`")))?;
+        let count = number(digits).ok_or_else(|| {
+            Malformed(format!(
+                "`{word}` needs a number after the colon, as in `{name}:2`, that does not begin with 0"
+            ))
+        })?;
         if count == 0 {
             return Err(Malformed(format!("`{name}:0` leaves nothing: write 1 or more")));
         }
@@ -293,11 +295,21 @@ fn numbers(indexes: &str, count: usize) -> Result<Vec<usize>, Malformed> {
     }
 }
 
+/// Parses a decimal number. Refuses a sign, and a zero in front of other digits: hwloc reads such a number as an octal
+/// one.
+fn number(text: &str) -> Option<usize> {
+    let is_octal = text.len() > 1 && text.starts_with('0');
+    let is_decimal = !is_octal && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_decimal.then(|| text.parse().ok())?
+}
+
 fn listed(indexes: &str) -> Result<Vec<usize>, Malformed> {
-    let number = |text: &str| {
-        text.parse().map_err(|_| Malformed(format!("`{text}` in `indexes={indexes}` is not a number")))
+    let parse = |text: &str| {
+        number(text).ok_or_else(|| {
+            Malformed(format!("`{text}` in `indexes={indexes}` is not a number, or begins with 0"))
+        })
     };
-    indexes.split(',').map(number).collect()
+    indexes.split(',').map(parse).collect()
 }
 
 /// Parses loops, each written as `step*times`. The innermost loop comes first. For example, `2*2:1*2` numbers four
@@ -309,7 +321,7 @@ fn interleaved(indexes: &str, count: usize) -> Result<Vec<usize>, Malformed> {
     let mut loops = Vec::new();
     for part in indexes.split(':') {
         let (step, times) = part.split_once('*').ok_or_else(|| wrong(part))?;
-        let parse = |text: &str| text.parse::<usize>().ok().filter(|number| (1..=CPUS).contains(number));
+        let parse = |text: &str| number(text).filter(|number| (1..=CPUS).contains(number));
         loops.push((parse(step).ok_or_else(|| wrong(part))?, parse(times).ok_or_else(|| wrong(part))?));
     }
     let covered = loops.iter().try_fold(1_usize, |all, (_, times)| all.checked_mul(*times));
@@ -320,9 +332,9 @@ fn interleaved(indexes: &str, count: usize) -> Result<Vec<usize>, Malformed> {
         ))
     })?;
     loops.push((1, count / covered));
-    let number = |at: usize| {
+    let number_of = |at: usize| {
         let digit = |(number, weight), (step, times)| (number + at / step % times * weight, weight * times);
         loops.iter().copied().fold((0, 1), digit).0
     };
-    Ok((0..count).map(number).collect())
+    Ok((0..count).map(number_of).collect())
 }

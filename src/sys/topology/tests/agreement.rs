@@ -105,7 +105,7 @@ proptest! {
         text in "( |\\[numa\\]|pu:|core:|l3:|[0-9]{1,2}|\\(indexes=|[0-9],|[0-9]\\*[0-9]|:|\\)){0,8}",
     ) {
         if synthetic::read(&text).is_ok() {
-            prop_assert!(described(&text).is_ok(), "{}", text);
+            prop_assert_eq!(described(&text).ok(), Some(by_hand(&text)), "{}", text);
         }
     }
 }
