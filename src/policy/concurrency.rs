@@ -175,10 +175,8 @@ impl Running {
 
     /// Returns whether more workers run than should.
     pub(crate) const fn too_many_running(self) -> bool {
-        match self.target() {
-            Some(target) => self.running() > target,
-            None => false,
-        }
+        // No number of running workers exceeds `UNMANAGED`.
+        self.running() > self.0 >> TARGET & MASK
     }
 
     /// Returns whether the pool has items that siblings may take. `pending` is the number of items that are pending in
@@ -198,6 +196,7 @@ impl Running {
     ///
     /// A thread calls this after each push. While work is pending, a thread also calls this after it has lowered the
     /// count or raised the target.
+    #[inline]
     pub(crate) const fn kick(self) -> (Self, Kick) {
         if self.is_short() && self.running() == 0 {
             (self.unshort(), Kick::Starve)
@@ -208,6 +207,7 @@ impl Running {
 
     /// Returns what the caller must do about pending work. The caller has just told the manager that the pool starves,
     /// so the answer is never [`Kick::Starve`].
+    #[inline]
     pub(crate) const fn kick_further(self) -> (Self, Kick) {
         if self.need_more_worker() {
             (self.wake_one(), Kick::Wake(Reserved { errand: None }))

@@ -146,9 +146,10 @@ impl WorkerState {
         self.0 >> SEQUENCE
     }
 
-    /// Returns whether a guard or the detector has changed the word since the present item began.
-    pub(crate) const fn was_interrupted(self) -> bool {
-        self.0 & ALL_RETURNS != 0 || !matches!(self.phase(), Phase::Running | Phase::Uncounted)
+    /// Returns whether the present item counts as running, and neither a guard nor the detector has changed the word
+    /// since the item began.
+    pub(crate) const fn runs_straight(self) -> bool {
+        self.0 & (ALL_RETURNS | PHASE) == Phase::Running as u64
     }
 
     /// Returns the word for the same item in another phase.

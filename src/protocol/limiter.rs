@@ -78,6 +78,7 @@ impl LimiterCell {
     }
 
     /// Returns the word, which may be out of date when the caller uses it.
+    #[inline]
     pub(crate) fn load(&self) -> Admission {
         Admission::from_bits(self.word.load(Ordering::Relaxed))
     }

@@ -25,8 +25,7 @@
 //! * Two kinds of clock stand still, so that workers read them as often as outside of valgrind; see `clock`.
 //!   A reading of a clock counts a call of a few instructions, in place of 30 to 40.
 //! * Valgrind supports neither restartable sequences nor the vDSO. So `sched_getcpu` is a system call here, which takes
-//!   about 16 instructions more than elsewhere. Each submission has one, and so has each item of a queue whose pods
-//!   have several CPUs.
+//!   about 16 instructions more than elsewhere. Each submission has one.
 //! * The executor has two CPUs in one pod, on every machine, and detection is off.
 //!
 //! # Why not gungraun

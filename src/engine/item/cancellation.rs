@@ -179,9 +179,6 @@ fn with_work<R>(worker: &WorkerThread, look: impl FnOnce(&WorkItem) -> R) -> Opt
 fn with_item<R>(look: impl FnOnce(&WorkerThread, &Queue) -> R) -> Option<R> {
     worker_thread::with_current(|worker| {
         let worker = worker?;
-        let queue = worker.current()?.queue;
-        // SAFETY: the item's entry keeps the queue alive until the entry is completed. This thread clears its worker's
-        // `current` after this call and before the entry is completed.
-        Some(look(worker, unsafe { queue.as_ref() }?))
+        Some(look(worker, worker.current()?.queue()))
     })
 }

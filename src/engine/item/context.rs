@@ -48,8 +48,5 @@ pub(crate) fn current() -> Option<Current> {
 }
 
 fn with_queue<R>(look: impl FnOnce(&Queue) -> R) -> Option<R> {
-    let queue = current()?.queue;
-    // SAFETY: the item's entry keeps the queue alive until the entry is completed. This thread clears its worker's
-    // `current` after this call and before the entry is completed.
-    Some(look(unsafe { queue.as_ref() }?))
+    Some(look(current()?.queue()))
 }

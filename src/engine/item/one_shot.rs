@@ -153,12 +153,14 @@ where
             },
         }
     };
+    let chunk = Chunk::find();
+    // The cell is made after the chunk was found, so that the compiler can make the cell there.
     let cell = OneShot {
         head: Head { header: Header::new(item), cell },
         closure_type: function.type_of_closure(),
         contents: UnsafeCell::new(Contents::<F, T, O>::Closure(function, owner)),
     };
-    Chunk::find().fill(cell).cast()
+    chunk.fill(cell).cast()
 }
 
 /// # Safety
@@ -245,34 +247,61 @@ where
     owner.begins(entry.item());
     let (parent, item_type) = (function.parent(), function.type_of_closure().item_type());
     let result = worker.call(&entry, item_type, ONE_SHOT, parent, || function.call());
-    let ended = match &result {
-        Ok(_) => Ended::Well,
-        Err(payload) if payload.is::<NotRun>() => {
-            // SAFETY: as above. The worker has dropped the closure.
-            unsafe { end_without_run(cell, (None, owner), detached, Abandoned::Ready) };
-            return worker.complete(entry);
+    if result.as_ref().is_err_and(|payload| payload.is::<NotRun>()) {
+        // SAFETY: as above. The worker has dropped the closure.
+        unsafe { end_without_run(cell, (None, owner), detached, Abandoned::Ready) };
+    } else if detached {
+        // SAFETY: the cell has no handle, and its contents are gone.
+        unsafe { end_alone(cell, result, owner) };
+    } else {
+        let ended = if result.is_ok() { Ended::Well } else { Ended::Panicked };
+        *contents = Contents::Result(result);
+        let key = state.key();
+        match state.finish() {
+            Finish::Leave => owner.ran(ended),
+            Finish::Wake(waiting) => {
+                OneShotCell::wake(key, waiting);
+                owner.ran(ended);
+            }
+            Finish::Free => {
+                // SAFETY: the handle is gone, so only this thread uses the contents.
+                let contents = unsafe { &mut *cell.as_ref().contents.get() };
+                let Contents::Result(result) = std::mem::replace(contents, Contents::Gone) else {
+                    unreachable!("only a handle takes the result of an item that has run")
+                };
+                // SAFETY: the handle is gone, and so are the contents.
+                unsafe { end_alone(cell, result, owner) };
+            }
+            Finish::Unlisten => unreachable!("`finish` removes the alarm of an item that listens"),
         }
-        Err(_) => Ended::Panicked,
-    };
-    *contents = Contents::Result(result);
-    let key = state.key();
-    match if detached { Finish::Free } else { state.finish() } {
-        Finish::Leave => owner.ran(ended),
-        Finish::Wake(waiting) => {
-            OneShotCell::wake(key, waiting);
-            owner.ran(ended);
-        }
-        Finish::Free => {
-            // The cell is freed last, because the cell's address identifies the item until the owner has been told.
-            // SAFETY: the handle is gone, so only this thread uses the contents.
-            let contents = unsafe { &mut *cell.as_ref().contents.get() };
-            owner.ran(clear(contents, ended));
-            // SAFETY: the handle is gone, and the entry's side ends here. The contents have been cleared.
-            drop(unsafe { Chunk::of(cell) });
-        }
-        Finish::Unlisten => unreachable!("`finish` removes the alarm of an item that listens"),
     }
     worker.complete(entry);
+}
+
+/// Ends an item that has run and has no handle. Drops the item's result, or passes the payload of its panic to the
+/// owner.
+///
+/// # Safety
+///
+/// The cell was made for `F`, `T` and `O`, it has no handle, and its contents are gone. The entry's side ends here.
+#[inline]
+unsafe fn end_alone<F: Closure<T>, T, O: Owner>(
+    cell: NonNull<OneShot<F, T, O>>,
+    result: RunResult<T>,
+    owner: O,
+) {
+    owner.ran(match result {
+        Ok(result) => {
+            if needs_drop::<T>() {
+                contain(|| drop(result));
+            }
+            Ended::Well
+        }
+        Err(payload) => Ended::PanickedAlone(payload),
+    });
+    // The cell is freed last, because the cell's address identifies the item until the owner has been told.
+    // SAFETY: the caller promises that no other thread uses the cell, and that its contents are gone.
+    drop(unsafe { Chunk::of(cell) });
 }
 
 /// Ends an item without a run. `given_up` is the state in which the item was given up. Drops the closure, if the worker
@@ -306,22 +335,6 @@ unsafe fn end_without_run<F: Closure<T>, T, O: Owner>(
     if finish == Finish::Free {
         // SAFETY: the handle is gone, and the entry's side ends here. The contents are gone.
         drop(unsafe { Chunk::of(cell) });
-    }
-}
-
-/// Empties the contents of an item that has no handle. Drops the item's result, or returns the payload of the item's
-/// panic.
-#[inline]
-fn clear<F, T, O>(contents: &mut Contents<F, T, O>, ended: Ended) -> Ended {
-    match std::mem::replace(contents, Contents::Gone) {
-        Contents::Result(Err(payload)) => Ended::PanickedAlone(payload),
-        Contents::Result(Ok(result)) => {
-            if needs_drop::<T>() {
-                contain(|| drop(result));
-            }
-            ended
-        }
-        Contents::Closure(..) | Contents::Gone => ended,
     }
 }
 

@@ -259,7 +259,7 @@ impl ScopeState {
         Self {
             cell: ScopeCell::new(),
             roll: Roll::default(),
-            closed_limiter: held.map_or(0, |current| current.limiter.addr()),
+            closed_limiter: held.map_or(0, |current| current.lane().addr()),
             dropped: AtomicUsize::new(0),
             panics: AtomicUsize::new(0),
             first_panic: Mutex::new(None),

@@ -55,7 +55,7 @@ impl Queue {
             let Some((worker, current)) = worker.and_then(|worker| Some((worker, worker.current()?))) else {
                 return Caller::Outsider;
             };
-            if std::ptr::eq(current.queue, self) {
+            if std::ptr::eq(current.queue(), self) {
                 Caller::OwnItem
             } else if std::ptr::eq(&*worker.pool.core, &*self.executor.core) {
                 Caller::OtherItem

@@ -176,12 +176,17 @@ impl Shard {
     /// address that is only compared, and never dereferenced.
     #[inline]
     pub(crate) fn lane(&self) -> *const Limiter {
-        if self.context.is_null() { self.limiter() } else { self.context }
+        if self.is_in_context() { self.context } else { self.limiter() }
+    }
+
+    /// Returns whether the shard's items run in a bh context.
+    pub(crate) fn is_in_context(&self) -> bool {
+        !self.context.is_null()
     }
 
     /// Returns whether items of the shard wait for this bh context or run in it.
     pub(crate) fn needs_context(&self, context: *const Limiter) -> bool {
-        let in_context = !self.context.is_null() && std::ptr::eq(context, self.context);
+        let in_context = self.is_in_context() && std::ptr::eq(context, self.context);
         in_context && self.limiter().cell.load().in_flight() > 0
     }
 

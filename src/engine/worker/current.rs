@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "a worker knows its item, shard and queue by their addresses")]
 
 use std::cell::Cell;
+use std::ptr::NonNull;
 
 use crate::policy::flush::Ticket;
 use crate::policy::item::ShardId;
@@ -11,18 +12,13 @@ use crate::engine::item::work::WorkItem;
 use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::Queue;
 
-/// The addresses of a worker's item, and of the item's shard and queue. All threads may compare the addresses. In
-/// general, only the worker's own thread may follow them. But while the worker waits, a thread that holds the lock of
-/// the register of `waits` may follow the addresses, too. Until an entry is completed, the entry keeps its queue alive.
-/// During a run, the entry also keeps its item alive.
+/// The addresses of a worker's item and of the shard through which the item came. All threads may compare the
+/// addresses. In general, only the worker's own thread may follow them. But while the worker waits, a thread that holds
+/// the lock of the register of `waits` may follow the addresses, too. Until an entry is completed, the entry keeps its
+/// queue alive. During a run, the entry also keeps its item alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
-    pub(crate) queue: *const Queue,
-    pub(crate) shard: *const Shard,
-    /// The item's lane: see [`Shard::lane`].
-    pub(crate) limiter: *const Limiter,
-    /// Whether the item runs in a bh context. In that case, the item holds the bh context alone.
-    pub(crate) in_context: bool,
+    pub(crate) shard: NonNull<Shard>,
     /// The shard's limiter, if the limiter had only one slot when the item began. Null otherwise.
     pub(crate) only_slot: *const Limiter,
     pub(crate) item: *const Header,
@@ -41,14 +37,29 @@ impl Current {
         // SAFETY: this thread clears its worker's `current` before the item's entry is completed. Until then the
         // entry is in flight in the limiter.
         let only = unsafe { self.only_slot.as_ref() };
-        self.in_context || only.is_some_and(|limiter| limiter.cell.load().max() <= 1)
+        self.in_context() || only.is_some_and(|limiter| limiter.cell.load().max() <= 1)
+    }
+
+    /// Returns whether the item runs in a bh context. If so, the item holds the bh context alone.
+    pub(crate) fn in_context(&self) -> bool {
+        self.shard().is_in_context()
+    }
+
+    /// Returns the item's lane: see [`Shard::lane`].
+    pub(crate) fn lane(&self) -> *const Limiter {
+        self.shard().lane()
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        self.shard().queue()
     }
 
     /// Returns the shard through which the item came.
     pub(crate) fn shard(&self) -> &Shard {
         // SAFETY: until the entry is completed, the entry keeps its queue alive, and the queue keeps the shard alive.
-        // This thread clears its worker's `current` before the entry is completed.
-        unsafe { &*self.shard }
+        // The worker's thread clears `current` before the entry is completed. Another thread follows the address only
+        // while the worker waits inside the item.
+        unsafe { self.shard.as_ref() }
     }
 
     /// Returns the shard on which the running item is pending once more, for a run after the present one. An item that
@@ -90,9 +101,7 @@ impl Current {
 
     /// Returns whether the item holds the only slot of this shard's limiter.
     pub(crate) fn is_only_slot_of(&self, shard: ShardId) -> bool {
-        // SAFETY: the entry of the item that runs on this thread keeps the queue alive. This thread clears its
-        // worker's `current` before the entry is completed.
-        self.holds_only_slot() && unsafe { &*self.queue }.has_shard(shard, self.limiter)
+        self.holds_only_slot() && self.queue().has_shard(shard, self.lane())
     }
 }
 

@@ -60,8 +60,11 @@ pub(crate) struct WorkerThread {
     pub(super) guards: Cell<u32>,
     /// The number of `may_block` guards that the present item has open.
     pub(super) weak_guards: Cell<u32>,
-    /// The item that the worker executes, until the item's entry is completed.
+    /// The item that the worker executes, until the item's entry is completed. Its `work` is null here, and is in
+    /// `called` instead.
     pub(super) current: Cell<Option<Current>>,
+    /// The current item's [`work`](Current::work). It is a cell of its own because it changes during the execution.
+    called: Cell<*const WorkItem>,
     /// The entry that the worker executes next, bypassing the worklist. The last completed entry passed its slot to
     /// this entry.
     pub(super) next_entry: Cell<Option<Entry>>,
@@ -142,6 +145,7 @@ impl WorkerThread {
             guards: Cell::new(0),
             weak_guards: Cell::new(0),
             current: Cell::new(None),
+            called: Cell::new(std::ptr::null()),
             next_entry: Cell::new(None),
             local,
             row: Cell::new(Row::default()),
@@ -264,14 +268,12 @@ impl WorkerThread {
     fn work_for(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: *const WorkItem) {
         let limiter = shard.limiter();
         self.current.set(Some(Current {
-            queue: shard.queue(),
-            shard,
-            limiter: shard.lane(),
-            in_context: self.pool.spec.is_bh(),
+            shard: NonNull::from(shard),
             only_slot: if limiter.cell.load().max() == 1 { limiter } else { std::ptr::null() },
             item: entry.item().as_ptr(),
-            work,
+            work: std::ptr::null(),
         }));
+        self.called.set(work);
         current::begins(entry, item_type);
         self.shared.current_item.publish(item_type, shard.id());
         self.shared.cell.begin_item(if self.uncounted { Phase::Uncounted } else { Phase::Running });
@@ -279,24 +281,31 @@ impl WorkerThread {
 
     #[inline(always)] // for the same reason as `work_for`
     fn begin(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: *const WorkItem) {
-        self.meter.approaches(&shard.account);
+        let looks_around = self.meter.approaches(&shard.account);
         self.work_for(entry, shard, item_type, work);
         shard.queue().left_pending();
-        // Both uses below share one call of the system.
-        let cpu = if self.pool.has_home_or_several_cpus() { affinity::current_cpu() } else { None };
-        self.meter.begins(|| self.start_of(shard, cpu));
-        if self.brought_back.take() {
-            shard.events.brought_back.raise();
+        if looks_around {
+            self.look_around(shard);
         }
-        if self.uncounted {
-            return;
-        }
-        if shard.cpu_intensive {
+        self.meter.begins();
+        if shard.cpu_intensive && !self.uncounted {
             if self.shared.cell.uncount() {
                 self.pool.running.leave();
             }
             self.pool.look();
-        } else if self.pool.has_several_cpus() {
+        }
+    }
+
+    /// Finds out where the worker runs, for the first item of a window. The following items take this for granted.
+    #[inline(never)]
+    fn look_around(&self, shard: &Shard) {
+        // Both uses below share one call of the system.
+        let cpu = if self.pool.has_home_or_several_cpus() { affinity::current_cpu() } else { None };
+        self.meter.starts(self.start_of(shard, cpu));
+        if self.brought_back.take() {
+            shard.events.brought_back.raise();
+        }
+        if !self.uncounted && self.pool.has_several_cpus() {
             self.shared.seen_on(cpu.unwrap_or(0));
         }
     }
@@ -347,9 +356,9 @@ impl WorkerThread {
     fn course(&self) -> Course {
         let word = self.shared.cell.load();
         match word.phase() {
+            _ if word.runs_straight() => Course::Straight,
             Phase::Uncounted => Course::Unknown,
-            _ if word.was_interrupted() => Course::Interrupted,
-            _ => Course::Straight,
+            _ => Course::Interrupted,
         }
     }
 
@@ -357,7 +366,7 @@ impl WorkerThread {
     /// `mem::forget`, or has stored them where they outlive the item.
     #[inline(always)] // for the same reason as `work_for`
     fn end(&self) {
-        self.current.set(self.current.get().map(|current| Current { work: std::ptr::null(), ..current }));
+        self.called.set(std::ptr::null());
         if self.weak_guards.take() != 0 {
             self.leave_may_block();
         }
@@ -445,6 +454,6 @@ impl WorkerThread {
     }
 
     pub(crate) fn current(&self) -> Option<Current> {
-        self.current.get()
+        Some(Current { work: self.called.get(), ..self.current.get()? })
     }
 }

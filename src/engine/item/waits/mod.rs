@@ -124,9 +124,9 @@ pub(crate) fn check_lane(limiter: *const Limiter) -> Result<(), WaitError> {
 pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
     refuse_if(|current| {
         let home = current.pending_on();
-        std::ptr::eq(current.queue, queue)
+        std::ptr::eq(current.queue(), queue)
             || home.is_some_and(|home| queue.lane_of(home).is_some())
-            || queue.needs_context(current.limiter)
+            || queue.needs_context(current.lane())
     })
 }
 
@@ -135,8 +135,7 @@ pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
 /// rescuer might not end.
 pub(crate) fn check_rescuers(awaited: &Queue) {
     let Some(current) = current().filter(|_| cfg!(debug_assertions)) else { return };
-    // SAFETY: the item that runs on this thread keeps its queue in memory.
-    let own = unsafe { &*current.queue };
+    let own = current.queue();
     if own.rescuer().is_some() && awaited.rescuer().is_none() {
         report!(
             warn,
@@ -162,7 +161,7 @@ pub(crate) fn check_submission(work: &WorkItem) -> Result<(), WaitError> {
     };
     refuse_if(|current| {
         home().is_some_and(|home| current.is_only_slot_of(home))
-            || current.in_context && is_in_context(home, current.limiter)
+            || current.in_context() && is_in_context(home, current.lane())
     })
 }
 
@@ -180,7 +179,7 @@ fn refuse_if(never_ends: impl Fn(&Current) -> bool) -> Result<(), WaitError> {
 /// Returns whether the calling item blocks this lane, so that no other item can pass the lane before the calling item
 /// ends.
 fn is_in_the_way(current: &Current, limiter: *const Limiter) -> bool {
-    let holds = current.holds_only_slot() && std::ptr::eq(current.limiter, limiter);
+    let holds = current.holds_only_slot() && std::ptr::eq(current.lane(), limiter);
     holds || keeps_only_slot_of(current, limiter)
 }
 

@@ -292,7 +292,7 @@ fn picture(nodes: &BTreeMap<usize, Node>) -> Picture {
     for node in nodes.values() {
         let mut holds = vec![node.executing.limiter.addr()];
         picture.limiters.entry(holds[0]).or_insert_with(|| slots(node.limiter().cell.load()));
-        let lane = node.current.limiter.addr();
+        let lane = node.current.lane().addr();
         if lane != holds[0] {
             // This lane is a bh context, which has one slot, and the item holds that slot.
             holds.push(lane);
@@ -330,9 +330,7 @@ impl Node {
     }
 
     fn name(&self) -> String {
-        // SAFETY: as above.
-        let queue = unsafe { &*self.current.queue };
-        format!("{} of queue {:?}", self.executing.item_type(), queue.name())
+        format!("{} of queue {:?}", self.executing.item_type(), self.current.queue().name())
     }
 
     fn needs(&self, nodes: &BTreeMap<usize, Self>) -> Vec<Need> {
@@ -360,7 +358,7 @@ impl Node {
                     // flushes. A thread that holds the lock of a slow-path state must not take the lock of the flushes.
                     let ticket_of =
                         |entry: &Entry| std::ptr::eq(entry.shard().queue(), queue).then(|| entry.ticket());
-                    (std::ptr::eq(node.current.queue, queue) && waits_for(node.executing.ticket))
+                    (std::ptr::eq(node.current.queue(), queue) && waits_for(node.executing.ticket))
                         || node.current.with_kept(ticket_of).flatten().is_some_and(waits_for)
                 });
                 needs.extend(in_the_way.map(|node| Need::End(node.current.item.addr())));
@@ -370,8 +368,7 @@ impl Node {
                 if state.is_running() {
                     needs.push(Need::End(std::ptr::from_ref(item).addr()));
                 } else if state.is_pending_on_list() {
-                    // SAFETY: as in `limiter`.
-                    let queues = nodes.values().map(|node| unsafe { &*node.current.queue });
+                    let queues = nodes.values().map(|node| node.current.queue());
                     let lane = queues.filter_map(|queue| queue.lane_of(state.home())).next();
                     needs.extend(lane.map(|lane| Need::Slot(lane.addr())));
                 }

@@ -39,8 +39,10 @@ pub(crate) struct Meter {
     metering: Cell<Metering>,
     /// The cell of the item that began last.
     last: Cell<Option<Place>>,
-    /// The account of the cell in `last`, or `None` if the window ends before the next item.
+    /// The account of the cell in `last`, or `None` if the next item begins a window.
     goes_on: Cell<Option<AccountId>>,
+    /// The place at which the items of the present window start, as long as they belong to the account in `goes_on`.
+    start: Cell<Start>,
     /// Whether the window has items of several shards.
     is_mixed: Cell<bool>,
     /// The account of the item that was running at the last noted tick. The number says how many of this account's
@@ -69,6 +71,7 @@ impl Meter {
             metering: Cell::new(Metering::new()),
             last: Cell::new(None),
             goes_on: Cell::new(None),
+            start: Cell::new(Start::Home),
             is_mixed: Cell::new(false),
             met: Cell::new(None),
             tick: Cell::new(Time::NEVER),
@@ -85,12 +88,23 @@ impl Meter {
     }
 
     /// Prepares the meter for an item of the shard with this account. The worker calls this before other threads can
-    /// see that the item begins.
+    /// see that the item begins. Returns whether the item begins a window, or follows an item of another shard. If so,
+    /// the caller says with [`starts`](Self::starts) at which place this item and the following ones start.
     #[inline]
-    pub(crate) fn approaches(&self, account: &Arc<Account>) {
-        if COUNTED && self.goes_on.get() != Some(AccountId::of(account)) {
+    pub(crate) fn approaches(&self, account: &Arc<Account>) -> bool {
+        if COUNTED && self.goes_on.get() == Some(AccountId::of(account)) {
+            return false;
+        }
+        if COUNTED {
             self.turns_to(account);
         }
+        true
+    }
+
+    /// Notes the place at which the items of the present window and shard start. One look is enough for a window, which
+    /// is short.
+    pub(crate) fn starts(&self, start: Start) {
+        self.start.set(start);
     }
 
     /// Switches to the cell of this account. Ends the window first if it is full or if the coarse clock has ticked.
@@ -131,9 +145,9 @@ impl Meter {
 
     /// Counts an item that begins. The meter was [prepared](Self::approaches) for this item before.
     #[inline]
-    pub(crate) fn begins(&self, start: impl FnOnce() -> Start) {
+    pub(crate) fn begins(&self) {
         if let Some(cell) = self.cell() {
-            cell.start(start());
+            cell.start(self.start.get());
         }
     }
 
@@ -262,7 +276,7 @@ impl Meter {
         }
         self.metering.set(metering);
         self.is_mixed.set(false);
-        self.goes_on.set(self.last.get().map(|last| last.account));
+        self.goes_on.set(None);
         let begun = |(id, _)| Some((id, held.find(id)?.started()));
         self.met.set(self.met.get().and_then(begun));
         self.publish_time(after);

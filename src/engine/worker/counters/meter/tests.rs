@@ -30,8 +30,10 @@ impl Script {
 
     /// Runs an item of this account.
     fn item(&self, account: usize, course: Course, body: impl FnOnce()) {
-        self.meter.approaches(&self.accounts[account]);
-        self.meter.begins(|| Start::Home);
+        if self.meter.approaches(&self.accounts[account]) {
+            self.meter.starts(Start::Home);
+        }
+        self.meter.begins();
         body();
         self.meter.ended(|| course);
     }
