@@ -273,7 +273,11 @@ impl<'scope> Scope<'scope, '_> {
         F: Closure<T> + Send + 'scope,
         T: Send + 'scope,
     {
-        let raw = self.spawn_raw_with(place, options, closure)?;
+        let token = options.token.clone();
+        let mut raw = self.spawn_raw_with(place, options, closure)?;
+        if let Some(token) = token {
+            raw.set_token(token, &self.executor().upkeep.timers);
+        }
         Ok(ScopedJoinHandle { raw: Some(raw), scope_state: self.scope_state() })
     }
 }
@@ -359,7 +363,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Cancels the item if it has not begun. Returns whether this call cancelled the item. If so, the closure has been
     /// dropped, the scope does not wait for the item any more, and a join returns [`JoinError::Cancelled`].
     pub fn cancel(&self) -> bool {
-        self.scope_state.cancel(self.raw())
+        self.raw().cancel()
     }
 
     /// Cancels the item as [`cancel`](Self::cancel) does or, if it has begun, asks it to stop. See
@@ -375,7 +379,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// # }
     /// ```
     pub fn stop(&self) -> bool {
-        self.scope_state.stop(self.raw())
+        self.raw().stop()
     }
 
     fn result(mut self) -> Result<T, JoinError> {

@@ -112,16 +112,16 @@ impl<'scope, F> ScopedSubmission<'scope, '_, F> {
     /// Lets a token cancel the item. The item's own token becomes a [child](CancelToken::child) of `token`.
     ///
     /// An item that has not begun when the token is cancelled does not run, and its join returns
-    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled) when the queue reaches it. Such an item does not make the
-    /// scope panic.
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled) at once. Such an item does not make the scope panic. If it
+    /// is not joined, the scope waits until the queue reaches it.
     pub fn token(mut self, token: &CancelToken) -> Self {
         self.leash.holds(token);
         self
     }
 
     /// Sets the time until which the item must begin, as [`Submission::deadline`](crate::Submission::deadline) does.
-    /// But a join learns that the item is too late when the queue reaches it. Such an item does not make the scope
-    /// panic.
+    /// An item that is too late does not make the scope panic. If it is not joined, the scope waits until the queue
+    /// reaches it.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.leash.ends_at(deadline);
         self

@@ -1,5 +1,6 @@
 //! Items that are asked to stop, and items that are too late.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -524,6 +525,39 @@ fn a_joiner_is_told_at_the_deadline() {
     queue.flush().unwrap();
     let counters = queue.counters();
     assert_eq!((counters.started, counters.cancelled, counters.expired), (2, 1, 1));
+}
+
+/// spec: I3.5, I3.6 (scopes), W7.6: a joiner inside the scope is told at the deadline, or at the cancel of the token,
+/// also if no worker reaches the item. A closure whose destructor panics is cancelled all the same.
+#[test]
+fn a_joiner_in_a_scope_is_told_at_once() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("on purpose");
+        }
+    }
+    let queue = WorkQueue::ordered("o").build_on(&one_cpu_unseen()).unwrap();
+    let (first, door) = held(&queue);
+    let (token, dropped) = (CancelToken::new(), Arc::new(()));
+    let never = |kept| move || unreachable!("it does not run with {kept:?}");
+    queue.scope(|s| {
+        let late = s.item(never(dropped.clone())).within(Duration::from_millis(50)).spawn().unwrap();
+        assert!(matches!(late.join(), Err(JoinError::DeadlinePassed)));
+        let item = s.item(never(dropped.clone())).token(&token).spawn().unwrap();
+        token.cancel();
+        assert!(matches!(item.join(), Err(JoinError::Cancelled)));
+        assert_eq!(Arc::strong_count(&dropped), 1);
+        let panics = Panics;
+        let item = s.spawn(move || drop(panics)).unwrap();
+        catch_unwind(AssertUnwindSafe(|| item.cancel())).unwrap_err();
+        assert!(matches!(item.join(), Err(JoinError::Cancelled)));
+        door.open();
+    });
+    first.join().unwrap();
+    queue.flush().unwrap();
+    let counters = queue.counters();
+    assert_eq!((counters.started, counters.cancelled, counters.expired), (1, 3, 1));
 }
 
 /// spec: I3.5: a task that awaits the item is told at the deadline, too. A waker that panics disturbs no other. No

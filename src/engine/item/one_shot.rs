@@ -49,8 +49,8 @@ pub(crate) trait Owner: Send {
     /// Notes that the item begins. The worker that is about to run the item calls this with the item's address.
     fn begins(&self, _item: NonNull<Header>) {}
 
-    /// Tells the owner that the item was cancelled through its token, and did not run. The item's closure is already
-    /// gone.
+    /// Tells the owner that the item was cancelled through its token or its handle, and did not run. The item's closure
+    /// is already gone.
     fn cancelled(self)
     where
         Self: Sized,
@@ -79,6 +79,17 @@ impl Owner for NoOwner {
     fn ran(self, ended: Ended) {
         if let Ended::PanickedAlone(payload) = ended {
             contain(|| drop(payload));
+        }
+    }
+}
+
+/// Tells the owner that the item was cancelled, even if the closure's destructor panics.
+struct Cancels<O: Owner>(Option<O>);
+
+impl<O: Owner> Drop for Cancels<O> {
+    fn drop(&mut self) {
+        if let Some(owner) = self.0.take() {
+            owner.cancelled();
         }
     }
 }
@@ -373,13 +384,17 @@ where
     given_up
 }
 
-fn operations<F: Closure<T>, T, O>() -> &'static Operations {
+fn operations<F: Closure<T>, T, O: Owner>() -> &'static Operations {
     &Operations {
         drop_closure: |head| {
             let cell: NonNull<OneShot<F, T, O>> = head.cast();
             // SAFETY: the caller has cancelled the item, and so owns the closure.
             let contents = unsafe { &mut *cell.as_ref().contents.get() };
-            *contents = Contents::Gone;
+            let Contents::Closure(function, owner) = std::mem::replace(contents, Contents::Gone) else {
+                unreachable!("an item that was cancelled before it began has its closure")
+            };
+            let _told = Cancels(Some(owner));
+            drop(function);
         },
         take_result: |head, to| {
             let cell: NonNull<OneShot<F, T, O>> = head.cast();

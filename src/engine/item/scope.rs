@@ -88,8 +88,7 @@ pub(crate) struct ScopeState {
     /// The address of a lane on which no item of the scope can run, because the item that opened the scope holds the
     /// lane's only slot. The value is 0 if there is no such lane.
     closed_limiter: usize,
-    /// The number of items that were dropped without a run, except for items that were cancelled through their handle.
-    /// The number can be below zero for a short time.
+    /// The number of items that were dropped without a run, except for items that were cancelled.
     dropped: AtomicUsize,
     /// The number of items that panicked and were not joined. The number can be below zero for a short time, because an
     /// item can be joined before its worker has counted the panic.
@@ -105,7 +104,7 @@ pub(crate) struct ScopeEnd<R> {
     pub(crate) result: Result<R, Payload>,
     /// Whether this process is a fork of the process that opened the scope.
     pub(crate) forked: bool,
-    /// The number of items that were dropped without a run, except for items that were cancelled through their handle.
+    /// The number of items that were dropped without a run, except for items that were cancelled.
     pub(crate) dropped: usize,
 }
 
@@ -276,28 +275,6 @@ impl ScopeState {
         std::mem::forget(unfinished);
     }
 
-    /// Cancels an item through its handle. Returns whether the item was cancelled. The item does not count as dropped,
-    /// because the caller knows of the cancellation.
-    pub(crate) fn cancel<T>(&self, handle: &RawHandle<T>) -> bool {
-        self.cancel_by(|| handle.cancel())
-    }
-
-    /// Cancels an item through its handle, as [`cancel`](Self::cancel) does, or asks it to stop if it has begun.
-    pub(crate) fn stop<T>(&self, handle: &RawHandle<T>) -> bool {
-        self.cancel_by(|| handle.stop())
-    }
-
-    fn cancel_by(&self, cancel: impl FnOnce() -> bool) -> bool {
-        // The count of dropped items is lowered before the call of `cancel`, because the closure's destructor may
-        // panic.
-        self.dropped.fetch_sub(1, Ordering::Relaxed);
-        let cancelled = cancel();
-        if !cancelled {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-        cancelled
-    }
-
     /// Takes the panic of a joined item out of the count of panics.
     pub(crate) fn panic_was_joined(&self) {
         self.panics.fetch_sub(1, Ordering::Relaxed);
@@ -340,7 +317,7 @@ impl Owner for Member {
     }
 
     fn cancelled(self) {
-        // The item does not count as dropped, because the code that cancelled it already knows.
+        // The item does not count as dropped, because the code that cancelled it knows of the cancel.
         ManuallyDrop::new(self).leave();
     }
 

@@ -26,6 +26,7 @@ use crate::engine::refusal::{Cancelled, WaitError};
 
 /// The functions that a handle calls, for one type of cell.
 pub(super) struct Operations {
+    /// Drops the closure of an item that was cancelled, and tells the item's owner.
     pub(super) drop_closure: unsafe fn(NonNull<Head>),
     /// Moves the result to the memory at the second pointer.
     pub(super) take_result: unsafe fn(NonNull<Head>, NonNull<()>),
