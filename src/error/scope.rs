@@ -34,8 +34,8 @@ use std::fmt;
 #[non_exhaustive]
 pub enum ScopeError {
     /// Items of the scope were dropped before they began, because a shutdown of the executor ran out of time, or
-    /// because [`destroy_now`](crate::WorkQueue::destroy_now) ended the queue. Items that were cancelled through their
-    /// handles or tokens do not count. The result of the body was dropped.
+    /// because [`destroy_now`](crate::WorkQueue::destroy_now) ended the queue. Items that their handles,
+    /// tokens or deadlines have cancelled do not count. The result of the body was dropped.
     Dropped {
         /// The number of items that were dropped.
         items: usize,

@@ -67,7 +67,7 @@ pub struct Counters {
     pub concurrency_wakeups: u64,
     /// Items that began on a CPU of another pod, although a worker of their own pod runs them. This happens only in
     /// plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict, because only such queues let the system
-    /// move workers. A worker that runs items shorter than 0.1 ms notes its CPU once for those of about 0.1 ms.
+    /// move workers.
     pub away: u64,
     /// Items that began in another pod, on a worker of that pod, because their own pod could not take them.
     pub stolen: u64,

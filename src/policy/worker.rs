@@ -271,6 +271,20 @@ mod tests {
         assert_eq!(state.leave_may_block(), (state, false));
     }
 
+    /// spec: O1.4 (CPU time): each guard and each finding of the detector shows in the word until the item ends.
+    #[test]
+    fn only_an_item_that_nothing_has_changed_runs_straight() {
+        let straight = running();
+        assert!(straight.runs_straight());
+        let (blocked, _) = straight.block();
+        let (returned, _) = blocked.unblock(false);
+        assert_eq!((blocked.runs_straight(), returned.runs_straight()), (false, false));
+        assert!(returned.begin_item(Phase::Running).runs_straight(), "the next item");
+        for phase in [Phase::Between, Phase::MayBlock, Phase::Asleep, Phase::Uncounted, Phase::Hog] {
+            assert!(!straight.with_phase(phase).runs_straight(), "{phase:?}");
+        }
+    }
+
     /// spec: C2.4 (`may_block`)
     #[test]
     fn a_worker_that_may_block_counts_until_it_is_found_blocking() {

@@ -157,8 +157,9 @@ impl WorkQueue {
     /// # Errors
     ///
     /// Returns [`ScopeError::Dropped`] if an item of the scope did not run because a shutdown of the executor ran out
-    /// of time, or because [`destroy_now`](Self::destroy_now) ended the queue. Items that were cancelled through their
-    /// handles do not count. Returns [`ScopeError::Forked`] in a process that was forked inside `body`.
+    /// of time, or because [`destroy_now`](Self::destroy_now) ended the queue. Items that their handles, tokens or
+    /// deadlines have cancelled do not count. Returns [`ScopeError::Forked`] in a process that was forked inside
+    /// `body`.
     ///
     /// # Panics
     ///

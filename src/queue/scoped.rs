@@ -112,8 +112,8 @@ impl<'scope, F> ScopedSubmission<'scope, '_, F> {
     /// Lets a token cancel the item. The item's own token becomes a [child](CancelToken::child) of `token`.
     ///
     /// An item that has not begun when the token is cancelled does not run, and its join returns
-    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled) at once. Such an item does not make the scope panic. If it
-    /// is not joined, the scope waits until the queue reaches it.
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled) at once. The join drops the closure. Such an item does not
+    /// make the scope panic. If it is not joined, the scope waits until the queue reaches it.
     pub fn token(mut self, token: &CancelToken) -> Self {
         self.leash.holds(token);
         self

@@ -548,16 +548,18 @@ fn a_joiner_in_a_scope_is_told_at_once() {
         token.cancel();
         assert!(matches!(item.join(), Err(JoinError::Cancelled)));
         assert_eq!(Arc::strong_count(&dropped), 1);
-        let panics = Panics;
-        let item = s.spawn(move || drop(panics)).unwrap();
+        let holds = |panics: Panics| move || drop(panics);
+        let item = s.spawn(holds(Panics)).unwrap();
         catch_unwind(AssertUnwindSafe(|| item.cancel())).unwrap_err();
         assert!(matches!(item.join(), Err(JoinError::Cancelled)));
+        let item = s.item(holds(Panics)).within(Duration::ZERO).spawn().unwrap();
+        drop(catch_unwind(AssertUnwindSafe(|| item.join())).unwrap_err());
         door.open();
     });
     first.join().unwrap();
     queue.flush().unwrap();
     let counters = queue.counters();
-    assert_eq!((counters.started, counters.cancelled, counters.expired), (1, 3, 1));
+    assert_eq!((counters.started, counters.cancelled, counters.expired), (1, 4, 2));
 }
 
 /// spec: I3.5: a task that awaits the item is told at the deadline, too. A waker that panics disturbs no other. No

@@ -7,7 +7,7 @@ use cmwq::{JoinError, JoinHandle, WaitError, Work, WorkQueue, WorkQueueBuilder};
 use fastrand::Rng;
 
 use crate::support::{
-    Door, SOON, cpus, falls_asleep, on_each_executor, one_cpu, stress, thread_id, time_limit,
+    Door, PATIENCE, SOON, cpus, falls_asleep, on_each_executor, one_cpu, stress, thread_id, time_limit,
 };
 
 /// Queues that have one slot for all items of an executor of one CPU.
@@ -466,6 +466,36 @@ fn a_join_that_a_deadline_ends_is_not_refused_for_a_cycle() {
     give_late.send(other.item(|| 2).within(Duration::from_millis(50)).spawn().unwrap()).unwrap();
     assert!(matches!(first.join().unwrap(), Err(JoinError::DeadlinePassed)));
     assert_eq!(second.join().unwrap().unwrap(), 1);
+}
+
+/// spec: F5.9, I3.5, W7.6: the same of the join of an item of a scope. Its deadline also keeps the scope from waiting
+/// for it.
+#[test]
+fn a_join_in_a_scope_that_a_deadline_ends_is_not_refused_for_a_cycle() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let [one, other] = ["one", "other"].map(|name| WorkQueue::ordered(name).build_on(&executor).unwrap());
+    let (give_behind, take_behind) = hand_over::<JoinHandle<u32>>();
+    let (tell, told) = mpsc::channel();
+    let (begin, begun) = mpsc::channel();
+    let second = other.spawn(move || {
+        begin.send(()).unwrap();
+        take_behind().join()
+    });
+    begun.recv().unwrap();
+    let inner = other.clone();
+    let first = one.spawn(move || {
+        inner.scope(|s| {
+            let late = s.item(|| 2).within(2 * PATIENCE).spawn().unwrap();
+            tell.send(thread_id()).unwrap();
+            late.join()
+        })
+    });
+    falls_asleep("the first item joins the late one", told.recv().unwrap());
+    // This item waits behind the first one, and the late one waits behind the second one.
+    give_behind.send(one.spawn(|| 1).unwrap()).unwrap();
+    assert!(matches!(first.unwrap().join().unwrap(), Err(JoinError::DeadlinePassed)));
+    assert_eq!(second.unwrap().join().unwrap().unwrap(), 1);
 }
 
 /// spec: F5.9: items wait for earlier ones in every way, so there is never a cycle.

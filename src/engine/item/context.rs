@@ -1,5 +1,5 @@
 //! The item and the queue for which the calling thread works. Code inside an item can ask for both.
-#![allow(unsafe_code, reason = "a worker stores the addresses of its item and queue")]
+#![allow(unsafe_code, reason = "a worker stores the address of its item")]
 
 use std::ptr::NonNull;
 use std::sync::Arc;

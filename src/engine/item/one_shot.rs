@@ -43,8 +43,8 @@ struct OneShot<F: Closure<T>, T, O> {
     contents: UnsafeCell<Contents<F, T, O>>,
 }
 
-/// The owner of an item, which learns when the item is over. If the item is dropped without a run, the owner is
-/// dropped too, after the closure.
+/// The owner of an item, which learns when the item is over. If the item is cancelled, the owner is told. If the item
+/// is dropped without a run for another reason, the owner is dropped. In both cases, the closure is gone before.
 pub(crate) trait Owner: Send {
     /// Notes that the item begins. The worker that is about to run the item calls this with the item's address.
     fn begins(&self, _item: NonNull<Header>) {}
@@ -120,8 +120,9 @@ where
 ///
 /// # Safety
 ///
-/// Everything that the closure, the result or the owner borrows stays valid until the owner is told that the item ran,
-/// or until the owner is dropped. Everything that the result borrows also stays valid until the handle is gone.
+/// Everything that the closure, the result or the owner borrows stays valid until the owner is told that the item ran
+/// or was cancelled, or until the owner is dropped. Everything that the result borrows also stays valid until the
+/// handle is gone.
 #[inline]
 pub(crate) unsafe fn make_owned<F, T, O>(
     function: F,

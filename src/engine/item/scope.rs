@@ -7,8 +7,8 @@
 //!   this crate panics before the count is zero, the process aborts. User code gets only references to the scope, so it
 //!   cannot leak the scope to avoid the wait.
 //! * Each item enters the count before the item is queued. It leaves the count when its [`Member`] learns that the item
-//!   ran, or when the `Member` is dropped. By then the closure is gone. The result is gone too, or belongs to the
-//!   item's handle, which cannot outlive the result's borrows.
+//!   ran or was cancelled, or when the `Member` is dropped. By then the closure is gone. The result is gone too, or
+//!   belongs to the item's handle, which cannot outlive the result's borrows.
 //! * Every closure and every result is valid at least for `'scope`. The body must be valid for every choice of
 //!   `'scope`. So `'scope` cannot be the lifetime of a variable inside the body, and `'scope` ends after `run` does.
 //!   `'scope` and `'env` are invariant, so neither can be shrunk to the lifetime of such a variable.
@@ -88,7 +88,8 @@ pub(crate) struct ScopeState {
     /// The address of a lane on which no item of the scope can run, because the item that opened the scope holds the
     /// lane's only slot. The value is 0 if there is no such lane.
     closed_limiter: usize,
-    /// The number of items that were dropped without a run, except for items that were cancelled.
+    /// The number of items that were dropped without a run, except for items that a handle, a token or a deadline has
+    /// cancelled.
     dropped: AtomicUsize,
     /// The number of items that panicked and were not joined. The number can be below zero for a short time, because an
     /// item can be joined before its worker has counted the panic.
@@ -104,7 +105,8 @@ pub(crate) struct ScopeEnd<R> {
     pub(crate) result: Result<R, Payload>,
     /// Whether this process is a fork of the process that opened the scope.
     pub(crate) forked: bool,
-    /// The number of items that were dropped without a run, except for items that were cancelled.
+    /// The number of items that were dropped without a run, except for items that a handle, a token or a deadline has
+    /// cancelled.
     pub(crate) dropped: usize,
 }
 
@@ -217,7 +219,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             // SAFETY: the borrows of the closure and of the result are valid for `'scope`. `'scope` does not end before
             // `run` has seen the count at zero, and by then the new member has left the count. The handle's type
             // contains the type of the result, so the handle does not outlive the result's borrows.
-            Ok(unsafe { one_shot::make_owned(function, lane, origin, member) })
+            let made = unsafe { one_shot::make_owned(function, lane, origin, member) };
+            self.scope_state.roll.is_made(number, made.0.addr().get());
+            Ok(made)
         };
         queue.spawn_made::<F, T, _>(place, None, function, make)
     }
@@ -317,7 +321,7 @@ impl Owner for Member {
     }
 
     fn cancelled(self) {
-        // The item does not count as dropped, because the code that cancelled it knows of the cancel.
+        // The item does not count as dropped, because its user has asked for the cancel or for the deadline.
         ManuallyDrop::new(self).leave();
     }
 

@@ -1,5 +1,5 @@
 //! A worker's current item, and the queue and shard through which the item came.
-#![allow(unsafe_code, reason = "a worker knows its item, shard and queue by their addresses")]
+#![allow(unsafe_code, reason = "a worker knows its item and shard by their addresses")]
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -13,9 +13,9 @@ use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::Queue;
 
 /// The addresses of a worker's item and of the shard through which the item came. All threads may compare the
-/// addresses. In general, only the worker's own thread may follow them. But while the worker waits, a thread that holds
-/// the lock of the register of `waits` may follow the addresses, too. Until an entry is completed, the entry keeps its
-/// queue alive. During a run, the entry also keeps its item alive.
+/// addresses. In general, only the worker's own thread may follow them. But while the item is in the register of
+/// `waits`, a thread that holds the register's lock may follow the addresses, too. Until an entry is completed, the
+/// entry keeps its queue alive. During a run, the entry also keeps its item alive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     pub(crate) shard: NonNull<Shard>,
@@ -58,7 +58,8 @@ impl Current {
     pub(crate) fn shard(&self) -> &Shard {
         // SAFETY: until the entry is completed, the entry keeps its queue alive, and the queue keeps the shard alive.
         // The worker's thread clears `current` before the entry is completed. Another thread follows the address only
-        // while the worker waits inside the item.
+        // under the lock of the register of `waits`, while the item is registered. The worker needs this lock to take
+        // the item out of the register, which it does before the entry is completed.
         unsafe { self.shard.as_ref() }
     }
 
@@ -95,7 +96,8 @@ impl Current {
 
     /// Calls `look` with the entry for the running item's next run, if that entry already has its slot.
     pub(crate) fn with_kept<R>(&self, look: impl FnOnce(&Entry) -> R) -> Option<R> {
-        // SAFETY: as in `pending_on`, or another thread calls this method while the worker waits inside the item.
+        // SAFETY: as in `pending_on`, or another thread calls this method as `shard` says, while the item's function
+        // runs.
         unsafe { self.reusable().as_ref() }?.cell.with_kept(look)
     }
 

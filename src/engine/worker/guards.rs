@@ -12,7 +12,7 @@ use super::worker_thread::WorkerThread;
 impl WorkerThread {
     /// Stores the present item's description of itself.
     pub(in super::super) fn describe(&self, text: String) {
-        let said = self.current.get().map(|_| (self.sequence(), text));
+        let said = self.current().map(|_| (self.sequence(), text));
         drop(self.shared.describe(said));
     }
 
@@ -47,7 +47,7 @@ impl WorkerThread {
     #[cold]
     fn report_guard(&self, item_type: &'static str) {
         if REPORTED.lock().insert(item_type) {
-            let current = self.current.get();
+            let current = self.current();
             let queue = current.as_ref().map_or("", |current| current.shard().queue().name());
             report!(
                 error,
@@ -60,7 +60,7 @@ impl WorkerThread {
     /// Counts a wake-up that the present item caused by blocking.
     #[cold]
     fn woke_another(&self) {
-        if let Some(current) = self.current.get() {
+        if let Some(current) = self.current() {
             current.shard().events.concurrency_wakeups.raise();
         }
     }

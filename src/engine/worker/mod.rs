@@ -8,6 +8,7 @@
 //! | `life` | the main loop of a worker: it is woken, executes items, and becomes idle again or ends |
 //! | `local` | the entries that stay with the worker whose items pushed them |
 //! | `guards` | how an item enters and leaves guards, and describes itself |
+//! | `name` | the name of a worker's thread |
 //! | `lent` | a thread that runs an item that it submits itself, because the item's queue is full |
 //! | `rescuer` | the thread of a queue that runs the queue's items when no worker can be made |
 //! | `counters` | the counters of queues, and the CPU time of workers |
@@ -25,6 +26,7 @@ pub(crate) mod guards;
 pub(crate) mod lent;
 pub(crate) mod life;
 pub(crate) mod local;
+mod name;
 pub(crate) mod rescuer;
 pub(crate) mod shared;
 pub(crate) mod worker_thread;

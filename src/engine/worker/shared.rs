@@ -116,7 +116,7 @@ impl Worker {
         self.cpu.store(affinity::current_cpu().unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Notes the CPU on which another thread has seen or placed the worker.
+    /// Notes the CPU on which the worker runs, or on which another thread has seen or placed it.
     #[inline]
     pub(crate) fn seen_on(&self, cpu: usize) {
         self.cpu.store(cpu, Ordering::Relaxed);

@@ -60,9 +60,9 @@ pub(crate) struct WorkerThread {
     pub(super) guards: Cell<u32>,
     /// The number of `may_block` guards that the present item has open.
     pub(super) weak_guards: Cell<u32>,
-    /// The item that the worker executes, until the item's entry is completed. Its `work` is null here, and is in
-    /// `called` instead.
-    pub(super) current: Cell<Option<Current>>,
+    /// The item that the worker executes, until the item's entry is completed. [`current`](Self::current) adds the
+    /// item's `work`, which is null here.
+    current: Cell<Option<Current>>,
     /// The current item's [`work`](Current::work). It is a cell of its own because it changes during the execution.
     called: Cell<*const WorkItem>,
     /// The entry that the worker executes next, bypassing the worklist. The last completed entry passed its slot to
@@ -76,7 +76,7 @@ pub(crate) struct WorkerThread {
     /// The turn of the worker's item. The worker reports the item's use when it takes the next turn.
     pub(super) turn: Cell<Option<OwnedTurn>>,
     /// The id of the queue whose name the thread has taken on. 0 if the thread has its own name.
-    named_after: Cell<u64>,
+    pub(super) named_after: Cell<u64>,
     /// Whether the worker was brought home to its pod since the last item.
     pub(super) brought_back: Cell<bool>,
     pub(super) role: Role,
@@ -281,7 +281,8 @@ impl WorkerThread {
 
     #[inline(always)] // for the same reason as `work_for`
     fn begin(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: *const WorkItem) {
-        let looks_around = self.meter.approaches(&shard.account);
+        // The system may move an uncounted worker at each sleep of its items, and a sleep does not end their window.
+        let looks_around = self.meter.approaches(&shard.account) || self.uncounted;
         self.work_for(entry, shard, item_type, work);
         shard.queue().left_pending();
         if looks_around {
@@ -296,7 +297,8 @@ impl WorkerThread {
         }
     }
 
-    /// Finds out where the worker runs, for the first item of a window. The following items take this for granted.
+    /// Finds out where the worker runs. A counted worker does this for the first item of a window, and for each item
+    /// that follows an item of another shard. Other items start at the same place.
     #[inline(never)]
     fn look_around(&self, shard: &Shard) {
         // Both uses below share one call of the system.
@@ -322,21 +324,6 @@ impl WorkerThread {
             self.take_name_for(Some(queue));
         }
         true
-    }
-
-    /// Gives the thread the name of the queue, if the queue asks for this. Otherwise gives the thread its own name
-    /// again.
-    #[cold]
-    pub(super) fn take_name_for(&self, queue: Option<&Queue>) {
-        let queue = queue.filter(|queue| queue.spec.names_threads);
-        let id = queue.map_or(0, |queue| queue.id);
-        if self.named_after.replace(id) == id {
-            return;
-        }
-        match queue {
-            Some(queue) => sys::thread::set_name(queue.name()),
-            None => sys::thread::take_own_name(),
-        }
     }
 
     /// `cpu` is the CPU on which this thread runs. It is known if the pool has a home or several CPUs.

@@ -185,7 +185,7 @@ impl Machine {
             rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
         let count = number(digits).ok_or_else(|| {
             Malformed(format!(
-                "`{word}` needs a number after the colon, as in `{name}:2`, that does not begin with 0"
+                "`{word}` needs a number after the colon, as in `{name}:2`, that has no leading zero"
             ))
         })?;
         if count == 0 {
@@ -268,6 +268,9 @@ fn attributes(text: &mut &str) -> Result<Option<String>, Malformed> {
     let mut indexes = None;
     for attribute in inside.split(BLANKS).filter(|attribute| !attribute.is_empty()) {
         match attribute.split_once('=') {
+            Some(("indexes", "")) => {
+                return Err(Malformed("`indexes=` has no numbers: write `indexes=0,1`".to_owned()));
+            }
             Some(("indexes", list)) => indexes = Some(list.to_owned()),
             Some(("size" | "memory" | "memorysidecachesize", _)) => {}
             _ => {
@@ -306,7 +309,7 @@ fn number(text: &str) -> Option<usize> {
 fn listed(indexes: &str) -> Result<Vec<usize>, Malformed> {
     let parse = |text: &str| {
         number(text).ok_or_else(|| {
-            Malformed(format!("`{text}` in `indexes={indexes}` is not a number, or begins with 0"))
+            Malformed(format!("`{text}` in `indexes={indexes}` is not a number, or has a leading zero"))
         })
     };
     indexes.split(',').map(parse).collect()

@@ -46,7 +46,9 @@ fn scope(driver: &mut Driver) {
     let end = catch_unwind(AssertUnwindSafe(|| {
         queue.queue.try_scope(|scope| {
             for _ in 0..count {
-                if let Some(handle) = host.spawn(scope, random) {
+                if random.once_in(6) {
+                    host.spawn_late(scope, random);
+                } else if let Some(handle) = host.spawn(scope, random) {
                     host.use_handle(handle, random);
                 }
             }
@@ -63,11 +65,12 @@ fn scope(driver: &mut Driver) {
 }
 
 impl<'env> Host<'env> {
-    fn spawn<'scope>(
+    /// Makes an item, and counts it as accepted.
+    fn item<'scope, 'outer>(
         self,
-        scope: &'scope Scope<'scope, '_>,
+        scope: &'scope Scope<'scope, 'outer>,
         random: &mut Random,
-    ) -> Option<ScopedJoinHandle<'scope, u64>>
+    ) -> impl FnOnce() -> u64 + Send + use<'scope, 'outer, 'env>
     where
         'env: 'scope,
     {
@@ -76,7 +79,8 @@ impl<'env> Host<'env> {
         let mut ticket = Ticket::new(&world.books);
         present.fetch_add(1, Relaxed);
         let guest = Guest(present);
-        let closure = move || {
+        Books::add(&world.books.accepted);
+        move || {
             let _present = guest;
             ticket.run();
             let _alone = queue.alone.as_ref().map(|cell| cell.enter(&world.books));
@@ -86,16 +90,42 @@ impl<'env> Host<'env> {
             }
             behaviour::behave(world, &mut random);
             seed
-        };
-        Books::add(&world.books.accepted);
-        match scope.spawn(closure) {
-            Ok(handle) => Some(handle),
-            Err(_) => {
-                Books::add(&world.books.refused);
-                world.books.accepted.fetch_sub(1, SeqCst);
-                None
-            }
         }
+    }
+
+    fn spawn<'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        random: &mut Random,
+    ) -> Option<ScopedJoinHandle<'scope, u64>>
+    where
+        'env: 'scope,
+    {
+        let item = self.item(scope, random);
+        scope.spawn(item).map_err(|_| self.was_refused()).ok()
+    }
+
+    /// Spawns an item whose deadline has passed or soon passes, and joins it.
+    fn spawn_late<'scope>(self, scope: &'scope Scope<'scope, '_>, random: &mut Random)
+    where
+        'env: 'scope,
+    {
+        let item = self.item(scope, random);
+        let books = &self.world.books;
+        match scope.item(item).within(random.micros(300)).spawn() {
+            Ok(handle) => match handle.join() {
+                Err(JoinError::DeadlinePassed) => Books::add(&books.cancelled),
+                Ok(_) | Err(JoinError::Panicked(_)) => {}
+                Err(JoinError::Cancelled) if self.world.may_end() => {}
+                Err(_) => Books::add(&books.wrong),
+            },
+            Err(_) => self.was_refused(),
+        }
+    }
+
+    fn was_refused(self) {
+        Books::add(&self.world.books.refused);
+        self.world.books.accepted.fetch_sub(1, SeqCst);
     }
 
     fn use_handle(self, handle: ScopedJoinHandle<'_, u64>, random: &mut Random) {

@@ -4,7 +4,6 @@
 //! for the caller's own item. Every build also refuses a wait for an item that needs a slot which only the caller can
 //! free. A debug build also refuses a wait that closes a cycle of items that wait for each other. See `register`. A
 //! thread that is not a worker has no item, so these checks refuse none of its waits.
-#![allow(unsafe_code, reason = "a worker knows the queue of its item by address")]
 
 pub(crate) mod block_on;
 pub(crate) mod register;

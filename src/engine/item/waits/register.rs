@@ -2,8 +2,9 @@
 //! among these items.
 //!
 //! An item is registered while it waits without a timeout. If it waits for a one-shot that has a deadline and has not
-//! begun, the deadline ends this wait. So the register treats the wait as one that always ends. An item is also
-//! registered while it has an open scope, because the item cannot end before the scope ends. Before a wait begins,
+//! begun, the deadline ends this wait, and cancels the one-shot. So the register treats the wait as one that always
+//! ends, also if the one-shot belongs to a scope that the waiting item has opened. An item is also registered while it
+//! has an open scope, because the item cannot end before the scope ends. Before a wait begins,
 //! [`policy::waits`](crate::policy::waits) decides under the register's lock whether the wait would ever end. So a
 //! cycle is found when the last of its waits is about to begin. The wait at the end of a scope is not checked, but each
 //! spawn into the scope is. Other events are not checked, with one exception: if an item gets a slot while it waits,
@@ -127,7 +128,14 @@ pub(crate) struct Roll(Mutex<Members>);
 #[derive(Default, Debug)]
 struct Members {
     next: u64,
-    by_number: BTreeMap<u64, Need>,
+    by_number: BTreeMap<u64, Member>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    need: Need,
+    /// The address of the item, or 0 until the item's cell is made.
+    item: Id,
 }
 
 /// Takes a wait out of the register when this value is dropped.
@@ -228,14 +236,19 @@ impl Roll {
     pub(crate) fn enlist(&self, limiter: *const Limiter) -> u64 {
         self.change(|members| {
             members.next += 1;
-            members.by_number.insert(members.next, Need::Slot(limiter.addr()));
+            members.by_number.insert(members.next, Member { need: Need::Slot(limiter.addr()), item: 0 });
             members.next
         })
     }
 
+    /// Notes that the member with this number is the item at this address. The item is not queued yet.
+    pub(crate) fn is_made(&self, number: u64, item: Id) {
+        self.change(|members| members.by_number.get_mut(&number).map(|member| member.item = item));
+    }
+
     /// Notes that a worker executes the member with this number, which is the item at this address.
     pub(crate) fn begins(&self, number: u64, item: Id) {
-        self.change(|members| members.by_number.insert(number, Need::End(item)));
+        self.change(|members| members.by_number.insert(number, Member { need: Need::End(item), item }));
     }
 
     /// Removes a member that is over.
@@ -336,8 +349,16 @@ impl Node {
     fn needs(&self, nodes: &BTreeMap<usize, Self>) -> Vec<Need> {
         // SAFETY: a scope stays open, and its roll stays in memory, as long as the roll is in the list.
         let rolls = self.scopes.iter().map(|roll| unsafe { &**roll });
+        let members = rolls.flat_map(|roll| roll.0.lock().by_number.values().copied().collect::<Vec<_>>());
+        // A member that this item joins, and that its deadline cancels, does not keep the scope open.
+        let is_cancelled_in_time = |member: &Member| match self.target {
+            Some(Target::OneShot { item, state, has_deadline: true, .. }) => {
+                member.item == item.addr() && !state.load().has_begun()
+            }
+            _ => false,
+        };
         let mut needs: Vec<Need> =
-            rolls.flat_map(|roll| roll.0.lock().by_number.values().copied().collect::<Vec<_>>()).collect();
+            members.filter(|member| !is_cancelled_in_time(member)).map(|member| member.need).collect();
         // The inner item is the present one of its worker only while that worker is registered itself.
         let inner = self.lent_to.and_then(|inner| nodes.get(&inner));
         needs.extend(inner.map(|inner| Need::End(inner.current.item.addr())));

@@ -101,8 +101,7 @@ impl Meter {
         true
     }
 
-    /// Notes the place at which the items of the present window and shard start. One look is enough for a window, which
-    /// is short.
+    /// Notes the place at which the items of the present window and shard start.
     pub(crate) fn starts(&self, start: Start) {
         self.start.set(start);
     }

@@ -38,6 +38,18 @@ impl Script {
         self.meter.ended(|| course);
     }
 
+    /// Runs an item that starts at this place and takes a microsecond. Returns whether the meter asked for the place.
+    fn asks(&self, account: usize, start: Start, course: Course) -> bool {
+        let asks = self.meter.approaches(&self.accounts[account]);
+        if asks {
+            self.meter.starts(start);
+        }
+        self.meter.begins();
+        burn(micros(1));
+        self.meter.ended(|| course);
+        asks
+    }
+
     /// Runs an item that only uses this much CPU time.
     fn burns(&self, account: usize, time: Duration) {
         self.item(account, Course::Straight, || burn(time));
@@ -107,6 +119,38 @@ fn all_cpu_time_of_items_is_charged_once() {
         });
         assert_eq!(charged.iter().sum::<Duration>(), used, "seed {seed}: {charged:?}");
     }
+}
+
+/// spec: O1.2, O1.4: the meter asks once for the items of a window where they start, and again for the item after a
+/// rest, after an interrupted item, and after an item of another shard.
+#[test]
+fn a_worker_looks_around_once_for_the_items_of_a_window() {
+    with_scripted_clocks(|script| {
+        let asks = |account| script.asks(account, Start::Home, Course::Straight);
+        (0..3000).for_each(|_| _ = asks(0));
+        let asked = (0..2000).filter(|_| asks(0)).count();
+        assert!((15..=40).contains(&asked), "asked for {asked} of 2000 items");
+        assert!(asks(1) && asks(0), "an item of another shard");
+        script.asks(0, Start::Home, Course::Interrupted);
+        assert!(asks(0), "after an interrupted item");
+        asks(0);
+        script.meter.rests();
+        assert!(asks(0), "after a rest");
+    });
+}
+
+/// spec: O1.2: items of two shards start at different places in turn, and each is counted at its own.
+#[test]
+fn a_place_belongs_to_the_items_of_one_shard() {
+    let stolen = with_scripted_clocks(|script| {
+        for _ in 0..1000 {
+            script.asks(0, Start::Home, Course::Straight);
+            script.asks(1, Start::Stolen, Course::Straight);
+        }
+        script.meter.rests();
+        script.accounts.each_ref().map(|account| account.total(|_| ()).stolen)
+    });
+    assert_eq!(stolen, [0, 1000]);
 }
 
 /// spec: O1.4 (CPU time): the items of two queues alternate, and are so short that each window has items of both. Over

@@ -1,0 +1,24 @@
+//! The name of a worker's thread, which may be that of the queue whose items the worker runs.
+
+use crate::sys;
+
+use crate::engine::queue::workqueue::Queue;
+
+use super::worker_thread::WorkerThread;
+
+impl WorkerThread {
+    /// Gives the thread the name of the queue, if the queue asks for this. Otherwise gives the thread its own name
+    /// again.
+    #[cold]
+    pub(super) fn take_name_for(&self, queue: Option<&Queue>) {
+        let queue = queue.filter(|queue| queue.spec.names_threads);
+        let id = queue.map_or(0, |queue| queue.id);
+        if self.named_after.replace(id) == id {
+            return;
+        }
+        match queue {
+            Some(queue) => sys::thread::set_name(queue.name()),
+            None => sys::thread::take_own_name(),
+        }
+    }
+}
