@@ -98,9 +98,8 @@ pub(crate) enum Admit {
     /// The limiter is flushing: take a ticket, and repeat the call through [`Admission::beside_flush`]. The word
     /// is unchanged.
     Flushing,
-    /// The word cannot count another waiting or coming item. The word is unchanged. If an issuer calls
-    /// [`Admission::is_full`] first, it gets this answer only if a thousand other threads are between the same two
-    /// calls at that time.
+    /// The word cannot count another waiting or coming item. The word is unchanged. If all issuers use
+    /// [`Admission::admit_unless_full`], the limiter is full long before that.
     Full,
     /// The intake does not admit the item. The word is unchanged.
     Refused,
@@ -223,6 +222,12 @@ impl Admission {
         } else {
             self.wait_or_pass()
         }
+    }
+
+    /// Admits an item as [`admit`](Self::admit) does, unless the limiter is [full](Self::is_full).
+    #[inline]
+    pub(crate) const fn admit_unless_full(self) -> (Self, Admit) {
+        if self.is_full() { (self, Admit::Full) } else { self.admit() }
     }
 
     /// Admits an item that this intake lets in, and that its issuer counts. Only a stricter intake, or a shut one,

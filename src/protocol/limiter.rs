@@ -113,6 +113,13 @@ impl LimiterCell {
         self.admit_by(Admission::admit)
     }
 
+    /// Admits an item, unless the limiter is full. One read of the word serves both: the word changes all the time, and
+    /// each read may fetch it from another CPU.
+    #[inline]
+    pub(crate) fn admit_unless_full(&self) -> Came {
+        self.admit_by(Admission::admit_unless_full)
+    }
+
     /// Admits an item if this intake lets it in. The caller counts the item.
     #[cold]
     pub(crate) fn admit_counted(&self, by: Intake) -> Came {

@@ -118,10 +118,7 @@ impl Queue {
             return self.spawn_without_bytes::<F, T, H>((place, kept), full, function, make);
         }
         let shard = self.shard(self.executor.placement.slot_for(place));
-        if shard.limiter().cell.is_full() {
-            return Err((QueueError::Full, function));
-        }
-        let pass = match self.admit(shard.limiter()) {
+        let pass = match self.admit_unless_full(shard.limiter()) {
             Ok(pass) => pass,
             Err(error) => return Err((error, function)),
         };
@@ -197,7 +194,6 @@ impl Queue {
             }
         };
         let kept = match kept {
-            _ if shard.limiter().cell.is_full() => Err(QueueError::Full),
             Some(kept) => Ok(kept),
             None => match self.take_place() {
                 Err(_) if may_run && self.would_run_here(work) => match self.admit_here(shard, place) {
@@ -207,7 +203,7 @@ impl Queue {
                 kept => kept.or_else(|full| self.when_full(full, None)),
             },
         };
-        match kept.and_then(|kept| Ok((kept, self.admit(shard.limiter())?))) {
+        match kept.and_then(|kept| Ok((kept, self.admit_unless_full(shard.limiter())?))) {
             Ok(admitted) => self.queue_admitted((shard, place), admitted, work, (carried, is_idle), put),
             // If another thread has queued the item meanwhile, the item needs no room. The refusal is counted here, off
             // the common path, and not by the callers.

@@ -58,6 +58,17 @@ impl Queue {
         }
     }
 
+    /// Admits an item, unless the limiter is full.
+    #[inline]
+    pub(crate) fn admit_unless_full(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
+        match limiter.cell.admit_unless_full() {
+            Came::Started => Ok(Pass { ticket: None, has_slot: true }),
+            Came::Waits => Ok(Pass { ticket: None, has_slot: false }),
+            Came::Not(NotAdmitted::Full) => Err(QueueError::Full),
+            Came::Flushing | Came::Not(NotAdmitted::Intake) => self.admit_otherwise(limiter),
+        }
+    }
+
     /// Admits an item off the common path. This function is separate from its caller, to keep the common path short.
     #[cold]
     fn admit_otherwise(&self, limiter: &Limiter) -> Result<Pass, QueueError> {

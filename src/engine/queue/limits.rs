@@ -46,7 +46,7 @@ impl Queue {
         // This thread still holds the lock, so that all limiters agree with the requested settings, including limiters
         // that are made meanwhile. A thread that changes the executor's settings calls this function afterwards, so the
         // last call tells the limiters the latest state.
-        self.limiters().for_each(|limiter| limiter.cell.set(effective_state.max(), effective_state.intake()));
+        self.limiters().for_each(|limiter| limiter.set(effective_state));
         drop(making);
         if effective_state.intake() == Intake::Shut {
             self.places.refuse_line();

@@ -269,7 +269,7 @@ impl WorkerThread {
         let limiter = shard.limiter();
         self.current.set(Some(Current {
             shard: NonNull::from(shard),
-            only_slot: if limiter.cell.load().max() == 1 { limiter } else { std::ptr::null() },
+            only_slot: if limiter.has_one_slot() { limiter } else { std::ptr::null() },
             item: entry.item().as_ptr(),
             work: std::ptr::null(),
         }));

@@ -33,7 +33,20 @@ fn counts_at_their_end_change_nothing() {
         Admission(1 << ACTIVE | 1 << MAX | (LISTED_MASK - 9) << LISTED | 9 << COMING),
     ] {
         assert_eq!(word.admit(), (word, Admit::Full));
+        assert_eq!(word.admit_unless_full(), (word, Admit::Full));
         assert!(word.is_full());
+    }
+}
+
+/// spec: Q3.4 (full): a full limiter still counts items that were accepted before, such as those of timers.
+#[test]
+fn a_full_limiter_has_room_for_items_that_were_accepted_before() {
+    let busy = 1 << ACTIVE | 1 << MAX;
+    for full in [Admission(busy | LISTED_LIMIT << LISTED), Admission(busy | (COMING_MASK / 2) << COMING)] {
+        assert_eq!(full.admit_unless_full(), (full, Admit::Full), "{full:?}");
+        assert_eq!(full.admit().1, Admit::Wait, "{full:?}");
+        let below = if full.listed() > 0 { full.minus(LISTED) } else { full.minus(COMING) };
+        assert_eq!(below.admit_unless_full(), below.admit(), "{below:?}");
     }
 }
 
