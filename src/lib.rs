@@ -71,12 +71,12 @@
 //!
 //! # What it costs
 //!
-//! Measured at ece597b8 as root, on a virtual machine with two CPUs (AMD EPYC, Linux 6.18), by the two commands named
-//! here. With `cargo bench --bench queueing -- --quick`, the submission of a closure to a busy pool takes 42 to 72 ns,
-//! and a guard takes 19 to 20 ns while no item waits. With `make rivals`, it takes 0.7 µs from the submission of a
-//! closure to the default queue until its result was joined. `threadpool` takes 19 µs for this, and rayon 17 µs. rayon
-//! is faster for items that queue many short items: 17.0 million/s against 7.8. All figures are in `docs/costs.md` and
-//! `docs/benchmarks.md` of the repository.
+//! Measured at 617d07f2 as root, on a virtual machine with two CPUs (Intel Xeon, Linux 6.18), by the two commands named
+//! here. With `cargo bench --bench queueing -- --quick`, the submission of a closure to a busy pool takes 51 to 93 ns,
+//! and a guard takes 18 to 20 ns while no item waits. With `make rivals`, it takes 1.3 µs from the submission of a
+//! closure to the default queue until its result was joined. `threadpool` takes 2.5 µs for this, and rayon 5.4 µs.
+//! rayon is faster for items that queue many short items: 4.8 million/s against 3.6. All figures are in `docs/costs.md`
+//! and `docs/benchmarks.md` of the repository.
 //!
 //! # What it cannot do
 //!
