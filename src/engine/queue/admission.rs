@@ -1,7 +1,7 @@
 //! Admission, waiting and completion: how an item enters its limiter, waits there for a slot, and leaves.
 //!
-//! 1. [`Queue::admit`] counts the item, in one read-modify-write of the limiter's word. If a slot is free and no other
-//!    item waits, the item gets the slot. Otherwise it waits.
+//! 1. [`Queue::admit_unless_full`] counts the item, in one read-modify-write of the limiter's word. If a slot is free
+//!    and no other item waits, the item gets the slot. Otherwise it waits.
 //! 2. [`Shard::wait`] puts the item's entry on the limiter's waiting list, and counts it as listed.
 //! 3. [`complete`] takes the item out of the limiter, and passes the item's slot on to the first entry of the list.
 //!
@@ -48,16 +48,6 @@ impl BatchPass {
 }
 
 impl Queue {
-    /// Admits an item to a limiter.
-    #[inline]
-    pub(crate) fn admit(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
-        match limiter.cell.admit() {
-            Came::Started => Ok(Pass { ticket: None, has_slot: true }),
-            Came::Waits => Ok(Pass { ticket: None, has_slot: false }),
-            Came::Flushing | Came::Not(_) => self.admit_otherwise(limiter),
-        }
-    }
-
     /// Admits an item, unless the limiter is full.
     #[inline]
     pub(crate) fn admit_unless_full(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
@@ -65,13 +55,14 @@ impl Queue {
             Came::Started => Ok(Pass { ticket: None, has_slot: true }),
             Came::Waits => Ok(Pass { ticket: None, has_slot: false }),
             Came::Not(NotAdmitted::Full) => Err(QueueError::Full),
-            Came::Flushing | Came::Not(NotAdmitted::Intake) => self.admit_otherwise(limiter),
+            Came::Flushing | Came::Not(NotAdmitted::Intake) => self.admit(limiter),
         }
     }
 
-    /// Admits an item off the common path. This function is separate from its caller, to keep the common path short.
+    /// Admits an item, even if the limiter is full. The manager calls this for items of timers, which were accepted
+    /// before. An issuer calls this off the common path.
     #[cold]
-    fn admit_otherwise(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
+    pub(crate) fn admit(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         match self.pass(limiter, None) {
             Ok(pass) => Ok(pass),
             Err(NotAdmitted::Intake) => self.admit_counted(limiter),

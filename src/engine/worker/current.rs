@@ -56,10 +56,8 @@ impl Current {
 
     /// Returns the shard through which the item came.
     pub(crate) fn shard(&self) -> &Shard {
-        // SAFETY: until the entry is completed, the entry keeps its queue alive, and the queue keeps the shard alive.
-        // The worker's thread clears `current` before the entry is completed. Another thread follows the address only
-        // under the lock of the register of `waits`, while the item is registered. The worker needs this lock to take
-        // the item out of the register, which it does before the entry is completed.
+        // SAFETY: the worker clears `current`, and takes its item out of the register, before it completes the entry.
+        // Until then, the entry keeps its queue alive, and the queue keeps the shard alive.
         unsafe { self.shard.as_ref() }
     }
 

@@ -98,10 +98,10 @@ proptest! {
         prop_assert_eq!(by_hwloc(&source), by_hand(&description), "{}", description);
     }
 
-    /// hwloc accepts each description that the small reader accepts, so the feature never makes a valid description
-    /// invalid.
+    /// spec: A6.3: hwloc accepts each description that the reader without hwloc accepts, and reads the same topology.
+    /// So the feature `hwloc` makes no valid description invalid.
     #[test]
-    fn neither_reader_panics_on_what_looks_like_a_description(
+    fn the_readers_agree_on_what_looks_like_a_description(
         text in "( |\\[numa\\]|pu:|core:|l3:|[0-9]{1,2}|\\(indexes=|[0-9],|[0-9]\\*[0-9]|:|\\)){0,8}",
     ) {
         // hwloc takes minutes and gigabytes for the largest machines.
