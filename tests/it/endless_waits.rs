@@ -3,11 +3,13 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use cmwq::kernel::{ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{JoinError, JoinHandle, WaitError, Work, WorkQueue, WorkQueueBuilder};
 use fastrand::Rng;
 
 use crate::support::{
-    Door, PATIENCE, SOON, cpus, falls_asleep, on_each_executor, one_cpu, stress, thread_id, time_limit,
+    Door, PATIENCE, SOON, cpus, eventually, falls_asleep, on_each_executor, one_cpu, stress, thread_id,
+    time_limit,
 };
 
 /// Queues that have one slot for all items of an executor of one CPU.
@@ -72,6 +74,62 @@ fn the_holder_of_the_only_slot_cannot_join_an_item_that_needs_it() {
         queue.spawn(outer).unwrap().join().unwrap();
         assert_eq!(told.recv_timeout(SOON).unwrap(), "the outer item is done");
         assert_eq!(told.recv_timeout(SOON).unwrap(), "it went on", "the item was detached");
+    }
+}
+
+/// spec: F5.2: an item that had a slot before the limit was lowered to one can be joined. The item that is left holds
+/// the only slot.
+#[test]
+fn the_only_slot_is_known_after_the_limit_was_lowered() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::builder("q").max_active(2).build_on(&executor).unwrap();
+    let (hand_over, take) = mpsc::channel::<JoinHandle<()>>();
+    let (arrives, arrived) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let (own, inner) = (queue.clone(), queue.clone());
+    let second = move || {
+        let first = take.recv().unwrap();
+        let first = first.join_timeout(Duration::ZERO).expect_err("the first item has a slot, too");
+        arrives.send(()).unwrap();
+        first.join().unwrap();
+        eventually("the first item has given its slot back", || inner.len() == 1);
+        let answer = inner.spawn(|| ()).unwrap().join();
+        assert!(matches!(answer, Err(JoinError::WouldDeadlock)), "{answer:?}");
+        inner.set_max_active(2).unwrap();
+        inner.spawn(|| ()).unwrap().join().unwrap();
+        tell.send(()).unwrap();
+    };
+    let first = move || {
+        // The second item has a slot at once. It begins when this item waits, after the limit was lowered.
+        own.spawn(second).unwrap();
+        own.set_max_active(1).unwrap();
+        cmwq::blocking(|| arrived.recv()).unwrap();
+    };
+    hand_over.send(queue.spawn(first).unwrap()).unwrap();
+    told.recv_timeout(SOON).unwrap();
+}
+
+/// spec: F5.2, F7: a freeze does not make a wait endless, because the executor will thaw. It does not give another slot
+/// either.
+#[test]
+fn the_only_slot_is_known_while_the_queue_is_frozen() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    for (limit, would_end) in [(1, false), (2, true)] {
+        let queue = WorkQueue::builder("q").max_active(limit).freezable(true).build_on(&executor).unwrap();
+        let (inner, frozen) = (queue.clone(), executor.clone());
+        let outer = queue.spawn(move || {
+            frozen.freeze_begin();
+            let answer = inner.spawn(|| ()).unwrap().join_timeout(Duration::ZERO);
+            frozen.thaw();
+            match answer {
+                Err(waits) => waits.join().is_ok(),
+                Ok(Err(JoinError::WouldDeadlock)) => false,
+                Ok(other) => panic!("{other:?}"),
+            }
+        });
+        assert_eq!(outer.unwrap().join().unwrap(), would_end, "{limit}");
     }
 }
 

@@ -28,6 +28,17 @@ impl Queue {
         self.making.lock().requested.max_active
     }
 
+    /// Returns whether the queue, when it is not frozen, gives this one of its limiters a single slot, and the
+    /// limiter has one active item. A calling item that has a slot holds the only slot then.
+    pub(crate) fn has_one_item_in_its_one_slot(&self, limiter: &Limiter) -> bool {
+        if limiter.cell.load().max() > 1 || self.executor.origin.is_forked() {
+            return false;
+        }
+        // While this thread holds the lock, the limit stays. So an active item that was alone once stays alone.
+        let making = self.making.lock();
+        making.requested.max_active == 1 && limiter.cell.load().active() == 1
+    }
+
     /// Sets the maximum number of active items for each limiter.
     pub(crate) fn set_max_active(&self, items: usize) {
         if self.executor.origin.is_forked() {
@@ -46,7 +57,7 @@ impl Queue {
         // This thread still holds the lock, so that all limiters agree with the requested settings, including limiters
         // that are made meanwhile. A thread that changes the executor's settings calls this function afterwards, so the
         // last call tells the limiters the latest state.
-        self.limiters().for_each(|limiter| limiter.set(effective_state));
+        self.limiters().for_each(|limiter| limiter.cell.set(effective_state.max(), effective_state.intake()));
         drop(making);
         if effective_state.intake() == Intake::Shut {
             self.places.refuse_line();

@@ -18,7 +18,7 @@ use crate::policy::worker::WorkerState;
 use crate::protocol::limiter::LimiterCell;
 use crate::protocol::route::RouteCell;
 use crate::protocol::turns::FairShare;
-use crate::sys::sync::{AtomicBool, Mutex, Ordering};
+use crate::sys::sync::Mutex;
 
 use crate::engine::item::entry::{Entry, Header, steal};
 use crate::engine::item::latency::Timing;
@@ -36,9 +36,6 @@ pub(crate) struct Limiter {
     /// The waiting list. The list is created only when the first item has to wait, because even an empty list takes as
     /// much memory as the rest of a queue.
     waiting: OnceLock<Injector<Entry>>, // A
-    /// Whether the limit is one slot. Workers read this for each item. It is not on the cell's cache line, which each
-    /// issuer and each worker changes.
-    has_one_slot: AtomicBool, // A
 }
 
 /// See the module.
@@ -71,30 +68,7 @@ impl Limiter {
     /// Makes a limiter for a queue with this effective state.
     pub(crate) fn new(effective_state: EffectiveState) -> Self {
         let word = Admission::new(effective_state.max()).with_intake(effective_state.intake());
-        Self {
-            cell: CachePadded::new(LimiterCell::new(word)),
-            waiting: OnceLock::new(),
-            has_one_slot: AtomicBool::new(effective_state.max() == 1),
-        }
-    }
-
-    /// Sets the limit and the intake. The caller holds the lock of `making`.
-    pub(super) fn set(&self, effective_state: EffectiveState) {
-        let has_one_slot = effective_state.max() == 1;
-        // While the flag is set, no second slot is given out. So the flag is cleared before the limit rises.
-        if !has_one_slot {
-            self.has_one_slot.store(false, Ordering::Relaxed); // before the read-modify-write of the word
-        }
-        self.cell.set(effective_state.max(), effective_state.intake());
-        if has_one_slot {
-            self.has_one_slot.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Returns whether the limit is one slot.
-    #[inline]
-    pub(crate) fn has_one_slot(&self) -> bool {
-        self.has_one_slot.load(Ordering::Relaxed)
+        Self { cell: CachePadded::new(LimiterCell::new(word)), waiting: OnceLock::new() }
     }
 
     /// Puts an entry that was admitted without a slot on the waiting list. Afterwards the caller counts the entry as

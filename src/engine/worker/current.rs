@@ -19,8 +19,6 @@ use crate::engine::queue::workqueue::Queue;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     pub(crate) shard: NonNull<Shard>,
-    /// The shard's limiter, if the limiter had only one slot when the item began. Null otherwise.
-    pub(crate) only_slot: *const Limiter,
     pub(crate) item: *const Header,
     /// The item, if it is reusable and its function is running. [`ONE_SHOT`] while the function of a one-shot is
     /// running. Null otherwise.
@@ -31,13 +29,9 @@ pub(crate) struct Current {
 pub(crate) const ONE_SHOT: *const WorkItem = std::ptr::without_provenance(1);
 
 impl Current {
-    /// Returns whether the item holds the limiter's only slot, or the bh context. The answer does not change while the
-    /// queue is frozen.
+    /// Returns whether the item holds its lane alone: the bh context, or the limiter's only slot.
     pub(crate) fn holds_only_slot(&self) -> bool {
-        // SAFETY: this thread clears its worker's `current` before the item's entry is completed. Until then the
-        // entry is in flight in the limiter.
-        let only = unsafe { self.only_slot.as_ref() };
-        self.in_context() || only.is_some_and(|limiter| limiter.cell.load().max() <= 1)
+        self.in_context() || self.queue().has_one_item_in_its_one_slot(self.shard().limiter())
     }
 
     /// Returns whether the item runs in a bh context. If so, the item holds the bh context alone.

@@ -266,10 +266,8 @@ impl WorkerThread {
     // function, and without inlining each item costs two more calls (17 instructions).
     #[inline(always)]
     fn work_for(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: *const WorkItem) {
-        let limiter = shard.limiter();
         self.current.set(Some(Current {
             shard: NonNull::from(shard),
-            only_slot: if limiter.has_one_slot() { limiter } else { std::ptr::null() },
             item: entry.item().as_ptr(),
             work: std::ptr::null(),
         }));

@@ -178,7 +178,7 @@ fn refuse_if(never_ends: impl Fn(&Current) -> bool) -> Result<(), WaitError> {
 /// Returns whether the calling item blocks this lane, so that no other item can pass the lane before the calling item
 /// ends.
 fn is_in_the_way(current: &Current, limiter: *const Limiter) -> bool {
-    let holds = current.holds_only_slot() && std::ptr::eq(current.lane(), limiter);
+    let holds = std::ptr::eq(current.lane(), limiter) && current.holds_only_slot();
     holds || keeps_only_slot_of(current, limiter)
 }
 
