@@ -118,9 +118,11 @@ pub enum WaitError {
     ///
     /// * a wait that closes a cycle of several items;
     /// * a scope with an item that needs the only slot of a queue, if that slot was already given to the next run of
-    ///   the item that opened the scope;
-    /// * a wait for an item that needs the only slot of the caller's queue, if
-    ///   [`set_max_active`](crate::WorkQueue::set_max_active) made that slot the only one after the caller had begun.
+    ///   the item that opened the scope.
+    ///
+    /// No build detects a wait, or a scope, whose item needs the only slot of the caller's queue, if another item still
+    /// had a slot when the wait or the scope began, because [`set_max_active`](crate::WorkQueue::set_max_active) had
+    /// lowered the limit, or if the limit was lowered later.
     ///
     /// No build refuses the wait at the end of a scope, even if this wait closes a cycle, because a scope cannot return
     /// before its items are over.

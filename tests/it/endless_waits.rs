@@ -110,6 +110,50 @@ fn the_only_slot_is_known_after_the_limit_was_lowered() {
     told.recv_timeout(SOON).unwrap();
 }
 
+/// spec: F5.2: an item was given the only slot of another queue for its next run. It can join an item that had a slot
+/// there before the limit was lowered to one, and no item that waits for the slot.
+#[test]
+fn a_slot_for_the_next_run_is_the_only_one_if_no_other_item_has_one() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let first = WorkQueue::builder("first").build_on(&executor).unwrap();
+    let next = WorkQueue::builder("next").max_active(1).build_on(&executor).unwrap();
+    let (hand_over, take) = mpsc::channel::<Work>();
+    let (tell, told) = mpsc::channel();
+    let queue = next.clone();
+    let work = Work::new(move || {
+        let Ok(own) = take.try_recv() else { return };
+        assert!(queue.enqueue(&own).unwrap());
+        let is_refused = || {
+            let answer =
+                cmwq::blocking(|| queue.spawn(|| ()).unwrap().join_timeout(Duration::from_millis(1)));
+            matches!(answer, Ok(Err(JoinError::WouldDeadlock)))
+        };
+        eventually("this item has the only slot for its next run", is_refused);
+        queue.set_max_active(2).unwrap();
+        let door = Door::default();
+        let (begins, begun) = mpsc::channel();
+        let other = queue.spawn({
+            let door = door.clone();
+            move || {
+                begins.send(()).unwrap();
+                door.wait();
+            }
+        });
+        cmwq::blocking(|| begun.recv()).unwrap();
+        queue.set_max_active(1).unwrap();
+        let other = other.unwrap().join_timeout(Duration::ZERO).expect_err("the other item has a slot, too");
+        door.open();
+        other.join().unwrap();
+        eventually("this item has the only slot once more", is_refused);
+        tell.send(()).unwrap();
+    });
+    hand_over.send(work.clone()).unwrap();
+    first.enqueue(&work).unwrap();
+    told.recv_timeout(PATIENCE).unwrap();
+    next.flush().unwrap();
+}
+
 /// spec: F5.2, F7: a freeze does not make a wait endless, because the executor will thaw. It does not give another slot
 /// either.
 #[test]

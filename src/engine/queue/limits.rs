@@ -29,14 +29,16 @@ impl Queue {
     }
 
     /// Returns whether the queue, when it is not frozen, gives this one of its limiters a single slot, and the
-    /// limiter has one active item. A calling item that has a slot holds the only slot then.
+    /// limiter has one active item. A calling item that has a slot holds the only slot then, and sees the effects of
+    /// all items that are done.
     pub(crate) fn has_one_item_in_its_one_slot(&self, limiter: &Limiter) -> bool {
-        if limiter.cell.load().max() > 1 || self.executor.origin.is_forked() {
-            return false;
+        // `in_flight` acquires what the items have released that left the limiter before the first read.
+        let is_alone = || limiter.cell.load().active() == 1 && limiter.cell.in_flight() > 0;
+        match limiter.cell.load().max() {
+            0 => self.max_active() == 1 && is_alone(),
+            1 => is_alone(),
+            _ => false,
         }
-        // While this thread holds the lock, the limit stays. So an active item that was alone once stays alone.
-        let making = self.making.lock();
-        making.requested.max_active == 1 && limiter.cell.load().active() == 1
     }
 
     /// Sets the maximum number of active items for each limiter.

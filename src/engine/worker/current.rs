@@ -95,7 +95,7 @@ impl Current {
 
     /// Returns whether the item holds the only slot of this shard's limiter.
     pub(crate) fn is_only_slot_of(&self, shard: ShardId) -> bool {
-        self.holds_only_slot() && self.queue().has_shard(shard, self.lane())
+        self.queue().has_shard(shard, self.lane()) && self.holds_only_slot()
     }
 }
 

@@ -157,12 +157,25 @@ impl<T> RawHandle<T> {
         if self.is_finished() {
             return Ok(());
         }
-        let item = self.head.as_ptr().cast::<Header>().cast_const();
         waits::check_origin(self.origin)?;
-        waits::check_one_shot(item, self.limiter)?;
+        self.check_wait()?;
+        let item = self.item();
         let has_deadline = self.token().is_some_and(|token| token.deadline() < Time::NEVER);
         let target = Target::OneShot { item, limiter: self.limiter, state: self.state(), has_deadline };
         waits::wait(target, until, || self.is_finished(), |until| self.sleep(until))
+    }
+
+    fn item(&self) -> *const Header {
+        self.head.as_ptr().cast::<Header>().cast_const()
+    }
+
+    /// Refuses a wait, if the caller would wait for itself.
+    fn check_wait(&self) -> Result<(), WaitError> {
+        match waits::check_one_shot(self.item(), self.limiter) {
+            // The item has ended since the caller looked, and its slot no longer counts.
+            Err(WaitError::WouldDeadlock) if self.is_finished() => Ok(()),
+            answer => answer,
+        }
     }
 
     /// Waits until the item is over or `token` is cancelled. Returns false if the token was cancelled first.
@@ -170,9 +183,8 @@ impl<T> RawHandle<T> {
         if self.is_finished() {
             return Ok(true);
         }
-        let item = self.head.as_ptr().cast::<Header>().cast_const();
         waits::check_origin(self.origin)?;
-        waits::check_one_shot(item, self.limiter)?;
+        self.check_wait()?;
         let Some(_watch) = token.nudge_on_cancel(self.state().key()) else { return Ok(self.is_finished()) };
         let until = Until::FOREVER.or_at(token.deadline());
         let gives_up = || token.is_cancelled();
@@ -220,13 +232,7 @@ impl<T> RawHandle<T> {
         if self.extra.is_some() && self.poll_token(waker) {
             return Poll::Ready(Ok(()));
         }
-        let item = self.head.as_ptr().cast::<Header>().cast_const();
-        waits::poll(
-            self.origin,
-            || waits::check_one_shot(item, self.limiter),
-            waker,
-            |alarm| self.state().watch(alarm),
-        )
+        waits::poll(self.origin, || self.check_wait(), waker, |alarm| self.state().watch(alarm))
     }
 
     /// If the token is cancelled and the item has not begun, cancels the item. Returns whether it did. Otherwise the

@@ -158,8 +158,11 @@ pub(crate) fn check_submission(work: &WorkItem) -> Result<(), WaitError> {
         let state = work.cell.load();
         state.is_pending_on_list().then(|| state.home())
     };
+    // The second look at `home` finds out whether the item has begun before the other items gave up their slots.
+    let needs_slot_of =
+        |current: &Current, home_then| current.is_only_slot_of(home_then) && home() == Some(home_then);
     refuse_if(|current| {
-        home().is_some_and(|home| current.is_only_slot_of(home))
+        home().is_some_and(|home| needs_slot_of(current, home))
             || current.in_context() && is_in_context(home, current.lane())
     })
 }
@@ -186,7 +189,11 @@ fn is_in_the_way(current: &Current, limiter: *const Limiter) -> bool {
 fn keeps_only_slot_of(current: &Current, limiter: *const Limiter) -> bool {
     let kept = current.with_kept(|entry| {
         let own = entry.shard().limiter();
-        std::ptr::eq(own, limiter) && own.cell.load().max() == 1
+        let slots_of_the_caller = 1 + u64::from(std::ptr::eq(current.shard().limiter(), own));
+        let word = own.cell.load();
+        // `in_flight` acquires what the items have released that left the limiter before the first read.
+        let holds = word.max() == 1 && word.active() <= slots_of_the_caller && own.cell.in_flight() > 0;
+        std::ptr::eq(own, limiter) && holds
     });
     kept == Some(true)
 }
