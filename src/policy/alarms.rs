@@ -1,8 +1,12 @@
-//! Decides whether the manager heeds a ring of switch records, judged by the ring's false alarms.
+//! Decides whether the manager heeds the rings of switch records, judged by their false alarms.
 //!
 //! In a *false alarm*, a ring wakes the manager although the ring's worker does not sleep, because another thread has
-//! taken the worker's CPU. A ring that gives many false alarms costs more than checks without the ring would cost. The
-//! manager then ignores the ring for some checks.
+//! taken the worker's CPU. Rings that give many false alarms cost more than checks without rings would cost. The
+//! manager then ignores the rings for some checks.
+//!
+//! The false alarms of all rings count together, because a check of a pool costs about the same for one ring and for
+//! many. If each ring were judged by itself, many workers that take turns with other threads could wake the manager
+//! thousands of times per second.
 
 #![forbid(unsafe_code)]
 
@@ -11,32 +15,32 @@ use std::time::Duration;
 use super::time::Time;
 use super::watch::LONGEST;
 
-/// After this many false alarms, the manager ignores the ring.
+/// After this many false alarms, the manager ignores the rings.
 const MOST: u8 = 16;
 
-/// An alarm is forgotten after this time. So a ring is ignored only if its false alarms wake the manager more often
-/// than checks without rings would.
+/// An alarm is forgotten after this time. So the rings are ignored only if their false alarms wake the manager more
+/// often than checks without rings would.
 const FORGOTTEN_AFTER: Duration = LONGEST;
 
-/// The number of checks for which the manager ignores the ring.
+/// The number of checks for which the manager ignores the rings.
 const IGNORED_CHECKS: u8 = 16;
 
-/// The recent false alarms of a ring. This is a plain value.
+/// The recent false alarms of all rings. This is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FalseAlarms {
     /// The number of false alarms that are not forgotten yet.
     recent: u8,
     /// The time from which the manager forgets the next of them after `FORGOTTEN_AFTER`.
     since: Time,
-    /// The number of further checks for which the manager ignores the ring.
+    /// The number of further checks for which the manager ignores the rings.
     ignored: u8,
 }
 
 impl FalseAlarms {
-    /// The alarms of a new ring.
+    /// The alarms before the first one.
     pub(crate) const NEW: Self = Self { recent: 0, since: Time::from_nanos(0), ignored: 0 };
 
-    /// Returns whether the manager ignores the ring at present.
+    /// Returns whether the manager ignores the rings at present.
     pub(crate) const fn is_ignored(self) -> bool {
         self.ignored > 0
     }
@@ -51,12 +55,12 @@ impl FalseAlarms {
         if recent < MOST {
             Self { recent, since, ..self }
         } else {
-            // If the ring soon gives another false alarm after that, the manager ignores the ring again.
+            // If a ring gives another false alarm soon after these checks, the manager ignores the rings again.
             Self { recent: MOST - 1, since, ignored: IGNORED_CHECKS }
         }
     }
 
-    /// Notes that a check has found the worker at work.
+    /// Notes that a pool with rings was checked.
     #[must_use]
     pub(crate) const fn checked(self) -> Self {
         Self { ignored: self.ignored.saturating_sub(1), ..self }
@@ -67,7 +71,7 @@ impl FalseAlarms {
 mod tests {
     use super::*;
 
-    /// Returns the number of false alarms, at these intervals, after which the ring is ignored. Gives up after 1000.
+    /// Returns the number of false alarms, at these intervals, after which the rings are ignored. Gives up after 1000.
     fn ignored_after(mut alarms: FalseAlarms, interval: Duration) -> Option<u32> {
         let mut now = Time::from_nanos(0) + Duration::from_secs(1);
         (1..=1000).find(|_| {
@@ -79,7 +83,7 @@ mod tests {
 
     /// spec: S1.10 (the cost of records)
     #[test]
-    fn a_ring_is_ignored_if_it_alarms_more_often_than_checks_would() {
+    fn rings_are_ignored_if_they_alarm_more_often_than_checks_would() {
         let micros = Duration::from_micros;
         assert_eq!(ignored_after(FalseAlarms::NEW, micros(700)), Some(19), "every fifth is forgotten");
         assert_eq!(ignored_after(FalseAlarms::NEW, Duration::ZERO), Some(16));
@@ -89,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ignored_ring_is_heeded_after_some_checks_and_ignored_again_after_one_alarm() {
+    fn ignored_rings_are_heeded_after_some_checks_and_ignored_again_after_one_alarm() {
         let now = Time::from_nanos(0) + LONGEST;
         let mut alarms = (0..16).fold(FalseAlarms::NEW, |alarms, _| alarms.one_more(now));
         for _ in 0..16 {

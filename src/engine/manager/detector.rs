@@ -14,7 +14,8 @@
 //! A worker sleeps for a good reason if it is inside a guard or has no item. The manager then ignores the worker's ring
 //! until a check finds the worker at work again. So such a worker wakes the manager at most once between two checks.
 //! Rare checks suffice only while the rings of all workers with items can wake the manager. So if a ring cannot do so
-//! any more, the next check comes soon.
+//! any more, the next check comes soon. While the rings together give too many false alarms, the manager ignores all of
+//! them, opens no other ones, and checks often instead.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -54,6 +55,8 @@ pub(crate) struct Detector {
     pools: Vec<Watched>,
     /// The total number of eyes that are kept open, over all pools.
     kept: usize,
+    /// The recent false alarms of all rings together. A check of a pool costs the same for one ring and for many.
+    false_alarms: FalseAlarms,
 }
 
 /// A watched pool, and those of its workers that have been checked.
@@ -101,25 +104,17 @@ struct Listening {
     /// Whether the ring was opened after the last check. If the thread fell asleep between that check and the opening,
     /// the ring has no record of this sleep.
     is_new: bool,
-    false_alarms: FalseAlarms,
 }
 
 impl Listening {
     fn new(ring: Ring) -> Self {
-        Self { ring, heeded: true, is_new: true, false_alarms: FalseAlarms::NEW }
+        Self { ring, heeded: true, is_new: true }
     }
 
     /// Notes that the present check found the worker at work.
     fn go_on(&mut self) {
         self.is_new = false;
-        self.false_alarms = self.false_alarms.checked();
-        self.heeded = !self.false_alarms.is_ignored();
-    }
-
-    /// Notes that the ring woke the manager although the worker does not sleep.
-    fn false_alarm(&mut self, now: Time) {
-        self.false_alarms = self.false_alarms.one_more(now);
-        self.heeded &= !self.false_alarms.is_ignored();
+        self.heeded = true;
     }
 }
 
@@ -135,7 +130,7 @@ pub(crate) struct PoolFacts<'a> {
 impl Detector {
     pub(crate) fn new(settings: &Settings) -> Self {
         let listens = settings.detection == Detection::Switches;
-        Self { probe: settings.probe, listens, pools: Vec::new(), kept: 0 }
+        Self { probe: settings.probe, listens, pools: Vec::new(), kept: 0, false_alarms: FalseAlarms::NEW }
     }
 
     /// Returns the facts about a pool. `workers` are the pool's workers, sorted by number.
@@ -181,11 +176,19 @@ impl Detector {
         if std::mem::take(&mut watched.is_new) {
             return Some(SHORTEST);
         }
+        if watched.rings() > 0 {
+            self.false_alarms = self.false_alarms.checked();
+        }
         let mut look_in = None;
         for sight in &mut watched.sights {
             let word = words.binary_search_by_key(&sight.worker.id, |(id, _)| *id);
             let phase = word.map_or(Phase::Idle, |at| words[at].1.phase());
-            if matches!(phase, Phase::Running | Phase::Asleep) {
+            if !matches!(phase, Phase::Running | Phase::Asleep) {
+                sight.ignore();
+            } else if self.false_alarms.is_ignored() {
+                sight.ignore();
+                look_in = look_in.into_iter().chain([LONGEST]).min();
+            } else {
                 let is_there = !matches!(sight.ear, Ear::None);
                 if !is_there && room == 0 {
                     // All rings are in use. So only the state of the worker's thread shows whether the worker sleeps.
@@ -197,8 +200,6 @@ impl Detector {
                 }
                 room -= usize::from(!is_there && sight.ear.ring().is_some());
                 look_in = look_in.into_iter().chain(sight.ear.may_miss()).min();
-            } else {
-                sight.ignore();
             }
         }
         look_in
@@ -212,9 +213,10 @@ impl Detector {
     /// Empties all rings. Returns the pools that the manager must check because of their rings. `early` is the present
     /// time if a ring may have woken the manager, or `None` if the manager has slept for as long as it had planned.
     pub(super) fn told(&mut self, early: Option<Time>, shortfall: &Shortfall) -> Vec<(Weak<Pool>, Told)> {
-        let probe = self.probe;
-        let told =
-            |watched: &mut Watched| Some((watched.pool.clone(), watched.told(early, probe, shortfall)?));
+        let (probe, alarms) = (self.probe, &mut self.false_alarms);
+        let told = |watched: &mut Watched| {
+            Some((watched.pool.clone(), watched.told(early, probe, alarms, shortfall)?))
+        };
         self.pools.iter_mut().filter_map(told).collect()
     }
 
@@ -233,9 +235,15 @@ impl Watched {
     }
 
     /// Empties all rings of the pool. Returns the most urgent reason for a check.
-    fn told(&mut self, early: Option<Time>, probe: Probe, shortfall: &Shortfall) -> Option<Told> {
+    fn told(
+        &mut self,
+        early: Option<Time>,
+        probe: Probe,
+        alarms: &mut FalseAlarms,
+        shortfall: &Shortfall,
+    ) -> Option<Told> {
         let told = |sight: &mut Sight| {
-            sight.told(early, probe).unwrap_or_else(|error| {
+            sight.told(early, probe, alarms).unwrap_or_else(|error| {
                 shortfall.note(|| format!("a worker's context switches cannot be read any more: {error}"));
                 Some(Told::Deaf)
             })
@@ -280,7 +288,12 @@ impl Sight {
 
     /// Empties the ring. Returns whether the ring is a reason for a check. If the ring cannot be read, closes the ring
     /// and returns the error.
-    fn told(&mut self, early: Option<Time>, probe: Probe) -> io::Result<Option<Told>> {
+    fn told(
+        &mut self,
+        early: Option<Time>,
+        probe: Probe,
+        alarms: &mut FalseAlarms,
+    ) -> io::Result<Option<Told>> {
         let Ear::Opened(listening) = &mut self.ear else { return Ok(None) };
         let was_heeded = listening.heeded;
         let mut last = None;
@@ -291,12 +304,14 @@ impl Sight {
         let slept = last == Some(Switch::Slept);
         let sleeps = slept && self.worker.cell.load().phase() == Phase::Running;
         if sleeps {
-            listening.false_alarms = FalseAlarms::NEW;
+            *alarms = FalseAlarms::NEW;
         } else if slept {
             // The worker sleeps for a good reason. So the ring is ignored until the worker is at work again.
             listening.heeded = false;
         } else if let Some(now) = early.filter(|_| last.is_some()) {
-            listening.false_alarm(now);
+            // The ring woke the manager although the worker does not sleep.
+            *alarms = alarms.one_more(now);
+            listening.heeded &= !alarms.is_ignored();
         }
         let is_deaf = was_heeded && !(listening.heeded && listening.ring.is_primed());
         Ok(if sleeps { Some(Told::Sleeps) } else { is_deaf.then_some(Told::Deaf) })
@@ -309,7 +324,6 @@ impl Ear {
     fn may_miss(&self) -> Option<Duration> {
         match self {
             Self::Opened(listening) if listening.is_new => Some(SHORTEST),
-            Self::Opened(listening) if listening.false_alarms.is_ignored() => Some(LONGEST),
             Self::Opened(listening) if listening.ring.is_primed() => None,
             _ => Some(PERIOD),
         }
