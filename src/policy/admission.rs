@@ -98,8 +98,8 @@ pub(crate) enum Admit {
     /// The limiter is flushing: take a ticket, and repeat the call through [`Admission::beside_flush`]. The word
     /// is unchanged.
     Flushing,
-    /// The word cannot count another waiting or coming item. The word is unchanged. If all issuers use
-    /// [`Admission::admit_unless_full`], the limiter is full long before that.
+    /// The item is not admitted, and the word is unchanged. From [`Admission::admit_unless_full`]: the limiter is
+    /// [full](Admission::is_full). From other transitions: the word cannot count another waiting or coming item.
     Full,
     /// The intake does not admit the item. The word is unchanged.
     Refused,

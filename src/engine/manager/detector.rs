@@ -55,7 +55,7 @@ pub(crate) struct Detector {
     pools: Vec<Watched>,
     /// The total number of eyes that are kept open, over all pools.
     kept: usize,
-    /// The recent false alarms of all rings together. A check of a pool costs the same for one ring and for many.
+    /// The recent false alarms of all rings together.
     false_alarms: FalseAlarms,
 }
 
