@@ -47,8 +47,9 @@ fn verdict(verdict: &Verdict) -> Value {
         "other_row": verdict.other.as_ref().map(|other| other.0),
         "other_value": verdict.other.as_ref().map(|other| &other.1),
         "times_as_good": verdict.other.as_ref().map(|other| other.2),
-        "default_queue_value": verdict.default.as_ref().map(|default| &default.0),
-        "default_queue_times_as_good": verdict.default.as_ref().map(|default| default.1),
+        "best_kind": verdict.best_kind.as_ref().map(|best| best.0),
+        "best_kind_value": verdict.best_kind.as_ref().map(|best| &best.1),
+        "best_kind_times_as_good": verdict.best_kind.as_ref().map(|best| best.2),
         "reached": verdict.standing == Standing::Reached,
         "within_the_spread": verdict.standing == Standing::Close,
     })

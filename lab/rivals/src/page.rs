@@ -34,11 +34,11 @@ Short work is repeated in its process for a few tenths of a second. Each rate is
 time per item is the mean over all repetitions. The program itself takes 4 to 7 MB of *RSS*, whichever rival runs in it,
 and more with hwloc. So the workload `tenants` compares *memory grown* instead of *RSS*.
 
-An aim is *close* if it is missed, but would be reached with the good end of cmwq's spread and the bad end of the other
-row's spread. The column *cmwq* shows the best of cmwq's rows by the measure of the aim, the *undeclared* rows left out.
-Some aims are about one particular row instead of the best row. The column *best other* shows the best row of all rivals
-by the same measure. The column *default queue* shows the value of cmwq's default queue, and how many times as good that
-value is as *best other*.
+Each aim is about cmwq's default queue, which is what users get who choose nothing. Where the items are reusable or
+*undeclared*, its row is `cmwq-reusable` or `cmwq-undeclared`. An aim is *reached* if it holds with the bad end of cmwq's
+spread and the good end of the other row's spread. It is *close* if it holds only with the good end of cmwq's spread and
+the bad end of the other's. The column *best kind of cmwq* shows the best of cmwq's kinds of queues by the same measure,
+which decides nothing, and how many times as good it is as the row that cmwq is *compared with*.
 
 The rival `channel` is a channel with threads behind it. It manages nothing, so it does the least that a pool can do.
 The rival `threads` starts a thread for each item. In `roundtrip`, and where items per second are measured, `threads`

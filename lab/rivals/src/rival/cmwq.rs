@@ -87,6 +87,7 @@ impl<K: Kind> Rival for Cmwq<K> {
         priorities: !matches!(K::PART, Part::Ordered),
         joins: true,
         tenants: true,
+        pins: false,
     };
 
     fn new(limit: Option<usize>) -> Self {

@@ -77,6 +77,8 @@ pub(crate) struct Can {
     pub(crate) joins: bool,
     /// Each user can have one of its own.
     pub(crate) tenants: bool,
+    /// Workers stay on the CPU from which an item came.
+    pub(crate) pins: bool,
 }
 
 /// The comparisons in which a rival takes part.
@@ -121,6 +123,7 @@ impl Can {
         priorities: false,
         joins: true,
         tenants: true,
+        pins: false,
     };
 }
 

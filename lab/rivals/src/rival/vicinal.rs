@@ -30,7 +30,7 @@ impl Vicinal {
 
 impl Rival for Vicinal {
     const NAME: &'static str = "vicinal";
-    const CAN: Can = Can { priorities: true, ..Can::POOL };
+    const CAN: Can = Can { priorities: true, pins: true, ..Can::POOL };
 
     fn new(limit: Option<usize>) -> Self {
         limit.map_or_else(|| Self::of(Pool::new()), Self::shared)
@@ -55,7 +55,7 @@ impl Rival for Vicinal {
 impl Rival for VicinalSystem {
     const NAME: &'static str = "vicinal-system";
     // With a limit, the two variants are the same.
-    const CAN: Can = Can { limits: false, ..Vicinal::CAN };
+    const CAN: Can = Can { limits: false, pins: false, ..Vicinal::CAN };
 
     fn new(_limit: Option<usize>) -> Self {
         Self(Vicinal::shared(cpus()))
