@@ -71,11 +71,11 @@
 //!
 //! # What it costs
 //!
-//! Measured at 617d07f2 as root, on a virtual machine with two CPUs (Intel Xeon, Linux 6.18), by the two commands named
-//! here. With `cargo bench --bench queueing -- --quick`, the submission of a closure to a busy pool takes 51 to 93 ns,
-//! and a guard takes 18 to 20 ns while no item waits. With `make rivals`, it takes 1.3 µs from the submission of a
-//! closure to the default queue until its result was joined. `threadpool` takes 2.5 µs for this, and rayon 5.4 µs.
-//! rayon is faster for items that queue many short items: 4.8 million/s against 3.6. All figures are in `docs/costs.md`
+//! Measured at 9b4c7912 as root, on a virtual machine with two CPUs (Intel Xeon, Linux 6.18), by the two commands named
+//! here. With `cargo bench --bench queueing -- --quick`, the submission of a closure to a busy pool takes 46 to 70 ns,
+//! and a guard takes 17 to 19 ns while no item waits. With `make rivals`, it takes 3.5 µs from the submission of a
+//! closure to the default queue until its result was joined. `threadpool` takes 2.1 µs for this, and rayon 5.9 µs.
+//! rayon is faster for items that queue many short items: 4.9 million/s against 3.5. All figures are in `docs/costs.md`
 //! and `docs/benchmarks.md` of the repository.
 //!
 //! # What it cannot do
