@@ -88,10 +88,12 @@ fn commit() -> Option<String> {
     Some(if changed { format!("{commit}, with changes") } else { commit })
 }
 
-/// Returns the output of a program, if it succeeds and prints something.
+/// Returns the output of a program, if it succeeds and prints something. It runs in the checkout from which cargo
+/// started this process. Checkouts may share a target folder, so the folder at compile time may be that of another one.
 fn said_by(program: &str, arguments: &[&str]) -> Option<String> {
-    let output =
-        Command::new(program).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().ok()?;
+    let checkout =
+        std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let output = Command::new(program).args(arguments).current_dir(checkout).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     (output.status.success() && !text.is_empty()).then_some(text)
 }
