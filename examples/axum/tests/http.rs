@@ -188,17 +188,18 @@ fn the_service_answers_requests() {
 #[test]
 fn requests_beyond_the_bound_are_shed() {
     let service = Service::start(&["--active", "1", "--pending", "1", "--patience", "0.2"]);
-    // A request that still sends its body has the place.
+    // A request that still sends its body has the place. The service asks for the body once the request has the place.
     let mut slow = TcpStream::connect(&service.address).expect("it listens");
-    write!(slow, "POST /hash HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: 9\r\n\r\nto be")
-        .expect("sent");
-    let mut shed = String::new();
-    eventually("it is shed", || {
-        let (status, head, _) = service.ask("POST /hash", "abc");
-        shed = head;
-        status == 503
-    });
-    assert!(shed.contains("\r\nretry-after: 1"), "{shed}");
+    let head = "POST /hash HTTP/1.1\r\nHost: test\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 9";
+    write!(slow, "{head}\r\n\r\n").expect("sent");
+    let expected = "HTTP/1.1 100 Continue\r\n\r\n";
+    let mut goes_on = vec![0; expected.len()];
+    slow.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    slow.read_exact(&mut goes_on).expect("the service asks for the body");
+    assert_eq!(String::from_utf8_lossy(&goes_on), expected);
+    write!(slow, "to be").expect("sent");
+    let (status, head, _) = service.ask("POST /hash", "abc");
+    assert!(status == 503 && head.contains("\r\nretry-after: 1"), "{head}");
     write!(slow, " bee").expect("sent");
     assert_eq!(answer(slow).expect("an answer").2, sum_of("to be bee", 1));
     assert_eq!(service.status("POST /hash"), 200);
