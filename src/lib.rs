@@ -263,9 +263,11 @@
 //!   the log names them. An item of another queue keeps its CPU, and is on no list. The histogram of a queue's
 //!   [run times](Latency::run) shows that there are such items, and `tracing` events show which.
 //! * The number of threads stays bounded. Of the workers that were found asleep without a guard, or that keep their
-//!   CPU, the first are replaced without delay, as many as the pool has CPUs. The others are replaced after gaps, which
-//!   grow from 0.2 ms for a worker that sleeps (about 30 of them in the first second), and from 10 ms for one that
-//!   keeps its CPU (about 10). A worker that blocks under a guard is always replaced without delay.
+//!   CPU, the first are replaced without delay, as many as the pool has CPUs. Each sleeper that comes back lets one
+//!   more sleeper be replaced without delay, so their number may double in the time of a sleep. All others are replaced
+//!   after gaps, which grow from 0.2 ms for a worker that sleeps (about 30 of them in a second in which none comes
+//!   back), and from 10 ms for one that keeps its CPU (about 10). A worker that blocks under a guard is always replaced
+//!   without delay.
 //! * If a pool has work and starts none of it for 30 s ([`ExecutorBuilder::watchdog_threshold`]), the watchdog reports
 //!   the pool once, and tells what its workers are doing. The report goes to the log or to a
 //!   [`stall_handler`](ExecutorBuilder::stall_handler).

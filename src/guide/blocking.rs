@@ -54,8 +54,9 @@
 //!   default, the executor uses the better mode that the system permits. The [dump](crate::Executor::dump) says which
 //!   mode is in force, and why the executor does not use a better one.
 //! * The executor limits the pace at which it replaces workers that sleep without a guard. The first are replaced
-//!   without delay, as many as the pool has CPUs, and about 30 more in the first second. So the number of threads stays
-//!   bounded.
+//!   without delay, as many as the pool has CPUs. After that, each sleeper that comes back lets one more be replaced
+//!   without delay. If none comes back, about 30 are replaced in the first second. So items that wait for each other do
+//!   not become a crowd of threads at once.
 //! * Plain unbound queues ([`WorkQueue::unbound`](crate::WorkQueue::unbound)) need no detection: each active item has a
 //!   thread. This kind is for code in which no guard can be placed.
 //!

@@ -11,11 +11,11 @@
 //! finding is about the *word* of a worker, which was read before the facts. The finding is carried out only if the
 //! word is still the same.
 //!
-//! Known limits. A check makes one system call for each worker that was found asleep, because it reads the worker's
-//! clock. If a worker sleeps briefly again and again, the detector keeps taking the worker out and putting it back. The
-//! pace limits how many workers are out at the same time. A worker that was found asleep may run again after the watch
-//! of its pool has ended. Such a worker is put back when the pool is next watched, or at the end of the worker's item.
-//! Until then, the pool may run one worker too many.
+//! Known limits. A check makes a system call for each worker that was found asleep, because it reads the worker's
+//! clock. If many workers are asleep, not every check does so. If a worker sleeps briefly again and again, the detector
+//! keeps taking the worker out and putting it back. The pace limits how many workers are out at the same time. A worker
+//! that was found asleep may run again after the watch of its pool has ended. Such a worker is put back when the pool
+//! is next watched, or at the end of the worker's item. Until then, the pool may run one worker too many.
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +32,12 @@ pub(crate) const MAY_BLOCK: Duration = Duration::from_millis(1);
 /// If the system does not tell whether a thread sleeps, a thread that has used no CPU time for this long is treated as
 /// asleep.
 pub(crate) const STILL: Duration = Duration::from_millis(3);
+
+/// For each sleeper that is out, so much time passes before the clocks of all sleepers are read again. A reading takes
+/// less than a microsecond, so the readings take a small part of the manager's time.
+const PER_SLEEPER: Duration = Duration::from_micros(10);
+/// The longest such time.
+const RECHECK: Duration = Duration::from_millis(2);
 
 /// The facts that the system reports about a worker's thread. Each method returns `None` if the system does not report
 /// the fact.
@@ -80,6 +86,8 @@ pub(crate) struct Findings {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlockingDetector {
     sightings: Vec<Sighting>,
+    /// The time at which a check last read the clocks of all sleepers.
+    clocks_read: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +110,7 @@ struct Clock {
     /// The number of times that the thread had slept. The check reads this number once for each value of `base`; it is
     /// `None` until then.
     sleeps: Option<u64>,
-    /// The CPU time at the last check.
+    /// The CPU time at the last reading.
     last: Duration,
     /// The time since which the CPU time has been the same.
     still_since: Time,
@@ -119,7 +127,8 @@ impl BlockingDetector {
         now: Time,
     ) -> Findings {
         let known = std::mem::take(&mut self.sightings);
-        let mut look = Look::new(pace, workers, criteria, now);
+        let mut look = Look::new(pace, &known, workers, criteria, now);
+        self.clocks_read = look.decide_on_clocks(self.clocks_read);
         for (worker, word) in workers.iter().copied() {
             let before = known.binary_search_by_key(&worker, |known| known.worker).ok().map(|at| known[at]);
             let same_item = before.is_some_and(|before| before.word.sequence() == word.sequence());
@@ -153,13 +162,41 @@ struct Look {
     asleep: usize,
     /// The number of workers that are out of the count because they are hogs.
     hogs: usize,
+    /// Whether the check reads the clocks of all sleepers, or only of those whose clocks no check has read.
+    reads_clocks: bool,
 }
 
 impl Look {
-    fn new(pace: Pace, workers: &[(WorkerId, WorkerState)], criteria: Criteria, now: Time) -> Self {
+    fn new(
+        pace: Pace,
+        known: &[Sighting],
+        workers: &[(WorkerId, WorkerState)],
+        criteria: Criteria,
+        now: Time,
+    ) -> Self {
         let out = |phase| workers.iter().filter(|(_, word)| word.phase() == phase).count();
         let (asleep, hogs) = (out(Phase::Asleep), out(Phase::Hog));
-        Self { findings: Findings::default(), pace, criteria, now, asleep, hogs }
+        // A sleeper whose word has changed has come back.
+        let still_sleeps = |known: &Sighting| {
+            let at = workers.binary_search_by_key(&known.worker, |(id, _)| *id);
+            at.is_ok_and(|at| workers[at].1 == known.word)
+        };
+        let slept = known.iter().filter(|known| known.word.phase() == Phase::Asleep);
+        let returns = slept.filter(|known| !still_sleeps(known)).count();
+        let pace = pace.at(now, returns, asleep, criteria.cpus);
+        Self { findings: Findings::default(), pace, criteria, now, asleep, hogs, reads_clocks: true }
+    }
+
+    /// Decides whether the check reads the clocks of all sleepers. An earlier check last did so at `last`. Returns the
+    /// time at which a check has done so last.
+    fn decide_on_clocks(&mut self, last: Time) -> Time {
+        let due = last + (self.asleep as u32 * PER_SLEEPER).min(RECHECK);
+        self.reads_clocks = due <= self.now;
+        if self.reads_clocks {
+            return self.now;
+        }
+        self.come_back(due);
+        last
     }
 
     fn worker(&mut self, sighting: &mut Sighting, facts: &mut impl Facts) {
@@ -232,6 +269,9 @@ impl Look {
     }
 
     fn asleep(&mut self, sighting: &mut Sighting, facts: &mut impl Facts) {
+        if !self.reads_clocks && sighting.clock.is_some() {
+            return;
+        }
         let cpu_time = facts.cpu_time(sighting.worker);
         let before = sighting.clock.map(|clock| clock.last);
         if cpu_time.is_some() && cpu_time == before {

@@ -1,11 +1,22 @@
 //! Limits how fast a pool grows when the detector finds workers that sleep, or that use their CPUs for a long time.
 //!
-//! The pool replaces each worker that the detector takes *out* of the count of running workers. Detection is meant to
-//! replace a few workers at a time, but not a crowd. Blocked threads cost memory, and spinning threads take CPU time
-//! from each other. So the detector takes workers out without delay only while fewer workers are out than the pool has
-//! CPUs. The detector takes out each further worker only after a gap. The gap grows with the number of workers that are
-//! out already. The gaps are longer for hogs, because further threads do not help against hogs. Declared blocks
-//! (guards) are not paced.
+//! The pool replaces each worker that the detector takes *out* of the count of running workers. A crowd of workers that
+//! all wait for the same thing does not help: each thread costs memory, and spinning threads take CPU time from each
+//! other. So the detector takes workers out without delay only while fewer workers are out than the pool may *spare*.
+//! The detector takes out each further worker only after a gap. The gap grows with the number of workers that are out
+//! in excess of that.
+//!
+//! A pool may spare as many workers as it has CPUs. Each sleeper that comes back, because its sleep has ended, lets the
+//! pool spare one more sleeper. So if items sleep for a while and then end, the number of sleepers may double in the
+//! time of a sleep, until the CPUs are busy or the limits of the queues are reached. If no sleeper comes back, only the
+//! gaps let the pool grow. A return counts half after each second, and does not count if the pool uses less than half
+//! of what it may spare. So the pool forgets a crowd that it no longer needs.
+//!
+//! Known limit: items that pass one lock on come back one after the other, too. So their number may grow by one for
+//! each of them, up to the limits of the queues and of the executor, although only one of them goes on at a time.
+//!
+//! The gaps are longer for hogs, because further threads do not help against hogs, and a hog that ends lets no further
+//! hog leave. Declared blocks (guards) are not paced.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +33,8 @@ struct Gap {
     longest: Duration,
 }
 
-/// The gap is a second and a half if the number of sleepers that are out exceeds the number of the pool's CPUs by 40.
+/// The gap is a second and a half if the number of sleepers that are out exceeds the number that the pool may spare by
+/// 40.
 const OF_SLEEPERS: Gap =
     Gap { first: Duration::from_micros(200), growth: 10, longest: Duration::from_secs(10) };
 
@@ -50,27 +62,48 @@ pub(crate) enum Why {
     Hog,
 }
 
-/// The time at which a worker was last taken out, for each reason.
+/// After this time, a return counts half.
+const HALF_LIFE: Duration = Duration::from_secs(1);
+
+/// The time at which a worker was last taken out, for each reason, and the number of sleepers that have come back.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     sleeper: Option<Time>,
     hog: Option<Time>,
+    /// The sleepers that have come back. Old returns count for less.
+    returns: usize,
+    /// The time at which `returns` was last halved, or at which the first sleeper came back.
+    halved: Time,
 }
 
 impl Pace {
     /// The pace of a pool from which no worker has been taken out yet.
-    pub(crate) const NEW: Self = Self { sleeper: None, hog: None };
+    pub(crate) const NEW: Self = Self { sleeper: None, hog: None, returns: 0, halved: Time::from_nanos(0) };
 
     /// Returns the earliest time at which the detector takes out the next worker for the reason `why`. `out` workers
     /// are out for this reason already, and the pool has `cpus` CPUs.
     pub(crate) fn next(&self, why: Why, out: usize, cpus: usize) -> Time {
-        let (last, gap) = match why {
-            Why::Asleep => (self.sleeper, OF_SLEEPERS),
-            Why::Hog => (self.hog, OF_HOGS),
+        let (last, gap, spared) = match why {
+            Why::Asleep => (self.sleeper, OF_SLEEPERS, cpus + self.returns),
+            Why::Hog => (self.hog, OF_HOGS, cpus),
         };
         match last {
-            Some(last) if out >= cpus => last + gap.after(out + 1 - cpus),
+            Some(last) if out >= spared => last + gap.after(out + 1 - spared),
             _ => Time::default(),
+        }
+    }
+
+    /// Returns the pace at the time `now`. Since the last check, `returns` sleepers have come back, and `out` sleepers
+    /// are still out. The pool has `cpus` CPUs.
+    #[must_use]
+    pub(crate) fn at(self, now: Time, returns: usize, out: usize, cpus: usize) -> Self {
+        let halvings = now.since(self.halved).as_nanos() / HALF_LIFE.as_nanos();
+        let kept = u32::try_from(halvings).ok().and_then(|by| self.returns.checked_shr(by)).unwrap_or(0);
+        // Returns from a pool that uses less than half of what it may spare do not show that it needs more.
+        let is_used = 2 * (out + returns) >= cpus + kept;
+        match kept + if is_used { returns } else { 0 } {
+            0 => Self { sleeper: self.sleeper, hog: self.hog, ..Self::NEW },
+            returns => Self { returns, halved: if halvings > 0 { now } else { self.halved }, ..self },
         }
     }
 
@@ -120,6 +153,66 @@ mod tests {
         let hour = Duration::from_secs(3600);
         assert!(out_after(Why::Asleep, 2, hour) < 500, "{}", out_after(Why::Asleep, 2, hour));
         assert!(out_after(Why::Hog, 2, hour) < 100, "{}", out_after(Why::Hog, 2, hour));
+    }
+
+    /// Returns the largest number of sleepers that are out if there is always another worker to take out, each sleep
+    /// lasts for `sleep`, and a check follows after each millisecond.
+    fn most_out(cpus: usize, sleep: Duration, time: Duration) -> usize {
+        let (start, step) = (Time::default() + Duration::from_secs(1), Duration::from_millis(1));
+        let (mut pace, mut sleepers, mut most, mut now) = (Pace::NEW, Vec::new(), 0, start);
+        while now.since(start) < time {
+            let before = sleepers.len();
+            sleepers.retain(|since| now.since(*since) < sleep);
+            pace = pace.at(now, before - sleepers.len(), sleepers.len(), cpus);
+            // In a millisecond, no more workers than this can start, sleep and be found.
+            for _ in 0..10 * cpus {
+                if pace.next(Why::Asleep, sleepers.len(), cpus) <= now {
+                    pace.took(Why::Asleep, now);
+                    sleepers.push(now);
+                }
+            }
+            most = most.max(sleepers.len());
+            now = now + step;
+        }
+        most
+    }
+
+    /// spec: S5.1: while sleepers come back, their number doubles in the time of a sleep. While none comes back, the
+    /// gaps limit it.
+    #[test]
+    fn sleepers_that_come_back_let_others_leave() {
+        let ms = Duration::from_millis;
+        for cpus in [1, 2, 8] {
+            let grown = most_out(cpus, ms(100), ms(1000));
+            assert!(grown >= 256, "{cpus} CPUs: {grown}");
+            let stuck = most_out(cpus, ms(10_000), ms(1000));
+            assert!(stuck - cpus <= 40, "{cpus} CPUs: {stuck}");
+        }
+    }
+
+    /// spec: S5.1: a pool that no longer has many sleepers forgets that it had them.
+    #[test]
+    fn returns_count_half_after_each_second() {
+        let spared = |seconds| {
+            let then = Time::default() + Duration::from_secs(9);
+            let now = then + Duration::from_secs(seconds);
+            let mut pace = Pace::NEW.at(then, 100, 50, 2).at(now, 0, 50, 2);
+            pace.took(Why::Asleep, now);
+            (0..).find(|out| pace.next(Why::Asleep, *out, 2) > now)
+        };
+        let expected = [102, 52, 27, 14, 8, 5, 3, 2].map(Some);
+        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(spared), expected);
+        assert_eq!(spared(3600), Some(2));
+    }
+
+    /// spec: S5.1: many returns from few sleepers let no crowd leave.
+    #[test]
+    fn returns_count_only_if_they_are_needed() {
+        let now = Time::default() + Duration::from_secs(9);
+        let mut pace = (0..1000).fold(Pace::NEW, |pace, _| pace.at(now, 1, 4, 2));
+        pace.took(Why::Asleep, now);
+        let spared = (0..).find(|out| pace.next(Why::Asleep, *out, 2) > now);
+        assert_eq!(spared, Some(11), "at most twice as many as are needed, and one more");
     }
 
     #[test]

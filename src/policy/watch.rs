@@ -22,7 +22,7 @@ use super::idle_set::WorkerId;
 use super::pace::Pace;
 use super::time::Time;
 use super::watchdog::Watchdog;
-use super::worker::{Phase, WorkerState};
+use super::worker::{Finding, Phase, WorkerState};
 
 /// The watch of a pool ends after this many checks in a row have found no pending work.
 const QUIET_LOOKS: u8 = 2;
@@ -32,7 +32,10 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(1);
 /// The number of checks that follow a finding at short intervals, before checks become rare again. A block is often
 /// followed by other blocks.
 const ALERT_LOOKS: u8 = 8;
-/// The shortest time between two checks.
+/// The time until the next check if a check has taken all workers that count as running out of the count, because they
+/// sleep. Then no work makes progress, and the workers that replace them may sleep as well.
+const URGENT: Duration = Duration::from_micros(100);
+/// The shortest time between two other checks.
 pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
 /// The longest time between two checks of a pool that counts running workers, unless the pool is checked rarely.
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
@@ -193,7 +196,7 @@ impl Watch {
         if !findings.found.is_empty() && !told {
             self.alert = ALERT_LOOKS;
         }
-        self.period = self.next_period(look, rules, &findings);
+        self.period = self.next_period(look, rules, &findings, told);
         self.alert = self.alert.saturating_sub(1);
         self.quiet_looks = if look.pending { 0 } else { self.quiet_looks + 1 };
         let stuck = look.pending && !look.is_served() && !look.help_coming;
@@ -229,13 +232,16 @@ impl Watch {
         self.detector.look(&look.workers, (criteria, look.pace), facts, now)
     }
 
-    fn next_period(&self, look: &Look, rules: Rules, findings: &Findings) -> Duration {
+    fn next_period(&self, look: &Look, rules: Rules, findings: &Findings, told: bool) -> Duration {
         let (first, longest) = match look.cpus {
             Some(_) if look.is_calm(rules) => (PERIOD, RARE),
             Some(_) => (PERIOD, LONGEST),
             None => (WATCHDOG_PERIOD, WATCHDOG_LONGEST),
         };
+        let counted = look.workers.iter().filter(|(_, word)| word.phase() == Phase::Running).count();
+        let slept = findings.found.iter().filter(|found| found.finding == Finding::Asleep).count();
         let period = match self.period {
+            _ if slept > 0 && slept == counted && !told => URGENT,
             _ if self.alert > 0 => SHORTEST,
             _ if !findings.found.is_empty() => PERIOD,
             // If the next check finds no pending work either, the watch ends. So the next check comes soon.
@@ -290,6 +296,23 @@ mod tests {
     }
 
     const RUN: Threads = Threads { sleep: false };
+
+    /// Threads of which only worker 0 sleeps.
+    struct FirstSleeps;
+
+    impl Facts for FirstSleeps {
+        fn sleeps(&mut self, worker: WorkerId) -> Option<bool> {
+            Some(worker == 0)
+        }
+
+        fn cpu_time(&mut self, _: WorkerId) -> Option<Duration> {
+            None
+        }
+
+        fn sleeps_so_far(&mut self, _: WorkerId) -> Option<u64> {
+            None
+        }
+    }
 
     fn patient() -> Rules {
         Rules { patience: Some(Duration::from_millis(100)), ..Rules::default() }
@@ -351,7 +374,7 @@ mod tests {
     #[test]
     fn looks_become_rare_without_findings_and_frequent_after_one() {
         let rules = Rules { sleepers: true, ..Rules::default() };
-        let expected = [1000, 2000, 3000, 3000, 3000, 250, 250, 250, 250, 250];
+        let expected = [1000, 2000, 3000, 3000, 3000, 100, 250, 250, 250, 250];
         assert_eq!(looks(rules, Some(1)), expected);
     }
 
@@ -359,7 +382,7 @@ mod tests {
     #[test]
     fn looks_at_a_calm_pool_become_rarer_still() {
         let told = Rules { sleepers: true, is_told: true, ..Rules::default() };
-        let expected = [1000, 2000, 4000, 8000, 16_000, 250, 250, 250, 250, 250];
+        let expected = [1000, 2000, 4000, 8000, 16_000, 100, 250, 250, 250, 250];
         assert_eq!(looks(told, Some(1)), expected);
         assert_eq!(looks(Rules { hogs: Some(RARE), ..told }, Some(1))[..5], [1000, 2000, 3000, 3000, 3000]);
     }
@@ -407,6 +430,18 @@ mod tests {
         watch.tell();
         let (outcome, next) = watch.look(&look, rules, &mut Threads { sleep: true }, at(500));
         assert_eq!((outcome.found.len(), next), (1, at(1500)));
+    }
+
+    /// spec: S1.8: if all workers slept, their replacements may sleep as well. If one is awake, the pool goes on.
+    #[test]
+    fn the_next_look_is_urgent_if_all_workers_slept() {
+        let rules = Rules { sleepers: true, ..Rules::default() };
+        let next = |workers: Vec<_>| {
+            let look = Look { workers, cpus: Some(2), per_cpu: false, ..STUCK };
+            Watch::new(at(0)).look(&look, rules, &mut FirstSleeps, at(0)).1
+        };
+        assert_eq!(next(vec![(0, running())]), at(100));
+        assert_eq!(next(vec![(0, running()), (1, running())]), at(250));
     }
 
     #[test]

@@ -12,8 +12,9 @@
 //! * The worker was found asleep, and uses the CPU again. Bound: [`LONGEST`].
 //!
 //! One more worker *may be taken out* if fewer workers are out for the same reason than the pool keeps CPUs busy, or if
-//! the gap since the last finding is over. The numbers are those that the documentation promises, and a separate
-//! formula computes the gap here.
+//! the gap since the last finding is over. Each sleeper that has come back may permit one more finding of a sleeper
+//! before the gap is over. The numbers are those that the documentation promises, and a separate formula computes the
+//! gap here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -82,6 +83,8 @@ struct Detective {
     last: HashMap<(String, Why), Time>,
     /// For each pool, the end of the last moment at which the pace permitted no further hog.
     paced: HashMap<String, Time>,
+    /// For each pool, the number of sleepers that have come back.
+    returns: HashMap<String, usize>,
     /// For each thread, its word at the last moment, whether it slept, and how many times it had slept.
     before: HashMap<Tid, (WorkerState, bool, u64)>,
     overlooked: HashMap<Tid, Overlooked>,
@@ -143,6 +146,12 @@ impl Detective {
     fn look_at_pools(&mut self, moment: &Moment<'_>, pools: &[Arc<Pool>]) {
         for pool in pools.iter().filter(|pool| pool.spec.manages_concurrency()) {
             let sights = sights(moment, pool);
+            let came_back = |sight: &&Sight| {
+                let before = self.before.get(&sight.thread);
+                before.is_some_and(|(word, ..)| word.phase() == Phase::Asleep && *word != sight.word)
+            };
+            let returns = sights.iter().filter(came_back).count();
+            *self.returns.entry(pool.spec.kind.name()).or_default() += returns;
             for why in [Why::Asleep, Why::Hog] {
                 self.check_finds(moment, pool, &sights, why);
             }
@@ -151,7 +160,7 @@ impl Detective {
                 self.before.insert(sight.thread, seen);
             }
             let out = sights.iter().filter(|sight| is_out(sight.word.phase(), Why::Hog)).count();
-            if self.permitted_from(pool, Why::Hog, out) > moment.now {
+            if self.permitted_from(pool, Why::Hog, out, 0) > moment.now {
                 self.paced.insert(pool.spec.kind.name(), moment.until);
             }
             let is_watched = pool.running.load().is_watched();
@@ -184,7 +193,8 @@ impl Detective {
             assert!(is_right, "thread {} of pool {name} does not sleep: {moment:?}", sight.thread);
             // The finding was made after the last look. No look happens while a thread is in the middle of a step, so
             // one look may see several findings that were made at different times.
-            let earliest = self.permitted_from(pool, why, out).max(self.looked);
+            let returns = if why == Why::Asleep { self.returns[&name] } else { 0 };
+            let earliest = self.permitted_from(pool, why, out, returns).max(self.looked);
             assert!(earliest <= moment.now, "pool {name} grows too fast, {out} are out: {moment:?}");
             self.last.insert((name.clone(), why), earliest);
             let count = if why == Why::Asleep { &self.found.asleep } else { &self.found.hogs };
@@ -192,11 +202,13 @@ impl Detective {
         }
     }
 
-    /// Returns the time from which one more worker may be found, if `out` workers are out.
-    fn permitted_from(&self, pool: &Pool, why: Why, out: usize) -> Time {
+    /// Returns the time from which one more worker may be found, if `out` workers are out. So many sleepers that have
+    /// come back permit findings before the gap is over.
+    fn permitted_from(&self, pool: &Pool, why: Why, out: usize, returns: usize) -> Time {
         let cpus = pool.running.load().target().map_or(usize::MAX, |target| target as usize);
+        let spared = cpus.saturating_add(returns);
         let last = self.last.get(&(pool.spec.kind.name(), why));
-        last.filter(|_| out >= cpus).map_or(Time::default(), |last| *last + gap(why, out - cpus))
+        last.filter(|_| out >= spared).map_or(Time::default(), |last| *last + gap(why, out - spared))
     }
 
     fn case(&self, pool: &Pool, sight: &Sight) -> Option<Case> {
@@ -232,7 +244,7 @@ impl Detective {
         });
         let permitted = |why| {
             let out = sights.iter().filter(|sight| is_out(sight.word.phase(), why)).count();
-            self.permitted_from(pool, why, out)
+            self.permitted_from(pool, why, out, 0)
         };
         let (since, bound) = match case {
             Case::Sleeps => (entry.since.max(permitted(Why::Asleep)), LONGEST),
@@ -316,7 +328,7 @@ fn simulate(seed: u64, found: &Arc<Found>) {
         let executor = executor(&format!("l3:1 core:{cpus} pu:1"), |builder| {
             builder.detection(detection).hog_threshold(hogs)
         });
-        let (last, paced) = (HashMap::new(), HashMap::new());
+        let (last, paced, returns) = (HashMap::new(), HashMap::new(), HashMap::new());
         let (before, overlooked) = (HashMap::new(), HashMap::new());
         watch(
             &executor,
@@ -326,6 +338,7 @@ fn simulate(seed: u64, found: &Arc<Found>) {
                 looked: Time::default(),
                 last,
                 paced,
+                returns,
                 before,
                 overlooked,
                 found: Arc::clone(found),

@@ -181,7 +181,7 @@ fn cpu_intensive_items_start_together_when_the_running_one_sleeps() {
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 #[test]
 fn timeline_b_without_guards() {
-    for (detection, expected) in [(Detection::Sampling, 26_500), (Detection::Off, 50_000)] {
+    for (detection, expected) in [(Detection::Sampling, 26_350), (Detection::Off, 50_000)] {
         let events = timeline(&[WorkQueue::per_cpu("q")], Sleep::Unguarded, detection);
         assert_eq!(events.last().unwrap().0, expected, "{detection}: {events:?}");
     }

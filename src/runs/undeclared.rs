@@ -1,5 +1,7 @@
 //! Loads without any guard: how soon other items start, and how long the whole load takes. The numbers are those that
 //! the documentation promises, and are not taken from policy.
+//!
+//! Red under: `sleepers-come-back-for-nothing`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,6 +83,35 @@ fn a_mixed_load_without_guards_stays_near_the_ideal_makespan() {
         assert!(took <= ideal * 115 / 100, "in a pod: {pod}: {took:?}");
         assert!(threads <= 16, "in a pod: {pod}: {threads} threads");
     }
+}
+
+/// Runs 2000 items that sleep for 10 ms each, at most 256 at a time, with or without a guard. The items run in one pod
+/// of two CPUs. Returns how long the load takes, and how many threads there are.
+fn sleepers(guards: bool, detection: Detection) -> (Duration, usize) {
+    run(machine_of(2), || {
+        let executor = on_cpus(2, detection);
+        let queue = WorkQueue::builder("pod").attrs(Attrs::new().scope(AffinityScope::System));
+        let queue = queue.max_active_total(256).build_on(&executor).unwrap();
+        for _ in 0..2000 {
+            let sleeps = move || if guards { blocking(|| pause(ms(10))) } else { pause(ms(10)) };
+            assert!(queue.spawn_detached(sleeps).is_ok());
+        }
+        queue.flush().unwrap();
+        let (took, threads) = (now(), machine::threads() - 2);
+        drop(queue);
+        executor.shutdown(Duration::MAX).unwrap();
+        (took, threads)
+    })
+}
+
+/// spec: S1.8, S5.3 (the growth of a pool whose sleepers come back)
+#[test]
+fn many_sleepers_without_guards_take_at_most_three_times_as_long() {
+    let (declared, _) = sleepers(true, Detection::Off);
+    assert!(declared <= ms(90), "with guards: {declared:?}");
+    let (took, threads) = sleepers(false, Detection::Sampling);
+    assert!(took <= 3 * declared, "{took:?}");
+    assert!(threads <= 280, "{threads} threads");
 }
 
 /// Runs 200 items that spin on a flag, at most four of them at a time. The item that sets the flag is behind these

@@ -10,7 +10,9 @@ pub(crate) struct Effort {
     pub(crate) warm_up: usize,
     /// The number of items of the mixed load, and of the load that only computes.
     pub(crate) items: usize,
-    /// Runs of the mixed load, of which the median counts.
+    /// The number of items that only sleep.
+    pub(crate) sleepers: usize,
+    /// Runs of the mixed load, and of the items that only sleep, of which the median counts.
     pub(crate) runs: usize,
     /// How often items wait for a later one.
     pub(crate) dependencies: usize,
@@ -29,6 +31,7 @@ impl Effort {
         blocks: 400,
         warm_up: 10,
         items: 4000,
+        sleepers: 2000,
         runs: 3,
         dependencies: 200,
         idle: Duration::from_secs(10),
@@ -42,6 +45,7 @@ impl Effort {
         blocks: 40,
         warm_up: 3,
         items: 400,
+        sleepers: 2000,
         runs: 1,
         dependencies: 20,
         idle: Duration::from_millis(500),

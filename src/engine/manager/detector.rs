@@ -191,7 +191,8 @@ impl Detector {
             } else {
                 let is_there = !matches!(sight.ear, Ear::None);
                 if !is_there && room == 0 {
-                    // All rings are in use. So only the state of the worker's thread shows whether the worker sleeps.
+                    // All rings are in use. So only a check shows whether the worker sleeps.
+                    look_in = look_in.into_iter().chain([SHORTEST]).min();
                 } else if let Err(error) =
                     sight.listen(self.probe, phase == Phase::Running && sight.is_elsewhere())
                 {

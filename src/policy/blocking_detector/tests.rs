@@ -19,6 +19,7 @@ struct Threads {
     sleeps_so_far: u64,
     hides_sleeps_so_far: bool,
     asked: usize,
+    clocks_read: usize,
     /// The pace of the workers' pool.
     pace: Pace,
 }
@@ -40,6 +41,7 @@ impl Facts for Threads {
     }
 
     fn cpu_time(&mut self, worker: WorkerId) -> Option<Duration> {
+        self.clocks_read += 1;
         self.cpu_micros[worker as usize].map(Duration::from_micros)
     }
 
@@ -291,4 +293,45 @@ fn another_watch_goes_on_with_the_pace_of_the_last_one() {
         found_at.extend(found.into_iter().map(|(id, _)| (id, millis)));
     }
     assert_eq!(found_at, [(0, 10), (1, 23), (2, 38)]);
+}
+
+fn asleep() -> WorkerState {
+    running().found(Finding::Asleep).expect("a running worker may be found asleep")
+}
+
+/// spec: S5.1: a sleeper comes back once, whether it has begun another item or has left the pool.
+#[test]
+fn each_sleeper_that_comes_back_lets_one_more_leave() {
+    let (mut detector, sleepers) = (BlockingDetector::default(), Criteria { hogs: None, ..BOTH });
+    let mut workers: Vec<_> = (0..10).map(|id| (id, asleep())).collect();
+    let mut threads = Threads::of(&[true; 20]);
+    threads.pace.took(Why::Asleep, at(0));
+    assert_eq!(look(&mut detector, &mut workers, sleepers, &mut threads, at(1000)).0, []);
+    // Two sleepers come back, and two leave the pool.
+    workers.truncate(8);
+    for (_, word) in &mut workers[..2] {
+        *word = word.end_item().0.begin_item(Phase::Running);
+    }
+    for micros in [2000, 3000] {
+        let _ = look(&mut detector, &mut workers, sleepers, &mut threads, at(micros));
+    }
+    let spared = (0..).find(|out| threads.pace.next(Why::Asleep, *out, 1) > at(3000));
+    assert_eq!(spared, Some(1 + 4));
+}
+
+/// spec: S1.8: a sleeper that runs again is noticed within 2 ms, and the clocks of many sleepers are not read at each
+/// check.
+#[test]
+fn the_clocks_of_many_sleepers_are_read_together_and_rarely() {
+    let sleepers = Criteria { hogs: None, ..BOTH };
+    for (count, micros) in [(1, 250), (100, 1000), (200, 2000), (400, 2000)] {
+        let mut workers: Vec<_> = (0..count).map(|id| (id, asleep())).collect();
+        let (mut detector, mut threads) = (BlockingDetector::default(), Threads::of(&vec![true; 400]));
+        for now in (0..40).map(|check| at(10_000 + 250 * check)) {
+            let (found, next) = look(&mut detector, &mut workers, sleepers, &mut threads, now);
+            assert_eq!(found, []);
+            assert!(next.is_none_or(|next| next.since(now) <= RECHECK));
+        }
+        assert_eq!(threads.clocks_read, count as usize * 10_000 / micros, "{count} sleepers");
+    }
 }

@@ -8,6 +8,7 @@ mod hog;
 mod idle;
 mod mixed;
 mod service;
+mod sleepers;
 
 use std::error::Error;
 
@@ -36,6 +37,12 @@ pub(crate) const FIGURES: &[Figure] = &[
         title: "items of 0.5 ms CPU, every 4th sleeps 5 ms",
         modes: &Mode::ALL,
         measure: mixed::measure,
+    },
+    Figure {
+        name: "sleepers",
+        title: "2000 items sleep 10 ms each, 256 at a time",
+        modes: &[Mode::Sampling, Mode::Switches, Mode::Guards],
+        measure: sleepers::measure,
     },
     Figure {
         name: "dependency",
