@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
 mod circles;
+mod comparison;
 mod errors;
 mod examples;
 mod mutants;
