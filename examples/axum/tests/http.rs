@@ -190,7 +190,8 @@ fn requests_beyond_the_bound_are_shed() {
     let service = Service::start(&["--active", "1", "--pending", "1", "--patience", "0.2"]);
     // A request that still sends its body has the place. The service asks for the body once the request has the place.
     let mut slow = TcpStream::connect(&service.address).expect("it listens");
-    let head = "POST /hash HTTP/1.1\r\nHost: test\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 9";
+    let head =
+        "POST /hash HTTP/1.1\r\nHost: test\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 9";
     write!(slow, "{head}\r\n\r\n").expect("sent");
     let expected = "HTTP/1.1 100 Continue\r\n\r\n";
     let mut goes_on = vec![0; expected.len()];
