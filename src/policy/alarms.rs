@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::time::Time;
-use super::watch::LONGEST;
+use super::watch::{LONGEST, PERIOD, SHORTEST};
 
 /// After this many false alarms, the manager ignores the rings.
 const MOST: u8 = 16;
@@ -67,6 +67,33 @@ impl FalseAlarms {
     }
 }
 
+/// Whether the next sleep of a worker that is at work wakes the manager.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hearing {
+    /// The worker's ring has room for the record of the next sleep, which wakes the manager.
+    Wakes,
+    /// The ring was opened after the check, or will be opened at the next one, so the worker may sleep already.
+    New,
+    /// All rings are in use, so only a check finds out whether the worker sleeps.
+    NoRoom,
+    /// The system has refused a ring, or the ring cannot wake the manager any more.
+    Deaf,
+    /// The manager ignores all rings because of their false alarms.
+    Ignored,
+}
+
+impl Hearing {
+    /// Returns the time within which the manager must check the worker's pool again. `None` if the ring suffices.
+    pub(crate) const fn check_within(self) -> Option<Duration> {
+        match self {
+            Self::Wakes => None,
+            Self::New | Self::NoRoom => Some(SHORTEST),
+            Self::Deaf => Some(PERIOD),
+            Self::Ignored => Some(LONGEST),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +106,14 @@ mod tests {
             now = now + interval;
             alarms.is_ignored()
         })
+    }
+
+    /// spec: S1.10: only a ring that wakes the manager replaces checks.
+    #[test]
+    fn a_pool_is_checked_soon_if_a_sleep_may_go_unnoticed() {
+        let within = |hearing: Hearing| hearing.check_within().map(|time| time.as_micros());
+        let hearings = [Hearing::Wakes, Hearing::New, Hearing::NoRoom, Hearing::Deaf, Hearing::Ignored];
+        assert_eq!(hearings.map(within), [None, Some(250), Some(250), Some(1000), Some(3000)]);
     }
 
     /// spec: S1.10 (the cost of records)

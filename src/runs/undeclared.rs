@@ -13,7 +13,7 @@ use crate::sys::clock;
 use crate::sys::machine::Mutex;
 use crate::sys::machine::{self, Config, burn, pause, run, stand_on};
 use crate::sys::wait::Until;
-use crate::{AffinityScope, Attrs, Executor, WorkQueue, blocking};
+use crate::{AffinityScope, Attrs, Executor, WorkQueue, WorkQueueBuilder, blocking};
 
 /// The longest time for which a sleep can stay unnoticed.
 const LONGEST: Duration = Duration::from_millis(3);
@@ -38,30 +38,21 @@ fn note(moment: &Moment) -> impl FnOnce() + Send + 'static + use<> {
     move || *moment.lock() = Some(now())
 }
 
-/// Runs 4000 items that burn for 0.5 ms each. Every fourth item also sleeps for 5 ms, with or without a guard. The
-/// items run in one pod of two CPUs, or in two per-CPU pools. Returns how long the load takes, and how many threads
-/// there are.
-fn mixed(pod: bool, guards: bool, detection: Detection) -> (Duration, usize) {
+/// Queues items of this body to a queue on two CPUs. `queue` makes the queue, and the body gets the item's number.
+/// Returns how long the load takes, and how many threads there are.
+fn load(
+    detection: Detection,
+    queue: WorkQueueBuilder,
+    items: usize,
+    body: impl Fn(usize) + Clone + Send + Sync + 'static,
+) -> (Duration, usize) {
     run(machine_of(2), || {
         let executor = on_cpus(2, detection);
-        let queue = match pod {
-            true => WorkQueue::builder("pod").attrs(Attrs::new().scope(AffinityScope::System)),
-            false => WorkQueue::per_cpu("per CPU"),
-        };
         let queue = queue.build_on(&executor).unwrap();
-        for item in 0..4000 {
+        for item in 0..items {
             stand_on(item / 4 % 2);
-            let sleeps = item % 4 == 0;
-            let queued = queue.spawn_detached(move || {
-                burn(micros(250));
-                match (sleeps, guards) {
-                    (true, true) => blocking(|| pause(ms(5))),
-                    (true, false) => pause(ms(5)),
-                    (false, _) => {}
-                }
-                burn(micros(250));
-            });
-            assert!(queued.is_ok());
+            let body = body.clone();
+            assert!(queue.spawn_detached(move || body(item)).is_ok());
         }
         queue.flush().unwrap();
         // The main thread and the manager are not workers.
@@ -69,6 +60,29 @@ fn mixed(pod: bool, guards: bool, detection: Detection) -> (Duration, usize) {
         drop(queue);
         executor.shutdown(Duration::MAX).unwrap();
         (took, threads)
+    })
+}
+
+/// A queue whose items run in one pod of two CPUs.
+fn in_a_pod() -> WorkQueueBuilder {
+    WorkQueue::builder("pod").attrs(Attrs::new().scope(AffinityScope::System))
+}
+
+fn sleep(guards: bool, time: Duration) {
+    if guards { blocking(|| pause(time)) } else { pause(time) }
+}
+
+/// Runs 4000 items that burn for 0.5 ms each. Every fourth item also sleeps for 5 ms, with or without a guard. The
+/// items run in one pod of two CPUs, or in two per-CPU pools. Returns how long the load takes, and how many threads
+/// there are.
+fn mixed(pod: bool, guards: bool, detection: Detection) -> (Duration, usize) {
+    let queue = if pod { in_a_pod() } else { WorkQueue::per_cpu("per CPU") };
+    load(detection, queue, 4000, move |item| {
+        burn(micros(250));
+        if item % 4 == 0 {
+            sleep(guards, ms(5));
+        }
+        burn(micros(250));
     })
 }
 
@@ -88,20 +102,7 @@ fn a_mixed_load_without_guards_stays_near_the_ideal_makespan() {
 /// Runs 2000 items that sleep for 10 ms each, at most 256 at a time, with or without a guard. The items run in one pod
 /// of two CPUs. Returns how long the load takes, and how many threads there are.
 fn sleepers(guards: bool, detection: Detection) -> (Duration, usize) {
-    run(machine_of(2), || {
-        let executor = on_cpus(2, detection);
-        let queue = WorkQueue::builder("pod").attrs(Attrs::new().scope(AffinityScope::System));
-        let queue = queue.max_active_total(256).build_on(&executor).unwrap();
-        for _ in 0..2000 {
-            let sleeps = move || if guards { blocking(|| pause(ms(10))) } else { pause(ms(10)) };
-            assert!(queue.spawn_detached(sleeps).is_ok());
-        }
-        queue.flush().unwrap();
-        let (took, threads) = (now(), machine::threads() - 2);
-        drop(queue);
-        executor.shutdown(Duration::MAX).unwrap();
-        (took, threads)
-    })
+    load(detection, in_a_pod().max_active_total(256), 2000, move |_| sleep(guards, ms(10)))
 }
 
 /// spec: S1.8, S5.3 (the growth of a pool whose sleepers come back)

@@ -76,10 +76,10 @@ fn medians(page: &str) -> HashMap<(&str, &str, &str), &str> {
 
 /// A cell of README, and its value if the rival has finished.
 fn cell(medians: &HashMap<(&str, &str, &str), &str>, row: &Row, rival: &str) -> (String, Option<f64>) {
-    let first = medians
+    let is_stuck = medians
         .iter()
-        .find(|((case, name, _), text)| (*case, *name) == (row.case, rival) && text.starts_with("stuck"));
-    if first.is_some() {
+        .any(|((case, name, _), text)| (*case, *name) == (row.case, rival) && text.starts_with("stuck"));
+    if is_stuck {
         return ("stuck".into(), None);
     }
     let text = medians.get(&(row.case, rival, row.column)).copied();

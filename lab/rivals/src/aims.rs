@@ -53,11 +53,11 @@ pub(crate) struct Verdict {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Standing {
-    /// Also with bad runs of cmwq and good ones of the others.
+    /// The aim holds with bad runs of cmwq and good runs of the others.
     Reached,
-    /// Some runs reach it, and some miss it.
+    /// The aim holds only with good runs of cmwq and bad runs of the others.
     Close,
-    /// Also with good runs of cmwq and bad ones of the others.
+    /// The aim holds with no runs.
     Missed,
 }
 

@@ -21,12 +21,11 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::policy::alarms::FalseAlarms;
+use crate::policy::alarms::{FalseAlarms, Hearing};
 use crate::policy::blocking_detector::Facts;
 use crate::policy::detection::Detection;
 use crate::policy::idle_set::WorkerId;
 use crate::policy::time::Time;
-use crate::policy::watch::{LONGEST, PERIOD, SHORTEST};
 use crate::policy::worker::{Phase, WorkerState};
 use crate::sys::affinity;
 use crate::sys::probe::Probe;
@@ -174,7 +173,7 @@ impl Detector {
         let mut room = KEPT_RINGS.saturating_sub(self.pools.iter().map(Watched::rings).sum());
         let watched = &mut self.pools[at];
         if std::mem::take(&mut watched.is_new) {
-            return Some(SHORTEST);
+            return Hearing::New.check_within();
         }
         if watched.rings() > 0 {
             self.false_alarms = self.false_alarms.checked();
@@ -185,23 +184,24 @@ impl Detector {
             let phase = word.map_or(Phase::Idle, |at| words[at].1.phase());
             if !matches!(phase, Phase::Running | Phase::Asleep) {
                 sight.ignore();
-            } else if self.false_alarms.is_ignored() {
+                continue;
+            }
+            let is_there = !matches!(sight.ear, Ear::None);
+            let hearing = if self.false_alarms.is_ignored() {
                 sight.ignore();
-                look_in = look_in.into_iter().chain([LONGEST]).min();
+                Hearing::Ignored
+            } else if !is_there && room == 0 {
+                Hearing::NoRoom
             } else {
-                let is_there = !matches!(sight.ear, Ear::None);
-                if !is_there && room == 0 {
-                    // All rings are in use. So only a check shows whether the worker sleeps.
-                    look_in = look_in.into_iter().chain([SHORTEST]).min();
-                } else if let Err(error) =
-                    sight.listen(self.probe, phase == Phase::Running && sight.is_elsewhere())
-                {
-                    shortfall
-                        .note(|| format!("not every worker's context switches can be recorded: {error}"));
+                let runs = phase == Phase::Running && sight.is_elsewhere();
+                if let Err(error) = sight.listen(self.probe, runs) {
+                    let tell = || format!("not every worker's context switches can be recorded: {error}");
+                    shortfall.note(tell);
                 }
                 room -= usize::from(!is_there && sight.ear.ring().is_some());
-                look_in = look_in.into_iter().chain(sight.ear.may_miss()).min();
-            }
+                sight.ear.hearing()
+            };
+            look_in = look_in.into_iter().chain(hearing.check_within()).min();
         }
         look_in
     }
@@ -320,13 +320,11 @@ impl Sight {
 }
 
 impl Ear {
-    /// If the system may fail to report the worker's next sleep, returns the time after which the manager must check
-    /// again.
-    fn may_miss(&self) -> Option<Duration> {
+    fn hearing(&self) -> Hearing {
         match self {
-            Self::Opened(listening) if listening.is_new => Some(SHORTEST),
-            Self::Opened(listening) if listening.ring.is_primed() => None,
-            _ => Some(PERIOD),
+            Self::Opened(listening) if listening.is_new => Hearing::New,
+            Self::Opened(listening) if listening.ring.is_primed() => Hearing::Wakes,
+            _ => Hearing::Deaf,
         }
     }
 

@@ -6,6 +6,7 @@ mod crowd;
 mod dependency;
 mod hog;
 mod idle;
+mod makespan;
 mod mixed;
 mod service;
 mod sleepers;
