@@ -193,16 +193,27 @@ mod tests {
     /// spec: S5.1: a pool that no longer has many sleepers forgets that it had them.
     #[test]
     fn returns_count_half_after_each_second() {
-        let spared = |seconds| {
-            let then = Time::default() + Duration::from_secs(9);
-            let now = then + Duration::from_secs(seconds);
-            let mut pace = Pace::NEW.at(then, 100, 50, 2).at(now, 0, 50, 2);
+        let then = Time::default() + Duration::from_secs(9);
+        let spared = |mut pace: Pace, now| {
             pace.took(Why::Asleep, now);
             (0..).find(|out| pace.next(Why::Asleep, *out, 2) > now)
         };
+        let begin = Pace::NEW.at(then, 100, 50, 2);
         let expected = [102, 52, 27, 14, 8, 5, 3, 2].map(Some);
-        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(spared), expected);
-        assert_eq!(spared(3600), Some(2));
+        let after = |seconds| {
+            let now = then + Duration::from_secs(seconds);
+            spared(begin.at(now, 0, 50, 2), now)
+        };
+        assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(after), expected);
+        assert_eq!(after(3600), Some(2));
+        // Frequent checks let the pool forget as fast.
+        let (mut pace, mut checked) = (begin, Vec::new());
+        for check in 0..=7000 {
+            let now = then + Duration::from_millis(check);
+            pace = pace.at(now, 0, 50, 2);
+            checked.extend((check % 1000 == 0).then(|| spared(pace, now)));
+        }
+        assert_eq!(checked, expected);
     }
 
     /// spec: S5.1: many returns from few sleepers let no crowd leave.
