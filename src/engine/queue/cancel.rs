@@ -56,7 +56,7 @@ impl Queue {
     /// Returns whether the queue gives its items up instead of running them. A worker asks only if the queue is
     /// unusual.
     pub(crate) fn gives_up(&self) -> bool {
-        matches!(self.making.lock().requested.end, End::Now | End::Done)
+        self.gives_up.load(Ordering::Acquire)
     }
 
     /// Ends the queue as [`destroy`](Self::destroy) does, with two differences: items that have not begun do not run,
@@ -81,8 +81,9 @@ impl Queue {
             if requested.end == End::Begun {
                 requested.end = End::Now;
             }
-            // The flag is set before the intakes are shut. A shut limiter may give a slot to an item beyond its limit,
-            // and the worker that gets this item must find the flag.
+            // The flags are set before the intakes are shut. A shut limiter may give a slot to an item beyond its
+            // limit, and the worker that gets this item must find the flags.
+            self.gives_up.store(true, Ordering::Release);
             self.is_unusual.store(true, Ordering::Release);
         });
         // The owners of the listed items are told first, because the cancel of the token may call a waker that waits
