@@ -24,6 +24,7 @@
 //! | `flushes` | random runs of flushes, with later items that wait for them; `prng` draws the steps |
 //! | `rescuer` | the times at which a rescuer is called |
 //! | `shutdown` | the report of a shutdown whose time runs out |
+//! | `scale` | the cost of short items on machines with many CPUs |
 //! | `programs` | random programs of every operation |
 
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
@@ -47,6 +48,8 @@ mod prng;
 mod programs;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod rescuer;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+mod scale;
 mod seeds;
 mod setup;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]

@@ -139,6 +139,13 @@ fn around<R>(operation: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Tells the machine of the calling thread that the thread accesses this value. Does nothing outside of unit tests.
+pub(crate) fn touch<T>(value: *const T, writes: bool) {
+    #[cfg(test)]
+    super::machine::touch(value.addr(), writes);
+    _ = (value, writes);
+}
+
 pub(crate) fn fence(ordering: Ordering) {
     around(|| atomic::fence(ordering));
 }
@@ -155,15 +162,18 @@ macro_rules! atomic {
             }
 
             pub(crate) fn load(&self, ordering: Ordering) -> $value {
+                touch(self, false);
                 point();
                 self.0.load(ordering)
             }
 
             pub(crate) fn store(&self, value: $value, ordering: Ordering) {
+                touch(self, true);
                 around(|| self.0.store(value, ordering));
             }
 
             pub(crate) fn swap(&self, value: $value, ordering: Ordering) -> $value {
+                touch(self, true);
                 around(|| self.0.swap(value, ordering))
             }
 
@@ -174,6 +184,7 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
+                touch(self, true);
                 around(|| self.0.compare_exchange(current, new, success, failure))
             }
 
@@ -184,6 +195,7 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
+                touch(self, true);
                 around(|| self.0.compare_exchange_weak(current, new, success, failure))
             }
 
@@ -232,6 +244,7 @@ macro_rules! operations {
     ($name:ident, $value:ty, $($operation:ident)*) => {
         impl $name {
             $(pub(crate) fn $operation(&self, value: $value, ordering: Ordering) -> $value {
+                touch(self, true);
                 around(|| self.0.$operation(value, ordering))
             })*
         }

@@ -11,8 +11,6 @@ use std::any::type_name;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crossbeam_deque::{Injector, Steal};
-
 use crate::policy::flush::Ticket;
 use crate::policy::one_shot::Take;
 use crate::protocol::item::HasTicket;
@@ -311,19 +309,6 @@ impl Entry {
         let operations = unsafe { self.item.as_ref() }.operations;
         // SAFETY: as in `execute`.
         unsafe { (operations.abandon)(self.item, Share::Listed(self)) }
-    }
-}
-
-/// Takes the first entry of a list. Returns `None` only if the list was found empty.
-#[inline]
-pub(crate) fn steal(list: &Injector<Entry>) -> Option<Entry> {
-    loop {
-        match list.steal() {
-            Steal::Success(entry) => return Some(entry),
-            Steal::Empty => return None,
-            // Another thread took an entry at the same time.
-            Steal::Retry => {}
-        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `entry` | the header of every item, and the entries of items on lists |
+//! | `entry_list` | the lists of entries that several threads use without a lock |
 //! | `closure`, `with_options` | the closures of one-shots, and their names, tokens and bytes |
 //! | `carried` | the values that are current for the issuer, and become current for the worker |
 //! | `token`, `cancellation` | the tree of tokens; the token for which a thread works, and whether its item should stop |
@@ -32,6 +33,7 @@ pub(crate) mod closure;
 pub(crate) mod context;
 pub(crate) mod delayed;
 pub(crate) mod entry;
+pub(crate) mod entry_list;
 pub(crate) mod here;
 pub(crate) mod latency;
 pub(crate) mod one_shot;

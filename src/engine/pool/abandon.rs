@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use crate::engine::executor::shutdown::give_up;
-use crate::engine::item::entry::{Entry, steal};
+use crate::engine::item::entry::Entry;
 
 use super::worker_pool::Pool;
 
@@ -46,7 +46,7 @@ impl Pool {
     #[cold]
     pub(crate) fn give_up_worklist(&self) {
         self.take_all_local();
-        while let Some(entry) = steal(&self.worklist) {
+        while let Some(entry) = self.worklist.take() {
             give_up(entry);
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::policy::fairness::FlowId;
 use crate::protocol::turns::{FairShare, OwnedTurn};
 
-use crate::engine::item::entry::{Entry, steal};
+use crate::engine::item::entry::Entry;
 
 use super::worker_pool::{Pool, State};
 
@@ -57,7 +57,7 @@ impl Pool {
         }
         // No entry is on the sideline when a marker is taken off the worklist here, so the marker need not go back.
         let entry = sideline.pop_front(&self.aside).or_else(|| {
-            sideline.pop_by_turn(&self.aside, || !self.worklist.is_empty(), || steal(&self.worklist))
+            sideline.pop_by_turn(&self.aside, || !self.worklist.is_empty(), || self.worklist.take())
         });
         let turn = entry.as_ref().and_then(|entry| self.begin_turn(&mut state, entry));
         (entry, turn)

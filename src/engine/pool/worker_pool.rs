@@ -6,7 +6,6 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
 
 use crate::policy::concurrency::{Reserved, Running};
@@ -28,6 +27,7 @@ use crate::sys::{affinity, clock};
 
 use crate::engine::executor::core::Core;
 use crate::engine::item::entry::Entry;
+use crate::engine::item::entry_list::EntryList;
 use crate::engine::worker::shared::Worker;
 
 use super::binding::Binding;
@@ -39,7 +39,7 @@ pub(crate) struct Pool {
     pub(crate) spec: PoolSpec,                    // I
     pub(crate) core: Arc<Core>,                   // I
     pub(crate) running: CachePadded<RunningCell>, // A
-    pub(super) worklist: Injector<Entry>,         // A
+    pub(super) worklist: EntryList,               // A
     /// The number of times that a shard's route was turned away from the pool.
     pub(crate) route_epoch: RouteEpoch, // A
     /// The numbers that the sideline shows to threads without the lock.
@@ -135,7 +135,7 @@ impl Pool {
             binding,
             spec,
             running: CachePadded::new(RunningCell::new(running)),
-            worklist: Injector::new(),
+            worklist: EntryList::new(),
             route_epoch: RouteEpoch::new(),
             aside: Shown::new(),
             starves: Starving::new(),

@@ -9,7 +9,7 @@ use crate::policy::concurrency::Kick;
 use crate::policy::fairness::FlowId;
 use crate::protocol::sideline::Bound;
 
-use crate::engine::item::entry::{Entry, steal};
+use crate::engine::item::entry::Entry;
 use crate::engine::worker::local;
 
 use super::binding::Near;
@@ -111,7 +111,7 @@ impl Pool {
     /// Takes the first entry of the worklist. Called if the sideline does not come first.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Entry> {
-        let entry = steal(&self.worklist)?;
+        let entry = self.worklist.take()?;
         if entry.is_marker() { Some(self.before_marker(entry)) } else { Some(entry) }
     }
 
@@ -160,7 +160,7 @@ impl Pool {
     /// `None` if there is none.
     fn give_from_worklist(&self, state: &mut State, set_aside: &mut bool) -> Option<Entry> {
         loop {
-            let entry = steal(&self.worklist)?;
+            let entry = self.worklist.take()?;
             // No bound entry lies before this marker. So a sibling may take the marker, which need not wait for this
             // pool's workers.
             let is_first_marker = state.sideline.is_clear() && entry.is_marker();
@@ -178,7 +178,7 @@ impl Pool {
         // Entries that are pushed from now on stay on the worklist. So a stream of pushes cannot make this thread hold
         // the lock for long.
         for _ in 0..self.worklist.len() {
-            let Some(entry) = steal(&self.worklist) else { break };
+            let Some(entry) = self.worklist.take() else { break };
             state.sideline.push_back(entry);
         }
         state.sideline.show(&self.aside);

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-use crossbeam_deque::Injector;
 use crossbeam_utils::CachePadded;
 
 use crate::policy::admission::Admission;
@@ -20,7 +19,8 @@ use crate::protocol::route::RouteCell;
 use crate::protocol::turns::FairShare;
 use crate::sys::sync::Mutex;
 
-use crate::engine::item::entry::{Entry, Header, steal};
+use crate::engine::item::entry::{Entry, Header};
+use crate::engine::item::entry_list::EntryList;
 use crate::engine::item::latency::Timing;
 use crate::engine::pool::class::PoolChoice;
 use crate::engine::pool::worker_pool::Pool;
@@ -35,7 +35,7 @@ pub(crate) struct Limiter {
     pub(crate) cell: CachePadded<LimiterCell>, // A
     /// The waiting list. The list is created only when the first item has to wait, because even an empty list takes as
     /// much memory as the rest of a queue.
-    waiting: OnceLock<Injector<Entry>>, // A
+    waiting: OnceLock<EntryList>, // A
 }
 
 /// See the module.
@@ -74,12 +74,12 @@ impl Limiter {
     /// Puts an entry that was admitted without a slot on the waiting list. Afterwards the caller counts the entry as
     /// listed, with [`LimiterCell::list`], [`LimiterCell::list_held`] or [`list_many`](Self::list_many).
     pub(crate) fn push_waiting(&self, entry: Entry) {
-        self.waiting.get_or_init(Injector::new).push(entry);
+        self.waiting.get_or_init(EntryList::new).push(entry);
     }
 
     /// Takes the first entry off the waiting list. The entry has just been given a slot.
     pub(crate) fn first_waiting(&self) -> Entry {
-        let first = self.waiting.get().and_then(steal);
+        let first = self.waiting.get().and_then(EntryList::take);
         first.expect("a slot was given to a listed item, but the list is empty")
     }
 }

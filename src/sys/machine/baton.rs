@@ -23,6 +23,9 @@ pub(crate) struct Machine {
     pub(super) number: u64,
     /// See [`Config::fine`].
     pub(super) fine: bool,
+    /// Whether communication between CPUs costs time.
+    #[cfg(test)]
+    pub(super) has_costs: bool,
     /// Functions that sleeping threads call at intervals.
     pub(super) chores: parking_lot::Mutex<Vec<Chore>>,
     /// The value that the machine keeps for its user.
@@ -30,6 +33,8 @@ pub(crate) struct Machine {
 }
 
 pub(super) struct Inner {
+    #[cfg(test)]
+    pub(super) lines: Option<super::lines::Lines>,
     pub(super) schedule: Schedule,
     /// The thread that has the baton, or [`NONE`] after a failure.
     pub(super) turn: Tid,
@@ -78,9 +83,13 @@ impl Machine {
         Self {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             fine: config.fine,
+            #[cfg(test)]
+            has_costs: config.costs.is_some(),
             chores: parking_lot::Mutex::default(),
             kept: parking_lot::Mutex::new(None),
             inner: parking_lot::Mutex::new(Inner {
+                #[cfg(test)]
+                lines: config.costs.map(super::lines::Lines::new),
                 schedule: Schedule::new(config),
                 turn: 0,
                 batons: vec![Arc::default()],

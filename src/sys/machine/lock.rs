@@ -37,12 +37,12 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        point();
+        self.touch();
         self.take()
     }
 
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        point();
+        self.touch();
         self.lock.try_lock().map(|guard| self.guard(guard))
     }
 
@@ -52,6 +52,11 @@ impl<T> Mutex<T> {
 
     pub(crate) fn into_inner(self) -> T {
         self.lock.into_inner()
+    }
+
+    fn touch(&self) {
+        super::touch(std::ptr::from_ref(&self.owner) as usize, true);
+        point();
     }
 
     fn take(&self) -> MutexGuard<'_, T> {

@@ -25,6 +25,8 @@ mod baton;
 mod cpus;
 mod faults;
 #[cfg(test)]
+mod lines;
+#[cfg(test)]
 mod lock;
 mod moment;
 #[cfg(not(test))]
@@ -50,6 +52,8 @@ use std::time::Duration;
 pub(crate) use self::baton::Place;
 use self::baton::{Inner, Machine};
 #[cfg(test)]
+pub(crate) use self::lines::Costs;
+#[cfg(test)]
 pub(crate) use self::lock::{Condvar, Mutex, MutexGuard, locks_taken};
 pub(crate) use self::moment::{Check, Moment};
 pub(crate) use self::plan::{Absence, Chosen, Plan};
@@ -60,6 +64,8 @@ pub(crate) use self::scene::{
     bind, bound, burn, check, claim, cpu_time, cpus, current, current_cpu, pause, present_cpus,
     refuse_threads, refuse_threads_named, seen, sleeps_so_far, stand_on, take_cpu, threads,
 };
+#[cfg(test)]
+pub(crate) use self::scene::{moved, touch};
 use self::schedule::State;
 pub(crate) use self::schedule::{Config, Order, Tid};
 pub(crate) use self::steps::{
@@ -340,8 +346,14 @@ impl Parked {
         inner.schedule.threads[self.1].token = true;
         inner.schedule.woken.push(self.1);
         inner.forget_sleeper(self.1);
+        #[cfg(test)]
+        let slept = inner.schedule.sleeps(self.1);
         inner.schedule.wake(self.1);
         drop(inner);
+        #[cfg(test)]
+        if slept {
+            scene::wakes();
+        }
         with(|machine, me| {
             if !QUIET.get() {
                 machine.point(me);

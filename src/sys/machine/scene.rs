@@ -6,9 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(test)]
+use super::QUIET;
+#[cfg(test)]
+use super::lines::{Lines, Moved};
 use super::schedule::{State, Tid};
 use super::{Check, nap, with};
 use crate::policy::cpu_set::CpuSet;
+#[cfg(test)]
+use crate::policy::time::Time;
 use crate::sys::thread_state::{self, Seen};
 
 /// Sets the check that runs whenever time is about to pass on the calling thread's machine.
@@ -137,4 +143,42 @@ pub(crate) fn cpu_time(thread: Tid) -> Option<Duration> {
 /// Returns how many times a thread of the calling thread's machine has slept.
 pub(crate) fn sleeps_so_far(thread: Tid) -> Option<u64> {
     with(|machine, _| machine.inner.lock().schedule.threads[thread].sleeps)
+}
+
+/// Notes that the calling thread accesses this address, and burns until its CPU has the line. Does nothing if the
+/// machine has no [costs](super::Costs).
+#[cfg(test)]
+#[inline(always)]
+pub(crate) fn touch(address: usize, writes: bool) {
+    charge(|lines, cpu, now| lines.access(cpu, address, writes, now));
+}
+
+/// Notes that the calling thread wakes another one.
+#[cfg(test)]
+pub(super) fn wakes() {
+    charge(|lines, _, _| lines.wakes());
+}
+
+#[cfg(test)]
+fn charge(cost: impl FnOnce(&mut Lines, usize, Time) -> Duration) {
+    with(|machine, me| {
+        if !machine.has_costs || QUIET.get() {
+            return;
+        }
+        let mut inner = machine.enter();
+        let (cpu, now) = (inner.schedule.threads[me].cpu, inner.schedule.now);
+        let cost = inner.lines.as_mut().map_or(Duration::ZERO, |lines| cost(lines, cpu, now));
+        if !cost.is_zero() {
+            inner.schedule.burn(me, cost);
+            machine.hand_over(inner, me);
+        }
+    });
+}
+
+/// Returns the numbers of lines that have moved so far on the calling thread's machine.
+#[cfg(test)]
+pub(crate) fn moved() -> Moved {
+    with(|machine, _| machine.inner.lock().lines.as_ref().map(|lines| lines.moved))
+        .flatten()
+        .expect("the machine has costs")
 }

@@ -47,6 +47,9 @@ pub(crate) struct Config {
     pub(crate) fine: bool,
     /// If there is a seed, the rule by which the machine chooses the thread that goes on.
     pub(crate) order: Order,
+    /// The costs of communication between CPUs. Without them, all accesses to memory cost nothing.
+    #[cfg(test)]
+    pub(crate) costs: Option<super::lines::Costs>,
     /// The number of steps without any time passing after which a run counts as endless.
     pub(crate) endless: u64,
     /// After time has passed this number of times without a step of the main thread, a run counts as restless: it never
@@ -76,6 +79,8 @@ impl Config {
             apart: &["/manager"],
             fine: true,
             order: Order::Random,
+            #[cfg(test)]
+            costs: None,
             endless: ENDLESS,
             restless: RESTLESS,
         }

@@ -6,6 +6,9 @@ pub(crate) use std::sync::atomic::{
 };
 
 #[inline(always)]
+pub(crate) fn touch<T>(_value: *const T, _writes: bool) {}
+
+#[inline(always)]
 pub(in crate::sys) fn around_lock<R>(operation: impl FnOnce() -> R) -> R {
     operation()
 }

@@ -1,0 +1,251 @@
+//! The cost of short items on machines with up to 128 CPUs, if the movement of cache lines and the waking of threads
+//! take time.
+//!
+//! `make lab-scale` prints the results ([`page`]). The assumptions are the same for all rows:
+//!
+//! * **CPUs.** Each cache has up to [`OF_CACHE`] CPUs. A thread keeps its CPU until it waits, or until another thread
+//!   has waited for that CPU for [`SLICE`].
+//! * **Lines.** It takes 40 ns to get a line from a CPU of the same cache, and 110 ns from another cache. A line serves
+//!   one CPU after the other. The machine's [lines](crate::sys::machine::Costs) are those of the crate's atomics and
+//!   locks, and of the ends of its lists. In addition, each item has a line that its issuer writes and its worker
+//!   reads.
+//! * **Waking.** A thread that wakes another one uses its CPU for 2 µs. The woken thread begins up to 5 µs later.
+//! * **Everything else.** The submission of an item takes [`SUBMITS`], and an item with all that its worker does takes
+//!   [`RUNS`], as on one CPU.
+
+mod page;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+
+use super::setup::{executor, micros};
+use crate::sys::clock;
+use crate::sys::machine::{self, Config, Costs, burn, moved, pause, run, touch};
+use crate::sys::sync::{AtomicU64, Ordering::Relaxed};
+use crate::sys::thread::{self, spawn};
+use crate::sys::wait::Until;
+use crate::{CpuSet, Executor, WorkQueue};
+
+const OF_CACHE: usize = 8;
+const SLICE: Duration = Duration::from_micros(700);
+const SUBMITS: Duration = Duration::from_nanos(70);
+const RUNS: Duration = Duration::from_nanos(70);
+
+/// The kind of a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Default,
+    PerCpu,
+}
+
+/// The work that a row consists of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Load {
+    /// One issuer for two CPUs queues items.
+    Empty,
+    /// For each CPU, one item queues the next one.
+    Chain,
+    /// For each CPU, an item queues four items, each of these queues four items, and so on.
+    FanOut,
+}
+
+const LOADS: [Load; 3] = [Load::Empty, Load::Chain, Load::FanOut];
+
+/// How much work a row does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Size {
+    /// Enough for the pools to make their workers.
+    WarmUp,
+    Whole,
+}
+
+impl Load {
+    fn issuers(self, cpus: usize) -> usize {
+        if self == Self::Empty { cpus.div_ceil(2) } else { cpus }
+    }
+
+    /// Returns the number of items that each issuer queues, the length of each chain, or the number of levels.
+    const fn extent(self, size: Size) -> usize {
+        match (self, size) {
+            (Self::FanOut, Size::WarmUp) => 3,
+            (Self::FanOut, Size::Whole) => 6,
+            (_, Size::WarmUp) => 50,
+            (_, Size::Whole) => 2000,
+        }
+    }
+
+    /// Returns the number of items for each issuer.
+    fn items(self, size: Size) -> u64 {
+        let extent = self.extent(size);
+        match self {
+            Self::Empty | Self::Chain => extent as u64,
+            Self::FanOut => (0..extent as u32).map(|level| 4_u64.pow(level)).sum(),
+        }
+    }
+}
+
+/// The results of a row.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    /// The CPU time of all CPUs for each item, whether they were used or not, in nanoseconds.
+    cost: f64,
+    /// The number of lines that moved for each item.
+    lines: f64,
+    /// The number of threads that were woken for each thousand items.
+    wakes: f64,
+}
+
+/// The queue of a row, and for each CPU the number of items that have run there.
+struct Row {
+    queue: WorkQueue,
+    done: Vec<CachePadded<AtomicU64>>,
+}
+
+impl Row {
+    /// Does what an item does. `line` is the address of the item's own line.
+    fn run(&self, line: usize) {
+        touch(line, false);
+        burn(RUNS);
+        let cpu = machine::current_cpu().expect("it is of the machine");
+        self.done[cpu].fetch_add(1, Relaxed);
+    }
+
+    /// Returns the number of items that have run. Looking at them moves no line.
+    fn items(&self) -> u64 {
+        machine::quietly(|| self.done.iter().map(|done| done.load(Relaxed)).sum())
+    }
+
+    fn submit(self: &Arc<Self>, item: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        burn(SUBMITS);
+        let row = Arc::clone(self);
+        assert!(self.queue.spawn_detached(move || item(&row)).is_ok());
+    }
+
+    fn chain(self: &Arc<Self>, left: usize) {
+        let line = own_line(left);
+        self.submit(move |row| {
+            row.run(line);
+            if left > 1 {
+                row.chain(left - 1);
+            }
+        });
+    }
+
+    fn fan_out(self: &Arc<Self>, levels: usize) {
+        let line = own_line(levels);
+        self.submit(move |row| {
+            row.run(line);
+            if levels > 1 {
+                (0..4).for_each(|_| row.fan_out(levels - 1));
+            }
+        });
+    }
+
+    /// Does the work of the issuer on this CPU.
+    fn issue(self: &Arc<Self>, cpu: usize, load: Load, extent: usize) {
+        let own = machine::current().expect("it is of the machine");
+        machine::bind(own, &CpuSet::single(cpu));
+        match load {
+            Load::Empty => (0..extent).for_each(|item| {
+                let line = own_line(item);
+                self.submit(move |row| row.run(line));
+            }),
+            Load::Chain => self.chain(extent),
+            Load::FanOut => self.fan_out(extent),
+        }
+    }
+
+    /// Does the work of the row once. Returns the time that it took.
+    fn round(self: &Arc<Self>, cpus: usize, load: Load, size: Size) -> Duration {
+        let begin = clock::now();
+        let issuers = load.issuers(cpus);
+        let end = self.items() + issuers as u64 * load.items(size);
+        let issue = |issuer: usize| {
+            let row = Arc::clone(self);
+            let issue = move || row.issue(issuer * cpus / issuers, load, load.extent(size));
+            spawn("issuer".to_owned(), None, issue).unwrap()
+        };
+        let threads: Vec<_> = (0..issuers).map(issue).collect();
+        threads.into_iter().for_each(|thread| thread::join(thread, Until::FOREVER).unwrap());
+        // During a flush or a wait for the queue, the items would have to be counted.
+        while self.items() < end {
+            pause(micros(1));
+        }
+        clock::now().since(begin)
+    }
+}
+
+/// Writes a line for the item of this number, and returns the line's address. Items use few lines again and again, as
+/// if their memory came from an allocator.
+fn own_line(item: usize) -> usize {
+    let cpu = machine::current_cpu().expect("it is of the machine");
+    let line = (1 << 40) + ((cpu << 20) + item % 512) * 64;
+    touch(line, true);
+    line
+}
+
+fn config(cpus: usize) -> Config {
+    let costs = Costs {
+        of_cache: OF_CACHE,
+        near: Duration::from_nanos(40),
+        far: Duration::from_nanos(110),
+        wake: micros(2),
+    };
+    Config {
+        switches: 0,
+        slice: SLICE,
+        latency: micros(5),
+        costs: Some(costs),
+        restless: u64::MAX,
+        ..Config::new(cpus).seed(1)
+    }
+}
+
+fn queue(executor: &Executor, kind: Kind) -> WorkQueue {
+    let builder = match kind {
+        Kind::Default => WorkQueue::builder("scale"),
+        Kind::PerCpu => WorkQueue::per_cpu("scale"),
+    };
+    builder.build_on(executor).unwrap()
+}
+
+fn measure(cpus: usize, kind: Kind, load: Load) -> Measured {
+    let (caches, cores) = (cpus.div_ceil(OF_CACHE), cpus.min(OF_CACHE));
+    run(config(cpus), || {
+        let executor = executor(&format!("l3:{caches} core:{cores} pu:1"), |builder| builder);
+        let done = (0..cpus).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
+        let row = Arc::new(Row { queue: queue(&executor, kind), done });
+        row.round(cpus, load, Size::WarmUp);
+        let before = moved();
+        let took = row.round(cpus, load, Size::Whole);
+        let after = moved();
+        let items = load.issuers(cpus) as f64 * load.items(Size::Whole) as f64;
+        let measured = Measured {
+            cost: took.as_nanos() as f64 * cpus as f64 / items,
+            lines: (after.lines() - before.lines()) as f64 / items,
+            wakes: 1000.0 * (after.wakes - before.wakes) as f64 / items,
+        };
+        drop(row);
+        executor.shutdown(Duration::MAX).unwrap();
+        measured
+    })
+}
+
+/// The cost of an item on a per-CPU queue, and of an item of a chain, does not grow with the number of CPUs, because no
+/// line moves. (If half of the CPUs issue items, the other half has nothing to do. This counts as a cost.)
+#[test]
+fn what_stays_on_its_cpu_costs_the_same_on_every_machine() {
+    for (kind, load, idle) in [
+        (Kind::PerCpu, Load::Empty, 2.0),
+        (Kind::PerCpu, Load::FanOut, 1.0),
+        (Kind::Default, Load::Chain, 1.0),
+    ] {
+        let [one, many] = [1, 8].map(|cpus| measure(cpus, kind, load));
+        assert!(
+            many.cost < 1.1 * idle * one.cost && many.lines < 0.1,
+            "{kind:?}, {load:?}: {one:?}, {many:?}"
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! The page of the results: a table for each kind of work.
+
+use std::fmt::Write;
+use std::fs;
+
+use testkit::conditions::Begin;
+use testkit::table::aligned;
+
+use super::{Kind, LOADS, Load, measure};
+
+/// The numbers of CPUs, if the environment has no others.
+const CPUS: &str = "1,2,8";
+
+const INTRODUCTION: &str = "# The cost of short items on machines with many CPUs
+
+*Simulated*: the crate itself runs on made-up CPUs in made-up time, in which the movement of cache lines and the waking
+of threads take time. `src/runs/scale/mod.rs` states the assumed costs. In particular, a line takes 40 ns from a CPU of
+the same cache and 110 ns from another cache, and serves one CPU after the other. Each cache has up to eight CPUs.
+
+*ns* is the time of the whole work, multiplied by the number of CPUs and divided by the number of items. So this number
+stays the same if the work is divided perfectly, and CPUs that have nothing to do count. Without any communication, an
+item takes 140 ns: 70 ns for its submission, and 70 ns for its execution. *lines* is the number of cache lines that moved
+between CPUs for each item, as counted at each access to an atomic, to a lock, or to an end of a list of entries. *wakes*
+is the number of threads that were woken for each thousand items.
+";
+
+const fn title(load: Load) -> &'static str {
+    match load {
+        Load::Empty => "No-ops: one CPU in two has an issuer, which queues 2000 of them",
+        Load::Chain => "Chains: for each CPU, an item queues its successor, 2000 times",
+        Load::FanOut => {
+            "Fan-out: for each CPU, an item queues four items, and each of these four more, six levels deep"
+        }
+    }
+}
+
+/// Prints the page. Writes it to the file that `CMWQ_SCALE_PAGE` names, if it names one. `CMWQ_SCALE` has the numbers
+/// of CPUs.
+#[test]
+fn show() {
+    let begin = Begin::now();
+    let cpus = std::env::var("CMWQ_SCALE").unwrap_or_else(|_| CPUS.to_owned());
+    let cpus: Vec<usize> = cpus.split(',').map(|cpus| cpus.parse().expect("a number of CPUs")).collect();
+    let mut page = INTRODUCTION.to_owned();
+    print!("{page}");
+    for load in LOADS {
+        let mut lines = vec![
+            ["CPUs", "default queue: ns", "lines", "wakes", "per-CPU queue: ns", "lines", "wakes"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
+        for cpus in &cpus {
+            let measured = [Kind::Default, Kind::PerCpu].map(|kind| measure(*cpus, kind, load));
+            let cells = measured.iter().flat_map(|row| {
+                [format!("{:.0}", row.cost), format!("{:.1}", row.lines), format!("{:.1}", row.wakes)]
+            });
+            lines.push(std::iter::once(cpus.to_string()).chain(cells).collect());
+        }
+        let table = format!("\n## {}\n\n{}", title(load), aligned(&lines, 0));
+        print!("{table}");
+        page.push_str(&table);
+    }
+    writeln!(page, "\nSimulated at {} by `make lab-scale`.", begin.commit).unwrap();
+    if let Some(path) = std::env::var_os("CMWQ_SCALE_PAGE") {
+        fs::write(path, page).unwrap();
+    }
+}

@@ -1,0 +1,144 @@
+//! The cache lines of a machine: which CPUs have a copy of a line, and what it costs to get a line from another CPU.
+//!
+//! A CPU that reads a line gets a copy of it, and a CPU that writes a line gets the only copy. While a line is on its
+//! way, no other CPU gets it. So a line that all CPUs write serves one CPU after the other. A thread whose CPU lacks
+//! the line burns until the line is there. An access to a line that the CPU has costs nothing, and neither does the
+//! first access to a line.
+//!
+//! The model knows the crate's atomics and locks, and the ends of its lists of entries. It does not know the memory
+//! that they protect.
+
+#![forbid(unsafe_code)]
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::policy::time::Time;
+
+/// The size of a cache line in bytes.
+const LINE: usize = 64;
+
+/// The costs of communication between CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Costs {
+    /// The number of CPUs that share a cache.
+    pub(crate) of_cache: usize,
+    /// The time that a line takes from a CPU of the same cache.
+    pub(crate) near: Duration,
+    /// The time that a line takes from another cache.
+    pub(crate) far: Duration,
+    /// The CPU time of a thread that wakes another one.
+    pub(crate) wake: Duration,
+}
+
+/// The numbers of events since the machine was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Moved {
+    pub(crate) near: u64,
+    pub(crate) far: u64,
+    pub(crate) wakes: u64,
+}
+
+impl Moved {
+    /// Returns the number of lines that have moved.
+    pub(crate) fn lines(self) -> u64 {
+        self.near + self.far
+    }
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    /// The CPUs that have a copy, as a bit for each.
+    copies: u128,
+    /// The time at which the last transfer ends.
+    free_at: Time,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Lines {
+    costs: Costs,
+    lines: HashMap<usize, Line>,
+    pub(super) moved: Moved,
+}
+
+impl Lines {
+    pub(super) fn new(costs: Costs) -> Self {
+        Self { costs, lines: HashMap::new(), moved: Moved::default() }
+    }
+
+    /// Notes that a CPU accesses the line of this address. Returns the time until the CPU has the line.
+    pub(super) fn access(&mut self, cpu: usize, address: usize, writes: bool, now: Time) -> Duration {
+        let line = self.lines.entry(address / LINE).or_default();
+        let own = 1_u128 << cpu;
+        let others = line.copies & !own;
+        let has = if writes { others == 0 } else { line.copies & own != 0 || others == 0 };
+        let cost = if has {
+            Duration::ZERO
+        } else {
+            let cache = ((1_u128 << self.costs.of_cache) - 1) << (cpu - cpu % self.costs.of_cache);
+            // A write waits until the farthest copy is gone, and a read takes the nearest copy.
+            let is_near = if writes { others & !cache == 0 } else { others & cache != 0 };
+            let (count, cost) = match is_near {
+                true => (&mut self.moved.near, self.costs.near),
+                false => (&mut self.moved.far, self.costs.far),
+            };
+            *count += 1;
+            cost
+        };
+        line.copies = if writes { own } else { line.copies | own };
+        if cost.is_zero() {
+            return Duration::ZERO;
+        }
+        line.free_at = line.free_at.max(now) + cost;
+        line.free_at.since(now)
+    }
+
+    /// Notes that a thread wakes another one. Returns the CPU time of the call.
+    pub(super) fn wakes(&mut self) -> Duration {
+        self.moved.wakes += 1;
+        self.costs.wake
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEAR: Duration = Duration::from_nanos(40);
+    const FAR: Duration = Duration::from_nanos(100);
+
+    fn lines() -> Lines {
+        Lines::new(Costs { of_cache: 2, near: NEAR, far: FAR, wake: Duration::from_micros(2) })
+    }
+
+    #[test]
+    fn a_line_that_is_only_read_moves_once_to_each_cpu() {
+        let mut lines = lines();
+        let mut read = |cpu| lines.access(cpu, 64, false, Time::default());
+        assert_eq!([read(0), read(0)], [Duration::ZERO; 2]);
+        assert_eq!([read(1), read(1), read(0)], [NEAR, Duration::ZERO, Duration::ZERO]);
+    }
+
+    #[test]
+    fn a_write_takes_all_copies_away() {
+        let mut lines = lines();
+        let at = |nanos| Time::from_nanos(nanos);
+        assert_eq!(lines.access(0, 7, true, at(0)), Duration::ZERO);
+        assert_eq!(lines.access(2, 63, false, at(0)), FAR);
+        assert_eq!(lines.access(0, 7, true, at(1000)), FAR, "the copy is under another cache");
+        assert_eq!(lines.access(1, 7, true, at(2000)), NEAR);
+        assert_eq!(lines.access(1, 7, false, at(2000)), Duration::ZERO);
+        assert_eq!(lines.moved, Moved { near: 1, far: 2, wakes: 0 });
+    }
+
+    #[test]
+    fn a_line_serves_one_cpu_after_the_other() {
+        let mut lines = lines();
+        let mut write = |cpu| lines.access(cpu, 0, true, Time::default());
+        assert_eq!(
+            [write(0), write(1), write(0), write(2)],
+            [Duration::ZERO, NEAR, 2 * NEAR, 2 * NEAR + FAR]
+        );
+    }
+}
