@@ -11,7 +11,7 @@
 //!   reads.
 //! * **Waking.** A thread that wakes another one uses its CPU for 2 µs. The woken thread begins up to 5 µs later.
 //! * **Everything else.** The submission of an item takes [`SUBMITS`], and an item with all that its worker does takes
-//!   [`RUNS`], as on one CPU.
+//!   [`Load::runs`], as on one CPU.
 
 mod page;
 
@@ -31,7 +31,6 @@ use crate::{CpuSet, Executor, WorkQueue};
 const OF_CACHE: usize = 8;
 const SLICE: Duration = Duration::from_micros(700);
 const SUBMITS: Duration = Duration::from_nanos(70);
-const RUNS: Duration = Duration::from_nanos(70);
 
 /// The kind of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,13 +44,15 @@ enum Kind {
 enum Load {
     /// One issuer for two CPUs queues items.
     Empty,
+    /// The same, with items that take 5 µs.
+    Short,
     /// For each CPU, one item queues the next one.
     Chain,
     /// For each CPU, an item queues four items, each of these queues four items, and so on.
     FanOut,
 }
 
-const LOADS: [Load; 3] = [Load::Empty, Load::Chain, Load::FanOut];
+const LOADS: [Load; 4] = [Load::Empty, Load::Short, Load::Chain, Load::FanOut];
 
 /// How much work a row does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +64,7 @@ enum Size {
 
 impl Load {
     fn issuers(self, cpus: usize) -> usize {
-        if self == Self::Empty { cpus.div_ceil(2) } else { cpus }
+        if matches!(self, Self::Empty | Self::Short) { cpus.div_ceil(2) } else { cpus }
     }
 
     /// Returns the number of items that each issuer queues, the length of each chain, or the number of levels.
@@ -71,8 +72,17 @@ impl Load {
         match (self, size) {
             (Self::FanOut, Size::WarmUp) => 3,
             (Self::FanOut, Size::Whole) => 6,
+            (Self::Short, Size::Whole) => 500,
             (_, Size::WarmUp) => 50,
             (_, Size::Whole) => 2000,
+        }
+    }
+
+    /// Returns the time that an item and all that its worker does take on one CPU.
+    const fn runs(self) -> Duration {
+        match self {
+            Self::Short => Duration::from_micros(5),
+            _ => Duration::from_nanos(70),
         }
     }
 
@@ -80,7 +90,7 @@ impl Load {
     fn items(self, size: Size) -> u64 {
         let extent = self.extent(size);
         match self {
-            Self::Empty | Self::Chain => extent as u64,
+            Self::Empty | Self::Short | Self::Chain => extent as u64,
             Self::FanOut => (0..extent as u32).map(|level| 4_u64.pow(level)).sum(),
         }
     }
@@ -100,6 +110,7 @@ struct Measured {
 /// The queue of a row, and for each CPU the number of items that have run there.
 struct Row {
     queue: WorkQueue,
+    runs: Duration,
     done: Vec<CachePadded<AtomicU64>>,
 }
 
@@ -107,7 +118,7 @@ impl Row {
     /// Does what an item does. `line` is the address of the item's own line.
     fn run(&self, line: usize) {
         touch(line, false);
-        burn(RUNS);
+        burn(self.runs);
         let cpu = machine::current_cpu().expect("it is of the machine");
         self.done[cpu].fetch_add(1, Relaxed);
     }
@@ -148,7 +159,7 @@ impl Row {
         let own = machine::current().expect("it is of the machine");
         machine::bind(own, &CpuSet::single(cpu));
         match load {
-            Load::Empty => (0..extent).for_each(|item| {
+            Load::Empty | Load::Short => (0..extent).for_each(|item| {
                 let line = own_line(item);
                 self.submit(move |row| row.run(line));
             }),
@@ -216,7 +227,7 @@ fn measure(cpus: usize, kind: Kind, load: Load) -> Measured {
     run(config(cpus), || {
         let executor = executor(&format!("l3:{caches} core:{cores} pu:1"), |builder| builder);
         let done = (0..cpus).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
-        let row = Arc::new(Row { queue: queue(&executor, kind), done });
+        let row = Arc::new(Row { queue: queue(&executor, kind), runs: load.runs(), done });
         row.round(cpus, load, Size::WarmUp);
         let before = moved();
         let took = row.round(cpus, load, Size::Whole);
@@ -248,4 +259,13 @@ fn what_stays_on_its_cpu_costs_the_same_on_every_machine() {
             "{kind:?}, {load:?}: {one:?}, {many:?}"
         );
     }
+}
+
+/// The cost of an item of a few microseconds on the default queue does not grow with the number of CPUs. The default
+/// queue uses all of them, although only half of them issue items.
+#[test]
+fn short_items_cost_the_same_on_every_machine() {
+    let measured = [2, 8, 24].map(|cpus| measure(cpus, Kind::Default, Load::Short));
+    let ideal = (SUBMITS + Load::Short.runs()).as_nanos() as f64;
+    assert!(measured.iter().all(|row| row.cost < 1.15 * ideal), "{measured:?}");
 }
