@@ -8,7 +8,8 @@ use super::entry::Entry;
 
 /// The entries leave the list in the order in which they came.
 ///
-/// On a machine that models cache lines, each call tells which ends of the list it accesses.
+/// On a machine that models cache lines, each call tells which ends of the list it reads and changes. A real list
+/// spares some of the reads of its last end, and has further lines for its entries.
 #[derive(Debug)]
 pub(crate) struct EntryList(Injector<Entry>);
 
@@ -19,10 +20,6 @@ enum End {
     Last,
 }
 
-/// The number of entries in a block of the list. A thread that takes an entry looks for the end of the list only if
-/// that end is in the same block.
-const BLOCK: usize = 63;
-
 impl EntryList {
     pub(crate) fn new() -> Self {
         Self(Injector::new())
@@ -31,6 +28,7 @@ impl EntryList {
     /// Adds an entry to the end of the list.
     #[inline]
     pub(crate) fn push(&self, entry: Entry) {
+        self.touch(End::Last, false);
         self.touch(End::Last, true);
         self.0.push(entry);
     }
@@ -38,10 +36,7 @@ impl EntryList {
     /// Takes the first entry of the list. Returns `None` only if the list was found empty.
     #[inline]
     pub(crate) fn take(&self) -> Option<Entry> {
-        self.touch(End::First, false);
-        if cfg!(test) && self.0.len() < BLOCK {
-            self.touch(End::Last, false);
-        }
+        self.touch_both();
         loop {
             match self.0.steal() {
                 Steal::Success(entry) => {
@@ -57,14 +52,20 @@ impl EntryList {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.touch(End::First, false);
-        self.touch(End::Last, false);
+        self.touch_both();
         self.0.is_empty()
     }
 
     /// Returns the number of entries. The number is only a hint.
     pub(crate) fn len(&self) -> usize {
+        self.touch_both();
         self.0.len()
+    }
+
+    #[inline(always)]
+    fn touch_both(&self) {
+        self.touch(End::First, false);
+        self.touch(End::Last, false);
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Cancels a whole queue: items that have not begun do not run, and running items are asked to stop.
 //!
 //! Lists cannot be searched, and a queue's entries lie on the worklists of pools that other queues share. So the thread
-//! that cancels a queue sets a flag, which each worker reads before it calls a function. A worker that finds the flag
+//! that cancels a queue sets flags, which each worker reads before it calls a function. A worker that finds them
 //! set completes the entry without a run. The waiting lists belong to the queue alone, so the canceller itself empties
 //! them. So the owners of the listed items learn of the cancel even while the running items hold all slots.
 
@@ -56,7 +56,7 @@ impl Queue {
     /// Returns whether the queue gives its items up instead of running them. A worker asks only if the queue is
     /// unusual.
     pub(crate) fn gives_up(&self) -> bool {
-        self.gives_up.load(Ordering::Acquire)
+        self.gives_up.load(Ordering::Relaxed)
     }
 
     /// Ends the queue as [`destroy`](Self::destroy) does, with two differences: items that have not begun do not run,
@@ -83,8 +83,10 @@ impl Queue {
             }
             // The flags are set before the intakes are shut. A shut limiter may give a slot to an item beyond its
             // limit, and the worker that gets this item must find the flags.
-            self.gives_up.store(true, Ordering::Release);
-            self.is_unusual.store(true, Ordering::Release);
+            // The word of that limiter passes the flags on to the item's issuer, and the list passes them on to the
+            // worker.
+            self.gives_up.store(true, Ordering::Relaxed);
+            self.is_unusual.store(true, Ordering::Relaxed);
         });
         // The owners of the listed items are told first, because the cancel of the token may call a waker that waits
         // for one of them.

@@ -117,8 +117,9 @@ pub(crate) struct Queue {
     /// Set if workers must do more than run the queue's items: take on the queue's name, give its items up, or tell a
     /// made-up machine of them. One flag serves all cases, because a worker reads it before each item.
     pub(crate) is_unusual: AtomicBool, // A
-    /// Whether workers give the queue's items up instead of running them.
-    pub(super) gives_up: AtomicBool, // A
+    /// Whether workers give the queue's items up instead of running them. A queue that was destroyed after its last
+    /// item needs no flag.
+    pub(super) gives_up: AtomicBool, // A, written under M
     /// The queue's token. It is the parent of the tokens of the queue's items, and is made when it is first needed.
     pub(super) token: OnceLock<Token>, // A
     /// Whether the queue's items are timed. This setting changes only while `making` is locked.

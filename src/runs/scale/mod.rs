@@ -7,11 +7,12 @@
 //!   has waited for that CPU for [`SLICE`].
 //! * **Lines.** It takes 40 ns to get a line from a CPU of the same cache, and 110 ns from another cache. A line serves
 //!   one CPU after the other. The machine's [lines](crate::sys::machine::Costs) are those of the crate's atomics and
-//!   locks, and of the ends of its lists. In addition, each item has a line that its issuer writes and its worker
-//!   reads.
-//! * **Waking.** A thread that wakes another one uses its CPU for 2 µs. The woken thread begins up to 5 µs later.
-//! * **Everything else.** The submission of an item takes [`SUBMITS`], and an item with all that its worker does takes
-//!   [`Load::runs`], as on one CPU.
+//!   locks, and of the ends of its worklists and waiting lists. In addition, each item has a line that its issuer
+//!   writes and its worker reads.
+//! * **Waking.** A thread that unparks another one uses its CPU for 2 µs. The other thread begins up to 5 µs after the
+//!   beginning of the call.
+//! * **Everything else.** The submission of an item takes [`SUBMITS`], and the run of an item, with its worker's own
+//!   steps, takes [`Load::runs`], as on one CPU.
 
 mod page;
 
@@ -42,7 +43,7 @@ enum Kind {
 /// The work that a row consists of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Load {
-    /// One issuer for two CPUs queues items.
+    /// For every two CPUs, one issuer queues items.
     Empty,
     /// The same, with items that take 5 µs.
     Short,
@@ -107,11 +108,13 @@ struct Measured {
     wakes: f64,
 }
 
-/// The queue of a row, and for each CPU the number of items that have run there.
+/// A queue, and for each CPU the number of items that have run there.
 struct Row {
     queue: WorkQueue,
     runs: Duration,
     done: Vec<CachePadded<AtomicU64>>,
+    /// For each CPU, the number of items that were queued there.
+    queued: Vec<CachePadded<AtomicU64>>,
 }
 
 impl Row {
@@ -123,9 +126,19 @@ impl Row {
         self.done[cpu].fetch_add(1, Relaxed);
     }
 
-    /// Returns the number of items that have run. Looking at them moves no line.
+    /// Returns the number of items that have run. The reads move no line.
     fn items(&self) -> u64 {
         machine::quietly(|| self.done.iter().map(|done| done.load(Relaxed)).sum())
+    }
+
+    /// Writes a new item's line, and returns its address. Items use few lines again and again, as if their memory came
+    /// from an allocator.
+    fn own_line(&self) -> usize {
+        let cpu = machine::current_cpu().expect("it is of the machine");
+        let number = machine::quietly(|| self.queued[cpu].fetch_add(1, Relaxed)) as usize;
+        let line = (1 << 30) + (cpu * 512 + number % 512) * 64;
+        touch(line, true);
+        line
     }
 
     fn submit(self: &Arc<Self>, item: impl FnOnce(&Arc<Self>) + Send + 'static) {
@@ -135,7 +148,7 @@ impl Row {
     }
 
     fn chain(self: &Arc<Self>, left: usize) {
-        let line = own_line(left);
+        let line = self.own_line();
         self.submit(move |row| {
             row.run(line);
             if left > 1 {
@@ -145,7 +158,7 @@ impl Row {
     }
 
     fn fan_out(self: &Arc<Self>, levels: usize) {
-        let line = own_line(levels);
+        let line = self.own_line();
         self.submit(move |row| {
             row.run(line);
             if levels > 1 {
@@ -159,8 +172,8 @@ impl Row {
         let own = machine::current().expect("it is of the machine");
         machine::bind(own, &CpuSet::single(cpu));
         match load {
-            Load::Empty | Load::Short => (0..extent).for_each(|item| {
-                let line = own_line(item);
+            Load::Empty | Load::Short => (0..extent).for_each(|_| {
+                let line = self.own_line();
                 self.submit(move |row| row.run(line));
             }),
             Load::Chain => self.chain(extent),
@@ -186,15 +199,6 @@ impl Row {
         }
         clock::now().since(begin)
     }
-}
-
-/// Writes a line for the item of this number, and returns the line's address. Items use few lines again and again, as
-/// if their memory came from an allocator.
-fn own_line(item: usize) -> usize {
-    let cpu = machine::current_cpu().expect("it is of the machine");
-    let line = (1 << 40) + ((cpu << 20) + item % 512) * 64;
-    touch(line, true);
-    line
 }
 
 fn config(cpus: usize) -> Config {
@@ -223,11 +227,17 @@ fn queue(executor: &Executor, kind: Kind) -> WorkQueue {
 }
 
 fn measure(cpus: usize, kind: Kind, load: Load) -> Measured {
+    assert!(cpus <= 128 && (cpus <= OF_CACHE || cpus % OF_CACHE == 0), "the caches of {cpus} CPUs");
     let (caches, cores) = (cpus.div_ceil(OF_CACHE), cpus.min(OF_CACHE));
     run(config(cpus), || {
         let executor = executor(&format!("l3:{caches} core:{cores} pu:1"), |builder| builder);
-        let done = (0..cpus).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
-        let row = Arc::new(Row { queue: queue(&executor, kind), runs: load.runs(), done });
+        let numbers = || (0..cpus).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
+        let row = Arc::new(Row {
+            queue: queue(&executor, kind),
+            runs: load.runs(),
+            done: numbers(),
+            queued: numbers(),
+        });
         row.round(cpus, load, Size::WarmUp);
         let before = moved();
         let took = row.round(cpus, load, Size::Whole);
@@ -244,20 +254,19 @@ fn measure(cpus: usize, kind: Kind, load: Load) -> Measured {
     })
 }
 
-/// The cost of an item on a per-CPU queue does not grow with the number of CPUs, because hardly any line moves. (If half
-/// of the CPUs issue items, the other half has nothing to do. This counts as a cost.)
+/// An item on a per-CPU queue moves hardly any line. If half of the CPUs issue items, the other half has nothing to do.
+/// This counts as a cost.
 #[test]
-fn an_item_that_stays_on_its_cpu_costs_the_same_on_every_machine() {
+fn an_item_that_stays_on_its_cpu_costs_at_most_30_percent_more_on_8_cpus() {
     for (load, idle) in [(Load::Empty, 2.0), (Load::FanOut, 1.0)] {
         let [one, many] = [1, 8].map(|cpus| measure(cpus, Kind::PerCpu, load));
         assert!(many.cost < 1.3 * idle * one.cost && many.lines < 0.5, "{load:?}: {one:?}, {many:?}");
     }
 }
 
-/// The cost of an item of a few microseconds on the default queue does not grow with the number of CPUs. The default
-/// queue uses all of them, although only half of them issue items.
+/// The default queue uses all CPUs for items of 5 µs, although only half of the CPUs issue items.
 #[test]
-fn short_items_cost_the_same_on_every_machine() {
+fn short_items_cost_at_most_30_percent_more_on_24_cpus() {
     let measured = [2, 8, 24].map(|cpus| measure(cpus, Kind::Default, Load::Short));
     let ideal = (SUBMITS + Load::Short.runs()).as_nanos() as f64;
     assert!(measured.iter().all(|row| row.cost < 1.3 * ideal), "{measured:?}");

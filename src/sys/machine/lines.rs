@@ -5,8 +5,9 @@
 //! the line burns until the line is there. An access to a line that the CPU has costs nothing, and neither does the
 //! first access to a line.
 //!
-//! The model knows the crate's atomics and locks, and the ends of its lists of entries. It does not know the memory
-//! that they protect.
+//! The model knows the crate's atomics and locks, and the ends of worklists and waiting lists. It knows neither the
+//! memory that they protect, nor reference counts, nor the workers' own lists. Threads that need no CPU have no copies.
+//! Only an unpark counts as a wake-up; a thread that waits for a lock is woken for nothing.
 
 #![forbid(unsafe_code)]
 
@@ -64,6 +65,7 @@ pub(super) struct Lines {
 
 impl Lines {
     pub(super) fn new(costs: Costs) -> Self {
+        assert!((1..128).contains(&costs.of_cache), "a set of CPUs has 128 bits");
         Self { costs, lines: HashMap::new(), moved: Moved::default() }
     }
 

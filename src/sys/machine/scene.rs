@@ -166,6 +166,9 @@ fn charge(cost: impl FnOnce(&mut Lines, usize, Time) -> Duration) {
             return;
         }
         let mut inner = machine.enter();
+        if inner.schedule.threads[me].mask.is_none() {
+            return; // It needs no CPU, so it has no cache.
+        }
         let (cpu, now) = (inner.schedule.threads[me].cpu, inner.schedule.now);
         let cost = inner.lines.as_mut().map_or(Duration::ZERO, |lines| cost(lines, cpu, now));
         if !cost.is_zero() {

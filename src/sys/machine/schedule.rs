@@ -47,7 +47,8 @@ pub(crate) struct Config {
     pub(crate) fine: bool,
     /// If there is a seed, the rule by which the machine chooses the thread that goes on.
     pub(crate) order: Order,
-    /// The costs of communication between CPUs. Without them, all accesses to memory cost nothing.
+    /// The costs of communication between CPUs. Without them, all accesses to memory cost nothing. With them, the same
+    /// seed need not give the same run, because lines are those of real addresses.
     #[cfg(test)]
     pub(crate) costs: Option<super::lines::Costs>,
     /// The number of steps without any time passing after which a run counts as endless.
