@@ -82,9 +82,8 @@ impl Queue {
                 requested.end = End::Now;
             }
             // The flags are set before the intakes are shut. A shut limiter may give a slot to an item beyond its
-            // limit, and the worker that gets this item must find the flags.
-            // The word of that limiter passes the flags on to the item's issuer, and the list passes them on to the
-            // worker.
+            // limit, and the worker that gets this item must find the flags. So the limiter's word passes the flags on
+            // to the item's issuer, and the worklist passes them on to the worker.
             self.gives_up.store(true, Ordering::Relaxed);
             self.is_unusual.store(true, Ordering::Relaxed);
         });

@@ -264,10 +264,10 @@ fn an_item_that_stays_on_its_cpu_costs_at_most_30_percent_more_on_8_cpus() {
     }
 }
 
-/// The default queue uses all CPUs for items of 5 µs, although only half of the CPUs issue items.
+/// The default queue uses all CPUs for items of 5 µs, although only half of the CPUs issue items. So lines move.
 #[test]
 fn short_items_cost_at_most_30_percent_more_on_24_cpus() {
     let measured = [2, 8, 24].map(|cpus| measure(cpus, Kind::Default, Load::Short));
     let ideal = (SUBMITS + Load::Short.runs()).as_nanos() as f64;
-    assert!(measured.iter().all(|row| row.cost < 1.3 * ideal), "{measured:?}");
+    assert!(measured.iter().all(|row| row.cost < 1.3 * ideal && row.lines > 1.0), "{measured:?}");
 }

@@ -31,8 +31,9 @@ What the tables show:
   own work. A per-CPU queue leaves the CPUs without issuers idle, which doubles its costs in the first two tables.
 * The default queue has one worklist for the CPUs of a cache. Each item that an issuer queues moves the ends of this
   list, and these moves take longer than a no-op.
-* A defect: from 64 CPUs on, workers of pools with no-ops look for items of other pools too often, and each time the
-  items are gone. With 128 CPUs, this also happens with items of 5 µs. It can cost more than a hundred times the work.
+* A defect: if many pools have no-ops, their workers look for items of other pools too often, and mostly find that the
+  items are gone. This is visible from 24 CPUs on. With 128 CPUs, it also happens with items of 5 µs. It can cost more
+  than a thousand times a no-op.
 * A chain moves no line. But two chains may share a CPU for up to 3 ms while another CPU is free (promise F8.6), which
   is longer than this work takes.
 ";
