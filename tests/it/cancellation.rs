@@ -866,10 +866,12 @@ fn a_condition_variable_loses_no_notification_to_a_cancel() {
     let queue = WorkQueue::unbound("u").build_on(&executor).unwrap();
     let shared = Arc::new((Mutex::new(0usize), Condvar::new()));
     let rounds = stress(2000);
+    let begun = Arc::new(AtomicUsize::new(0));
     let takes: Vec<_> = (0..4)
         .map(|n| {
-            let shared = Arc::clone(&shared);
+            let (shared, begun) = (Arc::clone(&shared), Arc::clone(&begun));
             let take = move || {
+                begun.fetch_add(1, Ordering::SeqCst);
                 let mut taken = 0;
                 loop {
                     let mut jobs = shared.0.lock();
@@ -891,6 +893,8 @@ fn a_condition_variable_loses_no_notification_to_a_cancel() {
             queue.spawn(take).unwrap()
         })
         .collect();
+    // An item that is stopped before it begins does not run.
+    eventually("all of them have begun", || begun.load(Ordering::SeqCst) == 4);
     for round in 0..rounds {
         *shared.0.lock() += 1;
         shared.1.notify_one();

@@ -234,14 +234,15 @@ fn calls_for_the_own_cpu_never_wait_for_each_others_slots() {
         }
         executor.run_on_cpu(0, move || 1 + nest(&inside, depth - 1)).unwrap()
     }
-    // Each nested call keeps a thread until the innermost one has run. The hundred calls below need two threads each.
+    // Each nested call keeps a thread until the innermost one has run. The calls below need two threads each.
     let executor = builder("core:1 pu:1").0.max_threads(stress(1000).max(300)).build().unwrap();
     assert_eq!(nest(&executor, stress(612)), stress(612));
 
     let (queue, door) =
         (WorkQueue::per_cpu("q").max_active(512).build_on(&executor).unwrap(), Door::default());
     let inside = Arc::new(AtomicUsize::new(0));
-    let handles: Vec<_> = (0..100)
+    let calls = stress(100);
+    let handles: Vec<_> = (0..calls)
         .map(|_| {
             let (executor, door, inside) = (executor.clone(), door.clone(), Arc::clone(&inside));
             let wait = move || {
@@ -251,7 +252,7 @@ fn calls_for_the_own_cpu_never_wait_for_each_others_slots() {
             queue.spawn(move || executor.run_on_cpu(0, wait).unwrap()).unwrap()
         })
         .collect();
-    eventually("all of them are inside", || inside.load(Ordering::SeqCst) == 100);
+    eventually("all of them are inside", || inside.load(Ordering::SeqCst) == calls);
     door.open();
     handles.into_iter().for_each(|handle| handle.join().unwrap());
 }
