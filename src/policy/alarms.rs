@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::time::Time;
-use super::watch::{LONGEST, PERIOD, SHORTEST};
+use super::watch::{LONGEST, PERIOD, SHARING_LONGEST, SHORTEST};
 
 /// After this many false alarms, the manager ignores the rings.
 const MOST: u8 = 16;
@@ -89,7 +89,7 @@ impl Hearing {
             Self::Wakes => None,
             Self::New | Self::NoRoom => Some(SHORTEST),
             Self::Deaf => Some(PERIOD),
-            Self::Ignored => Some(LONGEST),
+            Self::Ignored => Some(SHARING_LONGEST),
         }
     }
 }
@@ -113,7 +113,7 @@ mod tests {
     fn a_pool_is_checked_soon_if_a_sleep_may_go_unnoticed() {
         let within = |hearing: Hearing| hearing.check_within().map(|time| time.as_micros());
         let hearings = [Hearing::Wakes, Hearing::New, Hearing::NoRoom, Hearing::Deaf, Hearing::Ignored];
-        assert_eq!(hearings.map(within), [None, Some(250), Some(250), Some(1000), Some(3000)]);
+        assert_eq!(hearings.map(within), [None, Some(250), Some(250), Some(1000), Some(1500)]);
     }
 
     /// spec: S1.10 (the cost of records)

@@ -11,6 +11,8 @@
 //! the pool is full, or when the workers that it woke do not get a CPU (the pool is *late*). [`Running::has_excess`]
 //! says whether siblings may take items.
 //!
+//! A *brisk* pool keeps a small backlog for its own workers, and its pushes offer nothing ([`brisk`](super::brisk)).
+//!
 //! Threads ask these questions:
 //!
 //! | question | asked by |
@@ -23,6 +25,8 @@
 
 use std::fmt;
 
+use super::brisk::AHEAD;
+
 const FIELD: u32 = 19;
 const MASK: u64 = (1 << FIELD) - 1;
 const RUNNING: u32 = 0;
@@ -33,6 +37,7 @@ const SHARING: u64 = 1 << (3 * FIELD + 1);
 const LATE: u64 = 1 << (3 * FIELD + 2);
 const SHORT: u64 = 1 << (3 * FIELD + 3);
 const RARELY_CHECKED: u64 = 1 << (3 * FIELD + 4);
+const BRISK: u64 = 1 << (3 * FIELD + 5);
 const UNMANAGED: u64 = MASK;
 const ABANDONED: u64 = MASK - 1;
 
@@ -46,7 +51,7 @@ pub(crate) struct Running(u64);
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kick {
-    /// Enough workers run, and the manager watches the pool or has no reason to watch it.
+    /// Enough workers run, and the manager watches the pool or has no reason to watch it. Nothing is offered now.
     Enough,
     /// Wake or make one worker. The reservation is that worker's permission to start.
     Wake(Reserved),
@@ -153,6 +158,11 @@ impl Running {
         self.0 & LATE != 0
     }
 
+    /// Returns whether the pool keeps a small backlog for its own workers.
+    pub(crate) const fn is_brisk(self) -> bool {
+        self.0 & BRISK != 0
+    }
+
     const fn is_sharing(self) -> bool {
         self.0 & SHARING != 0
     }
@@ -183,12 +193,27 @@ impl Running {
     /// the pool. `helpers` is the number of siblings' workers that were woken for these items and have not arrived yet.
     ///
     /// Each worker that was woken in this pool takes one item, unless the worker does not get a CPU. Below the target,
-    /// no helper is needed, because the thread that saw the work has woken a worker of this pool, or will do so.
+    /// no helper is needed, because the thread that saw the work has woken a worker of this pool, or will do so. A
+    /// brisk pool keeps some items for its own workers.
     pub(crate) const fn has_excess(self, pending: u64, helpers: u64) -> bool {
         if self.is_late() {
             pending > helpers
         } else {
-            !self.need_more_worker() && pending > self.waking() + helpers
+            !self.need_more_worker() && pending > self.waking() + helpers + self.keeps()
+        }
+    }
+
+    /// Returns whether a brisk pool has begun so few items since the manager's last check that its backlog may have to
+    /// wait until the next one.
+    pub(crate) const fn is_slow(self, begun: u64) -> bool {
+        self.is_brisk() && begun <= self.keeps()
+    }
+
+    /// Returns the number of pending items that siblings leave to the pool's own workers.
+    const fn keeps(self) -> u64 {
+        match self.target() {
+            Some(target) if self.is_brisk() => AHEAD * target,
+            _ => 0,
         }
     }
 
@@ -213,7 +238,7 @@ impl Running {
             (self.wake_one(), Kick::Wake(Reserved { errand: None }))
         } else if !self.is_watched() {
             (Self(self.0 | WATCHED), Kick::Watch)
-        } else if self.is_sharing() {
+        } else if self.is_sharing() && (self.is_late() || !self.is_brisk()) {
             (self, Kick::Offer)
         } else {
             (self, Kick::Enough)
@@ -335,13 +360,29 @@ impl Running {
 
     /// Notes that the manager no longer watches the pool. The caller must check the worklist once more after this.
     pub(crate) const fn unwatch(self) -> Self {
-        Self(self.0 & !(WATCHED | RARELY_CHECKED))
+        Self(self.0 & !(WATCHED | RARELY_CHECKED | BRISK))
+    }
+
+    /// Notes that the pool's items are short. Returns whether the manager must be told to check the pool often. A pool
+    /// that the manager does not watch does not become brisk.
+    pub(crate) const fn brisk(self) -> (Self, bool) {
+        if self.is_sharing() && self.is_watched() {
+            (Self(self.0 & !RARELY_CHECKED | BRISK), self.is_rarely_checked())
+        } else {
+            (self, false)
+        }
+    }
+
+    /// Notes that the pool's items are not short any more. Returns whether the pool was brisk. If it was, the caller
+    /// offers the backlog.
+    pub(crate) const fn not_brisk(self) -> (Self, bool) {
+        (Self(self.0 & !BRISK), self.is_brisk())
     }
 
     /// Notes that the manager is about to check the pool, and may then check it rarely. From now on, a worker that
-    /// starts, or that puts an item on its local list, tells the manager.
+    /// starts, or that puts an item on its local list, tells the manager. A brisk pool is not checked rarely.
     pub(crate) const fn check_rarely(self) -> Self {
-        Self(self.0 | RARELY_CHECKED)
+        if self.is_brisk() { self } else { Self(self.0 | RARELY_CHECKED) }
     }
 
     /// Notes that the manager checks the pool often from now on. Returns whether it checked the pool rarely before.
@@ -377,6 +418,7 @@ impl fmt::Debug for Running {
             .field("watched", &self.is_watched())
             .field("rarely_checked", &self.is_rarely_checked())
             .field("late", &self.is_late())
+            .field("brisk", &self.is_brisk())
             .field("short", &self.is_short())
             .finish()
     }
@@ -513,6 +555,40 @@ mod tests {
             let row = format!("{running} {waking} {target} {pending} {helpers}");
             assert_eq!(word.has_excess(pending, helpers), may_go, "{row}");
         }
+    }
+
+    /// spec: A3.8, A3.10 (the pool's own workers run a small backlog)
+    #[test]
+    fn a_brisk_pool_keeps_four_items_for_each_worker() {
+        let full = word(2, 1, Some(3)).sharing();
+        assert_eq!(full.brisk(), (full, false), "no manager would end it");
+        let watched = full.watch().0;
+        let (brisk, tell) = watched.brisk();
+        assert!(brisk.is_brisk() && !tell && !watched.is_brisk());
+        for (pending, helpers, may_go) in [(13, 0, false), (14, 0, true), (14, 1, false), (15, 1, true)] {
+            assert_eq!(brisk.has_excess(pending, helpers), may_go, "{pending} {helpers}");
+            assert!(watched.has_excess(pending, helpers));
+        }
+        assert!(brisk.is_slow(12) && !brisk.is_slow(13) && !watched.is_slow(0));
+        assert!(brisk.late().has_excess(1, 0), "its workers do not come");
+        assert_eq!(watched.kick(), (watched, Kick::Offer));
+        assert_eq!(brisk.kick(), (brisk, Kick::Enough));
+        assert_eq!(brisk.late().kick().1, Kick::Offer);
+        assert_eq!(brisk.not_brisk(), (watched, true));
+        assert_eq!(watched.not_brisk(), (watched, false));
+        assert_eq!(brisk.unwatch(), full);
+        let alone = word(3, 0, Some(3)).watch().0;
+        assert_eq!(alone.brisk(), (alone, false));
+    }
+
+    /// spec: A3.10: a brisk pool is checked often.
+    #[test]
+    fn a_brisk_pool_is_not_checked_rarely() {
+        let watched = word(1, 0, Some(1)).sharing().watch().0;
+        let rarely = watched.check_rarely();
+        let (brisk, tell) = rarely.brisk();
+        assert!(tell && brisk.is_brisk() && !brisk.is_rarely_checked());
+        assert_eq!(brisk.check_rarely(), brisk);
     }
 
     /// spec: A3.8 (elsewhere only what the own pod cannot take)

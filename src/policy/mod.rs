@@ -9,6 +9,7 @@ pub(crate) mod alarms;
 pub(crate) mod attrs;
 pub(crate) mod backlog;
 pub(crate) mod blocking_detector;
+pub(crate) mod brisk;
 pub(crate) mod budget;
 pub(crate) mod concurrency;
 pub(crate) mod counters;

@@ -51,13 +51,30 @@ impl Neighbours {
     /// from number `64 * n` on. The search through equally near pods begins at `pod`, so that different pods do not all
     /// choose the same pod.
     pub(crate) fn nearest(&self, pod: usize, word: impl Fn(usize) -> u64) -> Option<usize> {
+        self.find_nearest(pod, word, Some)
+    }
+
+    /// Calls `find` with the pods whose bits are set, the [nearest](Self::nearest) first, until it returns a value.
+    pub(crate) fn find_nearest<T>(
+        &self,
+        pod: usize,
+        word: impl Fn(usize) -> u64,
+        mut find: impl FnMut(usize) -> Option<T>,
+    ) -> Option<T> {
         self.of[pod].iter().find_map(|tier| {
             (0..self.words).find_map(|step| {
                 let at = (pod / WORD + step) % self.words;
-                let bits = word(at) & tier[at];
                 let start = (pod % WORD) as u32;
-                let turned = bits.rotate_right(start).trailing_zeros();
-                (bits != 0).then(|| at * WORD + ((turned + start) % u64::BITS) as usize)
+                let mut turned = (word(at) & tier[at]).rotate_right(start);
+                while turned != 0 {
+                    let other = at * WORD + ((turned.trailing_zeros() + start) % u64::BITS) as usize;
+                    let found = find(other);
+                    if found.is_some() {
+                        return found;
+                    }
+                    turned &= turned - 1;
+                }
+                None
             })
         })
     }

@@ -39,6 +39,9 @@ const URGENT: Duration = Duration::from_micros(100);
 pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
 /// The longest time between two checks of a pool that counts running workers, unless the pool is checked rarely.
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
+/// The same for a pool with siblings. Its second check after an item has turned out to be long lets the siblings take
+/// the items behind it ([`brisk`](super::brisk)).
+pub(crate) const SHARING_LONGEST: Duration = Duration::from_micros(1500);
 /// The longest time between two checks of a pool that is checked rarely.
 const RARE: Duration = Duration::from_millis(24);
 
@@ -79,6 +82,10 @@ pub(crate) struct Look {
     pub(crate) pending: bool,
     /// Whether a worker has entries on its local list.
     pub(crate) keeps_local: bool,
+    /// Whether the pool has siblings, which take its items.
+    pub(crate) shares: bool,
+    /// Whether the pool's workers tell the manager if rare checks do not suffice any more.
+    pub(crate) workers_tell: bool,
     /// Whether a worker is on its way, or was requested.
     pub(crate) help_coming: bool,
     /// The number of CPUs that the pool keeps busy, or `None` if the pool does not count running workers.
@@ -109,6 +116,7 @@ impl Look {
         rules.may_check_rarely(self.cpus.is_some(), self.per_cpu)
             && self.pending
             && !self.keeps_local
+            && self.workers_tell
             && self.workers.iter().all(|(_, word)| is_known(word.phase()))
     }
 }
@@ -235,6 +243,7 @@ impl Watch {
     fn next_period(&self, look: &Look, rules: Rules, findings: &Findings, told: bool) -> Duration {
         let (first, longest) = match look.cpus {
             Some(_) if look.is_calm(rules) => (PERIOD, RARE),
+            Some(_) if look.shares => (PERIOD, SHARING_LONGEST),
             Some(_) => (PERIOD, LONGEST),
             None => (WATCHDOG_PERIOD, WATCHDOG_LONGEST),
         };
@@ -263,6 +272,8 @@ mod tests {
     const STUCK: Look = Look {
         pending: true,
         keeps_local: false,
+        shares: false,
+        workers_tell: true,
         help_coming: false,
         cpus: Some(1),
         per_cpu: true,
@@ -356,11 +367,15 @@ mod tests {
     /// Returns the times between the checks of a pool, in microseconds. The pool's only worker has a different item at
     /// each check, and only the sixth check finds the worker asleep.
     fn looks(rules: Rules, cpus: Option<usize>) -> Vec<u64> {
+        looks_at(&STUCK, rules, cpus)
+    }
+
+    fn looks_at(pool: &Look, rules: Rules, cpus: Option<usize>) -> Vec<u64> {
         let mut watch = Watch::new(at(0));
         let (mut now, mut word, mut looks) = (at(0), running(), Vec::new());
         for number in 1..=10 {
             let sleep = number == 6;
-            let look = Look { cpus, workers: vec![(0, word)], ..STUCK };
+            let look = Look { cpus, workers: vec![(0, word)], ..pool.clone() };
             let (outcome, next) = watch.look(&look, rules, &mut Threads { sleep }, now);
             assert_eq!(outcome.found.is_empty(), !sleep || cpus.is_none(), "{number}");
             word = word.end_item().0.begin_item(Phase::Running);
@@ -376,6 +391,14 @@ mod tests {
         let rules = Rules { sleepers: true, ..Rules::default() };
         let expected = [1000, 2000, 3000, 3000, 3000, 100, 250, 250, 250, 250];
         assert_eq!(looks(rules, Some(1)), expected);
+    }
+
+    /// spec: A3.10 (3.2 ms)
+    #[test]
+    fn looks_at_a_pool_with_siblings_are_at_most_a_millisecond_and_a_half_apart() {
+        let rules = Rules { sleepers: true, ..Rules::default() };
+        let expected = [1000, 1500, 1500, 1500, 1500, 100, 250, 250, 250, 250];
+        assert_eq!(looks_at(&Look { shares: true, ..STUCK }, rules, Some(1)), expected);
     }
 
     /// spec: S1.10: the system should have reported the sixth check's sleep, and has not.
@@ -405,6 +428,7 @@ mod tests {
             (Look { per_cpu: true, ..calm.clone() }, "a worker may become a hog"),
             (Look { cpus: None, ..calm.clone() }, "only the watchdog checks the pool"),
             (Look { keeps_local: true, ..calm.clone() }, "the item before a local item may be long"),
+            (Look { workers_tell: false, ..calm.clone() }, "the pool may be brisk"),
         ] {
             assert!(!is_calm(&look, told), "{why}");
         }

@@ -4,8 +4,9 @@
 //! shows which pools have *room*. After a thread has given a pool excess or room, it issues a fence, sets the pool's
 //! bit, and searches the other set:
 //!
-//! * **Offer.** A thread has pushed to a full pool, or has withdrawn a worker or a helper from such a pool. The thread
-//!   searches for a sibling with room, and reserves a worker of that sibling, on an errand to the full pool.
+//! * **Offer.** A thread has pushed to a full pool, or has withdrawn a worker or a helper from such a pool, or has
+//!   found that a [brisk](crate::policy::brisk) pool has more items than it keeps. The thread searches for a sibling
+//!   with room, and reserves a worker of that sibling, on an errand to the full pool.
 //! * **Seek.** A thread has lowered the count of a pool, so the pool has room. The thread searches for a sibling with
 //!   excess, and reserves a worker of its own pool, on an errand to that sibling.
 //!
@@ -14,21 +15,22 @@
 //! not to the workers of all pools with room. After a thread takes a helper out of the count, it issues a fence and
 //! offers the remaining items, because other threads may have relied on the helper.
 //!
-//! In each of the following pairs, each side issues a fence after each of its writes. So at least one of the two sides
-//! reads what the other side wrote:
+//! In each of the following pairs, each side issues a fence after each step but the last. So at least one of the two
+//! sides reads what the other side, or an issuer, wrote:
 //!
 //! | pair | one side | other side |
 //! |---|---|---|
-//! | offer and seek | push, or note that a worker is late; read room bits | lower the count; set the room bit; read excess bits and lists |
+//! | offer and seek | push, or note that a worker is late or that the pool is not brisk; read room bits | lower the count; set the room bit; read excess bits and lists |
 //! | clear of a room bit | clear the bit; read the word | lower the word; read the bit |
 //! | clear of an excess bit | clear the bit; read list, word and helpers | change one of them; read the bit |
+//! | rest and seek | read the list; read room bits | lower the count; set the room bit; read the list |
 //! | end of a helper | lower the helpers; read the list | push; read the helpers |
 
 use std::ops::Deref;
 
-use crate::policy::concurrency::{PodId, Reserved};
+use crate::policy::concurrency::{PodId, Reserved, Running};
 use crate::policy::neighbours::Neighbours;
-use crate::sys::sync::{AtomicU64, Ordering, fence_after_update};
+use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
 
 use super::pod_bits::PodBits;
 use super::running::RunningCell;
@@ -53,15 +55,24 @@ pub(crate) trait Member {
     /// Returns the number of items of this pool that siblings may take. If another thread's change is not ordered
     /// before the call, the result may miss that change.
     fn movable(&self) -> u64;
+    /// Returns whether the pool's workers take its items in the order in which these were pushed. If not, a brisk pool
+    /// keeps nothing, because later items might come before the kept ones.
+    fn has_order(&self) -> bool;
+
+    /// Returns the running word, as far as it matters for excess.
+    fn word(&self) -> Running {
+        let word = self.running().load();
+        if self.has_order() { word } else { word.not_brisk().0 }
+    }
 
     /// Returns whether there is work for one more helper.
     fn has_excess(&self) -> bool {
-        self.running().load().has_excess(self.movable(), self.helpers().count())
+        self.word().has_excess(self.movable(), self.helpers().count())
     }
 
     /// Returns whether a sibling's worker that has already arrived may take an item of this pool.
     fn has_excess_for_thief(&self) -> bool {
-        self.running().load().has_excess(self.movable(), 0)
+        self.word().has_excess(self.movable(), 0)
     }
 }
 
@@ -102,14 +113,12 @@ impl Exchange {
         own: &P,
         pool: impl Fn(PodId) -> Option<H>,
     ) -> Option<(H, Reserved)> {
-        loop {
+        // If there is no excess because a helper is on its way, the end of that helper offers what is left.
+        while own.has_excess() {
             // The bit is set again after each failed attempt. A sibling may have cleared the bit because it relied on
             // the helper of that attempt.
             self.excess.set(pod as usize);
             let other = self.nearest(pod, &self.room)?;
-            if !own.has_excess() {
-                return None;
-            }
             if let Some(sibling) = pool(other) {
                 own.helpers().comes();
                 if let Some(reserved) = sibling.running().reserve() {
@@ -122,6 +131,25 @@ impl Exchange {
                 self.room.clear(other as usize);
             }
         }
+        None
+    }
+
+    /// Does the same as [`offer`](Self::offer) for the items that a brisk pool does not keep. Their issuers have
+    /// offered nothing, and the caller has changed nothing. The fence forbids this:
+    ///
+    /// * caller: reads the list: there are new items; reads the room bits: none is set;
+    /// * worker of a sibling: sets the room bit of its pool; reads the list: there are no new items.
+    pub(crate) fn offer_rest<P: Member, H: Deref<Target = P>>(
+        &self,
+        pod: PodId,
+        own: &P,
+        pool: impl Fn(PodId) -> Option<H>,
+    ) -> Option<(H, Reserved)> {
+        if !own.has_excess() {
+            return None;
+        }
+        fence(Ordering::SeqCst); // with the sibling's fence in `PodBits::set`, or before its call
+        self.offer(pod, own, pool)
     }
 
     /// Sets the room bit of the caller's pool if that pool has room. If a sibling has excess, also reserves a worker on
@@ -161,21 +189,25 @@ impl Exchange {
         self.room.clear(pod as usize);
     }
 
-    /// Returns the nearest sibling from which a worker of this pod may take an item now.
+    /// Returns a sibling from which a worker of this pool may take an item now.
+    ///
+    /// Usually, this is only a shortcut for a worker that will otherwise leave the count and then [seek](Self::seek).
+    /// So it considers the nearest sibling with a set bit only, and changes no bit, because the bits' cache lines are
+    /// those of all pods. A late pool does not seek, so its worker considers all siblings.
     #[inline]
     pub(crate) fn source<P: Member, H: Deref<Target = P>>(
         &self,
         pod: PodId,
+        own: &P,
         pool: impl Fn(PodId) -> Option<H>,
     ) -> Option<H> {
-        while let Some(other) = self.nearest(pod, &self.excess) {
-            let sibling = pool(other)?;
-            if sibling.has_excess_for_thief() {
-                return Some(sibling);
-            }
-            self.no_excess(other, || sibling.has_excess_for_thief());
-        }
-        None
+        let mut goes_on = true;
+        let may_give = |other: usize| {
+            let sibling = if goes_on { pool(other as PodId) } else { None };
+            goes_on = own.running().load().is_late();
+            sibling.filter(|sibling| sibling.has_excess_for_thief())
+        };
+        self.neighbours.find_nearest(pod as usize, |at| self.excess.word(at), may_give)
     }
 
     fn nearest(&self, pod: PodId, bits: &PodBits) -> Option<PodId> {
@@ -195,6 +227,46 @@ impl Exchange {
         self.excess.clear(pod as usize);
         if still() {
             self.excess.set(pod as usize);
+        }
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    struct Pool {
+        running: RunningCell,
+        helpers: Helpers,
+        has_order: bool,
+    }
+
+    impl Member for Pool {
+        fn running(&self) -> &RunningCell {
+            &self.running
+        }
+
+        fn helpers(&self) -> &Helpers {
+            &self.helpers
+        }
+
+        fn movable(&self) -> u64 {
+            1
+        }
+
+        fn has_order(&self) -> bool {
+            self.has_order
+        }
+    }
+
+    /// spec: A3.10: later items might come before the items that a brisk pool keeps. Then it keeps none.
+    #[test]
+    fn a_brisk_pool_keeps_items_only_if_they_run_in_their_order() {
+        for has_order in [true, false] {
+            let running = RunningCell::new(Running::managed(1).unwatchable().sharing());
+            assert!(running.start(running.reserve().unwrap()) && !running.brisk());
+            let pool = Pool { running, helpers: Helpers::new(), has_order };
+            assert_eq!((pool.has_excess(), pool.has_excess_for_thief()), (!has_order, !has_order));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The cell of a pool's [`Running`] word. The word tells an issuer whether to wake a worker, and tells a woken worker
 //! whether it may start.
 //!
-//! This cell has four handshakes, and [`crowded`](super::crowded) has two more. In each handshake, each of two threads
-//! makes a write, and then reads a location that the other thread writes. At least one of the two threads must see the
-//! other thread's write.
+//! This cell has several handshakes, and [`crowded`](super::crowded) has two more. In each handshake, each of two
+//! threads makes a write, and then reads a location that the other thread writes. At least one of the two threads must
+//! see the other thread's write.
 //!
 //! * **Push against leave.** A worker no longer counts as running, because it blocks, goes idle, or begins a
 //!   CPU-intensive item. Fences in [`pushed`](RunningCell::pushed) and [`look`](RunningCell::look) forbid this:
@@ -22,6 +22,10 @@
 //!   `check_rarely` forbid this:
 //!   * worker: puts an entry on its own list; reads the word: the manager checks the pool often;
 //!   * manager: sets the bit; reads the worker's list: it is empty. So the entry may wait for a rare check.
+//! * **Push against the end of briskness.** A pool stops being [brisk](crate::policy::brisk). The fences in `pushed`
+//!   and [`not_brisk`](RunningCell::not_brisk) forbid this:
+//!   * issuer: pushes an item; reads the word: the pool is brisk, so the issuer offers nothing;
+//!   * other thread: changes the word; reads the worklist: it is empty, so this thread offers nothing either.
 //! * **Leave against short.** The manager has no room for a worker that the pool asked for. In one step, the manager
 //!   sets the short bit and learns whether a worker of the pool runs. No fence is needed, because both sides change the
 //!   same word. With two steps, this could happen:
@@ -233,6 +237,21 @@ impl RunningCell {
     #[cold]
     pub(crate) fn check_often(&self) -> bool {
         self.update(Running::check_often)
+    }
+
+    /// Notes that the pool's items are short. Returns whether the caller tells the manager to check the pool often.
+    #[cold]
+    pub(crate) fn brisk(&self) -> bool {
+        self.update(Running::brisk)
+    }
+
+    /// Notes that the pool's items are not short any more. Returns whether the pool was brisk. If it was, the caller
+    /// offers the backlog, as after a push.
+    #[cold]
+    pub(crate) fn not_brisk(&self) -> bool {
+        let was_brisk = self.update(Running::not_brisk);
+        fence_after_update(); // with `pushed`, and with `PodBits::set` of a sibling that sets its room bit
+        was_brisk
     }
 
     /// Notes that the manager stops watching the pool. The caller owes a [`look`](Self::look).

@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::policy::deadlines::Deadlines;
 use crate::policy::manager::{Duty, Manager};
 use crate::policy::time::Time;
-use crate::policy::watch::{LONGEST, Verdict, Watch};
+use crate::policy::watch::{SHARING_LONGEST, Verdict, Watch};
 use crate::sys::{affinity, clock, machine, thread};
 
 use crate::engine::executor::threads::ThreadPlace;
@@ -159,7 +159,7 @@ impl ManagerThread {
             let is_meant = |known: &Weak<Pool>| known.ptr_eq(&pool);
             match told {
                 Told::Sleeps => self.schedule.told(is_meant, now),
-                Told::Deaf => self.schedule.look_by(is_meant, now + LONGEST),
+                Told::Deaf => self.schedule.look_by(is_meant, now + SHARING_LONGEST),
             }
         }
         while let Some(duty) = self.schedule.take_due(now) {
@@ -275,7 +275,7 @@ impl ManagerThread {
     /// Checks a watched pool, and carries out the findings.
     fn look(&mut self, upkeep: &Arc<Upkeep>, weak: &Weak<Pool>, watch: Watch) {
         let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
-        pool.spread_if_late();
+        pool.check_progress();
         let may_be_rare = pool.may_be_checked_rarely();
         if may_be_rare {
             pool.running.check_rarely();

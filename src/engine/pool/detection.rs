@@ -20,11 +20,14 @@ impl Pool {
         let state = self.state.lock();
         let workers: Vec<_> = state.workers.iter().filter_map(Slot::worker).map(Arc::clone).collect();
         let words: Vec<_> = workers.iter().map(|worker| (worker.id, worker.cell.load())).collect();
-        let target = self.running.load().target();
+        let word = self.running.load();
+        let target = word.target();
         let keeps_local = state.local() > 0;
         let look = Look {
             pending: self.has_work() || keeps_local,
             keeps_local,
+            shares: self.seat.is_some(),
+            workers_tell: word.is_rarely_checked(),
             help_coming: state.idle_set.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),
             per_cpu: self.is_per_cpu(),

@@ -84,24 +84,33 @@ impl Pool {
     /// Called by the manager at each check. Moves the local entries of a worker to the worklist if the worker will not
     /// get to them soon. That is so if the worker still has the item that it had at the last check, or does not count
     /// as running. If the pool has a free CPU, or siblings that may have one, moves the local entries of all workers.
-    /// Also ends rows that last too long.
-    pub(crate) fn spread_if_late(&self) {
-        if !self.has_local_lists() {
+    /// Also ends rows that last too long, and the briskness of a pool that has become slow. If the pool stays brisk,
+    /// offers what it does not keep.
+    pub(crate) fn check_progress(&self) {
+        let (keeps_local, shares) = (self.has_local_lists(), self.seat.is_some());
+        if !keeps_local && !shares {
             return;
         }
-        let has_room = self.seat.is_some() || self.running.load().need_more_worker();
+        let has_room = shares || self.running.load().need_more_worker();
         let state = self.state.lock();
-        let mut moved = 0;
+        let (mut moved, mut all_begun) = (0, 0);
         for worker in state.workers.iter().filter_map(Slot::worker) {
             let begun = worker.begun_since_last_check();
-            if ends_row(begun) {
+            all_begun += begun;
+            if keeps_local && ends_row(begun) {
                 worker.end_row();
             }
-            if has_room || begun == 0 || !worker.cell.load().phase().is_counted() {
+            if keeps_local && (has_room || begun == 0 || !worker.cell.load().phase().is_counted()) {
                 moved += self.take_local_of(&state, worker);
             }
         }
         drop(state);
+        let word = self.running.load();
+        if word.is_slow(all_begun) {
+            self.end_briskness();
+        } else if word.is_brisk() {
+            self.offer_rest();
+        }
         self.moved(moved);
     }
 

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use crate::policy::brisk::Items;
 use crate::policy::concurrency::PodId;
 use crate::policy::time::Time;
 use crate::protocol::exchange::{Helpers, Member};
@@ -31,6 +32,10 @@ impl Member for Pool {
     fn movable(&self) -> u64 {
         self.aside.movable().map_or(0, |aside| self.worklist.len() as u64 + aside)
     }
+
+    fn has_order(&self) -> bool {
+        !self.sideline_comes_first()
+    }
 }
 
 impl Seat {
@@ -40,6 +45,12 @@ impl Seat {
 }
 
 impl Pool {
+    /// Returns whether the pool has siblings, with which it shares its items.
+    #[inline]
+    pub(crate) fn has_siblings(&self) -> bool {
+        self.seat.is_some()
+    }
+
     /// Returns whether items may move from the other pool to this pool.
     pub(crate) fn is_sibling_of(&self, other: &Self) -> bool {
         let classes = self.seat.as_ref().zip(other.seat.as_ref());
@@ -80,6 +91,39 @@ impl Pool {
         wakes
     }
 
+    /// Notes how long the last items of a worker were. If the pool is brisk, offers what it does not keep.
+    #[cold]
+    pub(crate) fn note_length(&self, items: Items) {
+        let word = self.running.load();
+        match items {
+            Items::Long => self.end_briskness(),
+            Items::Short | Items::Few if word.is_brisk() => self.offer_rest(),
+            // A pool with siblings counts running workers, so the manager checks it while it is watched.
+            Items::Short if word.is_watched() => {
+                if self.running.brisk() {
+                    self.ask_to_watch();
+                }
+            }
+            Items::Short | Items::Few => {}
+        }
+    }
+
+    /// Offers the items that the brisk pool does not keep. The pushes of these items have offered nothing.
+    pub(super) fn offer_rest(&self) {
+        let Some(seat) = &self.seat else { return };
+        let sibling = |pod| seat.sibling(pod);
+        while let Some((helper, reserved)) = seat.class.exchange.offer_rest(seat.pod, self, sibling) {
+            helper.wake(reserved, Near::Anywhere);
+        }
+    }
+
+    /// Notes that the pool's items are not short, and offers the backlog.
+    pub(super) fn end_briskness(&self) {
+        if self.running.load().is_brisk() && self.running.not_brisk() {
+            self.offer();
+        }
+    }
+
     /// Takes an item from a sibling that has excess items, for a worker of this pool that has nothing to do. `errand`:
     /// the sibling for whose work the worker was woken.
     #[inline]
@@ -94,7 +138,7 @@ impl Pool {
             return Some(entry);
         }
         loop {
-            let home = seat.class.exchange.source(seat.pod, sibling)?;
+            let home = seat.class.exchange.source(seat.pod, self, sibling)?;
             if let Some(entry) = home.give() {
                 return Some(entry);
             }

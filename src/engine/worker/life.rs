@@ -80,7 +80,9 @@ impl WorkerThread {
             rest = if self.pool.running.start(reserved) {
                 self.shared.cell.set_phase(Phase::Between);
                 self.pool.started();
+                self.stock_begins();
                 let end = self.work(errand);
+                self.stock_rests();
                 self.take_name_for(None);
                 self.meter.rests();
                 match end {
@@ -137,6 +139,7 @@ impl WorkerThread {
             }
             self.execute(entry);
             run.item_ended(&self.pool, || self.has_next());
+            self.count_in_stock();
             let end = if self.pool.running.load().too_many_running()
                 && self.is_the_one_to_shed()
                 && self.pool.running.shed()

@@ -7,6 +7,7 @@
 //! | `worker_thread` | the private side of a worker: it calls an item's function, and completes the item |
 //! | `life` | the main loop of a worker: it is woken, executes items, and becomes idle again or ends |
 //! | `local` | the entries that stay with the worker whose items pushed them |
+//! | `stock` | how a worker judges the length of its pool's items |
 //! | `guards` | how an item enters and leaves guards, and describes itself |
 //! | `name` | the name of a worker's thread |
 //! | `lent` | a thread that runs an item that it submits itself, because the item's queue is full |
@@ -29,4 +30,5 @@ pub(crate) mod local;
 mod name;
 pub(crate) mod rescuer;
 pub(crate) mod shared;
+mod stock;
 pub(crate) mod worker_thread;

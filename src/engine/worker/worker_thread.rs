@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crossbeam_deque::Worker as List;
 
+use crate::policy::brisk::Stock;
 use crate::policy::idle_set::WorkerId;
 use crate::policy::local::Row;
 use crate::policy::worker::Phase;
@@ -73,6 +74,8 @@ pub(crate) struct WorkerThread {
     /// The number of local items that the worker has run in a row.
     pub(super) row: Cell<Row>,
     pub(super) meter: Meter,
+    /// The time that the worker's last items have taken, if the pool has siblings.
+    pub(super) stock: Cell<Stock>,
     /// The turn of the worker's item. The worker reports the item's use when it takes the next turn.
     pub(super) turn: Cell<Option<OwnedTurn>>,
     /// The id of the queue whose name the thread has taken on. 0 if the thread has its own name.
@@ -149,6 +152,7 @@ impl WorkerThread {
             next_entry: Cell::new(None),
             local,
             row: Cell::new(Row::default()),
+            stock: Cell::new(Stock::new()),
             meter,
             turn: Cell::new(None),
             named_after: Cell::new(0),

@@ -8,7 +8,7 @@
 //!
 //! Red under: `push-without-fence`, `seek-announces-nothing`, `offer-announces-nothing`, `offer-announces-once`,
 //! `announce-without-fence`, `room-clear-without-look`, `excess-clear-without-look`, `helper-leaves-without-fence`,
-//! `full-seeker-offers-nothing`.
+//! `full-seeker-offers-nothing`, `not-brisk-without-fence`, `stock-without-fence`.
 
 use std::sync::Arc;
 
@@ -39,6 +39,10 @@ impl Member for Pool {
 
     fn movable(&self) -> u64 {
         self.list.len()
+    }
+
+    fn has_order(&self) -> bool {
+        true
     }
 }
 
@@ -78,6 +82,29 @@ impl Class {
         }
     }
 
+    /// Pushes an item to a pool that may be brisk.
+    fn push_to_brisk(&self, pod: PodId) {
+        self.pool(pod).list.push();
+        match self.pool(pod).running.pushed() {
+            Kick::Enough => {}
+            Kick::Offer => self.offer(pod),
+            kick => panic!("the pool is full, and answers {kick:?}"),
+        }
+    }
+
+    fn offer_rest(&self, pod: PodId) {
+        let helper = self.exchange.offer_rest(pod, self.pool(pod), |other| Some(self.pool(other)));
+        if let Some((helper, reserved)) = helper {
+            self.go(self.number_of(helper), reserved);
+        }
+    }
+
+    fn not_brisk(&self, pod: PodId) {
+        if self.pool(pod).running.not_brisk() {
+            self.offer(pod);
+        }
+    }
+
     fn offer(&self, pod: PodId) {
         let helper = self.exchange.offer(pod, self.pool(pod), |other| Some(self.pool(other)));
         if let Some((helper, reserved)) = helper {
@@ -112,7 +139,9 @@ impl Class {
 
     fn take_anywhere(&self, pod: PodId) -> bool {
         loop {
-            let Some(home) = self.exchange.source(pod, |other| Some(self.pool(other))) else { return false };
+            let Some(home) = self.exchange.source(pod, self.pool(pod), |other| Some(self.pool(other))) else {
+                return false;
+            };
             if home.list.pop() {
                 return true;
             }
@@ -238,5 +267,67 @@ fn a_seeker_whose_pool_is_filled_meanwhile_passes_the_item_on() {
         };
         at_once(&class, [|class| class.rest(1), fill, |class| class.rest(2)]);
         class.assert_all_taken();
+    });
+}
+
+/// An item arrives while the pool stops being brisk. The issuer relies on the thread that ends the briskness, or the
+/// other way round.
+///
+/// spec: A3.1
+#[test]
+fn an_item_meets_the_end_of_briskness() {
+    check(3, || {
+        let class = Arc::new(Class::new(&[true, false]));
+        assert!(!class.pool(0).running.brisk());
+        at_once(&class, [|class| class.push_to_brisk(0), |class| class.not_brisk(0)]);
+        class.assert_all_taken();
+    });
+}
+
+/// A brisk pool keeps an item. It stops being brisk while a sibling gets room. The bits are left over from an earlier
+/// item: no pool is marked as having room, and pool 0 is marked as having too many items.
+///
+/// spec: A3.1
+#[test]
+fn the_end_of_briskness_meets_a_sibling_that_gets_room() {
+    check(3, || {
+        let class = Arc::new(Class::new(&[true, true]));
+        class.push(0);
+        assert!(class.pool(0).list.pop());
+        assert!(!class.pool(0).running.brisk());
+        class.push_to_brisk(0);
+        at_once(&class, [|class| class.work(1), |class| class.not_brisk(0)]);
+        class.assert_all_taken();
+    });
+}
+
+/// A brisk pool of one worker keeps four items. An issuer pushes the fifth item, and a thread that takes stock sees it,
+/// while a sibling gets room.
+///
+/// spec: A3.1
+#[test]
+fn a_stock_meets_a_sibling_that_gets_room() {
+    check(2, || {
+        let class = Arc::new(Class::new(&[true, true]));
+        class.push(0);
+        assert!(class.pool(0).list.pop());
+        assert!(!class.pool(0).running.brisk());
+        (0..4).for_each(|_| class.push_to_brisk(0));
+        at_once(
+            &class,
+            [
+                |class| class.push_to_brisk(0),
+                |class| class.work(1),
+                |class| {
+                    if class.pool(0).list.len() == 5 {
+                        class.offer_rest(0);
+                    } else {
+                        // This thread takes stock before the push. A later stock sees the fifth item.
+                        class.pool(0).list.pop();
+                    }
+                },
+            ],
+        );
+        assert!(class.pool(0).list.len() <= 4, "an item waits while a sibling has room");
     });
 }

@@ -17,16 +17,16 @@ use crate::sys::wait::Until;
 use crate::{AffinityScope, blocking};
 
 /// The longest time from the waking of a thread until the thread is ready.
-const LATENCY: Duration = Duration::from_micros(50);
+pub(super) const LATENCY: Duration = Duration::from_micros(50);
 
 /// A time that is longer than all waits in these tests.
-const LONG: Duration = Duration::from_millis(20);
+pub(super) const LONG: Duration = Duration::from_millis(20);
 
 /// The number of orders of steps that are played, unless `CMWQ_SIM_RUNS` sets another number.
 const ORDERS: u64 = 8;
 
 /// Plays a scene in many orders of steps.
-fn always(scope: AffinityScope, scene: impl Fn(&Setup) + Sync) {
+pub(super) fn always(scope: AffinityScope, scene: impl Fn(&Setup) + Sync) {
     runs(ORDERS, |seed, _| play(scope, seed, &scene));
 }
 
@@ -43,7 +43,7 @@ fn play(scope: AffinityScope, seed: u64, scene: impl Fn(&Setup) + Sync) {
     });
 }
 
-fn burns(time: Duration) -> impl Fn() + Clone + Send + 'static {
+pub(super) fn burns(time: Duration) -> impl Fn() + Clone + Send + 'static {
     move || burn(time)
 }
 

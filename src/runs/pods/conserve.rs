@@ -5,12 +5,15 @@
 //! CPU that its waker was about to leave but did not leave. The worker gets this CPU after a time slice.) The time for
 //! which an item waits and a pod idles, without a break, is at most
 //!
-//! > one wake-up latency × (1 + diversions) + the patience of the item's pod + the patience of each futile pod
+//! > one wake-up latency × (1 + diversions) + the patience of the item's pod + the patience of each futile pod + the
+//! > time in which the item's pod is brisk + the time for which the item stays with the worker that queued it
 //!
 //! *Patience* is the time by which a pod's woken worker may be late before siblings may take its item. It is
 //! [`AFTER_A_PAUSE`]. In a stream of the pod's wake-ups, it is the time for which the stream has lasted, up to
-//! [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. The documentation promises these numbers. The checks do
-//! not read policy's own numbers, so they fail if policy becomes less exact.
+//! [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. A pod is *brisk* for [`BRISK`] at most. It can be brisk
+//! only if one of its workers has begun [`MANY`] items within [`SOON`] in the last [`PAUSE`]. Once that has been so, an
+//! item that another item has queued may stay with its worker, for [`LOCAL`] at most. The documentation promises these
+//! numbers. The checks do not read policy's own numbers, so they fail if policy becomes less exact.
 //!
 //! *Diversions* count the workers that may have been called for the item's pod meanwhile, but found work of their own
 //! pod when they arrived. These are the workers of other pods that had slept and began an item of their own pod. Then
@@ -49,6 +52,18 @@ pub(super) const IN_A_STREAM: Duration = Duration::from_micros(3200);
 /// A pool that has woken no worker for this time is in no stream.
 pub(super) const PAUSE: Duration = Duration::from_micros(6400);
 
+/// The longest time for which an item may wait because the items before it were short.
+pub(super) const BRISK: Duration = Duration::from_micros(3200);
+
+/// The longest time for which an item stays with the worker whose item queued it.
+const LOCAL: Duration = Duration::from_millis(3);
+
+/// A worker has begun many items if it has begun this number of them within [`SOON`].
+pub(super) const MANY: usize = 16;
+
+/// See [`MANY`].
+pub(super) const SOON: Duration = Duration::from_millis(1);
+
 /// The nice level of high-priority queues.
 const HIGH: i32 = -20;
 
@@ -61,11 +76,17 @@ pub(super) struct Waits {
     diverted: u32,
     /// The longest patience since the item began to wait, of its own pod and of each futile pod.
     patience: BTreeMap<Pod, Duration>,
+    /// Whether its own pod was brisk since the item began to wait.
+    brisk: bool,
+    /// Whether another item has queued it.
+    by_item: bool,
+    /// Whether it may have stayed with the worker of that item.
+    local: bool,
 }
 
 impl Waits {
-    pub(super) fn new(home: Pod, since: Time, diverted: u32) -> Self {
-        Self { home, since, diverted, patience: BTreeMap::new() }
+    pub(super) fn new(home: Pod, since: Time, diverted: u32, by_item: bool) -> Self {
+        Self { home, since, diverted, patience: BTreeMap::new(), brisk: false, by_item, local: false }
     }
 }
 
@@ -110,6 +131,11 @@ fn pools(upkeep: &Upkeep, pod_size: usize) -> Pools {
     let of_queue = |pool: &Arc<Pool>| pool.is_sibling_of(pool) && pool.spec.nice != HIGH;
     let pod_of = |pool: &Pool| pool.spec.cpus.iter().next().map_or(0, |first| first / pod_size);
     upkeep.pools.all().into_iter().filter(of_queue).map(|pool| (pod_of(&pool), pool)).collect()
+}
+
+/// Returns whether the setup's pool of this pod is brisk.
+pub(super) fn is_brisk(setup: &Setup, pod: Pod) -> bool {
+    pools(&setup.executor.inner.upkeep, setup.pod_size)[&pod].running.load().is_brisk()
 }
 
 /// Returns a text that occurs in the names of the pool's workers, and in no other names.
@@ -166,11 +192,18 @@ impl Ledger {
         }
         self.wake_ups(moment, pools, log);
         self.look_for_room(moment, pools, log.began_at_home.len());
+        let many: BTreeSet<Pod> =
+            pools.keys().copied().filter(|pod| log.begins_many(*pod, moment.now)).collect();
+        for (pod, pool) in pools {
+            assert!(many.contains(pod) || !pool.running.load().is_brisk(), "pod {pod} has begun few items");
+        }
         for waits in log.waiting.values_mut() {
             for pod in self.futile.iter().copied().chain([waits.home]) {
                 let longest = waits.patience.entry(pod).or_default();
                 *longest = self.patience(pod, moment.now).max(*longest);
             }
+            waits.local |= waits.by_item && log.many.contains_key(&waits.home);
+            waits.brisk |= pools.get(&waits.home).is_some_and(|pool| pool.running.load().is_brisk());
         }
         let mut longest = log.longest;
         for (other, roomy_since) in &self.roomy {
@@ -178,7 +211,9 @@ impl Ledger {
                 let waited = moment.until.since(waits.since.max(*roomy_since));
                 let diverted = log.diversions(waits.home) - waits.diverted;
                 let patience: Duration = waits.patience.values().sum();
-                let bound = self.latency * (1 + diverted) + patience;
+                let brisk = if waits.brisk { BRISK } else { Duration::ZERO };
+                let local = if waits.local { LOCAL } else { Duration::ZERO };
+                let bound = self.latency * (1 + diverted) + patience + brisk + local;
                 assert!(
                     waited <= bound,
                     "item {item} waits for {waited:?} > {bound:?}, while pod {other} has room, until {:?}: {waits:?}, \
@@ -202,6 +237,7 @@ impl Ledger {
                 continue;
             }
             log.wakes += of_pool.len();
+            *log.wakes_of.entry(*pod).or_default() += of_pool.len();
             log.woken.extend(of_pool.into_iter().map(|thread| (thread.clone(), moment.now)));
             let stream = self.streams.get(pod).filter(|stream| moment.now.since(stream.last) <= PAUSE);
             let began = stream.map_or(moment.now, |stream| stream.began);

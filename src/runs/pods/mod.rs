@@ -5,19 +5,21 @@
 //! | this one | the setup: an executor, a queue, and the records of the queue's items |
 //! | `conserve` | how long an item may wait while a CPU is free, checked whenever time is about to pass |
 //! | `adversaries` | loads that are designed to break work conservation |
+//! | `brisk` | pods whose items are short |
 //! | `random` | random loads |
 
 mod adversaries;
+mod brisk;
 mod conserve;
 mod random;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use self::conserve::{Ledger, Waits};
+use self::conserve::{Ledger, MANY, PAUSE, SOON, Waits};
 use super::setup::executor;
 use crate::policy::time::Time;
 use crate::sys::clock;
@@ -73,10 +75,16 @@ pub(super) struct Log {
     items: Vec<Item>,
     /// The items that have not begun and may go to other pods.
     waiting: BTreeMap<ItemId, Waits>,
+    /// For each worker, the times at which its last [`MANY`] items began.
+    begun: HashMap<Tid, VecDeque<Time>>,
+    /// For each pod, the last time at which one of its workers had begun [`MANY`] items within [`SOON`].
+    many: BTreeMap<Pod, Time>,
     /// For each pod, how many times a worker that had slept began an item of its own pod.
     began_at_home: Vec<u32>,
     /// The number of times that workers of pods were woken or made.
     wakes: usize,
+    /// The same for each pod.
+    wakes_of: BTreeMap<Pod, usize>,
     /// The workers that were woken or made and have begun no item since, by name, with the time of the wake-up.
     woken: BTreeMap<String, Time>,
     /// The longest time for which an item waited while a pod had room.
@@ -92,8 +100,10 @@ impl Log {
         let item = self.items.len();
         let (in_steps_before, in_steps) = (self.in_steps, Duration::ZERO);
         self.items.push(Item { home, queued: now, begun: None, in_steps_before, in_steps });
+        // Of the threads that queue items, only workers have such names.
+        let by_item = std::thread::current().name().is_some_and(|name| name.contains('/'));
         if may_leave {
-            self.waiting.insert(item, Waits::new(home, now, self.diversions(home)));
+            self.waiting.insert(item, Waits::new(home, now, self.diversions(home), by_item));
         }
         item
     }
@@ -104,9 +114,22 @@ impl Log {
         self.waiting.remove(&item);
         self.woken.remove(std::thread::current().name().unwrap_or_default());
         let own = machine::current().expect("a worker of the machine");
+        let last = self.begun.entry(own).or_default();
+        last.push_back(now);
+        if last.len() > MANY {
+            last.pop_front();
+        }
+        if last.len() == MANY && now.since(last[0]) <= SOON {
+            self.many.insert(pod, now);
+        }
         let sleeps = machine::sleeps_so_far(own).unwrap_or_default();
         let has_slept = self.sleeps.insert(own, sleeps) != Some(sleeps);
         self.began_at_home[pod] += u32::from(has_slept && self.items[item].home == pod);
+    }
+
+    /// Returns whether a worker of this pod has lately begun many items within a short time.
+    fn begins_many(&self, pod: Pod, now: Time) -> bool {
+        self.many.get(&pod).is_some_and(|at| now.since(*at) <= PAUSE)
     }
 
     /// Returns how many workers of other pods have begun items of their own pods, although they may have been called
@@ -284,6 +307,12 @@ impl Setup {
     /// Returns how many times workers were woken or made, up to the last moment at which time passed.
     pub(super) fn wakes(&self) -> usize {
         self.log.lock().wakes
+    }
+
+    /// Returns how many times workers of other pods than this one were woken or made, up to the last moment at which
+    /// time passed.
+    pub(super) fn wakes_of_others(&self, pod: Pod) -> usize {
+        self.log.lock().wakes_of.iter().filter(|(of, _)| **of != pod).map(|(_, wakes)| wakes).sum()
     }
 
     /// Returns the time from the queueing of the item until it began.

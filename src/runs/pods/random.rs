@@ -43,6 +43,8 @@ enum Act {
     QueueOther(usize, Duration),
     /// Lets an issuer on this CPU queue the item with this number, and then go on using the CPU.
     QueueAndBurn(usize, usize, Duration),
+    /// Queues this many items, each of which takes the given time, from this CPU.
+    QueueShort(usize, usize, Duration),
     /// Another process takes this CPU.
     TakeCpu(usize, Duration),
 }
@@ -130,6 +132,9 @@ impl Load {
                             burn(time);
                         }));
                     }
+                    Act::QueueShort(cpu, count, time) => {
+                        setup.queue(setup.pod_of(cpu), count, move || burn(time));
+                    }
                     Act::TakeCpu(cpu, time) => take_cpu(cpu, time),
                 }
             }
@@ -185,6 +190,14 @@ fn acts(random: &mut Rng, caches: Caches, chained: &[bool]) -> Vec<(Duration, Ac
         acts.push((at, act));
         if percent(random, 10) {
             acts.push((at, Act::QueueOther(cpu, duration(random, micros(2000)))));
+        }
+    }
+    if percent(random, 40) {
+        // Short items make a pod brisk. The other items, and items that are not quite so short, come behind them.
+        for _ in 0..random.usize(1..=4) {
+            let (time, most) = pick(random, &[(0, 800), (1, 800), (3, 800), (6, 500), (60, 100), (250, 50)]);
+            let count = random.usize(20..=most);
+            acts.push((pick(random, &moments), Act::QueueShort(favourite, count, micros(time))));
         }
     }
     let longest = micros(pick(random, &[100, 1000, 10_000]));

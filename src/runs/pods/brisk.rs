@@ -1,0 +1,113 @@
+//! Pods whose items are short: they keep a small backlog, share a long one, and give the backlog away if items turn out
+//! to be long.
+//!
+//! Red under: `brisk-for-ever`, `brisk-checked-too-rarely`, `not-brisk-offers-nothing`, `brisk-offers-nothing`,
+//! `brisk-keeps-nothing`, `checks-offer-nothing`.
+
+use std::time::Duration;
+
+use super::adversaries::{LATENCY, LONG, always, burns};
+use super::conserve::{self, BRISK};
+use super::{Pod, Setup};
+use crate::AffinityScope;
+use crate::runs::setup::micros;
+
+/// A pod of six CPUs runs this many short items in less than [`STEP`].
+const BATCH: usize = 20;
+
+const STEP: Duration = Duration::from_micros(100);
+
+/// Lets batches of short items arrive in this pod, one in each [`STEP`]. Each batch fills the pod for a moment.
+fn short_items(setup: &Setup, pod: Pod, from: Duration, until: Duration) {
+    for step in from.as_micros() / STEP.as_micros()..until.as_micros() / STEP.as_micros() {
+        setup.at(STEP * step as u32);
+        setup.queue_batch(pod, BATCH, burns(micros(3)));
+    }
+}
+
+/// spec: A3.8, A3.10: the workers of a brisk pod run a small backlog themselves. Workers of other pods come for few of
+/// the items. These are items of the moments after a watch has ended, because a pod without backlog is not watched.
+#[test]
+fn a_brisk_pod_keeps_a_small_backlog() {
+    always(AffinityScope::Cache, |setup| {
+        let brisk = micros(3000);
+        short_items(setup, 0, Duration::ZERO, brisk);
+        setup.at(brisk);
+        assert!(conserve::is_brisk(setup, 0));
+        let (away, wakes) = (setup.away(), setup.wakes_of_others(0));
+        short_items(setup, 0, brisk, brisk * 4);
+        setup.end();
+        let (away, wakes) = (setup.away() - away, setup.wakes_of_others(0) - wakes);
+        let items = BATCH * (brisk * 3).div_duration_f64(STEP) as usize;
+        assert!(away < items / 20 && wakes < items / 20, "{away} and {wakes} of {items}");
+    });
+}
+
+/// spec: A3.1: the other pods take part in a long backlog of short items.
+#[test]
+fn a_brisk_pod_shares_a_long_backlog() {
+    always(AffinityScope::Cache, |setup| {
+        let brisk = micros(3000);
+        short_items(setup, 0, Duration::ZERO, brisk);
+        setup.at(brisk);
+        assert!(conserve::is_brisk(setup, 0));
+        let items = setup.queue_batch(0, 4000, burns(micros(3)));
+        setup.end();
+        // On 6 CPUs, the items would take 2 ms.
+        setup.assert_delays(&items, Duration::ZERO..=micros(1000));
+    });
+}
+
+/// spec: A3.10: an item may wait behind long items that come after short ones, for 3.2 ms at most.
+#[test]
+fn items_behind_long_ones_leave_a_brisk_pod_within_the_bound() {
+    for begin in [3000, 3900, 5200] {
+        let begin = micros(begin);
+        always(AffinityScope::Cache, |setup| {
+            short_items(setup, 0, Duration::ZERO, begin);
+            setup.at(begin);
+            assert!(conserve::is_brisk(setup, 0));
+            setup.queue_batch(0, 6, burns(LONG));
+            let items = setup.queue_batch(0, 12, burns(micros(100)));
+            setup.end();
+            setup.assert_delays(&items, Duration::ZERO..=BRISK + LATENCY);
+        });
+    }
+}
+
+/// spec: A3.10: items arrive one by one that are neither short nor so long that the pod begins few of them. They leave
+/// the pod within the bound. After that, the pod is not brisk any more.
+#[test]
+fn items_that_are_not_quite_short_leave_a_brisk_pod_within_the_bound() {
+    for time in [30, 70, 150, 290, 400] {
+        always(AffinityScope::Cpu, |setup| {
+            let (begin, end) = (micros(3000), micros(3000) + BRISK);
+            for at in (0..3000).step_by(25) {
+                setup.at(micros(at));
+                setup.queue_batch(0, 3, burns(micros(6)));
+            }
+            setup.at(begin);
+            assert!(conserve::is_brisk(setup, 0));
+            let items: Vec<_> = (0..30).flat_map(|_| setup.queue(0, 1, burns(micros(time)))).collect();
+            setup.at(end);
+            let later: Vec<_> = (0..12).flat_map(|_| setup.queue(0, 1, burns(micros(time)))).collect();
+            setup.end();
+            setup.assert_delays(&items, Duration::ZERO..=BRISK + LATENCY);
+            setup.assert_delays(&later, Duration::ZERO..=BRISK + LATENCY);
+        });
+    }
+}
+
+/// spec: A3.10: a pod that has run no items for a while is not brisk, so its items go elsewhere at once.
+#[test]
+fn after_a_pause_long_items_start_everywhere_at_once() {
+    always(AffinityScope::Cache, |setup| {
+        let end = micros(3000);
+        short_items(setup, 0, Duration::ZERO, end);
+        setup.at(end + conserve::PAUSE);
+        assert!(!conserve::is_brisk(setup, 0));
+        let items = setup.queue_batch(0, 24, burns(LONG));
+        setup.end();
+        setup.assert_delays(&items, Duration::ZERO..=conserve::AFTER_A_PAUSE + LATENCY);
+    });
+}
