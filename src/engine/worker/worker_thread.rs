@@ -74,8 +74,8 @@ pub(crate) struct WorkerThread {
     /// The number of local items that the worker has run in a row.
     pub(super) row: Cell<Row>,
     pub(super) meter: Meter,
-    /// The time that the worker's last items have taken, if the pool has siblings.
-    pub(super) stock: Cell<Stock>,
+    /// The time that the worker's last items have taken. `None` if the pool has no siblings.
+    pub(super) stock: Option<Cell<Stock>>,
     /// The turn of the worker's item. The worker reports the item's use when it takes the next turn.
     pub(super) turn: Cell<Option<OwnedTurn>>,
     /// The id of the queue whose name the thread has taken on. 0 if the thread has its own name.
@@ -143,6 +143,7 @@ impl WorkerThread {
         let meter = Meter::new(Arc::clone(&shared));
         Self {
             origin: pool.core.origin,
+            stock: pool.has_siblings().then(|| Cell::new(Stock::new())),
             pool,
             shared,
             guards: Cell::new(0),
@@ -152,7 +153,6 @@ impl WorkerThread {
             next_entry: Cell::new(None),
             local,
             row: Cell::new(Row::default()),
-            stock: Cell::new(Stock::new()),
             meter,
             turn: Cell::new(None),
             named_after: Cell::new(0),
