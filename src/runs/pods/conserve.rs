@@ -10,10 +10,11 @@
 //!
 //! *Patience* is the time by which a pod's woken worker may be late before siblings may take its item. It is
 //! [`AFTER_A_PAUSE`]. In a stream of the pod's wake-ups, it is the time for which the stream has lasted, up to
-//! [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. A pod is *brisk* for [`BRISK`] at most. It can be brisk
-//! only if one of its workers has begun [`MANY`] items within [`SOON`] in the last [`PAUSE`]. Once that has been so, an
-//! item that another item has queued may stay with its worker, for [`LOCAL`] at most. The documentation promises these
-//! numbers. The checks do not read policy's own numbers, so they fail if policy becomes less exact.
+//! [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. An item waits for the items of a *brisk* pod for [`BRISK`]
+//! at most. A pod can be brisk only if one of its workers has begun [`MANY`] items within [`SOON`] in the last
+//! [`PAUSE`]. Once that has been so, an item that another item has queued may stay with its worker, for [`LOCAL`] at
+//! most. The documentation promises these numbers. The checks do not read policy's own numbers, so they fail if policy
+//! becomes less exact.
 //!
 //! *Diversions* count the workers that may have been called for the item's pod meanwhile, but found work of their own
 //! pod when they arrived. These are the workers of other pods that had slept and began an item of their own pod. Then
