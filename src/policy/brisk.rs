@@ -7,11 +7,12 @@
 //! stock* after every [`STRIDE`] of its items: it reads the clock, judges the pool, and offers what the pool does not
 //! keep.
 //!
-//! Items may turn out to be long while the pool is brisk. So the manager checks a pool with siblings at least every
-//! 1.5 ms, unless it checks the pool rarely, which it never does with a brisk pool. Each check offers what the pool does
+//! Items may turn out to be long while the pool is brisk. So the manager checks a pool with siblings at least every 1.5
+//! ms, unless it checks the pool rarely, which it never does with a brisk pool. Each check offers what the pool does
 //! not keep. If the pool has begun no more items since the last check than it keeps, it is not brisk any more. So after
 //! two checks, an item has begun, or it may leave the pool: either the pool's workers have taken all the items before
-//! it, or it was offered. This relies on the order of the items. While the sideline comes first, the pool keeps nothing.
+//! it, or it was offered. This relies on the order of the items. While the sideline comes first, the pool keeps
+//! nothing.
 
 #![forbid(unsafe_code)]
 

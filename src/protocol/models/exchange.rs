@@ -213,6 +213,20 @@ fn bits_that_were_set_and_cleared_before_hide_nothing() {
     });
 }
 
+/// No pool is marked as having room or too many items. The issuer and the sibling that gets room each set a bit, and
+/// then read the other one's.
+///
+/// spec: A3.1
+#[test]
+fn two_bits_that_are_set_at_the_same_time_are_seen() {
+    check(3, || {
+        let class = Arc::new(Class::new(&[true, true]));
+        class.exchange.gets_no_worker(1);
+        at_once(&class, [|class| class.push(0), |class| class.work(1)]);
+        class.assert_all_taken();
+    });
+}
+
 /// Starts these functions at the same time. The choice of the thread that begins is not counted as a preemption.
 fn at_once<const N: usize>(class: &Arc<Class>, threads: [fn(&Class); N]) {
     let threads = threads.map(|run| {
