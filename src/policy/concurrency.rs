@@ -194,12 +194,14 @@ impl Running {
     ///
     /// Each worker that was woken in this pool takes one item, unless the worker does not get a CPU. Below the target,
     /// no helper is needed, because the thread that saw the work has woken a worker of this pool, or will do so. A
-    /// brisk pool keeps some items for its own workers.
-    pub(crate) const fn has_excess(self, pending: u64, helpers: u64) -> bool {
+    /// brisk pool keeps some items for its own workers, but only if these take items in the order of the pushes:
+    /// otherwise, later items might come before the kept ones.
+    pub(crate) const fn has_excess(self, pending: u64, helpers: u64, has_order: bool) -> bool {
         if self.is_late() {
             pending > helpers
         } else {
-            !self.need_more_worker() && pending > self.waking() + helpers + self.keeps()
+            let keeps = if has_order { self.keeps() } else { 0 };
+            !self.need_more_worker() && pending > self.waking() + helpers + keeps
         }
     }
 
@@ -553,7 +555,7 @@ mod tests {
         for (running, waking, target, pending, helpers, may_go) in table {
             let word = word(running, waking, Some(target)).sharing();
             let row = format!("{running} {waking} {target} {pending} {helpers}");
-            assert_eq!(word.has_excess(pending, helpers), may_go, "{row}");
+            assert_eq!(word.has_excess(pending, helpers, true), may_go, "{row}");
         }
     }
 
@@ -566,11 +568,11 @@ mod tests {
         let (brisk, tell) = watched.brisk();
         assert!(brisk.is_brisk() && !tell && !watched.is_brisk());
         for (pending, helpers, may_go) in [(13, 0, false), (14, 0, true), (14, 1, false), (15, 1, true)] {
-            assert_eq!(brisk.has_excess(pending, helpers), may_go, "{pending} {helpers}");
-            assert!(watched.has_excess(pending, helpers));
+            assert_eq!(brisk.has_excess(pending, helpers, true), may_go, "{pending} {helpers}");
+            assert!(watched.has_excess(pending, helpers, true) && brisk.has_excess(pending, helpers, false));
         }
         assert!(brisk.is_slow(12) && !brisk.is_slow(13) && !watched.is_slow(0));
-        assert!(brisk.late().has_excess(1, 0), "its workers do not come");
+        assert!(brisk.late().has_excess(1, 0, true), "its workers do not come");
         assert_eq!(watched.kick(), (watched, Kick::Offer));
         assert_eq!(brisk.kick(), (brisk, Kick::Enough));
         assert_eq!(brisk.late().kick().1, Kick::Offer);
@@ -595,9 +597,9 @@ mod tests {
     #[test]
     fn a_late_pool_gives_away_what_it_woke_a_worker_for_and_takes_nothing() {
         let pool = word(0, 1, Some(2)).sharing();
-        assert!(!pool.has_excess(1, 0) && pool.takes_errands());
+        assert!(!pool.has_excess(1, 0, true) && pool.takes_errands());
         let late = pool.late();
-        assert!(late.has_excess(1, 0) && !late.has_excess(1, 1));
+        assert!(late.has_excess(1, 0, true) && !late.has_excess(1, 1, true));
         assert_eq!(
             late.reserve(),
             (late, None),

@@ -28,7 +28,7 @@
 
 use std::ops::Deref;
 
-use crate::policy::concurrency::{PodId, Reserved, Running};
+use crate::policy::concurrency::{PodId, Reserved};
 use crate::policy::neighbours::Neighbours;
 use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
 
@@ -55,24 +55,29 @@ pub(crate) trait Member {
     /// Returns the number of items of this pool that siblings may take. If another thread's change is not ordered
     /// before the call, the result may miss that change.
     fn movable(&self) -> u64;
-    /// Returns whether the pool's workers take its items in the order in which these were pushed. If not, a brisk pool
-    /// keeps nothing, because later items might come before the kept ones.
+    /// Returns whether the pool's workers take its items in the order in which these were pushed.
     fn has_order(&self) -> bool;
-
-    /// Returns the running word, as far as it matters for excess.
-    fn word(&self) -> Running {
-        let word = self.running().load();
-        if self.has_order() { word } else { word.not_brisk().0 }
-    }
 
     /// Returns whether there is work for one more helper.
     fn has_excess(&self) -> bool {
-        self.word().has_excess(self.movable(), self.helpers().count())
+        self.running().load().has_excess(self.movable(), self.helpers().count(), self.has_order())
+    }
+
+    /// Does the same as [`has_excess`](Self::has_excess), for a brisk pool. The pushes of its items have offered
+    /// nothing, and the caller has changed nothing. If the answer is yes, the caller [offers](Exchange::offer) the
+    /// items. The fence forbids this:
+    ///
+    /// * caller: reads the list: there are new items; reads the room bits: none is set;
+    /// * worker of a sibling: sets the room bit of its pool; reads the list: there are no new items.
+    fn has_rest(&self) -> bool {
+        let has_rest = self.has_excess();
+        fence(Ordering::SeqCst); // with the sibling's fence in `PodBits::set`, or before its call
+        has_rest
     }
 
     /// Returns whether a sibling's worker that has already arrived may take an item of this pool.
     fn has_excess_for_thief(&self) -> bool {
-        self.word().has_excess(self.movable(), 0)
+        self.running().load().has_excess(self.movable(), 0, self.has_order())
     }
 }
 
@@ -132,24 +137,6 @@ impl Exchange {
             }
         }
         None
-    }
-
-    /// Does the same as [`offer`](Self::offer) for the items that a brisk pool does not keep. Their issuers have
-    /// offered nothing, and the caller has changed nothing. The fence forbids this:
-    ///
-    /// * caller: reads the list: there are new items; reads the room bits: none is set;
-    /// * worker of a sibling: sets the room bit of its pool; reads the list: there are no new items.
-    pub(crate) fn offer_rest<P: Member, H: Deref<Target = P>>(
-        &self,
-        pod: PodId,
-        own: &P,
-        pool: impl Fn(PodId) -> Option<H>,
-    ) -> Option<(H, Reserved)> {
-        if !own.has_excess() {
-            return None;
-        }
-        fence(Ordering::SeqCst); // with the sibling's fence in `PodBits::set`, or before its call
-        self.offer(pod, own, pool)
     }
 
     /// Sets the room bit of the caller's pool if that pool has room. If a sibling has excess, also reserves a worker on
@@ -227,46 +214,6 @@ impl Exchange {
         self.excess.clear(pod as usize);
         if still() {
             self.excess.set(pod as usize);
-        }
-    }
-}
-
-#[cfg(all(test, not(cmwq_loom)))]
-mod tests {
-    use super::*;
-
-    struct Pool {
-        running: RunningCell,
-        helpers: Helpers,
-        has_order: bool,
-    }
-
-    impl Member for Pool {
-        fn running(&self) -> &RunningCell {
-            &self.running
-        }
-
-        fn helpers(&self) -> &Helpers {
-            &self.helpers
-        }
-
-        fn movable(&self) -> u64 {
-            1
-        }
-
-        fn has_order(&self) -> bool {
-            self.has_order
-        }
-    }
-
-    /// spec: A3.10: later items might come before the items that a brisk pool keeps. Then it keeps none.
-    #[test]
-    fn a_brisk_pool_keeps_items_only_if_they_run_in_their_order() {
-        for has_order in [true, false] {
-            let running = RunningCell::new(Running::managed(1).unwatchable().sharing());
-            assert!(running.start(running.reserve().unwrap()) && !running.brisk());
-            let pool = Pool { running, helpers: Helpers::new(), has_order };
-            assert_eq!((pool.has_excess(), pool.has_excess_for_thief()), (!has_order, !has_order));
         }
     }
 }

@@ -26,7 +26,7 @@ impl Pool {
         let look = Look {
             pending: self.has_work() || keeps_local,
             keeps_local,
-            shares: self.seat.is_some(),
+            shares: self.has_siblings(),
             workers_tell: word.is_rarely_checked(),
             help_coming: state.idle_set.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),

@@ -87,7 +87,7 @@ impl Pool {
     /// Also ends rows that last too long, and the briskness of a pool that has become slow. If the pool stays brisk,
     /// offers what it does not keep.
     pub(crate) fn check_progress(&self) {
-        let (keeps_local, shares) = (self.has_local_lists(), self.seat.is_some());
+        let (keeps_local, shares) = (self.has_local_lists(), self.has_siblings());
         if !keeps_local && !shares {
             return;
         }

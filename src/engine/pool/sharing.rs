@@ -110,10 +110,8 @@ impl Pool {
 
     /// Offers the items that the brisk pool does not keep. The pushes of these items have offered nothing.
     pub(super) fn offer_rest(&self) {
-        let Some(seat) = &self.seat else { return };
-        let sibling = |pod| seat.sibling(pod);
-        while let Some((helper, reserved)) = seat.class.exchange.offer_rest(seat.pod, self, sibling) {
-            helper.wake(reserved, Near::Anywhere);
+        if self.has_rest() {
+            self.offer();
         }
     }
 

@@ -110,7 +110,7 @@ impl Pool {
             }
             return true;
         }
-        if self.seat.is_some() {
+        if self.has_siblings() {
             state.late.woke(clock::now());
         }
         let wake = state.idle_set.kick(reserved, near.cpu(), clock::now);

@@ -93,9 +93,8 @@ impl Class {
     }
 
     fn offer_rest(&self, pod: PodId) {
-        let helper = self.exchange.offer_rest(pod, self.pool(pod), |other| Some(self.pool(other)));
-        if let Some((helper, reserved)) = helper {
-            self.go(self.number_of(helper), reserved);
+        if self.pool(pod).has_rest() {
+            self.offer(pod);
         }
     }
 

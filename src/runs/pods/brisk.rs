@@ -2,13 +2,13 @@
 //! to be long.
 //!
 //! Red under: `brisk-for-ever`, `brisk-checked-too-rarely`, `not-brisk-offers-nothing`, `brisk-offers-nothing`,
-//! `brisk-keeps-nothing`, `checks-offer-nothing`.
+//! `brisk-keeps-nothing`, `checks-offer-nothing`, `long-items-stay-brisk`.
 
 use std::time::Duration;
 
+use super::Setup;
 use super::adversaries::{LATENCY, LONG, always, burns};
 use super::conserve::{self, BRISK};
-use super::{Pod, Setup};
 use crate::AffinityScope;
 use crate::runs::setup::micros;
 
@@ -17,12 +17,19 @@ const BATCH: usize = 20;
 
 const STEP: Duration = Duration::from_micros(100);
 
-/// Lets batches of short items arrive in this pod, one in each [`STEP`]. Each batch fills the pod for a moment.
-fn short_items(setup: &Setup, pod: Pod, from: Duration, until: Duration) {
+/// Lets batches of short items arrive in pod 0, one in each [`STEP`]. Each batch fills the pod for a moment.
+fn short_items(setup: &Setup, from: Duration, until: Duration) {
     for step in from.as_micros() / STEP.as_micros()..until.as_micros() / STEP.as_micros() {
         setup.at(STEP * step as u32);
-        setup.queue_batch(pod, BATCH, burns(micros(3)));
+        setup.queue_batch(0, BATCH, burns(micros(3)));
     }
+}
+
+/// Makes pod 0 brisk, and ends at this time.
+fn make_brisk(setup: &Setup, until: Duration) {
+    short_items(setup, Duration::ZERO, until);
+    setup.at(until);
+    assert!(conserve::is_brisk(setup, 0));
 }
 
 /// spec: A3.8, A3.10: the workers of a brisk pod run a small backlog themselves. Workers of other pods come for few of
@@ -31,11 +38,9 @@ fn short_items(setup: &Setup, pod: Pod, from: Duration, until: Duration) {
 fn a_brisk_pod_keeps_a_small_backlog() {
     always(AffinityScope::Cache, |setup| {
         let brisk = micros(3000);
-        short_items(setup, 0, Duration::ZERO, brisk);
-        setup.at(brisk);
-        assert!(conserve::is_brisk(setup, 0));
+        make_brisk(setup, brisk);
         let (away, wakes) = (setup.away(), setup.wakes_of_others(0));
-        short_items(setup, 0, brisk, brisk * 4);
+        short_items(setup, brisk, brisk * 4);
         setup.end();
         let (away, wakes) = (setup.away() - away, setup.wakes_of_others(0) - wakes);
         let items = BATCH * (brisk * 3).div_duration_f64(STEP) as usize;
@@ -48,9 +53,7 @@ fn a_brisk_pod_keeps_a_small_backlog() {
 fn a_brisk_pod_shares_a_long_backlog() {
     always(AffinityScope::Cache, |setup| {
         let brisk = micros(3000);
-        short_items(setup, 0, Duration::ZERO, brisk);
-        setup.at(brisk);
-        assert!(conserve::is_brisk(setup, 0));
+        make_brisk(setup, brisk);
         let items = setup.queue_batch(0, 4000, burns(micros(3)));
         setup.end();
         // On 6 CPUs, the items would take 2 ms.
@@ -64,9 +67,7 @@ fn items_behind_long_ones_leave_a_brisk_pod_within_the_bound() {
     for begin in [3000, 3900, 5200] {
         let begin = micros(begin);
         always(AffinityScope::Cache, |setup| {
-            short_items(setup, 0, Duration::ZERO, begin);
-            setup.at(begin);
-            assert!(conserve::is_brisk(setup, 0));
+            make_brisk(setup, begin);
             setup.queue_batch(0, 6, burns(LONG));
             let items = setup.queue_batch(0, 12, burns(micros(100)));
             setup.end();
@@ -98,12 +99,26 @@ fn items_that_are_not_quite_short_leave_a_brisk_pod_within_the_bound() {
     }
 }
 
+/// spec: A3.1: a steady stream of items that are not short ends the briskness, although the pod begins many of them.
+#[test]
+fn a_stream_of_longer_items_ends_the_briskness() {
+    always(AffinityScope::Cpu, |setup| {
+        for at in (0..6000).step_by(25) {
+            setup.at(micros(at));
+            let (count, time) = if at < 3000 { (3, 6) } else { (1, 30) };
+            (0..count).for_each(|_| drop(setup.queue(0, 1, burns(micros(time)))));
+            assert!(at < 4000 || !conserve::is_brisk(setup, 0), "at {at} µs");
+        }
+        setup.end();
+    });
+}
+
 /// spec: A3.10: a pod that has run no items for a while is not brisk, so its items go elsewhere at once.
 #[test]
 fn after_a_pause_long_items_start_everywhere_at_once() {
     always(AffinityScope::Cache, |setup| {
         let end = micros(3000);
-        short_items(setup, 0, Duration::ZERO, end);
+        short_items(setup, Duration::ZERO, end);
         setup.at(end + conserve::PAUSE);
         assert!(!conserve::is_brisk(setup, 0));
         let items = setup.queue_batch(0, 24, burns(LONG));

@@ -237,8 +237,7 @@ impl Ledger {
             if of_pool.is_empty() {
                 continue;
             }
-            log.wakes += of_pool.len();
-            *log.wakes_of.entry(*pod).or_default() += of_pool.len();
+            *log.wakes.entry(*pod).or_default() += of_pool.len();
             log.woken.extend(of_pool.into_iter().map(|thread| (thread.clone(), moment.now)));
             let stream = self.streams.get(pod).filter(|stream| moment.now.since(stream.last) <= PAUSE);
             let began = stream.map_or(moment.now, |stream| stream.began);

@@ -81,10 +81,8 @@ pub(super) struct Log {
     many: BTreeMap<Pod, Time>,
     /// For each pod, how many times a worker that had slept began an item of its own pod.
     began_at_home: Vec<u32>,
-    /// The number of times that workers of pods were woken or made.
-    wakes: usize,
-    /// The same for each pod.
-    wakes_of: BTreeMap<Pod, usize>,
+    /// For each pod, how many times its workers were woken or made.
+    wakes: BTreeMap<Pod, usize>,
     /// The workers that were woken or made and have begun no item since, by name, with the time of the wake-up.
     woken: BTreeMap<String, Time>,
     /// The longest time for which an item waited while a pod had room.
@@ -306,13 +304,13 @@ impl Setup {
 
     /// Returns how many times workers were woken or made, up to the last moment at which time passed.
     pub(super) fn wakes(&self) -> usize {
-        self.log.lock().wakes
+        self.log.lock().wakes.values().sum()
     }
 
     /// Returns how many times workers of other pods than this one were woken or made, up to the last moment at which
     /// time passed.
     pub(super) fn wakes_of_others(&self, pod: Pod) -> usize {
-        self.log.lock().wakes_of.iter().filter(|(of, _)| **of != pod).map(|(_, wakes)| wakes).sum()
+        self.log.lock().wakes.iter().filter(|(of, _)| **of != pod).map(|(_, wakes)| wakes).sum()
     }
 
     /// Returns the time from the queueing of the item until it began.
