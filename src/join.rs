@@ -12,6 +12,7 @@ use crate::engine::refusal::WaitError;
 use crate::error::join::{JoinError, PanicPayload};
 use crate::sys::wait::Until;
 
+pub(crate) mod fork;
 pub(crate) mod stop_on_drop;
 
 /// The handle of an item that runs once. Dropping the handle detaches the item, which still runs, unless the handle was

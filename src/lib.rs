@@ -420,7 +420,7 @@ pub use self::executor::{
 #[cfg(not(cmwq_loom))]
 pub use self::id::{QueueId, WorkId};
 #[cfg(not(cmwq_loom))]
-pub use self::join::{JoinHandle, stop_on_drop::StopOnDrop};
+pub use self::join::{JoinHandle, fork::join, stop_on_drop::StopOnDrop};
 #[cfg(not(cmwq_loom))]
 pub use self::periodic::PeriodicHandle;
 #[cfg(not(cmwq_loom))]

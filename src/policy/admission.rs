@@ -208,6 +208,12 @@ impl Admission {
         self.0 >> COMING != 0 && (self.listed() >= LISTED_LIMIT || self.coming() >= COMING_MASK / 2)
     }
 
+    /// Returns whether another item could be active.
+    #[inline]
+    pub(crate) const fn has_free_slot(self) -> bool {
+        self.active() < self.max()
+    }
+
     /// Admits an item. The item never overtakes an item on the list.
     #[inline]
     pub(crate) const fn admit(self) -> (Self, Admit) {

@@ -247,6 +247,27 @@ impl Running {
         }
     }
 
+    /// Returns the next word and a reservation if a worker is wanted for forks that no worker has taken. `joining` is
+    /// the number of the pool's threads that wait for forks and keep their places. Each of them is called if its fork
+    /// makes parts, so a recursion needs no more threads than the pool keeps runnable.
+    pub(crate) const fn fork(self, joining: u64) -> (Self, Option<Reserved>) {
+        let wants = self.wants_worker_for_fork(joining);
+        if wants { (self.wake_one(), Some(Reserved { errand: None })) } else { (self, None) }
+    }
+
+    pub(crate) const fn wants_worker_for_fork(self, joining: u64) -> bool {
+        match self.target() {
+            Some(target) => self.running() + self.waking() + joining < target,
+            None => false,
+        }
+    }
+
+    /// Returns whether the pool has forks that siblings may take, given that it has forks. `helpers` is as in
+    /// [`has_excess`](Self::has_excess).
+    pub(crate) const fn has_excess_forks(self, joining: u64, helpers: u64) -> bool {
+        helpers == 0 && (self.is_late() || !self.wants_worker_for_fork(joining))
+    }
+
     /// Returns what a running worker must do after it has put an item on its local list. The manager must watch the
     /// pool, and must not check it rarely, because the worker's present item may be long.
     pub(crate) const fn keep(self) -> (Self, Kick) {
@@ -630,6 +651,40 @@ mod tests {
         assert!(matches!(again.kick_further().1, Kick::Wake(_)));
         let full = word(0, 1, Some(1)).short().0.unwatchable();
         assert_eq!(full.kick_further(), (full, Kick::Enough));
+    }
+
+    /// spec: W7.13, W7.14
+    #[test]
+    fn a_fork_wakes_one_worker_and_threads_that_wait_keep_their_places() {
+        assert_eq!(word(2, 0, Some(2)).fork(0).1, None);
+        let one = word(1, 0, Some(2));
+        let (woken, reserved) = one.fork(0);
+        assert!(reserved.is_some() && woken.waking() == 1);
+        assert_eq!(woken.fork(0), (woken, None), "one worker comes, and wakes the next");
+        assert_eq!(one.fork(1), (one, None), "the other place is that of a thread that waits for a fork");
+        assert_eq!(word(0, 0, None).fork(0).1, None);
+    }
+
+    /// spec: W7.13
+    #[test]
+    fn siblings_take_the_forks_of_a_full_pool() {
+        let table = [
+            // running, waking, joining, helpers, may go
+            (2, 0, 0, 0, true),
+            (2, 0, 0, 1, false),
+            (1, 0, 0, 0, false),
+            (1, 1, 0, 0, true),
+            (1, 0, 1, 0, true),
+        ];
+        for (running, waking, joining, helpers, may_go) in table {
+            let word = word(running, waking, Some(2)).sharing();
+            assert_eq!(
+                word.has_excess_forks(joining, helpers),
+                may_go,
+                "{running} {waking} {joining} {helpers}"
+            );
+        }
+        assert!(word(0, 1, Some(2)).sharing().late().has_excess_forks(0, 0));
     }
 
     #[test]

@@ -47,14 +47,9 @@ impl Neighbours {
         Self { words, of: groups.iter().enumerate().map(tiers).collect() }
     }
 
-    /// Returns the pod nearest to `pod` among the pods whose bits are set. `word(n)` returns the bits of the 64 pods
-    /// from number `64 * n` on. The search through equally near pods begins at `pod`, so that different pods do not all
-    /// choose the same pod.
-    pub(crate) fn nearest(&self, pod: usize, word: impl Fn(usize) -> u64) -> Option<usize> {
-        self.find_nearest(pod, word, Some)
-    }
-
-    /// Calls `find` with the pods whose bits are set, the [nearest](Self::nearest) first, until it returns a value.
+    /// Calls `find` with the pods whose bits are set, until it returns a value. The pods nearest to `pod` come first.
+    /// `word(n)` returns the bits of the 64 pods from number `64 * n` on. The search through equally near pods begins
+    /// at `pod`, so that different pods do not all choose the same pod.
     pub(crate) fn find_nearest<T>(
         &self,
         pod: usize,
@@ -133,7 +128,7 @@ mod tests {
     fn order(neighbours: &Neighbours, pod: usize, pods: usize) -> Vec<usize> {
         let mut left = vec![u64::MAX; pods.div_ceil(WORD)];
         std::iter::from_fn(|| {
-            let next = neighbours.nearest(pod, |at| left[at])?;
+            let next = neighbours.find_nearest(pod, |at| left[at], Some)?;
             left[next / WORD] &= !(1 << (next % WORD));
             Some(next)
         })

@@ -229,6 +229,11 @@ impl OneShotState {
         if self.is_finished() { (self, false) } else { (Self(self.0 | AWAITED), true) }
     }
 
+    /// Returns whether a thread waits for the item.
+    pub(crate) const fn is_joined(self) -> bool {
+        self.0 & WAITER != 0
+    }
+
     /// Returns whether a task waits for the item.
     pub(crate) const fn is_awaited(self) -> bool {
         self.0 & AWAITED != 0

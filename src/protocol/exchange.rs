@@ -48,6 +48,21 @@ pub(crate) struct Exchange {
 #[derive(Debug)]
 pub(crate) struct Helpers(AtomicU64);
 
+/// The work of a pool that siblings may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Excess {
+    Items,
+    /// There are only forks.
+    Forks,
+}
+
+impl Excess {
+    /// Returns whether this pool takes such work of a sibling.
+    fn is_for<P: Member>(self, pool: &P) -> bool {
+        self == Self::Items || pool.takes_forks()
+    }
+}
+
 /// A pool of a class.
 pub(crate) trait Member {
     fn running(&self) -> &RunningCell;
@@ -58,9 +73,41 @@ pub(crate) trait Member {
     /// Returns whether the pool's workers take its items in the order in which these were pushed.
     fn has_order(&self) -> bool;
 
+    /// Returns whether siblings may take forks of this pool. `helpers` is the number of helpers that come.
+    fn has_excess_forks(&self, helpers: u64) -> bool;
+    /// Returns whether this pool takes forks of siblings. A pool takes no forks in the places of its threads that wait
+    /// for forks.
+    fn takes_forks(&self) -> bool;
+    /// Reserves a worker of this pool for forks of a sibling, if this pool takes them.
+    fn reserve_for_forks(&self) -> Option<Reserved>;
+
+    /// Returns what there is for one more helper.
+    fn excess(&self) -> Option<Excess> {
+        let helpers = self.helpers().count();
+        if self.running().load().has_excess(self.movable(), helpers, self.has_order()) {
+            Some(Excess::Items)
+        } else {
+            self.has_excess_forks(helpers).then_some(Excess::Forks)
+        }
+    }
+
     /// Returns whether there is work for one more helper.
     fn has_excess(&self) -> bool {
-        self.running().load().has_excess(self.movable(), self.helpers().count(), self.has_order())
+        self.excess().is_some()
+    }
+
+    /// Counts a helper for this excess, and reserves a worker of the other pool as the helper. If the other pool has no
+    /// room, undoes the count and returns `None`. The caller then [offers](Exchange::offer) again.
+    fn reserve_in(&self, other: &Self, excess: Excess) -> Option<Reserved> {
+        self.helpers().comes();
+        let reserved = match excess {
+            Excess::Items => other.running().reserve(),
+            Excess::Forks => other.reserve_for_forks(),
+        };
+        if reserved.is_none() {
+            self.helpers().came();
+        }
+        reserved
     }
 
     /// Does the same as [`has_excess`](Self::has_excess), for a brisk pool. The pushes of its items have offered
@@ -77,7 +124,7 @@ pub(crate) trait Member {
 
     /// Returns whether a sibling's worker that has already arrived may take an item of this pool.
     fn has_excess_for_thief(&self) -> bool {
-        self.running().load().has_excess(self.movable(), 0, self.has_order())
+        self.running().load().has_excess(self.movable(), 0, self.has_order()) || self.has_excess_forks(0)
     }
 }
 
@@ -119,21 +166,23 @@ impl Exchange {
         pool: impl Fn(PodId) -> Option<H>,
     ) -> Option<(H, Reserved)> {
         // If there is no excess because a helper is on its way, the end of that helper offers what is left.
-        while own.has_excess() {
+        while let Some(excess) = own.excess() {
             // The bit is set again after each failed attempt. A sibling may have cleared the bit because it relied on
             // the helper of that attempt.
             self.excess.set(pod as usize);
-            let other = self.nearest(pod, &self.room)?;
-            if let Some(sibling) = pool(other) {
-                own.helpers().comes();
-                if let Some(reserved) = sibling.running().reserve() {
-                    return Some((sibling, reserved.on_errand(pod)));
+            let takes = |other: usize| match pool(other as PodId) {
+                Some(sibling) => excess.is_for(&*sibling).then_some((other as PodId, Some(sibling))),
+                None => Some((other as PodId, None)),
+            };
+            match self.neighbours.find_nearest(pod as usize, |at| self.room.word(at), takes)? {
+                (other, Some(sibling)) => {
+                    if let Some(reserved) = own.reserve_in(&sibling, excess) {
+                        return Some((sibling, reserved.on_errand(pod)));
+                    }
+                    self.no_room(other, &*sibling);
                 }
-                self.no_room(other, &*sibling);
-                own.helpers().came();
-            } else {
                 // The class has ended, so none of its pools has items any more.
-                self.room.clear(other as usize);
+                (other, None) => self.room.clear(other as usize),
             }
         }
         None
@@ -154,19 +203,32 @@ impl Exchange {
             return None;
         }
         self.room.set(pod as usize);
-        while let Some(other) = self.nearest(pod, &self.excess) {
-            let sibling = pool(other)?;
-            if sibling.has_excess() {
-                sibling.helpers().comes();
-                if let Some(reserved) = own.running().reserve() {
-                    return Some((None, reserved.on_errand(other)));
-                }
-                sibling.helpers().came();
-                return self.offer(other, &*sibling, pool).map(|(helper, reserved)| (Some(helper), reserved));
-            }
-            self.no_excess(other, || sibling.has_excess());
+        let (other, sibling, excess) = self.neighbours.find_nearest(
+            pod as usize,
+            |at| self.excess.word(at),
+            |other| self.gives(other as PodId, pool(other as PodId)?, own),
+        )?;
+        if let Some(reserved) = sibling.reserve_in(own, excess) {
+            return Some((None, reserved.on_errand(other)));
         }
-        None
+        self.offer(other, &*sibling, pool).map(|(helper, reserved)| (Some(helper), reserved))
+    }
+
+    /// Returns the pool of this pod if it has work that the caller's pool takes. If it has none, clears its bit.
+    fn gives<P: Member, H: Deref<Target = P>>(
+        &self,
+        pod: PodId,
+        pool: H,
+        own: &P,
+    ) -> Option<(PodId, H, Excess)> {
+        loop {
+            match pool.excess() {
+                Some(excess) if excess.is_for(own) => return Some((pod, pool, excess)),
+                Some(_) => return None,
+                None if self.no_excess(pod, || pool.has_excess()) => {}
+                None => return None,
+            }
+        }
     }
 
     /// Notes that the pool of this pod gets no worker for the work of siblings, because none can be made at present. So
@@ -197,10 +259,6 @@ impl Exchange {
         self.neighbours.find_nearest(pod as usize, |at| self.excess.word(at), may_give)
     }
 
-    fn nearest(&self, pod: PodId, bits: &PodBits) -> Option<PodId> {
-        self.neighbours.nearest(pod as usize, |at| bits.word(at)).map(|pod| pod as PodId)
-    }
-
     #[cold]
     fn no_room<P: Member>(&self, pod: PodId, pool: &P) {
         self.room.clear(pod as usize);
@@ -209,11 +267,14 @@ impl Exchange {
         }
     }
 
+    /// Clears the excess bit of a pod, unless `still` says that the pool still has excess. Returns what `still` says.
     #[cold]
-    fn no_excess(&self, pod: PodId, still: impl Fn() -> bool) {
+    fn no_excess(&self, pod: PodId, still: impl Fn() -> bool) -> bool {
         self.excess.clear(pod as usize);
-        if still() {
+        let still = still();
+        if still {
             self.excess.set(pod as usize);
         }
+        still
     }
 }

@@ -17,6 +17,7 @@ pub(crate) mod current_item;
 pub(crate) mod drain;
 pub(crate) mod exchange;
 pub(crate) mod flush;
+pub(crate) mod forks;
 pub(crate) mod given_up;
 pub(crate) mod global_cache;
 pub(crate) mod item;

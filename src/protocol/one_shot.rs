@@ -32,7 +32,7 @@
 //! handle rings this key, and it keeps the cell meanwhile. No other object has an odd address as a key.
 
 use crate::policy::one_shot::{Finish, Listen, OneShotState, Stop, Take, Waiting};
-use crate::sys::sync::{AtomicU64, Ordering};
+use crate::sys::sync::{AtomicU64, Ordering, fence_after_update};
 use crate::sys::wait::{self, Until};
 use crate::sys::wakers::{self, Alarm, Watcher};
 
@@ -168,6 +168,19 @@ impl OneShotCell {
     /// Keeps the alarm of the task that awaits the handle. Returns false if the item has ended.
     pub(crate) fn watch(&self, alarm: Alarm) -> bool {
         wakers::watch(self.key(), Watcher::ONLY, alarm, || self.update(OneShotState::watch))
+    }
+
+    /// Notes that the handle's thread is about to sleep until the item has ended. Returns false if the item has ended.
+    /// The caller then [sleeps](Self::wait_unless), or calls [`does_not_wait`](Self::does_not_wait).
+    pub(crate) fn will_wait(&self) -> bool {
+        let will = self.update(OneShotState::wait);
+        fence_after_update(); // with the fence of a thread that makes a part of a fork, and then reads this word
+        will
+    }
+
+    /// Undoes [`will_wait`](Self::will_wait).
+    pub(crate) fn does_not_wait(&self) {
+        self.update(OneShotState::stop_waiting);
     }
 
     /// Sleeps until the item has ended, or until the deadline `until`. Returns false if the deadline came first.

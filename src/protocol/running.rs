@@ -71,6 +71,26 @@ impl RunningCell {
         if wakes { self.kick() } else { self.decide(Running::keep) }
     }
 
+    /// Reserves a worker for forks, if one is wanted. The caller has made a fork, and has called
+    /// [`ForkBits::set`](super::forks::ForkBits::set). Or it has lowered the word, has then issued a fence, and has
+    /// found forks.
+    ///
+    /// `joining` returns the number of the pool's threads that wait for forks. A thread that begins to wait raises this
+    /// number before it lowers the word. The loads of the word acquire, so if this call sees the lower word, `joining`
+    /// returns the higher number.
+    #[cold]
+    pub(crate) fn reserve_for_fork(&self, joining: impl Fn() -> u64) -> Option<Reserved> {
+        let mut seen = self.0.load(Ordering::Acquire);
+        loop {
+            let (next, reserved) = Running::from_bits(seen).fork(joining());
+            let reserved = reserved?;
+            match self.0.compare_exchange_weak(seen, next.into_bits(), Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(reserved),
+                Err(actual) => seen = actual,
+            }
+        }
+    }
+
     /// Decides what the caller does about pending work. The caller has already changed the word: for example, it has
     /// left the count, used up a reservation, or cleared the watched bit.
     #[inline]

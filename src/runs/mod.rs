@@ -19,6 +19,7 @@
 //! | `fairness` | queues with weights: their shares, and how long others wait behind a backlog |
 //! | `pods` | managed queues on machines of several caches: for how long an item may wait |
 //! | `local` | items that stay with the worker whose item has queued them |
+//! | `forks` | items that fork: how soon forks begin, and how many threads a recursion needs |
 //! | `lost_cpu` | strict items while the process loses a CPU |
 //! | `first_use` | threads that make the same thing at its first use |
 //! | `flushes` | random runs of flushes, with later items that wait for them; `prng` draws the steps |
@@ -38,6 +39,8 @@ mod detection;
 mod fairness;
 mod first_use;
 mod flushes;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+mod forks;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod local;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]

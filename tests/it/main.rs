@@ -32,6 +32,7 @@ mod dump;
 mod endless_waits;
 mod executors;
 mod flush;
+mod fork_join;
 mod freeze;
 mod guards;
 mod handed_back;

@@ -310,14 +310,15 @@ const DOORS: [(&str, &[&str]); 4] = [
     ("log::", &["src/engine/user_code.rs"]),
     ("tracing::", &["src/engine/trace/mod.rs", "src/engine/trace/subscriber.rs"]),
     ("::metrics::", &["src/observe/metrics.rs"]),
-    // Besides `user_code`, these contain panics: an item, the body of a scope, the manager's own code, and the tests
-    // that a machine runs.
+    // Besides `user_code`, these contain panics: an item, the body of a scope, the first closure of a join, the
+    // manager's own code, and the tests that a machine runs.
     (
         "catch_unwind(",
         &[
             "src/engine/user_code.rs",
             "src/engine/trace/mod.rs",
             "src/engine/worker/worker_thread.rs",
+            "src/engine/item/fork.rs",
             "src/engine/item/scope.rs",
             "src/engine/manager/supervision.rs",
             "src/sys/machine/baton.rs",

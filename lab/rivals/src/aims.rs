@@ -119,6 +119,9 @@ static AIMS: &[Aim] = &[
     aim("priority", DEFAULT, "p99", Bound::Best(5.0)),
     aim("chain", DEFAULT, "items", Bound::BestPool(1.1)),
     aim("fanout", DEFAULT, "items", Bound::BestPool(1.1)),
+    aim("forks", DEFAULT, "items", Bound::BestPool(0.8)),
+    // The workers of all CPUs, one spare, and the manager.
+    aim("forks", DEFAULT, "threads", Bound::Threads { per_cpu: 1.0, more: 2.0, asleep: false }),
     aim("issuers", DEFAULT, "items", Bound::BestPool(1.0)),
 ];
 

@@ -30,11 +30,11 @@ fn ascend(values: &Value) -> bool {
 fn every_rival_finishes_every_workload_or_is_stuck_by_nature() {
     let report = json(&[]);
     let cases = report["cases"].as_array().expect("there are cases");
-    assert!(cases.len() >= 19, "{} cases", cases.len());
+    assert!(cases.len() >= 20, "{} cases", cases.len());
     for case in cases {
         let name = case["name"].as_str().expect("a case has a name");
         let rows = case["rows"].as_array().expect("a case has rows");
-        assert!(rows.len() > 5, "{name}");
+        assert!(rows.len() > if name == "forks" { 1 } else { 5 }, "{name}");
         for row in rows {
             let rival = row["rival"].as_str().expect("a row has a name");
             if name == "dep" && FIXED.contains(&rival) {

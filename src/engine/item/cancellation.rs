@@ -20,7 +20,7 @@ use crate::engine::worker::current::Current;
 use crate::engine::worker::worker_thread::{self, WorkerThread};
 
 use super::entry::state_of;
-use super::token::Token;
+use super::token::{KeptToken, Token};
 use super::work::WorkItem;
 
 thread_local! {
@@ -127,6 +127,14 @@ pub(crate) fn current_token() -> Option<Token> {
             token
         })
     })
+}
+
+/// Returns the address of the [current token](current_token), for code of the worker's item that another thread runs
+/// while the item waits for it. The item keeps the token meanwhile.
+#[inline]
+pub(crate) fn token_for_fork(worker: &WorkerThread) -> Option<KeptToken> {
+    let entered = ENTERED.try_with(|entered| entered.borrow().as_ref().map(Token::kept)).ok()?;
+    entered.or_else(|| asked(worker.sequence(), Token::kept)).or_else(|| Some(current_token()?.kept()))
 }
 
 /// Drops the token of the last item. Called when the thread ends its work for a pool. After that, the numbers of its

@@ -11,6 +11,7 @@
 //! | `work`, `work_item` | reusable items: their cells and handles; how they are cancelled, waited for, and executed |
 //! | `place` | the CPU on which an item is queued |
 //! | `submit`, `batch` | the issuer's path: place, admit, enqueue, kick; and the same for many items, with one kick |
+//! | `fork`, `fork_head` | closures that a worker calls itself unless another worker takes them |
 //! | `here` | items that their issuer runs itself, because their queue is full |
 //! | `timers`, `delayed`, `periodic` | items that are queued later, once or every period |
 //! | `scope` | items that borrow, and the end of their scope |
@@ -34,6 +35,8 @@ pub(crate) mod context;
 pub(crate) mod delayed;
 pub(crate) mod entry;
 pub(crate) mod entry_list;
+pub(crate) mod fork;
+pub(crate) mod fork_head;
 pub(crate) mod here;
 pub(crate) mod latency;
 pub(crate) mod one_shot;

@@ -110,10 +110,10 @@ pub(crate) struct ScopeEnd<R> {
     pub(crate) dropped: usize,
 }
 
-/// A guard that aborts the process when it is dropped. The guard exists from the end of a scope's body until the count
-/// is zero. A panic must not unwind during that time, because unwinding the callers' frames would free what the items
-/// borrow.
-struct Unfinished;
+/// A guard that aborts the process when it is dropped. The guard exists while a thread waits for items that borrow from
+/// the frames of its callers: for the items of a scope, or for a fork. A panic must not unwind during that time,
+/// because unwinding the callers' frames would free what the items borrow.
+pub(super) struct Unfinished;
 
 /// The membership of one item in a scope.
 struct Member {
@@ -250,7 +250,7 @@ impl Drop for Unfinished {
         // `eprintln` is not used here, because a test harness captures the output of `eprintln`, and loses this output
         // when the process aborts.
         drop(io::stderr().write_all(
-            b"cmwq: a panic occurred while a scope waited for its items, which still borrow; aborting\n",
+            b"cmwq: a panic occurred while a thread waited for items that borrow from it; aborting\n",
         ));
         std::process::abort()
     }
@@ -370,6 +370,6 @@ mod tests {
         let output = testkit::output(testkit::again(own_name).env(CHILD, "1")).unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{errors}");
-        assert!(errors.contains("which still borrow"), "{errors}");
+        assert!(errors.contains("that borrow from it"), "{errors}");
     }
 }

@@ -7,6 +7,8 @@
 //!
 //! A token keeps its parent in memory. When the last handle to a token is dropped, the token leaves its parent's list.
 
+#![allow(unsafe_code, reason = "a fork knows the token of its item by address")]
+
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
@@ -28,6 +30,10 @@ use super::timers::TimerName;
 #[derive(Clone, Debug)]
 pub(crate) struct Token(Arc<Owned>);
 
+/// The address of a token that another thread keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeptToken(*const Owned);
+
 #[derive(Debug)]
 struct Owned {
     node: sync::Arc<CancelNode>, // A, K
@@ -36,6 +42,20 @@ struct Owned {
     /// From this time on, the token counts as cancelled.
     deadline: Time, // I
     origin: Origin,              // I
+}
+
+impl KeptToken {
+    /// Returns the token itself.
+    ///
+    /// # Safety
+    ///
+    /// Another thread keeps a handle to the token during this call.
+    pub(crate) unsafe fn token(self) -> Token {
+        // SAFETY: the address comes from an `Arc`, and the handle that the caller promises keeps it in memory.
+        unsafe { Arc::increment_strong_count(self.0) };
+        // SAFETY: as above. The new `Arc` has the count that was just added.
+        Token(unsafe { Arc::from_raw(self.0) })
+    }
 }
 
 impl Token {
@@ -92,6 +112,12 @@ impl Token {
 
     pub(crate) fn is_forked(&self) -> bool {
         self.0.origin.is_forked()
+    }
+
+    /// Returns the token's address. This costs less than a clone, which changes a word that all CPUs may share.
+    #[inline]
+    pub(crate) fn kept(&self) -> KeptToken {
+        KeptToken(Arc::as_ptr(&self.0))
     }
 
     pub(crate) fn is(&self, other: &Self) -> bool {

@@ -36,6 +36,7 @@ pub(crate) mod class;
 pub(crate) mod deadlines;
 pub(crate) mod detection;
 pub(crate) mod distress;
+pub(crate) mod forks;
 pub(crate) mod local;
 pub(crate) mod placing;
 pub(crate) mod pools;

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::policy::brisk::Items;
-use crate::policy::concurrency::PodId;
+use crate::policy::concurrency::{PodId, Reserved};
 use crate::policy::time::Time;
 use crate::protocol::exchange::{Helpers, Member};
 use crate::protocol::running::RunningCell;
@@ -35,6 +35,19 @@ impl Member for Pool {
 
     fn has_order(&self) -> bool {
         !self.sideline_comes_first()
+    }
+
+    fn has_excess_forks(&self, helpers: u64) -> bool {
+        self.forks.are_any() && self.running.load().has_excess_forks(self.joining(), helpers)
+    }
+
+    fn takes_forks(&self) -> bool {
+        let word = self.running.load();
+        word.takes_errands() && word.wants_worker_for_fork(self.joining())
+    }
+
+    fn reserve_for_forks(&self) -> Option<Reserved> {
+        if self.takes_forks() { self.running.reserve_for_fork(|| self.joining()) } else { None }
     }
 }
 
@@ -132,12 +145,12 @@ impl Pool {
     fn take_from_siblings(&self, seat: &Seat, errand: Option<PodId>) -> Option<Entry> {
         let sibling = |pod| seat.sibling(pod);
         let called_by = errand.and_then(sibling).filter(|home| home.has_excess_for_thief());
-        if let Some(entry) = called_by.and_then(|home| home.give()) {
+        if let Some(entry) = called_by.and_then(|home| home.give().or_else(|| home.take_fork())) {
             return Some(entry);
         }
         loop {
             let home = seat.class.exchange.source(seat.pod, self, sibling)?;
-            if let Some(entry) = home.give() {
+            if let Some(entry) = home.give().or_else(|| home.take_fork()) {
                 return Some(entry);
             }
         }

@@ -20,11 +20,12 @@ impl Pool {
     #[inline]
     pub(crate) fn look(&self) {
         self.perform(self.running.look(|| self.has_work()), Near::Anywhere);
+        self.look_for_forks(Near::Anywhere);
         self.seek(Near::Anywhere);
     }
 
     /// Does the same as [`look`](Self::look), for a worker that is about to block on its CPU. Returns whether a worker
-    /// was woken.
+    /// was woken for an item.
     #[inline]
     pub(crate) fn look_before_blocking(&self) -> bool {
         let kick = self.running.look(|| self.has_work());
@@ -33,6 +34,7 @@ impl Pool {
         if kick != Kick::Enough {
             self.perform(kick, near());
         }
+        self.look_for_forks(near());
         self.seek(if self.has_several_cpus() { near() } else { Near::Anywhere }) || wakes
     }
 
@@ -44,6 +46,7 @@ impl Pool {
         let kick = self.running.look(|| self.has_work());
         let wakes = matches!(kick, Kick::Wake(_));
         self.perform(kick, near);
+        self.look_for_forks(near);
         self.seek(near) || wakes
     }
 

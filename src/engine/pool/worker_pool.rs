@@ -18,11 +18,12 @@ use crate::policy::room::Famine;
 use crate::policy::time::Time;
 use crate::policy::worker::{Phase, WorkerState};
 use crate::protocol::crowded::CrowdedCell;
+use crate::protocol::forks::ForkBits;
 use crate::protocol::route::RouteEpoch;
 use crate::protocol::running::RunningCell;
 use crate::protocol::search::SearchCell;
 use crate::protocol::sideline::{Shown, Sideline};
-use crate::sys::sync::{AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::sys::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::sys::{affinity, clock};
 
 use crate::engine::executor::core::Core;
@@ -50,6 +51,10 @@ pub(crate) struct Pool {
     pub(crate) search: SearchCell, // A
     /// Names a worker that has more local entries than it needs. A hint.
     pub(super) crowded: CrowdedCell, // A
+    /// The workers that may have forks. A hint.
+    pub(super) forks: ForkBits, // A
+    /// The number of the pool's threads that wait for forks.
+    pub(super) joining: AtomicU64, // A
     /// The pool's place among the siblings with which it shares items.
     pub(super) seat: Option<Seat>, // I
     /// The lock is never held across a wake-up or user code.
@@ -141,6 +146,8 @@ impl Pool {
             starves: Starving::new(),
             search: SearchCell::new(),
             crowded: CrowdedCell::new(),
+            forks: ForkBits::new(),
+            joining: AtomicU64::new(0),
             seat,
             state: Mutex::ranked(
                 Rank::Pool,

@@ -57,6 +57,12 @@ impl WorkerThread {
         }
     }
 
+    /// Returns the sequence number of the present item.
+    #[inline]
+    pub(crate) fn sequence(&self) -> u64 {
+        self.shared.cell.load().sequence()
+    }
+
     /// Counts a wake-up that the present item caused by blocking.
     #[cold]
     fn woke_another(&self) {

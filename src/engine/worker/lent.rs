@@ -24,6 +24,7 @@ use crate::sys::thread_state;
 use crate::engine::item::cancellation;
 use crate::engine::item::entry::Entry;
 use crate::engine::item::waits::{block_on, register};
+use crate::engine::pool::worker_pool::Pool;
 use crate::engine::queue::route;
 use crate::engine::trace::subscriber;
 
@@ -40,29 +41,40 @@ pub(crate) fn is_lent() -> bool {
 /// queue in memory, and the thread is not lent yet.
 pub(crate) fn execute(entry: Entry) {
     worker_thread::with_current(|outer| match outer {
-        None => execute_within(None, entry),
-        Some(worker) => {
-            let (guards, used) = (worker.open_guards(), thread_state::own_cpu_time());
-            execute_within(outer, entry);
-            // The inner item may have leaked guards.
-            worker.leave_guards_beyond(guards);
-            if let Some((before, now)) = used.zip(thread_state::own_cpu_time()) {
-                worker.meter.leaves_out(now.saturating_sub(before));
-            }
-        }
+        None => execute_within(None, entry.shard().pool().shared(), entry, false),
+        Some(worker) => execute_beside(worker, entry.shard().pool().shared(), entry, false),
     });
 }
 
-fn execute_within(outer: Option<&WorkerThread>, entry: Entry) {
-    let pool = entry.shard().pool().shared();
+/// Executes a part of a fork for which the calling worker's item waits. The entry has a slot.
+pub(crate) fn execute_part(entry: Entry) {
+    worker_thread::with_current(|outer| match outer {
+        None => unreachable!("only a worker joins forks"),
+        Some(worker) => execute_beside(worker, Arc::clone(&worker.pool), entry, true),
+    });
+}
+
+fn execute_beside(worker: &WorkerThread, pool: Arc<Pool>, entry: Entry, runs_part: bool) {
+    let (guards, used) = (worker.open_guards(), thread_state::own_cpu_time());
+    execute_within(Some(worker), pool, entry, runs_part);
+    // The inner item may have leaked guards.
+    worker.leave_guards_beyond(guards);
+    if let Some((before, now)) = used.zip(thread_state::own_cpu_time()) {
+        worker.meter.leaves_out(now.saturating_sub(before));
+    }
+}
+
+fn execute_within(outer: Option<&WorkerThread>, pool: Arc<Pool>, entry: Entry, runs_part: bool) {
     // No worker has this number, and no thread looks up a lent thread by its number.
     let local = List::new_fifo();
     let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between, local.stealer()));
-    let worker = WorkerThread::new(pool, shared, local, Role::Lent { outer: outer.map(NonNull::from) });
+    let worker =
+        WorkerThread::new(pool, shared, local, Role::Lent { outer: outer.map(NonNull::from), runs_part });
     let registered = register::lends_to(&worker);
     let aside =
         (cancellation::set_aside(), block_on::set_aside(), current::set_aside(), subscriber::set_aside());
     worker.with_thread(|| worker.execute(entry));
+    worker.end_level();
     drop((aside, registered));
     worker.shared.leaves();
 }
@@ -73,7 +85,7 @@ impl WorkerThread {
     pub(super) fn outer(&self) -> Option<&Self> {
         match self.role {
             // SAFETY: the outer worker is further up the stack of this thread, so it outlives this value.
-            Role::Lent { outer: Some(outer) } => Some(unsafe { outer.as_ref() }),
+            Role::Lent { outer: Some(outer), .. } => Some(unsafe { outer.as_ref() }),
             _ => None,
         }
     }

@@ -57,7 +57,7 @@ impl WorkerThread {
         }
         let entry = if self.pool.sideline_comes_first() { self.next_aside() } else { self.pool.pop() };
         self.row.set(if entry.is_some() { row.gives_way() } else { Row::default() });
-        entry.or_else(|| self.next_local())
+        entry.or_else(|| self.next_local()).or_else(|| self.pool.take_fork())
     }
 
     /// Returns the next entry of the sideline, or the entry whose turn it is. Ends the worker's last turn.

@@ -8,6 +8,7 @@
 //! | `life` | the main loop of a worker: it is woken, executes items, and becomes idle again or ends |
 //! | `local` | the entries that stay with the worker whose items pushed them |
 //! | `stock` | how a worker judges the length of its pool's items |
+//! | `forks`, `levels` | the forks that a worker's items have made, and that other workers can take |
 //! | `guards` | how an item enters and leaves guards, and describes itself |
 //! | `name` | the name of a worker's thread |
 //! | `lent` | a thread that runs an item that it submits itself, because the item's queue is full |
@@ -23,8 +24,10 @@
 
 pub(crate) mod counters;
 pub(crate) mod current;
+pub(crate) mod forks;
 pub(crate) mod guards;
 pub(crate) mod lent;
+pub(crate) mod levels;
 pub(crate) mod life;
 pub(crate) mod local;
 mod name;

@@ -138,3 +138,9 @@ fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThrea
     worker.pool.binding.leave(&worker.shared);
     worker.shared.leaves();
 }
+
+impl WorkerThread {
+    pub(crate) fn is_rescuer(&self) -> bool {
+        matches!(self.role, Role::Rescuer(_))
+    }
+}

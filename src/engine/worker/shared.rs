@@ -20,6 +20,8 @@ use crate::sys::{affinity, clock, thread_state};
 
 use crate::engine::item::entry::{Entry, ItemType};
 
+use super::levels::Levels;
+
 /// The shared side of a worker.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -41,6 +43,8 @@ pub(crate) struct Worker {
     brought_home: AtomicBool, // A
     /// The worker's local entries, for other threads. An entry moves to another list only under the pool's lock.
     pub(crate) local: Stealer<Entry>, // A
+    /// The lists of the forks that the items on this worker's thread have made.
+    pub(crate) forks: Levels, // K
     /// The sequence number of the worker's item at the manager's last check. Only the manager uses this field.
     checked: AtomicU64, // A
     /// Set when the worker's row is over. The worker then takes its next item from the pool's list, even if it has
@@ -66,6 +70,7 @@ impl Worker {
             placed: AtomicBool::new(false),
             brought_home: AtomicBool::new(false),
             local,
+            forks: Levels::new(),
             checked: AtomicU64::new(0),
             row_is_over: AtomicBool::new(false),
             description: Mutex::new(None),

@@ -6,7 +6,7 @@
 )]
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ use crate::sys::{self, affinity, machine};
 use crate::engine::executor::core::Core;
 use crate::engine::executor::reports::PanicReport;
 use crate::engine::item::entry::{ByWorker, Entry, ItemType};
+use crate::engine::item::fork_head::ForkAddress;
 use crate::engine::item::work::WorkItem;
 use crate::engine::pool::calls::Rescuer;
 use crate::engine::pool::worker_pool::Pool;
@@ -63,7 +64,7 @@ pub(crate) struct WorkerThread {
     pub(super) weak_guards: Cell<u32>,
     /// The item that the worker executes, until the item's entry is completed. [`current`](Self::current) adds the
     /// item's `work`, which is null here.
-    current: Cell<Option<Current>>,
+    pub(super) current: Cell<Option<Current>>,
     /// The current item's [`work`](Current::work). It is a cell of its own because it changes during the execution.
     called: Cell<*const WorkItem>,
     /// The entry that the worker executes next, bypassing the worklist. The last completed entry passed its slot to
@@ -71,6 +72,10 @@ pub(crate) struct WorkerThread {
     pub(super) next_entry: Cell<Option<Entry>>,
     /// The entries that this worker's items have pushed, and that have stayed with this worker.
     pub(super) local: List<Entry>,
+    /// The forks that this worker's current item has made. The list is made with the first fork.
+    pub(super) forks: OnceCell<List<ForkAddress>>,
+    /// The fork that this worker runs, if its current item is a fork.
+    pub(super) runs: Cell<Option<ForkAddress>>,
     /// The number of local items that the worker has run in a row.
     pub(super) row: Cell<Row>,
     pub(super) meter: Meter,
@@ -95,8 +100,9 @@ pub(super) enum Role {
     /// A rescuer, which does not belong to the pool's idle set.
     Rescuer(Arc<Rescuer>),
     /// A thread that is [lent](super::lent) to one item. `outer` is the worker that executes another item on this
-    /// thread meanwhile, if there is one. That worker is further up the stack, so it outlives this value.
-    Lent { outer: Option<NonNull<WorkerThread>> },
+    /// thread meanwhile, if there is one. That worker is further up the stack, so it outlives this value. `runs_part`
+    /// says whether the item is a part of a fork for which the outer item waits.
+    Lent { outer: Option<NonNull<WorkerThread>>, runs_part: bool },
 }
 
 /// Calls `look` with the worker that runs on the calling thread, or with `None` if the thread is not a worker. In a
@@ -152,6 +158,8 @@ impl WorkerThread {
             called: Cell::new(std::ptr::null()),
             next_entry: Cell::new(None),
             local,
+            forks: OnceCell::new(),
+            runs: Cell::new(None),
             row: Cell::new(Row::default()),
             meter,
             turn: Cell::new(None),
@@ -173,10 +181,6 @@ impl WorkerThread {
         }
         let _former = Former(CURRENT.replace(std::ptr::from_ref(self)));
         work();
-    }
-
-    pub(crate) fn is_rescuer(&self) -> bool {
-        matches!(self.role, Role::Rescuer(_))
     }
 
     /// Returns the worker that executes an entry.
@@ -435,11 +439,6 @@ impl WorkerThread {
         // The system may have moved the worker while it slept.
         self.note_cpu();
         self.pool.core.environment.active();
-    }
-
-    #[inline]
-    pub(crate) fn sequence(&self) -> u64 {
-        self.shared.cell.load().sequence()
     }
 
     pub(crate) fn current(&self) -> Option<Current> {

@@ -41,6 +41,18 @@ impl Member for Pool {
         self.list.len()
     }
 
+    fn has_excess_forks(&self, _helpers: u64) -> bool {
+        false
+    }
+
+    fn takes_forks(&self) -> bool {
+        false
+    }
+
+    fn reserve_for_forks(&self) -> Option<Reserved> {
+        None
+    }
+
     fn has_order(&self) -> bool {
         true
     }

@@ -29,6 +29,7 @@ mod detector;
 mod drain;
 mod exchange;
 mod flush;
+mod forks;
 mod given_up;
 mod global_cache;
 mod item;

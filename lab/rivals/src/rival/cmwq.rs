@@ -87,6 +87,7 @@ impl<K: Kind> Rival for Cmwq<K> {
         priorities: !matches!(K::PART, Part::Ordered),
         joins: true,
         tenants: true,
+        forks: matches!(K::PART, Part::Cmwq),
         pins: false,
     };
 
@@ -109,6 +110,14 @@ impl<K: Kind> Rival for Cmwq<K> {
 
     fn batch<F: FnOnce() + Send + 'static>(&self, items: impl Iterator<Item = F>) {
         self.queue.items(items).spawn_detached().expect(UNLIMITED);
+    }
+
+    fn both<A, B>(first: A, second: B) -> (u64, u64)
+    where
+        A: FnOnce() -> u64 + Send,
+        B: FnOnce() -> u64 + Send,
+    {
+        cmwq::join(first, second)
     }
 
     fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {

@@ -52,6 +52,15 @@ pub(crate) trait Rival: Send + Sync + Sized + 'static {
         self.spawn(item);
     }
 
+    /// Calls both closures, possibly at the same time. Called inside an item, if the rival [can fork](Can::forks).
+    fn both<A, B>(first: A, second: B) -> (u64, u64)
+    where
+        A: FnOnce() -> u64 + Send,
+        B: FnOnce() -> u64 + Send,
+    {
+        (first(), second())
+    }
+
     /// Runs the sleep of an item, and says so if the rival has a way.
     fn block(sleep: impl FnOnce()) {
         sleep();
@@ -77,6 +86,8 @@ pub(crate) struct Can {
     pub(crate) joins: bool,
     /// Each user can have one of its own.
     pub(crate) tenants: bool,
+    /// An item can let another worker do a part of its work.
+    pub(crate) forks: bool,
     /// Workers stay on the CPU from which an item came.
     pub(crate) pins: bool,
 }
@@ -123,6 +134,7 @@ impl Can {
         priorities: false,
         joins: true,
         tenants: true,
+        forks: false,
         pins: false,
     };
 }

@@ -15,7 +15,7 @@ pub(crate) struct RayonApart {
 
 impl Rival for Rayon {
     const NAME: &'static str = "rayon";
-    const CAN: Can = Can::POOL;
+    const CAN: Can = Can { forks: true, ..Can::POOL };
 
     fn new(limit: Option<usize>) -> Self {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(limit.unwrap_or_else(cpus));
@@ -28,6 +28,14 @@ impl Rival for Rayon {
 
     fn join<F: FnOnce() -> u64 + Send + 'static>(&self, item: F) -> u64 {
         self.0.install(item)
+    }
+
+    fn both<A, B>(first: A, second: B) -> (u64, u64)
+    where
+        A: FnOnce() -> u64 + Send,
+        B: FnOnce() -> u64 + Send,
+    {
+        rayon::join(first, second)
     }
 }
 

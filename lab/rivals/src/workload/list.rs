@@ -165,6 +165,14 @@ pub(crate) static CASES: &[Case] = &[
         ..CASE
     },
     Case {
+        workload: "forks",
+        definition: "One item divides its work again and again, with `rayon::join` or `cmwq::join`, down to \
+                     262 144 leaves of about 100 ns of fixed work. The items per second are leaves per \
+                     second. cmwq's queues that run one item for each CPU call one half after the other.",
+        takes: |can| can.forks,
+        ..CASE
+    },
+    Case {
         workload: "issuers",
         definition: "This is the workload of the kernel's own workqueue test module. There is one issuer \
                      for each CPU, bound to that CPU. Each issuer queues an item and waits until the item \

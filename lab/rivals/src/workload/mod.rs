@@ -8,6 +8,7 @@ mod cpu;
 mod dep;
 mod empty;
 mod fanout;
+mod forks;
 mod hog;
 mod issuers;
 mod latency;
@@ -79,6 +80,7 @@ impl Case {
             "priority" => priority::run::<R>(bed),
             "chain" => chain::run::<R>(bed),
             "fanout" => fanout::run::<R>(bed),
+            "forks" => forks::run::<R>(bed),
             "issuers" => issuers::run::<R>(bed),
             other => unreachable!("every workload in the list runs, {other} as well"),
         };

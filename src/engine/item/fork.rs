@@ -1,0 +1,301 @@
+//! Fork and join: an item lets other workers do a part of its work.
+//!
+//! [`join`] calls two closures. While it calls the first one, the second one, the *fork*, is on a list of the calling
+//! worker. When the first closure has returned, the worker usually takes the fork back and calls it. The fork is then a
+//! part of the calling item, and costs no more than a call and two fences.
+//!
+//! A worker of the pool that has nothing else to do *takes* the oldest fork of another worker, and the workers of
+//! sibling pools take forks as they take excess items. A fork that was taken is an item of its own, of the same queue:
+//! it has a slot of the queue's limit, is counted, and has its own spans, guards and panics. A fork never waits for a
+//! slot: if no slot is free, the worker gives the fork back, and the joining thread calls it.
+//!
+//! The joining thread waits for a fork that was taken. While the fork itself has forks that no worker has taken, the
+//! joining thread takes these *parts* and runs them. It needs their results anyway. If it already sleeps when the fork
+//! makes a part and a CPU is free, it is called, in the place of another worker. So a deep recursion needs hardly more
+//! threads than CPUs. The joining thread takes no other work, for three reasons:
+//!
+//! * Other work could last longer than the fork, and would then delay the caller.
+//! * Other work could need a lock that the caller holds.
+//! * The stack grows no deeper than if no worker took any forks, apart from the frames of this crate.
+//!
+//! **The cell.** A fork is on the stack of the joining thread, with the cell of a one-shot. The joining thread is the
+//! cell's handle, and the list or the worker that has taken the fork is the cell's entry. `join` returns or unwinds
+//! only after the entry's side has ended. If the fork was given back, its state is *cancelled*, and the closure is
+//! still in its place.
+#![allow(unsafe_code, reason = "a fork is on the stack of the thread that waits for it")]
+
+use std::cell::UnsafeCell;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::thread::Result as RunResult;
+
+use crate::policy::one_shot::Take;
+use crate::protocol::one_shot::OneShotCell;
+use crate::sys::sync::{AtomicBool, Mutex, Ordering};
+use crate::sys::wait::Until;
+
+use crate::engine::carrier::Carried;
+use crate::engine::queue::shard::Shard;
+use crate::engine::user_code::contain;
+use crate::engine::worker::current::ONE_SHOT;
+use crate::engine::worker::lent;
+use crate::engine::worker::levels::Forks;
+use crate::engine::worker::worker_thread::{self, NotRun, WorkerThread};
+
+use super::cancellation;
+use super::entry::{Abandoned, ByWorker, Entry, Head, Header, ItemOperations, ItemType};
+use super::fork_head::{ForkAddress, ForkHead, end, give_back};
+use super::scope::Unfinished;
+use super::submit;
+use super::token::KeptToken;
+use super::waits;
+use super::waits::register::Target;
+
+/// The part of a fork that does not depend on the types of its closure and result. Because of `repr(C)`, a pointer to
+/// the fork also points to this part.
+#[repr(C)]
+struct Untyped {
+    fork: ForkHead,
+    /// The shard of the forking item.
+    shard: NonNull<Shard>,
+    /// The token of the forking item.
+    token: Option<KeptToken>,
+    /// The parts of this fork. The thread that runs the fork sets this before it begins.
+    parts: OnceLock<Option<Forks>>,
+}
+
+/// A fork on the stack of the joining thread.
+#[repr(C)]
+struct Fork<F, T> {
+    untyped: Untyped,
+    /// The values that the fork carries from the forking item. The cell's state decides which thread
+    /// uses this field and `contents`.
+    carried: UnsafeCell<Option<Carried>>,
+    contents: UnsafeCell<Contents<F, T>>,
+}
+
+enum Contents<F, T> {
+    Closure(F),
+    /// A worker has taken the closure and has not stored the result yet.
+    Gone,
+    Result(RunResult<T>),
+}
+
+/// Calls both closures, and returns both results. Another worker may call the second closure meanwhile. If the calling
+/// thread is no worker whose item [may fork](WorkerThread::shard_for_forks), only calls one after the other.
+pub(crate) fn join<A, B, T, U>(first: A, second: B) -> (T, U)
+where
+    A: FnOnce() -> T,
+    B: FnOnce() -> U + Send,
+    U: Send,
+{
+    worker_thread::with_current(|worker| {
+        match worker.and_then(|worker| worker.shard_for_forks().zip(Some(worker))) {
+            Some((shard, worker)) => join_by(worker, shard, first, second),
+            None => (first(), second()),
+        }
+    })
+}
+
+#[inline]
+fn join_by<A, B, T, U>(worker: &WorkerThread, shard: &Shard, first: A, second: B) -> (T, U)
+where
+    A: FnOnce() -> T,
+    B: FnOnce() -> U + Send,
+    U: Send,
+{
+    // These are made first, so that the compiler makes the fork in its place.
+    let (token, carried) = (cancellation::token_for_fork(worker), shard.queue().carried());
+    let fork = Fork {
+        untyped: Untyped {
+            fork: ForkHead {
+                head: Head { header: Header::new(operations::<B, U>()), cell: OneShotCell::new() },
+                admit,
+                whole: worker.fork_at_work(),
+                pool: (&raw const *worker.pool).cast(),
+                call: Mutex::new(None),
+                is_called: AtomicBool::new(false),
+            },
+            shard: NonNull::from(shard),
+            token,
+            parts: OnceLock::new(),
+        },
+        carried: UnsafeCell::new(carried),
+        contents: UnsafeCell::new(Contents::Closure(second)),
+    };
+    let address = ForkAddress::new(NonNull::from(&fork).cast());
+    let unfinished = Unfinished;
+    worker.fork(address);
+    let first = catch_unwind(AssertUnwindSafe(first));
+    if !worker.takes_back(address) {
+        fork.untyped.wait(worker);
+    }
+    mem::forget(unfinished);
+    let Fork { carried, contents, .. } = fork;
+    match (first, contents.into_inner()) {
+        (Ok(first), Contents::Closure(second)) => {
+            drop(carried);
+            (first, second())
+        }
+        (Ok(first), Contents::Result(Ok(second))) => (first, second),
+        (Ok(first), Contents::Result(Err(payload))) => {
+            contain(|| drop(first));
+            resume_unwind(payload)
+        }
+        (Err(payload), contents) => {
+            contain(|| drop(contents));
+            resume_unwind(payload)
+        }
+        (Ok(_), Contents::Gone) => unreachable!("a fork that is over has its closure or its result"),
+    }
+}
+
+const fn operations<F, T>() -> &'static ItemOperations
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    &ItemOperations {
+        execute: execute::<F, T>,
+        abandon: |item, _share| {
+            give_back(item);
+            Abandoned::Ready
+        },
+        item_type: |_| ItemType::of::<F>(),
+    }
+}
+
+impl Untyped {
+    fn is_over(&self) -> bool {
+        self.fork.head.cell.load().is_finished()
+    }
+
+    fn parts(&self) -> Option<&Forks> {
+        self.parts.get().and_then(Option::as_ref)
+    }
+
+    /// Waits until the worker that has taken this fork has run it or given it back. Meanwhile runs the parts of this
+    /// fork that no other worker has taken.
+    #[cold]
+    fn wait(&self, worker: &WorkerThread) {
+        while !self.is_over() {
+            let parts = self.parts();
+            worker.joins(parts);
+            match parts.and_then(Forks::take).map(ForkAddress::admit) {
+                Some(entry) => entry.into_iter().for_each(lent::execute_part),
+                None => self.sleep(worker),
+            }
+            self.answer(worker);
+        }
+        self.answer(worker);
+        worker.joins(None);
+    }
+
+    /// Sleeps until this fork is over, or until the thread that runs it calls.
+    fn sleep(&self, worker: &WorkerThread) {
+        // SAFETY: the forking item's entry keeps the shard in memory.
+        let shard = unsafe { self.shard.as_ref() };
+        // A forked process has no worker that could end the fork, and the closure is gone. So the item ends here.
+        let is_forked = shard.queue().executor.origin.is_forked();
+        assert!(!is_forked, "a forked process cannot join a fork that a worker had taken before");
+        let (item, state) = (&raw const self.fork.head.header, &self.fork.head.cell);
+        let sleep = |until| {
+            // A thread that makes a part from now on calls this thread. This thread sees the parts that were made
+            // before.
+            if state.will_wait() && self.parts().is_some_and(Forks::are_any) {
+                state.does_not_wait();
+            } else {
+                state.wait_unless(until, || self.fork.is_called.load(Ordering::Acquire));
+            }
+            true
+        };
+        let target = Target::OneShot { item, limiter: shard.lane(), state, has_deadline: false };
+        worker.pool.joins(|| {
+            if waits::wait(target, Until::FOREVER, || self.is_over(), sleep).is_err() {
+                // An item of this fork waits for the calling item. A wait for a fork cannot be refused.
+                waits::guarded(|| sleep(Until::FOREVER));
+            }
+        });
+    }
+
+    /// Called by the joining thread when it counts as running. If it was called, ends the reservation of the worker in
+    /// whose place it has come.
+    fn answer(&self, worker: &WorkerThread) {
+        let call = self.fork.take_call();
+        if let Some(reserved) = call {
+            worker.pool.joining_thread_came(reserved);
+        }
+    }
+}
+
+/// See [`ForkAddress::admit`].
+///
+/// # Safety
+///
+/// The calling thread owns the entry's side of the fork's cell.
+unsafe fn admit(fork: ForkAddress) -> Option<Entry> {
+    let item = fork.item();
+    // SAFETY: the entry's side of the cell keeps the fork in place. The forking item does not end before the fork, and
+    // its entry keeps the shard in memory.
+    let shard = unsafe { item.cast::<Untyped>().as_ref().shard.as_ref() };
+    let queue = shard.queue();
+    let Some(pass) = queue.pass_here(shard.limiter()) else {
+        give_back(item);
+        return None;
+    };
+    // An item gives its place back when it begins. This item begins at once, so it needs no room.
+    queue.take_place_anyway();
+    let mut entry = None;
+    let put = |_: &Shard, admitted: Entry, _has_slot: bool| entry = Some(admitted);
+    submit::enqueue(shard, Entry::new(item, shard, pass.ticket, false), None, pass.has_slot, put);
+    entry
+}
+
+/// # Safety
+///
+/// The entry's item is a fork of these types.
+unsafe fn execute<F, T>(entry: Entry, by: ByWorker<'_>)
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    let worker = WorkerThread::of(by);
+    // SAFETY: the entry's side of the cell keeps the fork in place until `end`.
+    let fork: &Fork<F, T> = unsafe { entry.item().cast().as_ref() };
+    let Untyped { fork: ForkHead { head, .. }, token, parts, .. } = &fork.untyped;
+    let state = &head.cell;
+    // The joining thread never cancels a fork, and only one thread takes it.
+    assert_eq!(state.take(), Take::Run);
+    // SAFETY: the caller promises it.
+    drop(parts.set(worker.begins_fork(unsafe { ForkAddress::of_item(entry.item()) })));
+    // SAFETY: this thread has begun the fork, so the joining thread uses neither of the two cells before `end`.
+    let (carried, contents) = unsafe { (&mut *fork.carried.get(), &mut *fork.contents.get()) };
+    let mut carried = carried.take();
+    let parent = carried.as_mut().map(|carried| carried.parent()).unwrap_or_default();
+    let call = || {
+        let Contents::Closure(closure) = mem::replace(contents, Contents::Gone) else {
+            unreachable!("a fork that has not begun has its closure")
+        };
+        let call = || match carried {
+            Some(carried) => carried.run(closure),
+            None => closure(),
+        };
+        match token {
+            // SAFETY: the forking item keeps the token while it waits for this fork.
+            Some(token) => unsafe { token.token() }.enter(call),
+            None => call(),
+        }
+    };
+    let result = worker.call(&entry, ItemType::of::<F>(), ONE_SHOT, parent, call);
+    worker.ends_fork();
+    if result.as_ref().is_err_and(|payload| payload.is::<NotRun>()) {
+        // The closure is still in its place.
+        end(state, |state| state.abandon(false));
+    } else {
+        *contents = Contents::Result(result);
+        end(state, OneShotCell::finish);
+    }
+    worker.complete(entry);
+}

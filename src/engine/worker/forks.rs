@@ -1,0 +1,136 @@
+//! The worker's side of forks: how its items make forks, take them back, run them, and wait for them. `item::fork` says
+//! what a fork is, and [`levels`](super::levels) has the lists.
+#![allow(unsafe_code, reason = "a fork and the item's shard are known by their addresses")]
+
+use std::sync::Arc;
+
+use crossbeam_deque::Worker as List;
+
+use crate::policy::idle_set::WorkerId;
+use crate::policy::worker::Phase;
+
+use crate::engine::item::fork_head::ForkAddress;
+use crate::engine::queue::shard::Shard;
+
+use super::levels::Forks;
+use super::worker_thread::{Role, WorkerThread};
+
+impl WorkerThread {
+    /// If the current item may fork, returns the item's shard.
+    ///
+    /// The item may fork while it uses its CPU, if its pool permits forks and its limit has a free slot. Otherwise no
+    /// other worker could run the fork now.
+    #[inline]
+    pub(crate) fn shard_for_forks(&self) -> Option<&Shard> {
+        let may_fork = self.pool.permits_forks()
+            && self.outermost().is_some_and(|worker| worker.shared.cell.load().phase() == Phase::Running);
+        let shard = if may_fork { self.shard()? } else { return None };
+        shard.limiter().cell.load().has_free_slot().then_some(shard)
+    }
+
+    /// Returns the shard of the present item.
+    #[inline]
+    fn shard(&self) -> Option<&Shard> {
+        // SAFETY: the worker clears `current` before it completes the entry, which keeps the shard in memory until
+        // then.
+        self.current.get().map(|current| unsafe { current.shard.as_ref() })
+    }
+
+    /// Returns the worker whose item is the outermost level on this thread. Returns `None` if the thread does not
+    /// belong to a pool.
+    #[inline]
+    fn outermost(&self) -> Option<&Self> {
+        let mut level = self;
+        loop {
+            match level.role {
+                Role::Own => return Some(level),
+                Role::Lent { runs_part: true, .. } => level = level.outer()?,
+                Role::Lent { .. } | Role::Rescuer(_) => return None,
+            }
+        }
+    }
+
+    fn level(&self) -> &List<ForkAddress> {
+        self.forks.get_or_init(|| {
+            let list = List::new_lifo();
+            if let Some(outermost) = self.outermost() {
+                outermost.shared.forks.add(list.stealer());
+            }
+            list
+        })
+    }
+
+    /// Notes that this level begins to run a fork. Returns the parts of the fork.
+    pub(crate) fn begins_fork(&self, fork: ForkAddress) -> Option<Forks> {
+        self.runs.set(Some(fork));
+        self.level();
+        let worker = &self.outermost()?.shared;
+        let run = worker.forks.begins_run()?;
+        Some(Forks::new(Arc::clone(worker), run))
+    }
+
+    /// Notes that the fork which this level runs is about to end.
+    pub(crate) fn ends_fork(&self) {
+        self.runs.set(None);
+    }
+
+    /// Puts a fork on the list, and wakes a thread for it if a CPU is free.
+    #[inline]
+    pub(crate) fn fork(&self, fork: ForkAddress) {
+        self.level().push(fork);
+        if self.pool.forked(self.number()) {
+            self.wake_for_fork();
+        }
+    }
+
+    /// Wakes a thread for a fork: a thread that waits for what this thread runs, or a worker.
+    #[cold]
+    fn wake_for_fork(&self) {
+        // SAFETY: this thread runs the fork.
+        match self.fork_at_work().and_then(|fork| unsafe { fork.waiting_thread(&self.pool) }) {
+            Some(call) => self.pool.call_for_fork(call),
+            None => self.pool.wake_for_fork(),
+        }
+    }
+
+    /// Returns the fork that this thread runs, if its current item is a fork.
+    #[inline]
+    pub(crate) fn fork_at_work(&self) -> Option<ForkAddress> {
+        self.runs.get()
+    }
+
+    /// Notes the parts of the fork for which this level waits from now on, or that it does not wait any more.
+    pub(crate) fn joins(&self, parts: Option<&Forks>) {
+        if let Some(outermost) = self.outermost() {
+            outermost.shared.forks.joins(parts);
+        }
+    }
+
+    /// Takes the fork off the list again, which the current item has made last. Returns false if another thread has
+    /// taken it.
+    #[inline]
+    pub(crate) fn takes_back(&self, fork: ForkAddress) -> bool {
+        // Other threads take older forks first. So if this fork is gone, the list is empty.
+        let last = self.level().pop();
+        debug_assert!(
+            last.is_none_or(|last| last == fork),
+            "an item joins its forks in the order of a stack"
+        );
+        last.is_some()
+    }
+
+    /// Removes the list of this level, which is the innermost one and ends now. The list is empty.
+    pub(super) fn end_level(&self) {
+        if self.forks.get().is_some() {
+            if let Some(outermost) = self.outermost() {
+                outermost.shared.forks.remove_innermost();
+            }
+        }
+    }
+
+    /// Returns the number under which the pool finds the forks of this thread.
+    #[inline]
+    fn number(&self) -> WorkerId {
+        self.outermost().map_or(self.shared.id, |worker| worker.shared.id)
+    }
+}

@@ -1,0 +1,136 @@
+//! The lists of the forks that a worker's items have made, as other threads use them.
+//!
+//! The items on the stack of a worker's thread are *levels*: the item that the worker has taken from its pool, and the
+//! parts of forks that the thread runs while it waits. Each level has a list of its own, so a thread that waits for a
+//! fork finds the parts of this fork, and no other ones. The owner pushes and pops at one end. Other threads take from
+//! the other end, where the largest forks are.
+
+use std::sync::Arc;
+
+use crossbeam_deque::{Steal, Stealer};
+
+use crate::sys::sync::Mutex;
+
+use crate::engine::item::fork_head::ForkAddress;
+
+use super::shared::Worker;
+
+/// The parts of a fork: the forks that the fork has made itself, on the thread that runs it, and their parts.
+#[derive(Clone, Debug)]
+pub(crate) struct Forks {
+    worker: Arc<Worker>,
+    /// The number of the run of the fork.
+    run: u64,
+}
+
+/// The lists of a worker's levels. Only levels that have made forks, or that run a fork, have a list.
+#[derive(Debug)]
+pub(crate) struct Levels(Mutex<Lists>);
+
+#[derive(Debug, Default)]
+struct Lists {
+    /// The outermost level comes first.
+    lists: Vec<Level>,
+    /// The number of the last run of a fork.
+    last_run: u64,
+}
+
+#[derive(Debug)]
+struct Level {
+    forks: Stealer<ForkAddress>,
+    /// The number of the run of the fork that this level runs or has run last. 0 if there is none.
+    run: u64,
+    /// The parts of the fork for which this level waits.
+    joins: Option<Forks>,
+}
+
+impl Forks {
+    pub(super) fn new(worker: Arc<Worker>, run: u64) -> Self {
+        Self { worker, run }
+    }
+
+    /// Takes a part of the fork, if there is one: the oldest one that the fork's thread has made, or else a part of a
+    /// part for which that thread waits.
+    pub(crate) fn take(&self) -> Option<ForkAddress> {
+        self.find(Level::take)
+    }
+
+    /// Returns whether there is a part to [take](Self::take).
+    pub(crate) fn are_any(&self) -> bool {
+        self.find(|level| (!level.forks.is_empty()).then_some(())).is_some()
+    }
+
+    fn find<R>(&self, find: impl Fn(&Level) -> Option<R>) -> Option<R> {
+        let mut forks = self.clone();
+        loop {
+            let lists = forks.worker.forks.0.lock();
+            // What the fork's thread runs while it waits is a part of the fork, too.
+            let from = lists.lists.iter().position(|level| level.run == forks.run)?;
+            let found = lists.lists[from..].iter().find_map(&find);
+            if found.is_some() {
+                return found;
+            }
+            let joins = lists.lists.last()?.joins.clone()?;
+            drop(lists);
+            forks = joins;
+        }
+    }
+}
+
+impl Level {
+    fn take(&self) -> Option<ForkAddress> {
+        loop {
+            match self.forks.steal() {
+                Steal::Success(fork) => return Some(fork),
+                Steal::Empty => return None,
+                Steal::Retry => {}
+            }
+        }
+    }
+}
+
+impl Levels {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new(Lists::default()))
+    }
+
+    /// Adds the list of a level, which is the innermost one from now on.
+    pub(super) fn add(&self, forks: Stealer<ForkAddress>) {
+        self.0.lock().lists.push(Level { forks, run: 0, joins: None });
+    }
+
+    /// Removes the list of the innermost level, which is empty.
+    pub(super) fn remove_innermost(&self) {
+        let level = self.0.lock().lists.pop();
+        drop(level);
+    }
+
+    /// Notes that the innermost level begins to run a fork. Returns the number of the run.
+    pub(super) fn begins_run(&self) -> Option<u64> {
+        let mut lists = self.0.lock();
+        let run = lists.last_run + 1;
+        lists.lists.last_mut()?.run = run;
+        lists.last_run = run;
+        Some(run)
+    }
+
+    /// Notes the parts of the fork for which the innermost level waits from now on, or that it does not wait any more.
+    pub(super) fn joins(&self, parts: Option<&Forks>) {
+        let mut parts = parts.cloned();
+        if let Some(level) = self.0.lock().lists.last_mut() {
+            std::mem::swap(&mut level.joins, &mut parts);
+        }
+        // The former parts may be the last reference to a worker, so they are dropped without the lock.
+        drop(parts);
+    }
+
+    /// Takes the oldest fork of the outermost level that has forks.
+    pub(crate) fn take(&self) -> Option<ForkAddress> {
+        self.0.lock().lists.iter().find_map(Level::take)
+    }
+
+    /// Returns whether a level has forks.
+    pub(crate) fn have_forks(&self) -> bool {
+        self.0.lock().lists.iter().any(|level| !level.forks.is_empty())
+    }
+}

@@ -1,0 +1,67 @@
+//! The set of a pool's workers that may have forks, so that a worker without work finds forks to take.
+//!
+//! A fork is on a list of the worker that has made it (see [`engine::item::fork`](crate::engine::item::fork)). The bit
+//! of a worker is a hint, and several workers share a bit if the pool has more than 64 workers. In each of these
+//! handshakes, each side issues a fence between its write and its read, so at least one side sees the other's write:
+//!
+//! * **Fork against leave.** The fences in [`set`](ForkBits::set) and [`RunningCell::look`] forbid this:
+//!   * forking worker: puts a fork on its list; reads the running word: the pool is full, so it wakes no worker;
+//!   * other worker: leaves the count; reads the bits: none is set. So the fork waits for the worker that has made it,
+//!     although a CPU is free.
+//! * **Set against clear.** The fences of [`PodBits`] forbid this:
+//!   * forking worker: puts a fork on its list; reads its bit, which is set, so it does not set the bit;
+//!   * other worker: finds no fork; clears the bit. So a worker that leaves the count later does not see the fork.
+//!
+//! [`RunningCell::look`]: super::running::RunningCell::look
+
+use crate::policy::idle_set::WorkerId;
+use crate::sys::sync::{Ordering, fence};
+
+use super::pod_bits::PodBits;
+
+/// The number of bits.
+const BITS: WorkerId = u64::BITS as WorkerId;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ForkBits(PodBits);
+
+impl ForkBits {
+    pub(crate) fn new() -> Self {
+        Self(PodBits::new(BITS as usize, false))
+    }
+
+    /// Returns whether a worker may have forks.
+    #[inline]
+    pub(crate) fn are_any(&self) -> bool {
+        self.0.word(0) != 0
+    }
+
+    /// Returns a bit that is set, if there is one.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<WorkerId> {
+        let bits = self.0.word(0);
+        (bits != 0).then(|| bits.trailing_zeros() as WorkerId)
+    }
+
+    /// Returns the numbers of the workers that share this bit, up to the number `end`.
+    pub(crate) fn workers_of(bit: WorkerId, end: usize) -> impl Iterator<Item = usize> {
+        (bit as usize..end).step_by(BITS as usize)
+    }
+
+    /// Sets the bit of a worker that has put a fork on its list.
+    #[inline]
+    pub(crate) fn set(&self, worker: WorkerId) {
+        fence(Ordering::SeqCst); // with `RunningCell::look`, and with `PodBits::clear`
+        self.0.set((worker % BITS) as usize);
+    }
+
+    /// Clears a bit whose workers were found to have no forks. `have_forks` says whether they have any.
+    #[cold]
+    pub(crate) fn clear(&self, bit: WorkerId, have_forks: impl FnOnce() -> bool) {
+        self.0.clear(bit as usize);
+        if have_forks() {
+            self.0.set(bit as usize);
+        }
+    }
+}

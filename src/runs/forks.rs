@@ -1,0 +1,163 @@
+//! Items that fork: how long a fork waits although a CPU is free, how long a recursion takes on many CPUs, and how many
+//! threads it needs.
+//!
+//! Red under: `fork-wakes-no-worker`, `free-worker-sees-no-fork`, `siblings-see-no-fork`,
+//! `joining-thread-takes-no-part`, `joining-thread-is-not-called`, `parts-of-parts-are-not-found`.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use super::setup::{executor, micros, ms};
+use crate::policy::detection::Detection;
+use crate::sys::clock;
+use crate::sys::machine::{Config, Mutex, burn, pause, run};
+use crate::{Executor, WorkQueue, join};
+
+/// The time that a worker needs to wake up and take a fork, and some steps of other threads.
+const SOON: Duration = Duration::from_micros(200);
+
+fn now() -> Duration {
+    Duration::from_nanos(clock::now().as_nanos())
+}
+
+/// Calls `body` on a machine of this many CPUs, with this topology. Runs several orders of the threads' steps.
+fn always(cpus: usize, topology: &'static str, body: impl Fn(&Executor, &WorkQueue) + Send + Sync + 'static) {
+    let body = Arc::new(body);
+    for seed in 0..5 {
+        let body = Arc::clone(&body);
+        run(Config { slice: ms(3), seed: Some(seed), ..Config::new(cpus) }, move || {
+            let executor = executor(topology, |builder| builder.detection(Detection::Sampling));
+            let queue = WorkQueue::builder("forks").build_on(&executor).unwrap();
+            body(&executor, &queue);
+            drop(queue);
+            executor.shutdown(Duration::MAX).unwrap();
+        });
+    }
+}
+
+/// Divides `time` again and again, down to leaves of at most `leaf`.
+fn divide(time: Duration, leaf: Duration) {
+    if time <= leaf {
+        return burn(time);
+    }
+    join(|| divide(time / 2, leaf), || divide(time / 2, leaf));
+}
+
+/// Divides like [`divide`], but into parts of different lengths.
+fn divide_badly(time: Duration, leaf: Duration) {
+    if time <= leaf {
+        return burn(time);
+    }
+    join(|| divide_badly(time / 5, leaf), || divide_badly(time - time / 5, leaf));
+}
+
+/// spec: W7.8, W7.14: a recursion uses all CPUs, also those of other caches. In each pool, it needs one more worker
+/// than CPUs at most, or two if the pool has siblings.
+#[test]
+fn a_recursion_uses_all_cpus_and_needs_hardly_more_threads() {
+    // The topology, the CPUs of a pod, the most workers of a pool, and the longest time in percent of the ideal time.
+    let machines =
+        [("l3:1 core:2 pu:1", 2, 3, 110), ("l3:1 core:8 pu:1", 8, 9, 120), ("l3:4 core:6 pu:1", 24, 8, 150)];
+    for (topology, cpus, most, percent) in machines {
+        for division in [divide, divide_badly] {
+            always(cpus, topology, move |executor, queue| {
+                let (ideal, begin) = (ms(8), now());
+                let work = ideal * cpus as u32;
+                queue.spawn(move || division(work, micros(20))).unwrap().join().unwrap();
+                let took = now() - begin;
+                assert!(took < ideal * percent / 100, "{topology}: {took:?}");
+                let workers = executor.dump().pools.iter().map(|pool| pool.workers).max().unwrap_or(0);
+                assert!(workers <= most, "{topology}: {workers}");
+            });
+        }
+    }
+}
+
+/// The moment at which the fork of an item begins, and the moment at which the item has forked. `first` is the item's
+/// first closure.
+fn fork_beside(queue: &WorkQueue, first: impl FnOnce() + Send + 'static) -> Arc<Mutex<(Duration, Duration)>> {
+    let moments = Arc::new(Mutex::new((Duration::ZERO, Duration::ZERO)));
+    let noted = Arc::clone(&moments);
+    let item = move || {
+        noted.lock().0 = now();
+        join(first, || noted.lock().1 = now());
+    };
+    assert!(queue.spawn_detached(item).is_ok());
+    moments
+}
+
+/// spec: W7.13: a fork begins at once if a CPU of the pool or of a sibling pool is free.
+#[test]
+fn a_fork_begins_at_once_on_a_free_cpu() {
+    for topology in ["l3:1 core:2 pu:1", "l3:2 core:1 pu:1"] {
+        always(2, topology, move |_, queue| {
+            let moments = fork_beside(queue, || burn(ms(20)));
+            queue.flush().unwrap();
+            let (forked, begun) = *moments.lock();
+            assert!(begun - forked < SOON, "{topology}: {:?}", begun - forked);
+        });
+    }
+}
+
+/// spec: W7.13: a fork begins as soon as a CPU of the pool or of a sibling pool is free.
+#[test]
+fn a_fork_begins_when_a_cpu_becomes_free() {
+    for topology in ["l3:1 core:2 pu:1", "l3:2 core:1 pu:1"] {
+        always(2, topology, move |_, queue| {
+            let free = Arc::new(Mutex::new(Duration::ZERO));
+            let end = Arc::clone(&free);
+            let other = queue.spawn(move || {
+                burn(ms(5));
+                *end.lock() = now();
+            });
+            pause(ms(1));
+            let moments = fork_beside(queue, || burn(ms(20)));
+            queue.flush().unwrap();
+            other.unwrap().join().unwrap();
+            let (begun, free) = (moments.lock().1, *free.lock());
+            assert!(begun >= free && begun - free < SOON, "{topology}: {:?}", begun.saturating_sub(free));
+        });
+    }
+}
+
+/// spec: W7.13: a fork begins when the forking item blocks.
+#[test]
+fn a_fork_begins_when_its_item_blocks() {
+    always(1, "l3:1 core:1 pu:1", |_, queue| {
+        // The pool of one CPU has no siblings, so the item does not fork.
+        let moments = fork_beside(queue, || crate::blocking(|| pause(ms(5))));
+        queue.flush().unwrap();
+        let (forked, begun) = *moments.lock();
+        assert!(begun - forked >= ms(5));
+    });
+    always(2, "l3:1 core:2 pu:1", |_, queue| {
+        let busy = queue.spawn(|| burn(ms(20)));
+        pause(ms(1));
+        let moments = fork_beside(queue, || crate::blocking(|| pause(ms(10))));
+        queue.flush().unwrap();
+        busy.unwrap().join().unwrap();
+        let (forked, begun) = *moments.lock();
+        assert!(begun - forked < SOON, "{:?}", begun - forked);
+    });
+}
+
+/// spec: W7.14: a thread that waits for a fork runs the parts of the fork that come later.
+#[test]
+fn a_joining_thread_runs_the_parts_of_its_fork() {
+    always(2, "l3:1 core:2 pu:1", |executor, queue| {
+        let item = queue.spawn(|| {
+            let caller = thread::current().id();
+            let second = || {
+                burn(ms(2));
+                join(|| burn(ms(5)), || (thread::current().id(), now())).1
+            };
+            let ((), (runs, begun)) = join(|| burn(ms(1)), second);
+            (caller == runs, begun)
+        });
+        let begin = now();
+        let (same, begun) = item.unwrap().join().unwrap();
+        assert!(same && begun < begin + ms(2) + SOON, "{same} {:?}", begun - begin);
+        assert_eq!(executor.dump().pools[0].workers, 3);
+    });
+}
