@@ -22,15 +22,15 @@ use crate::sys::sync::{AtomicU64, Ordering, fence};
 
 const WORD: usize = u64::BITS as usize;
 
-/// A set of pods. See the module.
+/// A set of pods. See the module. All pods read the words, so each word has a cache line of its own.
 #[derive(Debug)]
-pub(crate) struct PodBits(CachePadded<Box<[AtomicU64]>>);
+pub(crate) struct PodBits(Box<[CachePadded<AtomicU64>]>);
 
 impl PodBits {
     pub(crate) fn new(pods: usize, set: bool) -> Self {
         let bits = if set { u64::MAX } else { 0 };
-        let words = (0..pods.div_ceil(WORD)).map(|_| AtomicU64::new(bits));
-        Self(CachePadded::new(words.collect()))
+        let words = (0..pods.div_ceil(WORD)).map(|_| CachePadded::new(AtomicU64::new(bits)));
+        Self(words.collect())
     }
 
     /// Returns the bits of 64 pods. The first of these pods has the number `64 * at`.
@@ -55,5 +55,23 @@ impl PodBits {
         let (word, bit) = (&self.0[pod / WORD], 1_u64 << (pod % WORD));
         word.fetch_and(!bit, Ordering::AcqRel);
         fence(Ordering::SeqCst); // pairs with the fence before the call of `set`
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    /// Otherwise, each change of a bit would take the other set, or whatever else is beside it in memory, from the
+    /// caches of all CPUs.
+    #[test]
+    fn no_two_words_share_a_cache_line() {
+        let sets = [PodBits::new(65, true), PodBits::new(65, false)];
+        let words = sets.iter().flat_map(|set| set.0.iter());
+        let mut lines: Vec<_> = words.map(|word| (&raw const **word).addr() / 64).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        assert_eq!(lines.len(), 4);
+        assert!(sets.iter().flat_map(|set| set.0.iter()).all(|word| (&raw const **word).addr() % 64 == 0));
     }
 }

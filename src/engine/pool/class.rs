@@ -12,6 +12,8 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
+use crossbeam_utils::CachePadded;
+
 use crate::policy::attrs::{Moves, PoolAttrs};
 use crate::policy::concurrency::PodId;
 use crate::policy::cpu_set::CpuSet;
@@ -86,7 +88,8 @@ pub(crate) struct ClassUser(Arc<Class>);
 pub(crate) struct Seat {
     pub(crate) class: Arc<Class>,
     pub(crate) pod: PodId,
-    pub(crate) helpers: Helpers,
+    /// Threads of all pods change this number, so it has a cache line of its own.
+    pub(crate) helpers: CachePadded<Helpers>,
 }
 
 /// The division of the CPUs into pods by a queue's attributes, and the class that has these pods.
@@ -225,7 +228,7 @@ impl Class {
         let seat = (self.key.moves == Moves::Items).then(|| Seat {
             class: Arc::clone(self),
             pod,
-            helpers: Helpers::new(),
+            helpers: CachePadded::new(Helpers::new()),
         });
         let pool = Pool::new(spec, Arc::clone(core), seat);
         members.pools.push(Arc::clone(&pool));

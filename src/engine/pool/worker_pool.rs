@@ -43,8 +43,9 @@ pub(crate) struct Pool {
     pub(super) worklist: EntryList,               // A
     /// The number of times that a shard's route was turned away from the pool.
     pub(crate) route_epoch: RouteEpoch, // A
-    /// The numbers that the sideline shows to threads without the lock.
-    pub(super) aside: Shown, // A, written under S
+    /// The numbers that the sideline shows to threads without the lock. Each worker reads them between its items. So
+    /// they have a cache line of their own, apart from fields that are written more often.
+    pub(super) aside: CachePadded<Shown>, // A, written under S
     /// A hint, which the manager writes. A worker that finds that the pool no longer starves writes it, too.
     pub(super) starves: Starving, // A
     /// Names the worker that searches before it sleeps. A hint.
@@ -142,7 +143,7 @@ impl Pool {
             running: CachePadded::new(RunningCell::new(running)),
             worklist: EntryList::new(),
             route_epoch: RouteEpoch::new(),
-            aside: Shown::new(),
+            aside: CachePadded::new(Shown::new()),
             starves: Starving::new(),
             search: SearchCell::new(),
             crowded: CrowdedCell::new(),
