@@ -6,9 +6,9 @@
 //! * **CPUs.** Each cache has up to [`OF_CACHE`] CPUs. A thread keeps its CPU until it waits, or until another thread
 //!   has waited for that CPU for [`SLICE`].
 //! * **Lines.** It takes 40 ns to get a line from a CPU of the same cache, and 110 ns from another cache. A line serves
-//!   one CPU after the other. The machine's [lines](crate::sys::machine::Costs) are those of the crate's atomics and
-//!   locks, and of the ends of its worklists and waiting lists. In addition, each item has a line that its issuer
-//!   writes and its worker reads.
+//!   one CPU after the other, and stays with each of them until a failed exchange is repeated. The machine's
+//!   [lines](crate::sys::machine::Costs) are those of the crate's atomics and locks, and of the ends of its worklists
+//!   and waiting lists. In addition, each item has a line that its issuer writes and its worker reads.
 //! * **Waking.** A thread that unparks another one uses its CPU for 2 µs. The other thread begins up to 5 µs after the
 //!   beginning of the call.
 //! * **Everything else.** The submission of an item takes [`SUBMITS`], and the run of an item, with its worker's own
@@ -270,4 +270,27 @@ fn short_items_cost_at_most_30_percent_more_on_24_cpus() {
     let measured = [2, 8, 24].map(|cpus| measure(cpus, Kind::Default, Load::Short, 1));
     let ideal = (SUBMITS + Load::Short.runs()).as_nanos() as f64;
     assert!(measured.iter().all(|row| row.cost < 1.3 * ideal && row.lines > 1.0), "{measured:?}");
+}
+
+/// If a failed exchange had to wait for all other CPUs, each change would move the line 64 times.
+#[test]
+fn a_word_that_64_cpus_change_moves_at_most_three_times_for_each_change() {
+    let (changes, moves) = run(config(64, 1), || {
+        let word = Arc::new(CachePadded::new(AtomicU64::new(0)));
+        let change = |cpu| {
+            let word = Arc::clone(&word);
+            let change = move || {
+                machine::bind(machine::current().expect("it is of the machine"), &CpuSet::single(cpu));
+                for _ in 0..20 {
+                    assert!(word.fetch_update(Relaxed, Relaxed, |changes| Some(changes + 1)).is_ok());
+                }
+            };
+            spawn("changer".to_owned(), None, change).unwrap()
+        };
+        let threads: Vec<_> = (0..64).map(change).collect();
+        threads.into_iter().for_each(|thread| thread::join(thread, Until::FOREVER).unwrap());
+        (word.load(Relaxed), moved().lines())
+    });
+    assert_eq!(changes, 64 * 20);
+    assert!(moves <= 3 * changes, "{moves}");
 }
