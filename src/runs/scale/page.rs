@@ -30,8 +30,15 @@ item takes 140 ns, or 5070 ns in the second table: 70 ns for its submission, and
 the number of cache lines that moved between CPUs for each item, as counted at each access to an atomic, to a lock, or
 to an end of a worklist or waiting list. *wakes* is the number of threads that were woken for each thousand items.
 Each row is the median of three runs, in which threads take their steps in other orders. Objects have other addresses in
-each run, and so share other lines. So the numbers differ from run to run, most where many CPUs compete. In about one run
-of ten with 128 CPUs, the last no-ops end some milliseconds late; the cause is not known.
+each run, and so share other lines. So the numbers differ from run to run, most where many CPUs compete. With 128 CPUs,
+a no-op costs up to twice as much in one run as in another. One reason is that the work ends with its last issuer. An
+issuer that has shared its CPU with workers still has items to queue when all others have ended. Then its pool is idle
+between its items, so it wakes a worker for almost each of them, and a wake-up takes 2 µs.
+
+A line stays with the CPU at which it has just arrived for as long as a failed compare-and-exchange is repeated. If each
+attempt had to wait for all other CPUs again, all but one would fail in each round. With 128 CPUs, the end of each of
+the last no-ops would then take 10 µs, and in one run of five, the last no-ops would end some milliseconds late. The
+crate's words change by such exchanges, so a machine whose CPUs really lose a line between two attempts would show this.
 
 What the tables show:
 
