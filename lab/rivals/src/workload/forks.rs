@@ -7,7 +7,7 @@ use crate::rival::Rival;
 
 const LEAVES: usize = 1 << 18;
 /// Steps of about 100 ns in all.
-const STEPS: u32 = 70;
+const STEPS: u32 = 210;
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     let rival = forever::<R>(None);

@@ -167,8 +167,8 @@ pub(crate) static CASES: &[Case] = &[
     Case {
         workload: "forks",
         definition: "One item divides its work again and again, with `rayon::join` or `cmwq::join`, down to \
-                     262 144 leaves of about 100 ns of fixed work. The items per second are leaves per \
-                     second. cmwq's queues that run one item for each CPU call one half after the other.",
+                     262 144 leaves of about 100 ns of fixed work. The measure is leaves per second. The \
+                     items of `cmwq-per-cpu` and `cmwq-unbound` call one half after the other.",
         takes: |can| can.forks,
         ..CASE
     },
