@@ -50,6 +50,7 @@
 //! | a function for many inputs, with the results in order | [`map(inputs, f).collect::<Result<Vec<_>, RunError>>()?`](WorkQueue::map), or any other use of this lazy iterator of `Result<T, RunError>`; at most 64 items are in flight (queued, running, or ended before their result was taken), or 4 for each CPU if that is more, unless [`window(n)`](Map::window) sets another number; dropping the iterator cancels the items that have not begun |
 //! | a function for each of many inputs that borrow, one item for each | [`for_each`](WorkQueue::for_each), which waits for all |
 //! | closures that borrow, and the chunks of a slice | [`scope`](WorkQueue::scope), which waits for all, and in it [`s.spawn`](Scope::spawn) and [`s.chunks_mut`](Scope::chunks_mut) |
+//! | a part of an item's work, for another CPU if one is free | [`join(a, b)`](join()), which returns both results |
 //!
 //! # Safe defaults
 //!

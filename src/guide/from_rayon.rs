@@ -66,7 +66,7 @@
 //! | `par_iter().map(f).collect()` | [`map(inputs, f)`](crate::WorkQueue::map)`.collect::<Result<Vec<_>, RunError>>()?`: an iterator, in the order of the inputs |
 //! | `par_iter().for_each(f)` | [`for_each(inputs, f)`](crate::WorkQueue::for_each) |
 //! | `par_chunks`, `par_chunks_mut` | [`Scope::chunks`](crate::Scope::chunks), [`chunks_mut`](crate::Scope::chunks_mut) |
-//! | `rayon::join(a, b)` | two items of a scope; for fine splitting, keep rayon |
+//! | `rayon::join(a, b)` | [`join(a, b)`](crate::join) inside an item; outside of items, it only calls both |
 //! | `panic_handler`, `start_handler`, `exit_handler` | [`panic_handler`](crate::ExecutorBuilder::panic_handler), [`on_thread_start`](crate::ExecutorBuilder::on_thread_start), [`on_thread_stop`](crate::ExecutorBuilder::on_thread_stop) |
 //!
 //! # What changes

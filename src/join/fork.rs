@@ -5,22 +5,22 @@ use crate::engine::item::fork;
 /// Calls both closures, possibly at the same time, and returns both results.
 ///
 /// Inside an item, `join` offers the second closure to the other workers of the item's pool, and calls the first one.
-/// If no worker has taken the second closure by then, `join` calls it, too. So an item that divides its work again and
-/// again, down to parts of about a microsecond, uses all CPUs that have nothing else to do, and no CPU that other items
-/// need. The calls need no allocation, and a closure that is not taken costs little more than a call.
+/// If no worker has taken the second closure by then, `join` calls it, too. So an item can divide its work again and
+/// again, down to parts of about a microsecond. It then uses all CPUs that have nothing else to do, and none that other
+/// items need. A call needs no allocation. A closure that no worker takes costs little more than a plain call.
 ///
 /// A closure that another worker takes becomes an item of the same queue. It needs a free slot of the queue's
-/// [`max_active`](crate::QueueBuilder::max_active), is counted and traced, and gets the
-/// [token](crate::cancel_token) and the [carried values](crate::QueueBuilder::carry) of the calling item. The calling
-/// item then waits under a [blocking guard](crate::blocking), unless it can take over parts that the closure has itself
-/// passed to `join`. It never runs other work meanwhile. So it is safe to hold a lock during a call of `join`, as long
-/// as the closures do not need the lock.
+/// [`max_active`](crate::WorkQueueBuilder::max_active), is counted and traced, and has the
+/// [token](crate::cancel_token()) and the [carried values](crate::WorkQueueBuilder::carry) of the calling item, but not
+/// its thread-local values. If the first closure ends before it, the calling item waits under a
+/// [blocking guard](crate::blocking()). Meanwhile its thread runs nothing but parts that the awaited closure has itself
+/// passed to `join`. So an item may hold a lock during the call, as long as the closures do not need that lock.
 ///
-/// `join` only calls one closure after the other:
+/// In the following cases, `join` only calls one closure after the other, because no other worker could take the second
+/// one:
 ///
-/// * outside of items. Use a [scope](crate::WorkQueue::scope) to enter a queue with borrowed values;
-/// * in items of per-CPU queues, bh queues and ordered queues, and of queues without concurrency management, because
-///   no other worker would take the second closure;
+/// * outside of items. To enter a queue with borrowed values, use a [scope](crate::WorkQueue::scope).
+/// * in items of per-CPU queues, of bh queues, of ordered queues, and of [unbound](crate::WorkQueue::unbound) queues.
 /// * while the item is inside a guard, or its queue has no free slot.
 ///
 /// # Examples

@@ -8,39 +8,41 @@
 //!   * forking worker: puts a fork on its list; reads the running word: the pool is full, so it wakes no worker;
 //!   * other worker: leaves the count; reads the bits: none is set. So the fork waits for the worker that has made it,
 //!     although a CPU is free.
-//! * **Set against clear.** The fences of [`PodBits`] forbid this:
+//! * **Set against clear.** The fences of [`pod_bits`] forbid this:
 //!   * forking worker: puts a fork on its list; reads its bit, which is set, so it does not set the bit;
 //!   * other worker: finds no fork; clears the bit. So a worker that leaves the count later does not see the fork.
 //!
 //! [`RunningCell::look`]: super::running::RunningCell::look
 
-use crate::policy::idle_set::WorkerId;
-use crate::sys::sync::{Ordering, fence};
+use crossbeam_utils::CachePadded;
 
-use super::pod_bits::PodBits;
+use crate::policy::idle_set::WorkerId;
+use crate::sys::sync::{AtomicU64, Ordering, fence};
+
+use super::pod_bits;
 
 /// The number of bits.
 const BITS: WorkerId = u64::BITS as WorkerId;
 
-/// See the module.
+/// See the module. All workers of a pool read the word when they have nothing to do, so it has a cache line of its own.
 #[derive(Debug)]
-pub(crate) struct ForkBits(PodBits);
+pub(crate) struct ForkBits(CachePadded<AtomicU64>);
 
 impl ForkBits {
     pub(crate) fn new() -> Self {
-        Self(PodBits::new(BITS as usize, false))
+        Self(CachePadded::new(AtomicU64::new(0)))
     }
 
     /// Returns whether a worker may have forks.
     #[inline]
     pub(crate) fn are_any(&self) -> bool {
-        self.0.word(0) != 0
+        self.0.load(Ordering::Relaxed) != 0
     }
 
     /// Returns a bit that is set, if there is one.
     #[inline]
     pub(crate) fn first(&self) -> Option<WorkerId> {
-        let bits = self.0.word(0);
+        let bits = self.0.load(Ordering::Relaxed);
         (bits != 0).then(|| bits.trailing_zeros() as WorkerId)
     }
 
@@ -52,16 +54,16 @@ impl ForkBits {
     /// Sets the bit of a worker that has put a fork on its list.
     #[inline]
     pub(crate) fn set(&self, worker: WorkerId) {
-        fence(Ordering::SeqCst); // with `RunningCell::look`, and with `PodBits::clear`
-        self.0.set((worker % BITS) as usize);
+        fence(Ordering::SeqCst); // with `RunningCell::look`, and with `pod_bits::clear`
+        pod_bits::set(&self.0, (worker % BITS) as usize);
     }
 
     /// Clears a bit whose workers were found to have no forks. `have_forks` says whether they have any.
     #[cold]
     pub(crate) fn clear(&self, bit: WorkerId, have_forks: impl FnOnce() -> bool) {
-        self.0.clear(bit as usize);
+        pod_bits::clear(&self.0, bit as usize);
         if have_forks() {
-            self.0.set(bit as usize);
+            pod_bits::set(&self.0, bit as usize);
         }
     }
 }

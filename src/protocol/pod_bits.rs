@@ -43,19 +43,29 @@ impl PodBits {
     /// since then.
     #[inline]
     pub(crate) fn set(&self, pod: usize) {
-        let (word, bit) = (&self.0[pod / WORD], 1 << (pod % WORD));
-        if word.load(Ordering::Relaxed) & bit == 0 {
-            word.fetch_or(bit, Ordering::AcqRel);
-            fence(Ordering::SeqCst); // pairs with this fence in a thread that sets a bit of the other set
-        }
+        set(&self.0[pod / WORD], pod % WORD);
     }
 
     /// Clears the bit of a pod. The caller then checks again whether the bit should be set.
     pub(crate) fn clear(&self, pod: usize) {
-        let (word, bit) = (&self.0[pod / WORD], 1_u64 << (pod % WORD));
-        word.fetch_and(!bit, Ordering::AcqRel);
-        fence(Ordering::SeqCst); // pairs with the fence before the call of `set`
+        clear(&self.0[pod / WORD], pod % WORD);
     }
+}
+
+/// Sets a bit of a word. The conditions are those of [`PodBits::set`].
+#[inline]
+pub(super) fn set(word: &AtomicU64, bit: usize) {
+    let bit = 1 << bit;
+    if word.load(Ordering::Relaxed) & bit == 0 {
+        word.fetch_or(bit, Ordering::AcqRel);
+        fence(Ordering::SeqCst); // pairs with this fence in a thread that sets a bit of the other set
+    }
+}
+
+/// Clears a bit of a word. The conditions are those of [`PodBits::clear`].
+pub(super) fn clear(word: &AtomicU64, bit: usize) {
+    word.fetch_and(!(1_u64 << bit), Ordering::AcqRel);
+    fence(Ordering::SeqCst); // pairs with the fence before the call of `set`
 }
 
 #[cfg(all(test, not(cmwq_loom)))]

@@ -40,14 +40,21 @@ impl Pool {
     /// Wakes or requests a worker for a fork, if one is wanted.
     #[cold]
     pub(crate) fn wake_for_fork(&self) {
-        self.look_for_forks(Near::Anywhere);
+        self.wake_for_forks(Near::Anywhere);
     }
 
     /// Wakes or requests a worker for forks, if one is wanted. Before the call, the caller has left the count, used up
     /// a reservation, or lowered the number of threads that wait for forks, and has issued a fence.
     #[inline]
-    pub(super) fn look_for_forks(&self, near: Near) {
-        if self.has_forks() {
+    pub(super) fn look_for_forks(&self, near: impl FnOnce() -> Near) {
+        if self.forks.are_any() {
+            self.wake_for_forks(near());
+        }
+    }
+
+    #[cold]
+    fn wake_for_forks(&self, near: Near) {
+        if self.find_forks() {
             if let Some(reserved) = self.running.reserve_for_fork(|| self.joining()) {
                 let _comes = self.wake(reserved, near);
             }
@@ -72,7 +79,7 @@ impl Pool {
         wait();
         self.joining.fetch_sub(1, Ordering::AcqRel);
         fence_after_update(); // with `ForkBits::set`
-        self.look_for_forks(Near::Anywhere);
+        self.wake_for_forks(Near::Anywhere);
     }
 
     /// Notes that a thread that waited for a fork has come instead of a worker, and counts as running.
@@ -81,12 +88,7 @@ impl Pool {
         self.look();
     }
 
-    /// Returns whether workers of the pool have forks that a worker can take.
-    #[inline]
-    pub(super) fn has_forks(&self) -> bool {
-        self.forks.are_any() && self.find_forks()
-    }
-
+    /// Returns whether workers of the pool have forks that a worker can take. Clears the bits of workers that have none.
     #[cold]
     fn find_forks(&self) -> bool {
         let state = self.state.lock();

@@ -20,7 +20,7 @@ impl Pool {
     #[inline]
     pub(crate) fn look(&self) {
         self.perform(self.running.look(|| self.has_work()), Near::Anywhere);
-        self.look_for_forks(Near::Anywhere);
+        self.look_for_forks(|| Near::Anywhere);
         self.seek(Near::Anywhere);
     }
 
@@ -34,7 +34,7 @@ impl Pool {
         if kick != Kick::Enough {
             self.perform(kick, near());
         }
-        self.look_for_forks(near());
+        self.look_for_forks(near);
         self.seek(if self.has_several_cpus() { near() } else { Near::Anywhere }) || wakes
     }
 
@@ -46,7 +46,7 @@ impl Pool {
         let kick = self.running.look(|| self.has_work());
         let wakes = matches!(kick, Kick::Wake(_));
         self.perform(kick, near);
-        self.look_for_forks(near);
+        self.look_for_forks(|| near);
         self.seek(near) || wakes
     }
 
