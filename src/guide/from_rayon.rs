@@ -72,10 +72,11 @@
 //! # What changes
 //!
 //! * **One input is one item.** rayon splits a range on its own. Here, the caller chooses the size of an item: give
-//!   `map` and `for_each` inputs that take many microseconds each, or divide a slice into chunks.
+//!   `map` and `for_each` inputs that take many microseconds each, or divide a slice into chunks. Inside an item,
+//!   [`join`](crate::join) divides work as finely as rayon does.
 //! * **A wait runs no other item.** A rayon thread that waits for a `join` may run any other job on the same stack, so
-//!   a job that holds a lock may come to wait for itself. In cmwq, the waiting thread sleeps, and another worker runs
-//!   other items.
+//!   a job that holds a lock may come to wait for itself. In cmwq, the waiting thread sleeps, or runs parts of
+//!   what it waits for, and another worker runs other items.
 //! * **Items may block.** A read, a lock or a channel under a [guard](crate::guide::blocking) costs no CPU.
 //! * **Memory stays bounded.** `map` and `for_each` keep a [window](crate::Map::window) of items in flight, 64 by
 //!   default, or 4 for each CPU if that is more. Results that the program has not taken yet count, too. So if the first

@@ -6,22 +6,27 @@ use crate::engine::item::fork;
 ///
 /// Inside an item, `join` offers the second closure to the other workers of the item's pool, and calls the first one.
 /// If no worker has taken the second closure by then, `join` calls it, too. So an item can divide its work again and
-/// again, down to parts of about a microsecond. It then uses all CPUs that have nothing else to do, and none that other
-/// items need. A call needs no allocation. A closure that no worker takes costs little more than a plain call.
+/// again, down to parts of about a microsecond. It then uses CPUs that have nothing else to do, and none that other
+/// items need. A closure that no worker takes costs little more than a plain call, and no allocation except at the
+/// first call of `join` in an item, and in a queue that [carries](crate::WorkQueueBuilder::carry) values.
 ///
 /// A closure that another worker takes becomes an item of the same queue. It needs a free slot of the queue's
 /// [`max_active`](crate::WorkQueueBuilder::max_active), is counted and traced, and has the
-/// [token](crate::cancel_token()) and the [carried values](crate::WorkQueueBuilder::carry) of the calling item, but not
-/// its thread-local values. If the first closure ends before it, the calling item waits under a
-/// [blocking guard](crate::blocking()). Meanwhile its thread runs nothing but parts that the awaited closure has itself
-/// passed to `join`. So an item may hold a lock during the call, as long as the closures do not need that lock.
+/// [token](crate::cancel_token()) and the carried values of the calling item, but not its thread-local values. If the
+/// first closure ends before it, the calling item waits under a [blocking guard](crate::blocking()), and keeps its
+/// slot. Meanwhile its thread runs nothing but parts that the awaited closure has itself passed to `join`. So an item
+/// may hold a lock during the call, as long as the closures do not need that lock.
 ///
-/// In the following cases, `join` only calls one closure after the other, because no other worker could take the second
-/// one:
+/// In the following cases, `join` only calls one closure after the other:
 ///
 /// * outside of items. To enter a queue with borrowed values, use a [scope](crate::WorkQueue::scope).
-/// * in items of per-CPU queues, of bh queues, of ordered queues, and of [unbound](crate::WorkQueue::unbound) queues.
-/// * while the item is inside a guard, or its queue has no free slot.
+/// * in items of per-CPU queues, of bh queues, of ordered queues, and of [unbound](crate::WorkQueue::unbound) queues,
+///   and in items that a rescuer or their issuer runs.
+/// * while the item is inside a guard, while its queue has no free slot, and while its queue is frozen, drained or shut
+///   down.
+///
+/// If an item forks its process after a worker has taken the second closure, the child process ends when it would join
+/// that closure.
 ///
 /// # Examples
 ///

@@ -208,10 +208,10 @@ impl Admission {
         self.0 >> COMING != 0 && (self.listed() >= LISTED_LIMIT || self.coming() >= COMING_MASK / 2)
     }
 
-    /// Returns whether another item could be active.
+    /// Returns whether a worker could begin another item now.
     #[inline]
-    pub(crate) const fn has_free_slot(self) -> bool {
-        self.active() < self.max()
+    pub(crate) fn takes_fork(self) -> bool {
+        self.active() < self.max() && self.intake() == Intake::Open
     }
 
     /// Admits an item. The item never overtakes an item on the list.

@@ -67,8 +67,8 @@ pub(crate) enum Kick {
 
 /// The right of one worker to start. A reservation counts as `waking` until a worker uses it up or a thread drops it.
 ///
-/// This type is linear: it is neither `Copy` nor `Clone`, and only [`Running::kick`] and [`Running::reserve`] make its
-/// values.
+/// This type is linear: it is neither `Copy` nor `Clone`, and only [`Running::kick`], [`Running::reserve`] and
+/// [`Running::fork`] make its values.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reserved {
@@ -257,7 +257,7 @@ impl Running {
 
     pub(crate) const fn wants_worker_for_fork(self, joining: u64) -> bool {
         match self.target() {
-            Some(target) => self.running() + self.waking() + joining < target,
+            Some(target) => self.running() + self.waking() + joining < target && !self.is_abandoned(),
             None => false,
         }
     }

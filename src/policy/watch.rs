@@ -80,6 +80,8 @@ impl Rules {
 pub(crate) struct Look {
     /// Whether the pool has pending work, on its worklist, its sideline or a local list.
     pub(crate) pending: bool,
+    /// Whether workers of the pool have forks that no worker has taken.
+    pub(crate) forks: bool,
     /// Whether a worker has entries on its local list.
     pub(crate) keeps_local: bool,
     /// Whether the pool has siblings, which take its items.
@@ -105,6 +107,11 @@ pub(crate) struct Look {
 }
 
 impl Look {
+    /// Returns whether another worker of the pool would have something to do.
+    fn has_something(&self) -> bool {
+        self.pending || self.forks
+    }
+
     /// Returns whether a worker of the pool works on items, or is about to.
     fn is_served(&self) -> bool {
         self.workers.iter().any(|(_, word)| word.phase().is_at_work(self.cpus.is_some()))
@@ -206,7 +213,7 @@ impl Watch {
         }
         self.period = self.next_period(look, rules, &findings, told);
         self.alert = self.alert.saturating_sub(1);
-        self.quiet_looks = if look.pending { 0 } else { self.quiet_looks + 1 };
+        self.quiet_looks = if look.has_something() { 0 } else { self.quiet_looks + 1 };
         let stuck = look.pending && !look.is_served() && !look.help_coming;
         self.stuck_since = if stuck { self.stuck_since.or(Some(now)) } else { None };
         let stuck_for = self.stuck_since.map_or(Duration::ZERO, |since| now.since(since));
@@ -231,7 +238,7 @@ impl Watch {
     }
 
     fn inspect(&mut self, look: &Look, rules: Rules, facts: &mut impl Facts, now: Time) -> Findings {
-        let counts = look.cpus.is_some() && look.pending;
+        let counts = look.cpus.is_some() && look.has_something();
         let criteria = Criteria {
             sleepers: counts && rules.sleepers,
             hogs: rules.hogs.filter(|_| counts && look.per_cpu),
@@ -254,7 +261,7 @@ impl Watch {
             _ if self.alert > 0 => SHORTEST,
             _ if !findings.found.is_empty() => PERIOD,
             // If the next check finds no pending work either, the watch ends. So the next check comes soon.
-            _ if !look.pending => first,
+            _ if !look.has_something() => first,
             Duration::ZERO => first,
             last => longest.min(last * 2),
         };
@@ -271,6 +278,7 @@ mod tests {
 
     const STUCK: Look = Look {
         pending: true,
+        forks: false,
         keeps_local: false,
         shares: false,
         workers_tell: true,

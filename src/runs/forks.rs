@@ -2,14 +2,22 @@
 //! threads it needs.
 //!
 //! Red under: `fork-wakes-no-worker`, `free-worker-sees-no-fork`, `siblings-see-no-fork`,
-//! `joining-thread-takes-no-part`, `joining-thread-is-not-called`, `parts-of-parts-are-not-found`.
+//! `joining-thread-takes-no-part`, `joining-thread-is-not-called`, `parts-of-parts-are-not-found`,
+//! `joining-threads-keep-no-place`, `blocked-item-frees-no-place`, `refused-fork-is-not-offered`,
+//! `forks-are-not-watched`, `ended-fork-still-has-parts`.
 
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crossbeam_deque::Worker as List;
+
 use super::setup::{executor, micros, ms};
+use crate::engine::item::fork_head::ForkAddress;
+use crate::engine::worker::levels::Forks;
+use crate::engine::worker::shared::Worker;
 use crate::policy::detection::Detection;
+use crate::policy::worker::Phase;
 use crate::sys::clock;
 use crate::sys::machine::{Config, Mutex, burn, pause, run};
 use crate::{Executor, WorkQueue, join};
@@ -160,4 +168,120 @@ fn a_joining_thread_runs_the_parts_of_its_fork() {
         assert!(same && begun < begin + ms(2) + SOON, "{same} {:?}", begun - begin);
         assert_eq!(executor.dump().pools[0].workers, 3);
     });
+}
+
+/// spec: W7.14: the same, if a worker of another pool runs the fork. A CPU of the first pool takes the part.
+#[test]
+fn a_part_that_is_made_in_another_pool_begins_at_once() {
+    always(2, "l3:2 core:1 pu:1", |_, queue| {
+        let item = queue.spawn(|| {
+            let second = || {
+                burn(ms(2));
+                join(|| burn(ms(5)), now).1
+            };
+            join(|| burn(ms(1)), second).1
+        });
+        let begin = now();
+        let begun = item.unwrap().join().unwrap();
+        assert!(begun < begin + ms(2) + 2 * SOON, "{:?}", begun - begin);
+    });
+}
+
+/// spec: W7.13: a fork begins when an item blocks beside a thread that waits for a fork.
+#[test]
+fn a_fork_begins_when_an_item_blocks_beside_a_joining_thread() {
+    always(2, "l3:1 core:2 pu:1", |_, queue| {
+        let moments = Arc::new(Mutex::new((Duration::ZERO, Duration::ZERO)));
+        let noted = Arc::clone(&moments);
+        let item = queue.spawn(move || {
+            let second = || {
+                burn(ms(3));
+                join(|| burn(ms(20)), || noted.lock().1 = now())
+            };
+            // The fork is taken, and then this thread sleeps.
+            join(|| burn(ms(1)), second);
+        });
+        pause(micros(500));
+        let blocked = Arc::clone(&moments);
+        let other = queue.spawn(move || {
+            burn(ms(4));
+            blocked.lock().0 = now();
+            crate::blocking(|| pause(ms(30)));
+        });
+        item.unwrap().join().unwrap();
+        other.unwrap().join().unwrap();
+        let (blocked, begun) = *moments.lock();
+        assert!(begun < blocked + SOON, "{:?}", begun.saturating_sub(blocked));
+    });
+}
+
+/// spec: W7.13: the forks of an item that goes on in another pool's place are offered to sibling pools.
+#[test]
+fn a_fork_beside_a_joining_thread_goes_to_a_free_sibling() {
+    always(4, "l3:2 core:2 pu:1", |_, queue| {
+        let recursion = queue.spawn(|| join(|| burn(ms(1)), || burn(ms(30))));
+        pause(ms(2));
+        let moments = fork_beside(queue, || burn(ms(20)));
+        queue.flush().unwrap();
+        recursion.unwrap().join().unwrap();
+        let (forked, begun) = *moments.lock();
+        assert!(begun - forked < 2 * SOON, "{:?}", begun - forked);
+    });
+}
+
+/// spec: W7.13, S1.1: a fork begins when the manager finds that the item of another worker sleeps without a guard.
+#[test]
+fn a_fork_begins_when_a_sleeper_is_found() {
+    always(2, "l3:1 core:2 pu:1", |_, queue| {
+        let sleeper = queue.spawn(|| pause(ms(40)));
+        pause(micros(200));
+        let moments = fork_beside(queue, || burn(ms(30)));
+        queue.flush().unwrap();
+        sleeper.unwrap().join().unwrap();
+        let (forked, begun) = *moments.lock();
+        assert!(begun - forked < ms(4), "{:?}", begun - forked);
+    });
+}
+
+/// spec: W7.14: a thread that waits for a fork takes its parts, and nothing that its worker does later.
+#[test]
+fn a_fork_that_is_over_has_no_parts() {
+    let worker = Arc::new(Worker::new(0, Phase::Between, List::new_fifo().stealer()));
+    let list = List::new_lifo();
+    worker.forks.add(list.stealer());
+    let parts = Forks::new(Arc::clone(&worker), worker.forks.begins_run().unwrap());
+    let part = ForkAddress::of_nothing();
+    list.push(part);
+    assert!(parts.are_any() && parts.take() == Some(part) && !parts.are_any());
+    worker.forks.ends_run();
+    list.push(part);
+    assert!(!parts.are_any() && parts.take().is_none());
+    let next = Forks::new(Arc::clone(&worker), worker.forks.begins_run().unwrap());
+    assert!(parts.take().is_none() && next.take() == Some(part));
+}
+
+/// spec: W7.14: the parts of a part for which the fork's thread waits are parts of the fork.
+#[test]
+fn a_fork_has_the_parts_of_its_parts() {
+    let workers: [_; 2] =
+        [0, 1].map(|id| Arc::new(Worker::new(id, Phase::Between, List::new_fifo().stealer())));
+    let lists = [List::new_lifo(), List::new_lifo()];
+    let parts: Vec<_> = workers
+        .iter()
+        .zip(&lists)
+        .map(|(worker, list)| {
+            worker.forks.add(list.stealer());
+            Forks::new(Arc::clone(worker), worker.forks.begins_run().unwrap())
+        })
+        .collect();
+    lists[1].push(ForkAddress::of_nothing());
+    assert!(!parts[0].are_any());
+    workers[0].forks.joins(Some(&parts[1]));
+    // What the thread runs meanwhile has a level of its own.
+    let inner = List::new_lifo();
+    workers[0].forks.add(inner.stealer());
+    assert!(parts[0].are_any());
+    workers[0].forks.remove_innermost();
+    workers[0].forks.joins(None);
+    assert!(!parts[0].are_any() && workers[0].forks.take().is_none() && workers[1].forks.have_forks());
 }

@@ -407,3 +407,47 @@ fn a_shutdown_lets_an_item_end_its_forks() {
     door.open();
     assert_eq!(item.unwrap().join().unwrap(), (0..10_000).sum::<u64>());
 }
+
+/// spec: W7.13, F5.1: a fork that a worker has taken cannot wait for the item that waits for it.
+#[test]
+fn a_fork_does_not_wait_for_its_item() {
+    let executor = two_cpus();
+    let queue = WorkQueue::builder("selves").build_on(&executor).unwrap();
+    let (sends, handle) = mpsc::channel::<cmwq::JoinHandle<()>>();
+    let (told, tells) = mpsc::channel();
+    let item = queue.spawn(move || {
+        let own = handle.recv().unwrap();
+        let taken = Door::default();
+        let second = || {
+            taken.open();
+            told.send(own.join()).unwrap();
+        };
+        join(|| taken.wait(), second);
+    });
+    sends.send(item.unwrap()).unwrap();
+    assert!(matches!(tells.recv().unwrap(), Err(JoinError::WouldDeadlock)));
+}
+
+/// spec: W7.8: while a queue drains, an item calls both closures itself.
+#[test]
+fn an_item_of_a_queue_that_drains_does_not_fork() {
+    let executor = two_cpus();
+    let queue = WorkQueue::builder("drains").build_on(&executor).unwrap();
+    let (begins, begun) = mpsc::channel();
+    let door = Door::default();
+    let wait = door.clone();
+    let item = queue.spawn(move || {
+        begins.send(()).unwrap();
+        wait.wait();
+        join(|| thread::current().id(), || thread::current().id())
+    });
+    begun.recv().unwrap();
+    thread::scope(|s| {
+        let drain = s.spawn(|| queue.drain());
+        eventually("the queue drains", || queue.spawn(|| ()).is_err());
+        door.open();
+        drain.join().unwrap().unwrap();
+    });
+    let (first, second) = item.unwrap().join().unwrap();
+    assert_eq!(first, second);
+}

@@ -25,6 +25,7 @@
 #![allow(unsafe_code, reason = "a fork is on the stack of the thread that waits for it")]
 
 use std::cell::UnsafeCell;
+use std::io::{self, Write};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
@@ -33,20 +34,20 @@ use std::thread::Result as RunResult;
 
 use crate::policy::one_shot::Take;
 use crate::protocol::one_shot::OneShotCell;
-use crate::sys::sync::{AtomicBool, Mutex, Ordering};
+use crate::sys::fork;
 use crate::sys::wait::Until;
 
 use crate::engine::carrier::Carried;
 use crate::engine::queue::shard::Shard;
 use crate::engine::user_code::contain;
-use crate::engine::worker::current::ONE_SHOT;
+use crate::engine::worker::current::{Current, ONE_SHOT};
 use crate::engine::worker::lent;
 use crate::engine::worker::levels::Forks;
-use crate::engine::worker::worker_thread::{self, NotRun, WorkerThread};
+use crate::engine::worker::worker_thread::{self, NotRun, STATUS_OF_A_PANIC, WorkerThread};
 
 use super::cancellation;
-use super::entry::{Abandoned, ByWorker, Entry, Head, Header, ItemOperations, ItemType};
-use super::fork_head::{ForkAddress, ForkHead, end, give_back};
+use super::entry::{Abandoned, ByWorker, Entry, ItemOperations, ItemType};
+use super::fork_head::{ForkAddress, ForkHead, JoiningPool, end, give_back};
 use super::scope::Unfinished;
 use super::submit;
 use super::token::KeptToken;
@@ -70,8 +71,8 @@ struct Untyped {
 #[repr(C)]
 struct Fork<F, T> {
     untyped: Untyped,
-    /// The values that the fork carries from the forking item. The cell's state decides which thread
-    /// uses this field and `contents`.
+    /// The values that the fork carries from the forking item. The cell's state decides which thread uses this field
+    /// and `contents`.
     carried: UnsafeCell<Option<Carried>>,
     contents: UnsafeCell<Contents<F, T>>,
 }
@@ -84,7 +85,7 @@ enum Contents<F, T> {
 }
 
 /// Calls both closures, and returns both results. Another worker may call the second closure meanwhile. If the calling
-/// thread is no worker whose item [may fork](WorkerThread::shard_for_forks), only calls one after the other.
+/// thread is no worker whose item [may fork](WorkerThread::forking_item), only calls one after the other.
 pub(crate) fn join<A, B, T, U>(first: A, second: B) -> (T, U)
 where
     A: FnOnce() -> T,
@@ -92,32 +93,32 @@ where
     U: Send,
 {
     worker_thread::with_current(|worker| {
-        match worker.and_then(|worker| worker.shard_for_forks().zip(Some(worker))) {
-            Some((shard, worker)) => join_by(worker, shard, first, second),
+        match worker.and_then(|worker| Some((worker, worker.forking_item()?))) {
+            Some((worker, item)) => join_by(worker, &item, first, second),
             None => (first(), second()),
         }
     })
 }
 
 #[inline]
-fn join_by<A, B, T, U>(worker: &WorkerThread, shard: &Shard, first: A, second: B) -> (T, U)
+fn join_by<A, B, T, U>(worker: &WorkerThread, item: &Current, first: A, second: B) -> (T, U)
 where
     A: FnOnce() -> T,
     B: FnOnce() -> U + Send,
     U: Send,
 {
+    let shard = item.shard();
     // These are made first, so that the compiler makes the fork in its place.
     let (token, carried) = (cancellation::token_for_fork(worker), shard.queue().carried());
     let fork = Fork {
         untyped: Untyped {
-            fork: ForkHead {
-                head: Head { header: Header::new(operations::<B, U>()), cell: OneShotCell::new() },
+            fork: ForkHead::new(
+                operations::<B, U>(),
                 admit,
-                whole: worker.fork_at_work(),
-                pool: (&raw const *worker.pool).cast(),
-                call: Mutex::new(None),
-                is_called: AtomicBool::new(false),
-            },
+                worker.fork_at_work(),
+                NonNull::from(item).cast(),
+                NonNull::from(&*worker.pool as &dyn JoiningPool),
+            ),
             shard: NonNull::from(shard),
             token,
             parts: OnceLock::new(),
@@ -180,6 +181,13 @@ impl Untyped {
     /// fork that no other worker has taken.
     #[cold]
     fn wait(&self, worker: &WorkerThread) {
+        // SAFETY: the forking item's entry keeps the shard in memory.
+        if unsafe { self.shard.as_ref() }.queue().executor.origin.is_forked() {
+            // This process has no thread that could end the fork, and the closure is gone.
+            _ = io::stderr()
+                .write_all(b"cmwq: a forked process cannot join what its parent process runs; ending\n");
+            fork::end_process(STATUS_OF_A_PANIC);
+        }
         while !self.is_over() {
             let parts = self.parts();
             worker.joins(parts);
@@ -197,9 +205,6 @@ impl Untyped {
     fn sleep(&self, worker: &WorkerThread) {
         // SAFETY: the forking item's entry keeps the shard in memory.
         let shard = unsafe { self.shard.as_ref() };
-        // A forked process has no worker that could end the fork, and the closure is gone. So the item ends here.
-        let is_forked = shard.queue().executor.origin.is_forked();
-        assert!(!is_forked, "a forked process cannot join a fork that a worker had taken before");
         let (item, state) = (&raw const self.fork.head.header, &self.fork.head.cell);
         let sleep = |until| {
             // A thread that makes a part from now on calls this thread. This thread sees the parts that were made
@@ -207,12 +212,14 @@ impl Untyped {
             if state.will_wait() && self.parts().is_some_and(Forks::are_any) {
                 state.does_not_wait();
             } else {
-                state.wait_unless(until, || self.fork.is_called.load(Ordering::Acquire));
+                state.wait_unless(until, || self.fork.is_called());
             }
             true
         };
-        let target = Target::OneShot { item, limiter: shard.lane(), state, has_deadline: false };
-        worker.pool.joins(|| {
+        // A fork that has not begun is given back if it gets no slot. So it needs no slot to end, like an item that its
+        // deadline will end.
+        let target = Target::OneShot { item, limiter: shard.lane(), state, has_deadline: true };
+        worker.sleeps_for_fork(|| {
             if waits::wait(target, Until::FOREVER, || self.is_over(), sleep).is_err() {
                 // An item of this fork waits for the calling item. A wait for a fork cannot be refused.
                 waits::guarded(|| sleep(Until::FOREVER));

@@ -2,7 +2,7 @@
 //! is.
 //!
 //! Workers keep forks on lists, and pools look for them there. To avoid a dependency cycle, this file knows the pool of
-//! the joining thread only by its address, and calls the code that admits a fork through a pointer.
+//! the joining thread only as a [`JoiningPool`], and calls the code that admits a fork through a pointer.
 #![allow(unsafe_code, reason = "lists hold forks of all types through thin pointers")]
 
 use std::ptr::NonNull;
@@ -13,7 +13,7 @@ use crate::protocol::one_shot::OneShotCell;
 use crate::sys::sync::{AtomicBool, Mutex, Ordering};
 use crate::sys::wait;
 
-use super::entry::{Entry, Head, Header};
+use super::entry::{Entry, Head, Header, ItemOperations};
 
 /// The first field of every fork. Because of `repr(C)`, a pointer to the fork also points to its head and header.
 #[repr(C)]
@@ -23,13 +23,24 @@ pub(super) struct ForkHead {
     pub(super) admit: unsafe fn(ForkAddress) -> Option<Entry>,
     /// The fork that made this fork, if it is a part of one. That fork does not end before this one.
     pub(super) whole: Option<ForkAddress>,
-    /// The address of the joining thread's pool. It is only compared.
-    pub(super) pool: *const (),
+    /// The address of the forking item's `Current`, which is on the joining thread's stack.
+    forking: NonNull<()>,
+    /// The pool of the joining thread, which keeps the pool in memory.
+    pool: NonNull<dyn JoiningPool>,
     /// The call of a thread that has made a part: the joining thread is to take the part in the place of the worker for
     /// which this is the reservation.
-    pub(super) call: Mutex<Option<Reserved>>, // K
+    call: Mutex<Option<Reserved>>, // K
     /// Whether there is a call. A thread that is about to sleep reads this, and must not take a lock then.
-    pub(super) is_called: AtomicBool, // A
+    is_called: AtomicBool, // A
+}
+
+/// The pool of a thread that joins a fork.
+pub(crate) trait JoiningPool {
+    /// If a CPU of the pool is free, reserves the place that the joining thread has kept.
+    fn reserve_place(&self) -> Option<Reserved>;
+
+    /// Undoes [`reserve_place`](Self::reserve_place).
+    fn give_up_place(&self, reserved: Reserved);
 }
 
 /// The address of a fork. Exactly one list has the address until a thread takes it off the list. That thread owns the
@@ -42,24 +53,50 @@ pub(crate) struct ForkAddress(NonNull<ForkHead>);
 unsafe impl Send for ForkAddress {}
 
 impl ForkHead {
-    /// Returns whether the thread that joins this fork sleeps, belongs to this pool, and was not called.
-    fn can_call<P>(&self, pool: &P) -> bool {
-        let is_called = || self.is_called.load(Ordering::Relaxed);
-        std::ptr::addr_eq(self.pool, pool) && self.head.cell.load().is_joined() && !is_called()
+    #[inline]
+    pub(super) fn new(
+        item: &'static ItemOperations,
+        admit: unsafe fn(ForkAddress) -> Option<Entry>,
+        whole: Option<ForkAddress>,
+        forking: NonNull<()>,
+        pool: NonNull<dyn JoiningPool>,
+    ) -> Self {
+        Self {
+            head: Head { header: Header::new(item), cell: OneShotCell::new() },
+            admit,
+            whole,
+            forking,
+            pool,
+            call: Mutex::new(None),
+            is_called: AtomicBool::new(false),
+        }
     }
 
-    /// Wakes the joining thread in the place of a worker with this reservation. Returns the reservation if another
-    /// thread has called the joining thread meanwhile.
-    fn call(&self, reserved: Reserved) -> Option<Reserved> {
+    /// Returns whether the joining thread was called.
+    pub(super) fn is_called(&self) -> bool {
+        self.is_called.load(Ordering::Acquire)
+    }
+
+    /// If the joining thread sleeps, was not called, and a CPU of its pool is free, wakes it in the place of a worker.
+    /// Returns whether it did. The caller runs this fork or a part of it.
+    fn call(&self) -> bool {
+        if !self.head.cell.load().is_joined() || self.is_called.load(Ordering::Relaxed) {
+            return false;
+        }
+        // SAFETY: the joining thread keeps its pool in memory, and waits until the fork is over, which the caller runs.
+        let pool = unsafe { self.pool.as_ref() };
+        let Some(reserved) = pool.reserve_place() else { return false };
         let mut call = self.call.lock();
         if call.is_some() {
-            return Some(reserved);
+            drop(call);
+            pool.give_up_place(reserved);
+            return false;
         }
         *call = Some(reserved);
         drop(call);
         self.is_called.store(true, Ordering::Release);
         wait::wake_all(self.head.cell.key());
-        None
+        true
     }
 
     /// Takes the call, if there is one.
@@ -72,6 +109,12 @@ impl ForkHead {
 impl ForkAddress {
     pub(super) fn new(fork: NonNull<ForkHead>) -> Self {
         Self(fork)
+    }
+
+    /// Returns an address that leads nowhere, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_nothing() -> Self {
+        Self(NonNull::dangling())
     }
 
     /// # Safety
@@ -94,27 +137,37 @@ impl ForkAddress {
         unsafe { admit(self) }
     }
 
-    /// Returns a function that calls a thread of this pool in the place of a worker. This thread waits for this fork or
-    /// for a fork of which this fork is a part, and can take a new part of this fork. Returns `None` if there is none.
+    /// Returns the addresses of the `Current` of the item that made this fork, of the item that made the fork of which
+    /// this fork is a part, and so on. None of these items ends before this fork.
     ///
     /// # Safety
     ///
-    /// The calling thread runs the fork, also while it calls the function.
-    pub(crate) unsafe fn waiting_thread<P>(
-        self,
-        pool: &P,
-    ) -> Option<impl FnOnce(Reserved) -> Option<Reserved>> {
+    /// The calling thread runs the fork as long as the result is used.
+    pub(crate) unsafe fn forking(self) -> impl Iterator<Item = NonNull<()>> {
+        // SAFETY: the calling thread owns the entry's side of its fork's cell, which keeps the fork in place. A fork
+        // does not end before its parts.
+        let head = |fork: Self| unsafe { fork.0.as_ref() };
+        std::iter::successors(Some(self), move |fork| head(*fork).whole).map(move |fork| head(fork).forking)
+    }
+
+    /// Calls a thread in the place of a worker, that waits for this fork or for a fork of which this fork is a part.
+    /// The thread can take a new part of this fork. Returns whether there was such a thread.
+    ///
+    /// # Safety
+    ///
+    /// The calling thread runs the fork.
+    pub(crate) unsafe fn call_waiting_thread(self) -> bool {
         let mut next = Some(self);
         while let Some(fork) = next {
             // SAFETY: the calling thread owns the entry's side of its fork's cell, which keeps the fork in place. A
             // fork does not end before its parts.
             let fork: &ForkHead = unsafe { fork.0.as_ref() };
-            if fork.can_call(pool) {
-                return Some(|reserved| fork.call(reserved));
+            if fork.call() {
+                return true;
             }
             next = fork.whole;
         }
-        None
+        false
     }
 }
 

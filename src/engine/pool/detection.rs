@@ -17,6 +17,7 @@ impl Pool {
     /// list the workers in the order of their numbers.
     pub(crate) fn observe(&self) -> (Look, Vec<Arc<Worker>>) {
         let counts = self.spec.manages_concurrency();
+        let forks = self.has_forks();
         let state = self.state.lock();
         let workers: Vec<_> = state.workers.iter().filter_map(Slot::worker).map(Arc::clone).collect();
         let words: Vec<_> = workers.iter().map(|worker| (worker.id, worker.cell.load())).collect();
@@ -25,6 +26,7 @@ impl Pool {
         let keeps_local = state.local() > 0;
         let look = Look {
             pending: self.has_work() || keeps_local,
+            forks,
             keeps_local,
             shares: self.has_siblings(),
             workers_tell: word.is_rarely_checked(),

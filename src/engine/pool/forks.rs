@@ -8,57 +8,61 @@ use crate::protocol::forks::ForkBits;
 use crate::sys::sync::{Ordering, fence_after_update};
 
 use crate::engine::item::entry::Entry;
+use crate::engine::item::fork_head::JoiningPool;
 use crate::engine::worker::shared::Worker;
 
 use super::binding::Near;
 use super::worker_pool::{Pool, State};
 
 impl Pool {
-    /// Notes that this worker has put a fork on its list. Returns whether a CPU of the pool is free. If none is, offers
-    /// the fork to siblings.
+    /// Notes that this worker has put a fork on its list. Returns whether a CPU of the pool is free. If none is, makes
+    /// sure that the manager watches the pool. The caller then looks for a thread that takes the fork.
     #[inline]
     pub(crate) fn forked(&self, worker: WorkerId) -> bool {
         self.forks.set(worker);
-        let wants_thread = self.running.load().need_more_worker();
-        if !wants_thread {
+        let word = self.running.load();
+        let has_free_cpu = word.need_more_worker();
+        if !has_free_cpu && !word.is_watched() && self.running.watch() {
+            self.ask_to_watch();
+        }
+        has_free_cpu
+    }
+
+    /// Wakes or requests a worker for a fork, if the pool has a free CPU and a worker is wanted beside the threads that
+    /// wait for forks. Otherwise offers the fork to siblings.
+    pub(crate) fn find_worker_for_fork(&self, has_free_cpu: bool) {
+        if has_free_cpu {
+            self.wake_for_forks(Near::Anywhere, true);
+        } else {
             self.offer();
         }
-        wants_thread
-    }
-
-    /// Calls a thread that waits for a fork, in the place of a worker, if one is wanted. `call` returns the reservation
-    /// if another thread has called the thread.
-    #[cold]
-    pub(crate) fn call_for_fork(&self, call: impl FnOnce(Reserved) -> Option<Reserved>) {
-        // The thread that is called has kept its place.
-        if let Some(reserved) = self.running.reserve_for_fork(|| 0).and_then(call) {
-            self.drop_reservation(reserved);
-            self.look();
-        }
-    }
-
-    /// Wakes or requests a worker for a fork, if one is wanted.
-    #[cold]
-    pub(crate) fn wake_for_fork(&self) {
-        self.wake_for_forks(Near::Anywhere);
     }
 
     /// Wakes or requests a worker for forks, if one is wanted. Before the call, the caller has left the count, used up
-    /// a reservation, or lowered the number of threads that wait for forks, and has issued a fence.
+    /// a reservation, or lowered the number of threads that wait for forks, and has issued a fence. `joins` says
+    /// whether the threads that wait for forks keep their places. They do not if the caller leaves its CPU to others,
+    /// because no thread would call them then.
     #[inline]
-    pub(super) fn look_for_forks(&self, near: impl FnOnce() -> Near) {
+    pub(super) fn look_for_forks(&self, near: impl FnOnce() -> Near, joins: bool) {
         if self.forks.are_any() {
-            self.wake_for_forks(near());
+            self.wake_for_forks(near(), joins);
         }
     }
 
     #[cold]
-    fn wake_for_forks(&self, near: Near) {
-        if self.find_forks() {
-            if let Some(reserved) = self.running.reserve_for_fork(|| self.joining()) {
-                let _comes = self.wake(reserved, near);
-            }
+    fn wake_for_forks(&self, near: Near, joins: bool) {
+        if !self.find_forks() {
+            return;
         }
+        match self.running.reserve_for_fork(|| if joins { self.joining() } else { 0 }) {
+            Some(reserved) => _ = self.wake(reserved, near),
+            None => self.offer(),
+        }
+    }
+
+    /// Returns whether workers of the pool have forks that no worker has taken.
+    pub(super) fn has_forks(&self) -> bool {
+        self.forks.are_any() && self.find_forks()
     }
 
     /// Returns the number of the pool's threads that wait for forks.
@@ -79,7 +83,7 @@ impl Pool {
         wait();
         self.joining.fetch_sub(1, Ordering::AcqRel);
         fence_after_update(); // with `ForkBits::set`
-        self.wake_for_forks(Near::Anywhere);
+        self.look();
     }
 
     /// Notes that a thread that waited for a fork has come instead of a worker, and counts as running.
@@ -88,7 +92,8 @@ impl Pool {
         self.look();
     }
 
-    /// Returns whether workers of the pool have forks that a worker can take. Clears the bits of workers that have none.
+    /// Returns whether workers of the pool have forks that a worker can take. Clears the bits of workers that have
+    /// none.
     #[cold]
     fn find_forks(&self) -> bool {
         let state = self.state.lock();
@@ -123,6 +128,17 @@ impl Pool {
             }
         }
         None
+    }
+}
+
+impl JoiningPool for Pool {
+    fn reserve_place(&self) -> Option<Reserved> {
+        self.running.reserve_for_fork(|| 0)
+    }
+
+    fn give_up_place(&self, reserved: Reserved) {
+        self.drop_reservation(reserved);
+        self.look();
     }
 }
 

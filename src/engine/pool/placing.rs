@@ -124,7 +124,8 @@ impl Pool {
             (self.running.retarget(share.target, || self.has_work()), state.guests.clone())
         };
         self.perform(kick, Near::Anywhere);
-        // The pool may now have room for items of siblings.
+        // The pool may now have room for forks, and for items of siblings.
+        self.look_for_forks(|| Near::Anywhere, true);
         self.seek(Near::Anywhere);
         threads.extend(self.workers());
         threads.iter().for_each(|worker| worker.pin(&share.binding));

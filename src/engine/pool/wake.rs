@@ -20,21 +20,21 @@ impl Pool {
     #[inline]
     pub(crate) fn look(&self) {
         self.perform(self.running.look(|| self.has_work()), Near::Anywhere);
-        self.look_for_forks(|| Near::Anywhere);
+        self.look_for_forks(|| Near::Anywhere, true);
         self.seek(Near::Anywhere);
     }
 
     /// Does the same as [`look`](Self::look), for a worker that is about to block on its CPU. Returns whether a worker
-    /// was woken for an item.
+    /// was woken for an item. `joins` says whether the worker waits for a fork of its own pool, so it keeps its place.
     #[inline]
-    pub(crate) fn look_before_blocking(&self) -> bool {
+    pub(crate) fn look_before_blocking(&self, joins: bool) -> bool {
         let kick = self.running.look(|| self.has_work());
         let near = || affinity::current_cpu().map_or(Near::Anywhere, Near::Leaves);
         let wakes = matches!(kick, Kick::Wake(_));
         if kick != Kick::Enough {
             self.perform(kick, near());
         }
-        self.look_for_forks(near);
+        self.look_for_forks(near, joins);
         self.seek(if self.has_several_cpus() { near() } else { Near::Anywhere }) || wakes
     }
 
@@ -46,7 +46,7 @@ impl Pool {
         let kick = self.running.look(|| self.has_work());
         let wakes = matches!(kick, Kick::Wake(_));
         self.perform(kick, near);
-        self.look_for_forks(|| near);
+        self.look_for_forks(|| near, false);
         self.seek(near) || wakes
     }
 

@@ -10,30 +10,30 @@ use crate::policy::idle_set::WorkerId;
 use crate::policy::worker::Phase;
 
 use crate::engine::item::fork_head::ForkAddress;
-use crate::engine::queue::shard::Shard;
 
+use super::current::Current;
 use super::levels::Forks;
 use super::worker_thread::{Role, WorkerThread};
 
 impl WorkerThread {
-    /// If the current item may fork, returns the item's shard.
+    /// If the current item may fork, returns the item.
     ///
-    /// The item may fork while it uses its CPU, if its pool permits forks and its limit has a free slot. Otherwise no
-    /// other worker could run the fork now.
+    /// The item may fork while it uses its CPU, if its pool permits forks, and its limit has a free slot and lets items
+    /// in. Otherwise no other worker could run the fork now.
     #[inline]
-    pub(crate) fn shard_for_forks(&self) -> Option<&Shard> {
+    pub(crate) fn forking_item(&self) -> Option<Current> {
         let may_fork = self.pool.permits_forks()
             && self.outermost().is_some_and(|worker| worker.shared.cell.load().phase() == Phase::Running);
-        let shard = if may_fork { self.shard()? } else { return None };
-        shard.limiter().cell.load().has_free_slot().then_some(shard)
+        let item = if may_fork { self.current()? } else { return None };
+        item.shard().limiter().cell.load().takes_fork().then_some(item)
     }
 
-    /// Returns the shard of the present item.
-    #[inline]
-    fn shard(&self) -> Option<&Shard> {
-        // SAFETY: the worker clears `current` before it completes the entry, which keeps the shard in memory until
-        // then.
-        self.current.get().map(|current| unsafe { current.shard.as_ref() })
+    /// Returns the items that have made the fork that this level runs, or of which this fork is a part.
+    pub(super) fn forking_items(&self) -> impl Iterator<Item = Current> {
+        // SAFETY: this thread runs the fork.
+        let items = self.fork_at_work().map(|fork| unsafe { fork.forking() });
+        // SAFETY: the address is that of the `Current` on the stack of a thread that waits for the fork.
+        items.into_iter().flatten().map(|item| unsafe { *item.cast().as_ref() })
     }
 
     /// Returns the worker whose item is the outermost level on this thread. Returns `None` if the thread does not
@@ -69,27 +69,33 @@ impl WorkerThread {
         Some(Forks::new(Arc::clone(worker), run))
     }
 
-    /// Notes that the fork which this level runs is about to end.
+    /// Notes that the fork which this level runs is about to end. From now on, no thread that waits for the fork takes
+    /// forks of this level, because these would not be parts of the fork.
     pub(crate) fn ends_fork(&self) {
         self.runs.set(None);
+        if let Some(outermost) = self.outermost() {
+            outermost.shared.forks.ends_run();
+        }
     }
 
     /// Puts a fork on the list, and wakes a thread for it if a CPU is free.
     #[inline]
     pub(crate) fn fork(&self, fork: ForkAddress) {
         self.level().push(fork);
-        if self.pool.forked(self.number()) {
-            self.wake_for_fork();
+        let has_free_cpu = self.pool.forked(self.number());
+        if has_free_cpu || self.pool.has_siblings() {
+            self.find_thread(has_free_cpu);
         }
     }
 
-    /// Wakes a thread for a fork: a thread that waits for what this thread runs, or a worker.
+    /// Finds a thread for a fork: a thread that waits for what this thread runs, or a worker. If the pool has no free
+    /// CPU, the pool of such a thread may have one.
     #[cold]
-    fn wake_for_fork(&self) {
+    fn find_thread(&self, has_free_cpu: bool) {
         // SAFETY: this thread runs the fork.
-        match self.fork_at_work().and_then(|fork| unsafe { fork.waiting_thread(&self.pool) }) {
-            Some(call) => self.pool.call_for_fork(call),
-            None => self.pool.wake_for_fork(),
+        let was_called = self.fork_at_work().is_some_and(|fork| unsafe { fork.call_waiting_thread() });
+        if !was_called {
+            self.pool.find_worker_for_fork(has_free_cpu);
         }
     }
 
@@ -104,6 +110,14 @@ impl WorkerThread {
         if let Some(outermost) = self.outermost() {
             outermost.shared.forks.joins(parts);
         }
+    }
+
+    /// Calls `sleep`, in which the thread waits for a fork and keeps its place in its pool.
+    pub(crate) fn sleeps_for_fork(&self, sleep: impl FnOnce()) {
+        let outermost = self.outermost().unwrap_or(self);
+        outermost.keeps_place.set(true);
+        self.pool.joins(sleep);
+        outermost.keeps_place.set(false);
     }
 
     /// Takes the fork off the list again, which the current item has made last. Returns false if another thread has

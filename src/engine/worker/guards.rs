@@ -28,7 +28,7 @@ impl WorkerThread {
                 // The check below wakes a worker for one of these entries, so this count leaves it out.
                 given = given.saturating_sub(1);
                 self.pool.running.leave();
-                if self.pool.look_before_blocking() {
+                if self.pool.look_before_blocking(self.keeps_place.get()) {
                     self.woke_another();
                 }
             } else if self.is_lent() {

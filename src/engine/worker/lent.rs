@@ -96,10 +96,12 @@ impl WorkerThread {
         matches!(self.role, Role::Lent { .. })
     }
 
-    /// Returns the items on the thread's stack, beginning with the present one.
+    /// Returns the items that cannot end before the present one, beginning with the present one: the items on the
+    /// thread's stack, and the items that wait for these because these are their forks.
     #[inline]
     pub(crate) fn items(&self) -> impl Iterator<Item = Current> {
-        std::iter::successors(Some(self), |worker| worker.outer()).filter_map(Self::current)
+        let levels = std::iter::successors(Some(self), |worker| worker.outer());
+        levels.flat_map(|level| level.current().into_iter().chain(level.forking_items()))
     }
 
     /// Submits an entry that got its slot from an entry of this thread, and that does not go to this pool's worklist or

@@ -38,14 +38,14 @@ struct Lists {
 #[derive(Debug)]
 struct Level {
     forks: Stealer<ForkAddress>,
-    /// The number of the run of the fork that this level runs or has run last. 0 if there is none.
+    /// The number of the run of the fork that this level runs. 0 if it runs none.
     run: u64,
     /// The parts of the fork for which this level waits.
     joins: Option<Forks>,
 }
 
 impl Forks {
-    pub(super) fn new(worker: Arc<Worker>, run: u64) -> Self {
+    pub(crate) fn new(worker: Arc<Worker>, run: u64) -> Self {
         Self { worker, run }
     }
 
@@ -61,19 +61,19 @@ impl Forks {
     }
 
     fn find<R>(&self, find: impl Fn(&Level) -> Option<R>) -> Option<R> {
-        let mut forks = self.clone();
-        loop {
+        let mut left = vec![self.clone()];
+        while let Some(forks) = left.pop() {
             let lists = forks.worker.forks.0.lock();
-            // What the fork's thread runs while it waits is a part of the fork, too.
-            let from = lists.lists.iter().position(|level| level.run == forks.run)?;
+            // What the fork's thread runs while it waits is a part of the fork, too. If no level has this number, the
+            // fork is over.
+            let Some(from) = lists.lists.iter().position(|level| level.run == forks.run) else { continue };
             let found = lists.lists[from..].iter().find_map(&find);
             if found.is_some() {
                 return found;
             }
-            let joins = lists.lists.last()?.joins.clone()?;
-            drop(lists);
-            forks = joins;
+            left.extend(lists.lists[from..].iter().filter_map(|level| level.joins.clone()));
         }
+        None
     }
 }
 
@@ -90,23 +90,23 @@ impl Level {
 }
 
 impl Levels {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Mutex::new(Lists::default()))
     }
 
     /// Adds the list of a level, which is the innermost one from now on.
-    pub(super) fn add(&self, forks: Stealer<ForkAddress>) {
+    pub(crate) fn add(&self, forks: Stealer<ForkAddress>) {
         self.0.lock().lists.push(Level { forks, run: 0, joins: None });
     }
 
     /// Removes the list of the innermost level, which is empty.
-    pub(super) fn remove_innermost(&self) {
+    pub(crate) fn remove_innermost(&self) {
         let level = self.0.lock().lists.pop();
         drop(level);
     }
 
     /// Notes that the innermost level begins to run a fork. Returns the number of the run.
-    pub(super) fn begins_run(&self) -> Option<u64> {
+    pub(crate) fn begins_run(&self) -> Option<u64> {
         let mut lists = self.0.lock();
         let run = lists.last_run + 1;
         lists.lists.last_mut()?.run = run;
@@ -114,8 +114,15 @@ impl Levels {
         Some(run)
     }
 
+    /// Notes that the fork which the innermost level runs is about to end.
+    pub(crate) fn ends_run(&self) {
+        if let Some(level) = self.0.lock().lists.last_mut() {
+            level.run = 0;
+        }
+    }
+
     /// Notes the parts of the fork for which the innermost level waits from now on, or that it does not wait any more.
-    pub(super) fn joins(&self, parts: Option<&Forks>) {
+    pub(crate) fn joins(&self, parts: Option<&Forks>) {
         let mut parts = parts.cloned();
         if let Some(level) = self.0.lock().lists.last_mut() {
             std::mem::swap(&mut level.joins, &mut parts);

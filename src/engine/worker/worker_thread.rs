@@ -42,7 +42,7 @@ use super::current::{self, Current};
 use super::shared::Worker;
 
 /// The exit status of a process that was ended by a panic. The standard library uses the same status.
-const STATUS_OF_A_PANIC: i32 = 101;
+pub(crate) const STATUS_OF_A_PANIC: i32 = 101;
 
 /// The payload of [`WorkerThread::call`] for an item that did not run, because its queue gives its items up.
 pub(crate) struct NotRun;
@@ -64,7 +64,7 @@ pub(crate) struct WorkerThread {
     pub(super) weak_guards: Cell<u32>,
     /// The item that the worker executes, until the item's entry is completed. [`current`](Self::current) adds the
     /// item's `work`, which is null here.
-    pub(super) current: Cell<Option<Current>>,
+    current: Cell<Option<Current>>,
     /// The current item's [`work`](Current::work). It is a cell of its own because it changes during the execution.
     called: Cell<*const WorkItem>,
     /// The entry that the worker executes next, bypassing the worklist. The last completed entry passed its slot to
@@ -74,6 +74,8 @@ pub(crate) struct WorkerThread {
     pub(super) local: List<Entry>,
     /// The forks that this worker's current item has made. The list is made with the first fork.
     pub(super) forks: OnceCell<List<ForkAddress>>,
+    /// Whether the thread waits for a fork, and keeps its place in the pool. Only the outermost level uses this field.
+    pub(super) keeps_place: Cell<bool>,
     /// The fork that this worker runs, if its current item is a fork.
     pub(super) runs: Cell<Option<ForkAddress>>,
     /// The number of local items that the worker has run in a row.
@@ -159,6 +161,7 @@ impl WorkerThread {
             next_entry: Cell::new(None),
             local,
             forks: OnceCell::new(),
+            keeps_place: Cell::new(false),
             runs: Cell::new(None),
             row: Cell::new(Row::default()),
             meter,
