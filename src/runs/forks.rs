@@ -215,10 +215,10 @@ fn a_fork_begins_when_an_item_blocks_beside_a_joining_thread() {
     });
 }
 
-/// spec: W7.13: the forks of an item that goes on in another pool's place are offered to sibling pools.
+/// spec: W7.13: a pool keeps the place of a thread that waits for a fork, and offers other forks to sibling pools.
 #[test]
 fn a_fork_beside_a_joining_thread_goes_to_a_free_sibling() {
-    always(4, "l3:2 core:2 pu:1", |_, queue| {
+    always(6, "l3:2 core:3 pu:1", |_, queue| {
         let recursion = queue.spawn(|| join(|| burn(ms(1)), || burn(ms(30))));
         pause(ms(2));
         let moments = fork_beside(queue, || burn(ms(20)));
