@@ -43,8 +43,10 @@ use crate::engine::item::fork;
 ///
 /// let numbers: Vec<u64> = (1..=100_000).collect();
 /// let queue = cmwq::WorkQueue::new("sums");
-/// let total = queue.scope(|s| s.spawn(|| sum(&numbers))?.join())??;
-/// assert_eq!(total, 5_000_050_000);
+/// queue.scope(|s| -> Result<(), Box<dyn std::error::Error>> {
+///     assert_eq!(s.spawn(|| sum(&numbers))?.join()?, 5_000_050_000);
+///     Ok(())
+/// })?;
 /// # Ok(())
 /// # }
 /// ```
