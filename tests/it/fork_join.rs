@@ -374,7 +374,7 @@ fn many_recursions_at_the_same_time() {
                 let items: Vec<_> =
                     (0..20).map(|seed| queue.spawn(move || divide(seed + 100 * round, 9)).unwrap()).collect();
                 for (seed, item) in items.into_iter().enumerate() {
-                    // The result depends on the seed only, not on who has called what.
+                    // The result does not depend on the threads that call the closures.
                     let alone = divide(seed as u64 + 100 * round, 9);
                     assert_eq!(item.join().unwrap(), alone);
                 }

@@ -232,7 +232,7 @@ impl Untyped {
     fn answer(&self, worker: &WorkerThread) {
         let call = self.fork.take_call();
         if let Some(reserved) = call {
-            worker.pool.joining_thread_came(reserved);
+            worker.pool.give_up_place(reserved);
         }
     }
 }

@@ -39,7 +39,8 @@ pub(crate) trait JoiningPool {
     /// If a CPU of the pool is free, reserves the place that the joining thread has kept.
     fn reserve_place(&self) -> Option<Reserved>;
 
-    /// Undoes [`reserve_place`](Self::reserve_place).
+    /// Ends a reservation of [`reserve_place`](Self::reserve_place), because the joining thread counts as running by
+    /// now, or was not called.
     fn give_up_place(&self, reserved: Reserved);
 }
 

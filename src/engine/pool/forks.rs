@@ -77,18 +77,12 @@ impl Pool {
     /// counted here before it leaves the other count, and it comes back to the other count before it is no longer
     /// counted here. While it is in both counts, another thread may wake no worker for a fork. So the thread looks for
     /// forks itself each time after it was in both.
-    pub(crate) fn joins(&self, wait: impl FnOnce()) {
+    pub(crate) fn keep_place_during(&self, wait: impl FnOnce()) {
         self.joining.fetch_add(1, Ordering::AcqRel);
         // The guard of the wait looks for forks after the thread has left the count.
         wait();
         self.joining.fetch_sub(1, Ordering::AcqRel);
         fence_after_update(); // with `ForkBits::set`
-        self.look();
-    }
-
-    /// Notes that a thread that waited for a fork has come instead of a worker, and counts as running.
-    pub(crate) fn joining_thread_came(&self, reserved: Reserved) {
-        self.drop_reservation(reserved);
         self.look();
     }
 

@@ -8,6 +8,7 @@
 //! | `worklist` | how entries arrive at the pool, how its workers pop them, and how siblings get them |
 //! | `turns` | how the entries of weighted queues arrive and take turns |
 //! | `local` | how other threads get the entries of a worker's local list |
+//! | `forks` | how the pool finds threads for the forks of its workers' items |
 //! | `wake` | the only place that wakes workers for work, and that asks the manager for workers |
 //! | `deadlines` | when the manager sees to the pool, and what it does then |
 //! | `sharing` | which work a pool offers to its siblings, and which work it takes from them |

@@ -116,7 +116,7 @@ impl WorkerThread {
     pub(crate) fn sleeps_for_fork(&self, sleep: impl FnOnce()) {
         let outermost = self.outermost().unwrap_or(self);
         outermost.keeps_place.set(true);
-        self.pool.joins(sleep);
+        self.pool.keep_place_during(sleep);
         outermost.keeps_place.set(false);
     }
 
