@@ -1,0 +1,238 @@
+use super::*;
+
+fn word(running: u64, waking: u64, target: Option<usize>) -> Running {
+    let empty = target.map_or(Running::unmanaged(), Running::managed);
+    Running(empty.0 | running << RUNNING | waking << WAKING)
+}
+
+/// spec: C3.1 (need more)
+#[test]
+fn another_worker_is_needed_below_the_target_only() {
+    let table = [
+        // running, waking, target, needed
+        (0, 0, Some(1), true),
+        (1, 0, Some(1), false),
+        (0, 1, Some(1), false),
+        (2, 0, Some(1), false),
+        (1, 0, Some(2), true),
+        (1, 1, Some(2), false),
+        (0, 0, None, true),
+        (9, 0, None, true),
+        (9, 1, None, false),
+    ];
+    for (running, waking, target, needed) in table {
+        assert_eq!(word(running, waking, target).need_more_worker(), needed, "{running} {waking} {target:?}");
+    }
+}
+
+/// spec: C3.1 (a woken worker counts as running from the wake-up): a burst wakes no more workers than the target.
+#[test]
+fn a_burst_on_an_idle_pool_wakes_up_to_the_target() {
+    let mut word = Running::managed(2).unwatchable();
+    let mut woken = 0;
+    for _ in 0..10 {
+        let (next, kick) = word.kick();
+        word = next;
+        woken += usize::from(matches!(kick, Kick::Wake(_)));
+    }
+    assert_eq!((woken, word.waking(), word.running()), (2, 2, 0));
+}
+
+/// spec: C3.1 (may start): the reservation is used up whether or not the worker begins.
+#[test]
+fn a_woken_worker_finds_that_a_returning_one_took_its_place() {
+    let (word, began) = word(0, 1, Some(1)).start();
+    assert!(began);
+    assert_eq!((word.running(), word.waking()), (1, 0));
+
+    let (word, began) = self::word(1, 1, Some(1)).start();
+    assert!(!began);
+    assert_eq!((word.running(), word.waking()), (1, 0));
+}
+
+/// spec: C3.3 (keep working, returning workers may overshoot and are shed)
+#[test]
+fn returning_workers_overshoot_and_are_shed_one_by_one() {
+    let overshot = word(1, 0, Some(1)).come_back().come_back();
+    assert_eq!(overshot.running(), 3);
+    let (word, is_shed) = overshot.shed();
+    assert!(is_shed);
+    let (word, is_shed) = word.shed();
+    assert!(is_shed);
+    assert_eq!((word.running(), word.shed()), (1, (word, false)));
+}
+
+#[test]
+fn an_unmanaged_pool_never_sheds() {
+    assert!(!word(100, 0, None).shed().1);
+    assert!(word(100, 1, None).start().1);
+}
+
+#[test]
+fn a_saturated_pool_tells_the_manager_once() {
+    let full = word(1, 0, Some(1));
+    let (watched, kick) = full.kick();
+    assert_eq!(kick, Kick::Watch);
+    assert_eq!(watched.kick(), (watched, Kick::Enough));
+    assert_eq!(watched.unwatch(), full);
+    assert_eq!((full.watch(), watched.watch()), ((watched, true), (watched, false)));
+}
+
+/// spec: C5, A5.4 (targets follow the CPUs and their quota)
+#[test]
+fn a_target_may_change_at_any_time() {
+    let full = word(2, 1, Some(3)).unwatchable();
+    let (lower, changed) = full.retarget(1);
+    assert!(changed);
+    assert_eq!((lower.target(), lower.running(), lower.waking()), (Some(1), 2, 1));
+    assert!(lower.is_watched() && !lower.may_start() && lower.too_many_running());
+    let (higher, changed) = lower.retarget(4);
+    assert!(changed && higher.need_more_worker());
+    assert_eq!(higher.retarget(4), (higher, false));
+    assert_eq!(full.retarget(0).0.target(), Some(1));
+}
+
+#[test]
+fn an_unmanaged_pool_and_an_abandoned_one_have_no_target_to_change() {
+    for word in [Running::unmanaged(), Running::managed(1).abandoned()] {
+        assert_eq!(word.retarget(2), (word, false));
+    }
+    assert!(Running::managed(usize::MAX).target() < Running::managed(1).abandoned().target());
+}
+
+/// spec: A2.2, A3.8 (elsewhere only when its own pod cannot take it)
+#[test]
+fn what_no_worker_here_comes_for_may_go_to_siblings() {
+    let table = [
+        // running, waking, target, pending, helpers, may go
+        (0, 0, 1, 1, 0, false),
+        (0, 1, 1, 1, 0, false),
+        (0, 1, 1, 2, 0, true),
+        (0, 1, 1, 2, 1, false),
+        (1, 0, 1, 1, 0, true),
+        (1, 0, 1, 1, 1, false),
+        (1, 0, 1, 3, 2, true),
+        (1, 0, 2, 1, 0, false),
+        (1, 1, 2, 1, 0, false),
+        (2, 1, 2, 2, 0, true),
+        (3, 0, 2, 1, 0, true),
+        (1, 0, 1, 0, 0, false),
+    ];
+    for (running, waking, target, pending, helpers, may_go) in table {
+        let word = word(running, waking, Some(target)).sharing();
+        let row = format!("{running} {waking} {target} {pending} {helpers}");
+        assert_eq!(word.has_excess(pending, helpers, true), may_go, "{row}");
+    }
+}
+
+/// spec: A3.8, A3.10 (the pool's own workers run a small backlog)
+#[test]
+fn a_brisk_pool_keeps_four_items_for_each_worker() {
+    let full = word(2, 1, Some(3)).sharing();
+    assert_eq!(full.brisk(), (full, false), "no manager would end it");
+    let watched = full.watch().0;
+    let (brisk, tell) = watched.brisk();
+    assert!(brisk.is_brisk() && !tell && !watched.is_brisk());
+    for (pending, helpers, may_go) in [(13, 0, false), (14, 0, true), (14, 1, false), (15, 1, true)] {
+        assert_eq!(brisk.has_excess(pending, helpers, true), may_go, "{pending} {helpers}");
+        assert!(watched.has_excess(pending, helpers, true) && brisk.has_excess(pending, helpers, false));
+    }
+    assert!(brisk.is_slow(12) && !brisk.is_slow(13) && !watched.is_slow(0));
+    assert!(brisk.late().has_excess(1, 0, true), "its workers do not come");
+    assert_eq!(watched.kick(), (watched, Kick::Offer));
+    assert_eq!(brisk.kick(), (brisk, Kick::Enough));
+    assert_eq!(brisk.late().kick().1, Kick::Offer);
+    assert_eq!(brisk.not_brisk(), (watched, true));
+    assert_eq!(watched.not_brisk(), (watched, false));
+    assert_eq!(brisk.unwatch(), full);
+    let alone = word(3, 0, Some(3)).watch().0;
+    assert_eq!(alone.brisk(), (alone, false));
+}
+
+/// spec: A3.10: a brisk pool is checked often.
+#[test]
+fn a_brisk_pool_is_not_checked_rarely() {
+    let watched = word(1, 0, Some(1)).sharing().watch().0;
+    let rarely = watched.check_rarely();
+    let (brisk, tell) = rarely.brisk();
+    assert!(tell && brisk.is_brisk() && !brisk.is_rarely_checked());
+    assert_eq!(brisk.check_rarely(), brisk);
+}
+
+/// spec: A3.8 (elsewhere only what the own pod cannot take)
+#[test]
+fn a_late_pool_gives_away_what_it_woke_a_worker_for_and_takes_nothing() {
+    let pool = word(0, 1, Some(2)).sharing();
+    assert!(!pool.has_excess(1, 0, true) && pool.takes_errands());
+    let late = pool.late();
+    assert!(late.has_excess(1, 0, true) && !late.has_excess(1, 1, true));
+    assert_eq!(late.reserve(), (late, None), "the next worker that is woken here would not get a CPU either");
+    assert!(matches!(late.kick().1, Kick::Wake(_)), "the pool still wakes workers for its own items");
+    assert_eq!(late.in_time(), pool);
+}
+
+/// spec: E5
+#[test]
+fn an_abandoned_pool_is_told_of_every_push_and_takes_no_work_of_siblings() {
+    let pool = word(0, 0, Some(1)).sharing();
+    assert!(pool.takes_errands());
+    let abandoned = pool.abandoned();
+    assert!(matches!(abandoned.kick().1, Kick::Wake(_)));
+    assert_eq!(abandoned.reserve(), (abandoned, None));
+}
+
+/// spec: E2.5: the manager is told once, even if it notes again that the pool is short.
+#[test]
+fn a_pool_that_starves_tells_the_manager_once_in_a_check() {
+    let (short, is_known) = word(0, 1, Some(2)).short();
+    assert!(is_known);
+    let (told, kick) = short.kick();
+    assert_eq!((told.is_short(), kick), (false, Kick::Starve));
+    let again = told.short().0;
+    assert!(matches!(again.kick_further().1, Kick::Wake(_)));
+    let full = word(0, 1, Some(1)).short().0.unwatchable();
+    assert_eq!(full.kick_further(), (full, Kick::Enough));
+}
+
+/// spec: W7.13, W7.14
+#[test]
+fn a_fork_wakes_one_worker_and_threads_that_wait_keep_their_places() {
+    assert_eq!(word(2, 0, Some(2)).fork(0).1, None);
+    let one = word(1, 0, Some(2));
+    let (woken, reserved) = one.fork(0);
+    assert!(reserved.is_some() && woken.waking() == 1);
+    assert_eq!(woken.fork(0), (woken, None), "one worker comes, and wakes the next");
+    assert_eq!(one.fork(1), (one, None), "the other place is that of a thread that waits for a fork");
+    assert_eq!(word(0, 0, None).fork(0).1, None);
+}
+
+/// spec: W7.13
+#[test]
+fn siblings_take_the_forks_of_a_full_pool() {
+    let table = [
+        // running, waking, joining, helpers, may go
+        (2, 0, 0, 0, true),
+        (2, 0, 0, 1, false),
+        (1, 0, 0, 0, false),
+        (1, 1, 0, 0, true),
+        (1, 0, 1, 0, true),
+    ];
+    for (running, waking, joining, helpers, may_go) in table {
+        let word = word(running, waking, Some(2)).sharing();
+        assert_eq!(word.has_excess_forks(joining, helpers), may_go, "{running} {waking} {joining} {helpers}");
+    }
+    assert!(word(0, 1, Some(2)).sharing().late().has_excess_forks(0, 0));
+}
+
+#[test]
+fn a_full_pool_offers_if_it_has_siblings() {
+    let full = word(1, 0, Some(1)).unwatchable();
+    assert_eq!(full.kick(), (full, Kick::Enough));
+    assert_eq!(full.sharing().kick(), (full.sharing(), Kick::Offer));
+    assert!(matches!(word(0, 0, Some(1)).sharing().kick().1, Kick::Wake(_)));
+}
+
+#[test]
+fn a_pool_keeps_at_least_one_runnable() {
+    assert_eq!(Running::managed(0).target(), Some(1));
+}
