@@ -233,16 +233,29 @@ impl IdleSet {
     /// the next worker that begins or blocks asks again.
     ///
     /// `is_idle` says whether no worker of the pool runs. `is_stuck` says whether the pool has begun no item for a long
-    /// time.
-    pub(crate) fn no_room(&mut self, is_idle: bool, is_stuck: bool) -> Shortage {
+    /// time. If the pool has no work any more, also returns its reservations, which the caller drops. Reservations for
+    /// the work of siblings stay.
+    pub(crate) fn no_room(
+        &mut self,
+        has_work: bool,
+        is_idle: bool,
+        is_stuck: bool,
+    ) -> (Shortage, Vec<Reserved>) {
+        let stays = |reserved: &Reserved| has_work || reserved.errand().is_some();
+        let (stay, dropped) = std::mem::take(&mut self.owed).into_iter().partition(stays);
+        self.owed = stay;
         self.making = false;
         self.creating = !self.owed.is_empty();
-        if !self.creating {
-            self.ahead = 0;
-            self.distress.served();
-            return Shortage::None;
-        }
-        if is_stuck || is_idle && self.waking.is_empty() { Shortage::Starves } else { Shortage::Waits }
+        let shortage = match () {
+            () if !self.creating => {
+                self.ahead = 0;
+                self.distress.served();
+                Shortage::None
+            }
+            () if is_stuck || is_idle && self.waking.is_empty() => Shortage::Starves,
+            () => Shortage::Waits,
+        };
+        (shortage, dropped)
     }
 
     /// Removes a worker that leaves between two items, because another pool needs its thread more.

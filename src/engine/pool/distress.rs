@@ -92,7 +92,7 @@ impl Pool {
 
     /// Drops these reservations, because no work is left that needs another worker. The next push reserves a worker
     /// again, and calls for help if that worker cannot be made.
-    fn stand_down(&self, dropped: Vec<Reserved>) {
+    pub(super) fn stand_down(&self, dropped: Vec<Reserved>) {
         RunningCell::stand_down(dropped, |reserved| self.drop_reservation(reserved), || self.look());
     }
 }

@@ -51,7 +51,7 @@ impl Pool {
 
     #[cold]
     fn wake_for_forks(&self, near: Near, joins: bool) {
-        if !self.find_forks() {
+        if !self.has_forks() {
             return;
         }
         match self.running.reserve_for_fork(|| if joins { self.joining() } else { 0 }) {
@@ -62,7 +62,7 @@ impl Pool {
 
     /// Returns whether workers of the pool have forks that no worker has taken.
     pub(super) fn has_forks(&self) -> bool {
-        self.forks.are_any() && self.find_forks()
+        self.forks.are_any() && self.find_forks(&self.state.lock())
     }
 
     /// Returns the number of the pool's threads that wait for forks.
@@ -89,8 +89,7 @@ impl Pool {
     /// Returns whether workers of the pool have forks that a worker can take. Clears the bits of workers that have
     /// none.
     #[cold]
-    fn find_forks(&self) -> bool {
-        let state = self.state.lock();
+    pub(super) fn find_forks(&self, state: &State) -> bool {
         while let Some(bit) = self.forks.first() {
             if state.have_forks(bit) {
                 return true;

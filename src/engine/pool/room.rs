@@ -12,13 +12,16 @@ use super::worker_pool::{Pool, Slot, Starving, State};
 
 impl Pool {
     /// Called by the manager when there is no thread for the worker that the pool asked for. Returns how urgently the
-    /// pool needs this worker.
+    /// pool needs this worker. If other workers have run the work meanwhile, or a fork was taken back, the pool does
+    /// not need the worker.
     pub(crate) fn no_room(&self, now: Time) -> Shortage {
         let mut state = self.state.lock();
+        let has_work = self.has_work() || state.local() > 0 || self.find_forks(&state);
         let begun = state.begun();
         let is_stuck = state.famine.refused(begun, now);
         let is_idle = self.running.short();
-        let shortage = state.idle_set.no_room(is_idle, is_stuck);
+        let (shortage, dropped) = state.idle_set.no_room(has_work, is_idle, is_stuck);
+        self.came(&mut state, dropped.len());
         if shortage == Shortage::Starves {
             self.starves.note(true);
         }
@@ -28,6 +31,8 @@ impl Pool {
         if shortage == Shortage::None {
             state.famine.ends();
         }
+        drop(state);
+        self.stand_down(dropped);
         shortage
     }
 

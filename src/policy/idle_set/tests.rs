@@ -60,7 +60,7 @@ fn a_worker_that_was_asked_for_once_is_made_once() {
     assert!(!idle_set.begin_making(), "none was asked for");
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
     let attempts: [fn(&mut IdleSet) -> bool; 2] =
-        [IdleSet::still_wanted, |idle_set| idle_set.no_room(true, false) != Shortage::None];
+        [IdleSet::still_wanted, |idle_set| idle_set.no_room(true, true, false).0 != Shortage::None];
     for attempt_ends in attempts {
         assert!(idle_set.begin_making());
         assert!(!idle_set.begin_making(), "it is being made");
@@ -229,7 +229,7 @@ fn no_worker_is_made_ahead_that_cannot_be_made() {
     let mut idle_set = IdleSet::new(LIMITS);
     assert_eq!(idle_set.prestart(), Prepare::CreateSpare);
     assert!(idle_set.begin_making());
-    assert_eq!(idle_set.no_room(true, false), Shortage::None);
+    assert_eq!(idle_set.no_room(true, true, false).0, Shortage::None);
     assert!(!idle_set.is_creating());
     assert_eq!(idle_set.next_ahead(), Prepare::Ready);
     assert_eq!(idle_set.prestart(), Prepare::CreateSpare);
@@ -287,10 +287,26 @@ fn a_spare_does_not_wait_for_room() {
     let mut idle_set = idle_workers(1);
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(0));
     assert_eq!(idle_set.woken().1, Prepare::CreateSpare);
-    assert_eq!(idle_set.no_room(true, true), Shortage::None, "a mere spare");
+    assert_eq!(idle_set.no_room(true, true, true).0, Shortage::None, "a mere spare");
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create, "it blocked: now a reservation waits");
-    assert_eq!(idle_set.no_room(false, false), Shortage::Waits);
+    assert_eq!(idle_set.no_room(true, false, false).0, Shortage::Waits);
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Wait);
+}
+
+/// spec: E2.5, W7.13: at the cap, a reservation does not outlive the work for which it was made. A reservation for the
+/// work of a sibling stays, because this pool does not know that work.
+#[test]
+fn a_reservation_without_work_does_not_wait_for_room() {
+    let mut idle_set = IdleSet::new(LIMITS);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
+    assert_eq!(idle_set.no_room(true, false, false), (Shortage::Waits, vec![]));
+    assert_eq!(idle_set.no_room(false, false, true), (Shortage::None, vec![reserved()]));
+    assert!(!idle_set.is_creating());
+    let errand = || reserved().on_errand(3);
+    assert_eq!(idle_set.kick(errand(), None, NOW), Wake::Create);
+    assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Wait);
+    assert_eq!(idle_set.no_room(false, false, false), (Shortage::Waits, vec![reserved()]));
+    assert!(idle_set.still_wanted());
 }
 
 #[test]
