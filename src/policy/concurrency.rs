@@ -67,8 +67,7 @@ pub(crate) enum Kick {
 
 /// The right of one worker to start. A reservation counts as `waking` until a worker uses it up or a thread drops it.
 ///
-/// This type is linear: it is neither `Copy` nor `Clone`, and only [`Running::kick`], [`Running::reserve`] and
-/// [`Running::fork`] make its values.
+/// This type is linear: it is neither `Copy` nor `Clone`, and only transitions of [`Running`] make its values.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reserved {

@@ -36,6 +36,7 @@ pub(crate) mod neighbours;
 pub(crate) mod offenders;
 pub(crate) mod one_shot;
 pub(crate) mod pace;
+pub(crate) mod parts;
 pub(crate) mod places;
 pub(crate) mod pods;
 pub(crate) mod presence;

@@ -46,6 +46,8 @@ mod local;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod lost_cpu;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
+mod parts;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod pods;
 mod prng;
 mod programs;

@@ -379,7 +379,7 @@ impl<'a> BatchKick<'a> {
             *self = Self::default();
             return shard.submit(entry);
         };
-        pool.push(entry);
+        pool.push(entry, shard.cpu);
         self.to = Some((shard, pool));
         self.pushed += 1;
         if self.pushed == AT_ONCE {

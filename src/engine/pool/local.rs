@@ -74,7 +74,7 @@ impl Pool {
     fn take_local_of(&self, _state: &State, worker: &Worker) -> usize {
         let mut moved = 0;
         while let Some(entry) = steal_one(&worker.local) {
-            self.push(entry);
+            self.push_any(entry);
             moved += 1;
         }
         self.crowded.unname(worker.id);

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `spec` | what a pool is: which items it runs, where, and how many at a time |
 //! | `worker_pool` | one pool, and its workers: how they arrive, rest, and leave |
+//! | `parts` | the worklist, which has a part for each CPU |
 //! | `worklist` | how entries arrive at the pool, how its workers pop them, and how siblings get them |
 //! | `turns` | how the entries of weighted queues arrive and take turns |
 //! | `local` | how other threads get the entries of a worker's local list |
@@ -39,6 +40,7 @@ pub(crate) mod detection;
 pub(crate) mod distress;
 pub(crate) mod forks;
 pub(crate) mod local;
+pub(crate) mod parts;
 pub(crate) mod placing;
 pub(crate) mod pools;
 pub(crate) mod room;

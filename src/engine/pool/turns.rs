@@ -30,7 +30,7 @@ impl Pool {
         let put = self.state.lock().sideline.push_in_line(of, entry, &self.aside);
         if let Err(entry) = put {
             // The pool is abandoned. See `put_back`.
-            self.push(entry);
+            self.push_any(entry);
         }
     }
 

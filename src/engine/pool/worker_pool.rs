@@ -28,11 +28,11 @@ use crate::sys::{affinity, clock};
 
 use crate::engine::executor::core::Core;
 use crate::engine::item::entry::Entry;
-use crate::engine::item::entry_list::EntryList;
 use crate::engine::worker::shared::Worker;
 
 use super::binding::Binding;
 use super::class::Seat;
+use super::parts::Worklist;
 use super::spec::PoolSpec;
 
 /// See the module.
@@ -40,7 +40,7 @@ pub(crate) struct Pool {
     pub(crate) spec: PoolSpec,                    // I
     pub(crate) core: Arc<Core>,                   // I
     pub(crate) running: CachePadded<RunningCell>, // A
-    pub(super) worklist: EntryList,               // A
+    pub(crate) worklist: Worklist,                // A
     /// The number of times that a shard's route was turned away from the pool.
     pub(crate) route_epoch: RouteEpoch, // A
     /// The numbers that the sideline shows to threads without the lock. Each worker reads them between its items. So
@@ -136,12 +136,13 @@ impl Pool {
         let running = if seat.is_some() { running.sharing() } else { running };
         let limits = core.settings.idle_limits;
         let idle_set = if spec.is_bh() { IdleSet::of_one(limits) } else { IdleSet::new(limits) };
+        let several_cpus = spec.managed && spec.cpus.len() > 1;
         Arc::new_cyclic(|this| Self {
-            several_cpus: spec.managed && spec.cpus.len() > 1,
+            several_cpus,
+            worklist: Worklist::new(spec.cpus.len(), several_cpus),
             binding,
             spec,
             running: CachePadded::new(RunningCell::new(running)),
-            worklist: EntryList::new(),
             route_epoch: RouteEpoch::new(),
             aside: CachePadded::new(Shown::new()),
             starves: Starving::new(),

@@ -1,9 +1,9 @@
 //! The lists of a pool: how entries arrive, how the pool's workers take them, and how siblings get them.
 //!
-//! Issuers push to the worklist. Workers take the entries of the *sideline* before those of the worklist. The sideline
-//! holds entries that were put back or moved aside. Entries can only be taken from the front of the worklist. So a
-//! thread that has to search the worklist moves its entries to the sideline first. The entries of weighted queues do
-//! not go to the worklist, but take turns with it: see [`turns`](super::turns).
+//! Issuers push to the worklist, which has [parts](super::parts). Workers take the entries of the *sideline* before
+//! those of the worklist. The sideline holds entries that were put back or moved aside. Entries can only be taken from
+//! the front of a part. So a thread that has to search the worklist moves its entries to the sideline first. The
+//! entries of weighted queues do not go to the worklist, but take turns with it: see [`turns`](super::turns).
 
 use crate::policy::concurrency::Kick;
 use crate::policy::fairness::FlowId;
@@ -23,13 +23,13 @@ impl Bound for Entry {
 
 impl Pool {
     /// Adds an entry to the end of the worklist, or to the list of the calling worker. Wakes or requests a worker for
-    /// the entry if the pool needs another worker.
+    /// the entry if the pool needs another worker. `cpu` is that of the entry's shard.
     #[inline]
-    pub(crate) fn submit(&self, entry: Entry) {
+    pub(crate) fn submit(&self, entry: Entry, cpu: usize) {
         let is_bound = entry.is_bound();
         let entry = if is_bound || !self.has_local_lists() { Some(entry) } else { local::keep(self, entry) };
         let Some(entry) = entry else { return };
-        self.push(entry);
+        self.push(entry, cpu);
         self.pushed_one(is_bound);
     }
 
@@ -45,10 +45,16 @@ impl Pool {
     }
 
     /// Pushes the entry, which is the first half of [`submit`](Self::submit). Until the second half is done, it is not
-    /// certain that a worker takes the entry.
+    /// certain that a worker takes the entry. `cpu` is that of the entry's shard.
     #[inline]
-    pub(crate) fn push(&self, entry: Entry) {
-        self.worklist.push(entry);
+    pub(crate) fn push(&self, entry: Entry, cpu: usize) {
+        self.worklist.push(entry, cpu);
+    }
+
+    /// Pushes the entry, as [`push`](Self::push) does.
+    pub(super) fn push_any(&self, entry: Entry) {
+        let cpu = entry.shard().cpu;
+        self.push(entry, cpu);
     }
 
     /// Does the second half of [`submit`](Self::submit): wakes or requests a worker for an entry that the calling
@@ -78,7 +84,7 @@ impl Pool {
         if let Err(entry) = put {
             // The pool is abandoned. The thread that has abandoned the pool gives up this entry, or the calling thread
             // does so when it kicks the pool.
-            self.push(entry);
+            self.push_any(entry);
         }
         self.perform(self.running.pushed(), Near::Anywhere);
     }
@@ -86,6 +92,12 @@ impl Pool {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.aside.has_entries() || !self.worklist.is_empty() || self.crowded.named().is_some()
+    }
+
+    /// Returns whether the pool has work that comes before an entry of this CPU, even if the parts of other CPUs wait.
+    #[inline]
+    pub(crate) fn has_other_work(&self, cpu: usize) -> bool {
+        self.aside.has_entries() || self.worklist.has_entries_of(cpu) || self.crowded.named().is_some()
     }
 
     /// Like [`has_work`](Self::has_work), but correct even while another thread moves entries from one list to the
@@ -111,7 +123,17 @@ impl Pool {
     /// Takes the first entry of the worklist. Called if the sideline does not come first.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Entry> {
-        let entry = self.worklist.take()?;
+        self.popped(self.worklist.take()?)
+    }
+
+    /// Takes the first entry of this CPU's part of the worklist. Called if the sideline does not come first.
+    #[inline]
+    pub(crate) fn pop_of(&self, cpu: usize) -> Option<Entry> {
+        self.popped(self.worklist.take_of(cpu)?)
+    }
+
+    #[inline]
+    fn popped(&self, entry: Entry) -> Option<Entry> {
         if entry.is_marker() { Some(self.before_marker(entry)) } else { Some(entry) }
     }
 

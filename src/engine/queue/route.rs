@@ -109,7 +109,7 @@ impl Shard {
     pub(crate) fn submit(&self, entry: Entry) {
         match self.open_pool() {
             Some(pool) => {
-                pool.submit(entry);
+                pool.submit(entry, self.cpu);
                 self.submitted(pool);
             }
             None => self.submit_otherwise(entry),
@@ -147,7 +147,7 @@ impl Shard {
                 Err(again) => entry = again,
             }
             if let Some(pool) = self.open_pool() {
-                pool.submit(entry);
+                pool.submit(entry, self.cpu);
                 return self.submitted(pool);
             }
         }
@@ -156,7 +156,7 @@ impl Shard {
     /// Pushes an entry to the worklist of a pool, or to the queue's line there.
     fn push_to(&self, pool: &Pool, entry: Entry) {
         match self.queue().flow() {
-            None => pool.push(entry),
+            None => pool.push(entry, self.cpu),
             Some(of) => pool.push_in_line(entry, of),
         }
     }

@@ -42,6 +42,9 @@ pub(crate) struct Limiter {
 #[derive(Debug)]
 pub(crate) struct Shard {
     id: OwnedId, // I
+    /// The number of the CPU for which the shard was made, as the operating system counts. The shard's entries go to
+    /// the part of this CPU on a pool's worklist.
+    pub(crate) cpu: usize, // I
     /// The route of the shard's items to a pool. The pools to which the route has led stay in memory as long as the
     /// queue.
     pub(crate) route: RouteCell<Pool, Entry, PoolChoice>, // A, R
@@ -102,6 +105,7 @@ impl Entry {
 impl Shard {
     pub(crate) fn new(
         queue: NonNull<Queue>,
+        cpu: usize,
         choice: PoolChoice,
         own_limiter: Option<Limiter>,
         cpu_intensive: bool,
@@ -117,6 +121,7 @@ impl Shard {
             if is_weighted { RouteCell::with_turns(pool, choice) } else { RouteCell::new(pool, choice) };
         Self {
             id,
+            cpu,
             route,
             context,
             own_limiter,

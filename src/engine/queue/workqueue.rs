@@ -344,7 +344,8 @@ impl Queue {
         let choice = making.choose(&self.executor, slot);
         let class = choice.class();
         let cpu_intensive = self.spec.cpu_intensive && choice.pool.spec.managed;
-        let shard = Shard::new(self.this, choice, own_limiter, cpu_intensive, self.timing());
+        let cpu = self.executor.placement.slots[slot].real;
+        let shard = Shard::new(self.this, cpu, choice, own_limiter, cpu_intensive, self.timing());
         let id = shard.id();
         let made = NonNull::from(Box::leak(Box::new(shard)));
         making.shards.push(made);

@@ -2,11 +2,12 @@
 //! gives entries up. [`policy::local`](crate::policy::local) has the rules.
 
 use crate::policy::local::{CROWD, Row, keeps};
+use crate::policy::parts::Stretch;
 use crate::policy::worker::Phase;
 
 use crate::engine::item::entry::Entry;
 use crate::engine::pool::worker_pool::Pool;
-use crate::engine::queue::route;
+use crate::engine::queue::{route, shard};
 
 use super::worker_thread::{WorkerThread, with_current};
 
@@ -55,9 +56,64 @@ impl WorkerThread {
                 return Some(entry);
             }
         }
-        let entry = if self.pool.sideline_comes_first() { self.next_aside() } else { self.pool.pop() };
+        let entry = if self.pool.sideline_comes_first() { self.next_aside() } else { self.next_listed() };
         self.row.set(if entry.is_some() { row.gives_way() } else { Row::default() });
         entry.or_else(|| self.next_local()).or_else(|| self.pool.take_fork())
+    }
+
+    /// Returns the next entry of the worklist.
+    #[inline]
+    fn next_listed(&self) -> Option<Entry> {
+        if self.pool.worklist.is_whole() {
+            return self.pool.pop();
+        }
+        let entry = if self.stretch_goes_on() { self.pool.pop_of(self.stretch.get().part()) } else { None };
+        if entry.is_some() {
+            self.stretch.set(self.stretch.get().taken());
+            return entry;
+        }
+        self.begin_stretch()
+    }
+
+    #[inline]
+    fn stretch_goes_on(&self) -> bool {
+        let stretch = self.stretch.get();
+        if self.shared.is_row_over() {
+            self.stretch.set(stretch.ended());
+            return false;
+        }
+        stretch.goes_on(self.meter.span())
+    }
+
+    /// Chooses a part of the worklist, and returns its first entry.
+    #[inline(never)]
+    fn begin_stretch(&self) -> Option<Entry> {
+        let (last, span) = (self.stretch.get(), self.meter.span());
+        loop {
+            let part = self.pool.worklist.choose(self.shared.cpu(), last, span)?;
+            // Another worker may have taken the last entry of the part.
+            if let Some(entry) = self.pool.pop_of(part) {
+                self.stretch.set(Stretch::begin(part, span).taken());
+                return Some(entry);
+            }
+        }
+    }
+
+    /// Returns whether other entries of the pool come before this entry, which was given the slot of the worker's last
+    /// item. If not, the worker executes this entry next. Then it counts as an entry of the present stretch.
+    #[inline]
+    pub(super) fn gives_way_to_others(&self, next: &Entry) -> bool {
+        if !self.local.is_empty() {
+            return true;
+        }
+        if self.pool.worklist.is_whole() {
+            return self.pool.has_work();
+        }
+        if self.pool.has_other_work(next.shard().cpu) || !self.stretch_goes_on() && self.pool.has_work() {
+            return true;
+        }
+        self.stretch.set(self.stretch.get().taken());
+        false
     }
 
     /// Returns the next entry of the sideline, or the entry whose turn it is. Ends the worker's last turn.
@@ -89,6 +145,18 @@ impl WorkerThread {
             self.pool.is_not_crowded(self.shared.id);
             self.pool.steal_local(self.shared.id, &self.local)
         })
+    }
+
+    /// Submits an entry that goes to this pool's worklist. `route_epoch` is that of the pool before the caller has read
+    /// the entry's route.
+    #[inline(always)] // for the same reason as `work_for`
+    pub(super) fn submit_next(&self, next: Entry, route_epoch: u64) {
+        let (shard, cpu) = (next.shard().id(), next.shard().cpu);
+        self.pool.submit(next, cpu);
+        if self.pool.route_epoch.load() != route_epoch {
+            // By now, the entry may be completed and its shard freed.
+            shard::with_shard(shard, |shard| shard.came_late(&self.pool));
+        }
     }
 
     /// Submits an entry that does not go to this pool's worklist. If the entry belongs to a weighted queue, and goes to

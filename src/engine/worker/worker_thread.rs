@@ -16,6 +16,7 @@ use crossbeam_deque::Worker as List;
 use crate::policy::brisk::Stock;
 use crate::policy::idle_set::WorkerId;
 use crate::policy::local::Row;
+use crate::policy::parts::Stretch;
 use crate::policy::worker::Phase;
 use crate::protocol::counters::Start;
 use crate::protocol::turns::OwnedTurn;
@@ -31,7 +32,7 @@ use crate::engine::item::work::WorkItem;
 use crate::engine::pool::calls::Rescuer;
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::queue::admission;
-use crate::engine::queue::shard::{self, Shard};
+use crate::engine::queue::shard::Shard;
 use crate::engine::queue::workqueue::Queue;
 use crate::engine::trace;
 use crate::engine::trace::subscriber::Parent;
@@ -80,6 +81,8 @@ pub(crate) struct WorkerThread {
     pub(super) runs: Cell<Option<ForkAddress>>,
     /// The number of local items that the worker has run in a row.
     pub(super) row: Cell<Row>,
+    /// The entries that the worker takes from one part of the worklist. Unused if the worklist has only one part.
+    pub(super) stretch: Cell<Stretch>,
     pub(super) meter: Meter,
     /// The time that the worker's last items have taken. `None` if the pool has no siblings.
     pub(super) stock: Option<Cell<Stock>>,
@@ -164,6 +167,7 @@ impl WorkerThread {
             keeps_place: Cell::new(false),
             runs: Cell::new(None),
             row: Cell::new(Row::default()),
+            stretch: Cell::new(Stretch::default()),
             meter,
             turn: Cell::new(None),
             named_after: Cell::new(0),
@@ -397,13 +401,8 @@ impl WorkerThread {
             let route_epoch = self.pool.route_epoch.load();
             if !matches!(self.role, Role::Own) || !next.shard().leads_to(&self.pool) {
                 self.hand_over(next);
-            } else if self.pool.has_work() || !self.local.is_empty() {
-                let shard = next.shard().id();
-                self.pool.submit(next);
-                if self.pool.route_epoch.load() != route_epoch {
-                    // By now, the entry may be completed and its shard freed.
-                    shard::with_shard(shard, |shard| shard.came_late(&self.pool));
-                }
+            } else if self.gives_way_to_others(&next) {
+                self.submit_next(next, route_epoch);
             } else {
                 self.next_entry.set(Some(next));
             }

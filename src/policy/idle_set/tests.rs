@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::concurrency::{Kick, Running};
+use super::super::cpu_set::CpuSet;
 use super::*;
 
 const LIMITS: IdleLimits = IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4, min_idle: 2 };

@@ -1,0 +1,115 @@
+//! The worklist of a pool, which has a part for each CPU. [`policy::parts`](crate::policy::parts) says what the parts
+//! are for, and decides from which part a worker takes entries.
+//!
+//! A thread that checks whether the worklist is empty looks at one part after the other. An entry that is pushed behind
+//! its back is no problem: the thread that pushes it looks at the pool's running word afterwards, as it does after each
+//! push.
+
+use crossbeam_utils::CachePadded;
+
+use crate::policy::parts::{Seen, Stretch, choose, parts_for};
+use crate::sys::sync::{AtomicU64, Ordering};
+
+use crate::engine::item::entry::Entry;
+use crate::engine::item::entry_list::EntryList;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Worklist {
+    /// The number of parts is a power of two.
+    parts: Box<[CachePadded<Part>]>, // I
+}
+
+#[derive(Debug)]
+struct Part {
+    list: EntryList, // A
+    /// How often workers have passed over the part since a worker last chose it. This is a hint. If two workers change
+    /// it at the same time, one change may be lost.
+    passed_over: AtomicU64, // A
+}
+
+impl Worklist {
+    /// Makes the worklist of a pool with this many CPUs. `is_divided` says whether the worklist may have several parts.
+    pub(super) fn new(cpus: usize, is_divided: bool) -> Self {
+        let part = || Part { list: EntryList::new(), passed_over: AtomicU64::new(0) };
+        let parts = if is_divided { parts_for(cpus) } else { 1 };
+        Self { parts: (0..parts).map(|_| CachePadded::new(part())).collect() }
+    }
+
+    /// Returns whether the worklist has only one part.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.parts.len() == 1
+    }
+
+    #[inline]
+    fn part(&self, cpu: usize) -> &Part {
+        &self.parts[cpu & (self.parts.len() - 1)]
+    }
+
+    /// Adds an entry to the end of its part. `cpu` is that of the entry's shard.
+    #[inline]
+    pub(super) fn push(&self, entry: Entry, cpu: usize) {
+        self.part(cpu).list.push(entry);
+    }
+
+    /// Returns whether the part of this CPU has an entry.
+    #[inline]
+    pub(crate) fn has_entries_of(&self, cpu: usize) -> bool {
+        !self.part(cpu).list.is_empty()
+    }
+
+    /// Takes the first entry of the part of this CPU.
+    #[inline]
+    pub(super) fn take_of(&self, cpu: usize) -> Option<Entry> {
+        self.part(cpu).list.take()
+    }
+
+    /// Takes the first entry of a part that is chosen for a thread which is no worker of the pool, or takes single
+    /// entries. Returns `None` only if each part was found empty.
+    #[inline]
+    pub(super) fn take(&self) -> Option<Entry> {
+        if self.is_whole() { self.parts[0].list.take() } else { self.take_in_turn() }
+    }
+
+    #[cold]
+    fn take_in_turn(&self) -> Option<Entry> {
+        loop {
+            // The parts take turns, as they do for long items.
+            let entry = self.take_of(self.choose(0, Stretch::default(), 1)?);
+            if entry.is_some() {
+                return entry;
+            }
+        }
+    }
+
+    /// Chooses a part that has entries for a worker on this CPU, and passes over the others. `last` is the worker's
+    /// last stretch. `span` is the number of the worker's items that take 0.1 ms.
+    #[inline(never)]
+    pub(crate) fn choose(&self, cpu: usize, last: Stretch, span: u32) -> Option<usize> {
+        let own = cpu & (self.parts.len() - 1);
+        let see = |part: usize| {
+            let Part { list, passed_over } = &*self.parts[part];
+            Seen { has_entries: !list.is_empty(), passed_over: passed_over.load(Ordering::Relaxed) }
+        };
+        let chosen = choose(own, last, span, self.parts.len(), see)?;
+        for (part, Part { list, passed_over }) in self.parts.iter().map(|part| &**part).enumerate() {
+            if part != chosen && !list.is_empty() {
+                passed_over.fetch_add(1, Ordering::Relaxed);
+            } else if part == chosen && passed_over.load(Ordering::Relaxed) != 0 {
+                passed_over.store(0, Ordering::Relaxed);
+            }
+        }
+        Some(chosen)
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.iter().all(|part| part.list.is_empty())
+    }
+
+    /// Returns the number of entries. The number is only a hint.
+    pub(super) fn len(&self) -> usize {
+        self.parts.iter().map(|part| part.list.len()).sum()
+    }
+}

@@ -1,0 +1,44 @@
+//! The rules by which woken workers get CPUs, and by which surplus workers leave theirs.
+
+#![forbid(unsafe_code)]
+
+use crate::policy::concurrency::Running;
+use crate::policy::cpu_set::CpuSet;
+
+/// Returns whether the worker on the CPU `mine` goes idle. The number of running workers exceeds the pool's target.
+/// `others` are the CPUs of the other running workers. A worker that is alone on its CPU keeps running if two others
+/// share a CPU. If it went idle, the system would take milliseconds to move one of these two to its CPU. All workers
+/// follow this rule, so one of the two goes idle.
+pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clone) -> bool {
+    let two_share = |(at, cpu)| others.clone().skip(at + 1).any(|other| other == cpu);
+    others.clone().any(|cpu| cpu == mine) || !others.clone().enumerate().any(two_share)
+}
+
+/// Returns whether a woken worker has to begin on the CPU `left`, which its waker is about to leave. The
+/// woken worker ran on the CPU `ran_on` last. `running` includes the reservation.
+///
+/// The system would put the woken worker on `ran_on`, behind the thread that runs there now, and would leave `left`
+/// idle for milliseconds. But if the pool needs yet another worker, another of its CPUs is free, and the system can
+/// choose that CPU.
+///
+/// The waker may be entering a blocking guard that returns immediately. In that case, the waker stays on `left` after
+/// all. The woken worker then waits there for the end of one time slice, even if another CPU becomes idle meanwhile. A
+/// time slice is 0.7 ms long, or commonly 3 ms before Linux 6.12.
+pub(crate) fn must_take(left: usize, ran_on: usize, running: Running) -> bool {
+    ran_on != left && !running.need_more_worker()
+}
+
+/// Returns a CPU where a woken worker may begin: `preferred` if that CPU is free, otherwise another free CPU, or `None`
+/// if no CPU is free. A CPU is free if it is not in `taken`. If any of the pool's `present` CPUs are in its `home`,
+/// considers only these CPUs, because a woken worker begins in its pod.
+pub(crate) fn free_cpu(
+    present: &CpuSet,
+    home: Option<&CpuSet>,
+    taken: &CpuSet,
+    preferred: usize,
+) -> Option<usize> {
+    let at_home = home.map(|home| present.intersection(home)).filter(|at_home| !at_home.is_empty());
+    let free = |cpu: &usize| !taken.contains(*cpu);
+    let among = at_home.as_ref().unwrap_or(present);
+    Some(preferred).filter(|cpu| among.contains(*cpu) && free(cpu)).or_else(|| among.iter().find(free))
+}

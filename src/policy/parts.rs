@@ -1,0 +1,123 @@
+//! Decides from which part of its pool's worklist a worker takes its next entries.
+//!
+//! The worklist of a managed pool has a *part* for each CPU, but at most [`MOST`] parts. An issuer adds its entry to
+//! the part of its CPU. A worker prefers the part of the CPU on which it runs. So an item, the counts of its queue on
+//! that CPU, and the ends of the list mostly stay in the cache of one CPU, and workers of different CPUs seldom wait
+//! for each other.
+//!
+//! The entries of one part leave it in order. There is no order between entries of different parts, so a worker must
+//! not neglect the parts of other CPUs:
+//!
+//! * A worker takes entries from one part in a *stretch*. It takes as many as 25 µs suffice for, and at most
+//!   [`LONGEST`]. Then it chooses a part again.
+//! * With each choice, the worker *passes over* all other parts that have entries. If a part was passed over twice as
+//!   often as there are parts, the next worker chooses it.
+//! * If only one item fits into a stretch, the items are long, and it hardly matters in which cache they are. Then each
+//!   worker goes from part to part.
+//! * Of several such parts, the worker chooses the one that was passed over most often.
+//!
+//! So the first entry of a part is overtaken by at most 64 entries for each part: by those of three stretches for each
+//! part, and of the stretches that other workers have begun before. While the items are as short as they were before,
+//! that takes at most 25 µs for each of these stretches. If the items have become long,
+//! a check of the manager ends the stretch, as it ends a row of local items ([`local`](super::local)).
+
+#![forbid(unsafe_code)]
+
+/// The greatest number of parts. A greater number would make a look at all parts slow.
+pub(crate) const MOST: usize = 8;
+
+/// The greatest number of entries that a worker takes from a part before it chooses again.
+const LONGEST: u32 = 16;
+
+/// A stretch takes 0.1 ms divided by this number.
+const PER_SPAN: u32 = 4;
+
+/// Returns the number of parts of the worklist of a pool with this many CPUs. It is a power of two, so that a part is
+/// found quickly. CPUs whose numbers differ by a multiple of the number of parts share a part.
+pub(crate) fn parts_for(cpus: usize) -> usize {
+    cpus.clamp(1, MOST).next_power_of_two()
+}
+
+/// Returns the greatest length of a stretch. `span` is the number of items that take 0.1 ms.
+const fn length(span: u32) -> u32 {
+    let length = span / PER_SPAN;
+    match length {
+        0 => 1,
+        _ if length > LONGEST => LONGEST,
+        _ => length,
+    }
+}
+
+/// The entries that a worker takes from one part, one after the other. This is a plain value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Stretch {
+    part: u8,
+    /// The number of entries that the worker may still take, if its items stay short.
+    left: u8,
+    /// Whether the manager has ended the stretch, because the worker's items have become long.
+    is_ended: bool,
+}
+
+impl Stretch {
+    /// Begins a stretch in this part.
+    pub(crate) const fn begin(part: usize, span: u32) -> Self {
+        Self { part: part as u8, left: length(span) as u8, is_ended: false }
+    }
+
+    pub(crate) const fn part(self) -> usize {
+        self.part as usize
+    }
+
+    /// Returns whether the worker takes another entry before it chooses a part again.
+    #[inline]
+    pub(crate) const fn goes_on(self, span: u32) -> bool {
+        // If the items have become long, the stretch ends early.
+        self.left > 0 && span >= PER_SPAN
+    }
+
+    /// Notes that the manager has ended the stretch.
+    #[must_use]
+    pub(crate) const fn ended(self) -> Self {
+        Self { left: 0, is_ended: true, ..self }
+    }
+
+    /// Counts an entry.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn taken(self) -> Self {
+        Self { left: self.left.saturating_sub(1), ..self }
+    }
+}
+
+/// A part as a worker sees it when it chooses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    pub(crate) has_entries: bool,
+    /// How often workers have passed over the part since a worker last chose it.
+    pub(crate) passed_over: u64,
+}
+
+/// Chooses one of `parts` parts for a worker that runs on the CPU of the part `own`. `last` is the worker's last
+/// stretch. `span` is the number of its items that take 0.1 ms. Returns `None` if no part has entries.
+pub(crate) fn choose(
+    own: usize,
+    last: Stretch,
+    span: u32,
+    parts: usize,
+    see: impl Fn(usize) -> Seen,
+) -> Option<usize> {
+    let are_long = last.is_ended || length(span) == 1;
+    let (first, often) = if are_long { (last.part() + 1, 0) } else { (own, 2 * parts as u64) };
+    let mut chosen: Option<(usize, u64)> = None;
+    for part in (0..parts).map(|next| (first + next) % parts) {
+        let Seen { has_entries, passed_over } = see(part);
+        let is_better = chosen.is_none_or(|(_, most)| passed_over >= often && passed_over > most);
+        if has_entries && is_better {
+            chosen = Some((part, passed_over));
+        }
+    }
+    chosen.map(|(part, _)| part)
+}
+
+#[cfg(test)]
+mod tests;

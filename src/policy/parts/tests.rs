@@ -1,0 +1,149 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn seen(passed_over: u64) -> Seen {
+    Seen { has_entries: true, passed_over }
+}
+
+const EMPTY: Seen = Seen { has_entries: false, passed_over: 1000 };
+
+#[test]
+fn a_pool_has_a_part_for_each_cpu_up_to_eight() {
+    for (cpus, parts) in [(0, 1), (1, 1), (2, 2), (3, 4), (8, 8), (9, 8), (256, 8)] {
+        assert_eq!(parts_for(cpus), parts, "{cpus}");
+    }
+}
+
+/// spec: F8.7 (the length of a stretch)
+#[test]
+fn a_stretch_takes_25_microseconds_or_16_entries() {
+    for (span, entries) in [(0, 1), (1, 1), (4, 1), (7, 1), (8, 2), (40, 10), (64, 16), (1024, 16)] {
+        let mut stretch = Stretch::begin(3, span);
+        assert_eq!(stretch.part(), 3);
+        let mut taken = 0;
+        // A worker takes the first entry of a stretch in any case.
+        loop {
+            stretch = stretch.taken();
+            taken += 1;
+            if !stretch.goes_on(span) {
+                break;
+            }
+        }
+        assert_eq!(taken, entries, "{span}");
+    }
+    assert!(!Stretch::begin(0, 1024).goes_on(1), "the items have become long");
+    assert!(!Stretch::default().goes_on(1024));
+}
+
+#[test]
+fn a_worker_takes_from_its_own_part_first() {
+    let chosen = |own, parts: &[Seen]| choose(own, Stretch::default(), 64, parts.len(), |part| parts[part]);
+    assert_eq!(chosen(0, &[EMPTY, EMPTY]), None);
+    assert_eq!(chosen(1, &[seen(3), seen(0)]), Some(1));
+    assert_eq!(chosen(1, &[seen(3), EMPTY]), Some(0), "its own part is empty");
+    assert_eq!(chosen(2, &[seen(0), EMPTY, EMPTY, seen(0)]), Some(3), "the parts that follow first");
+    assert_eq!(chosen(1, &[seen(4), seen(0)]), Some(0), "passed over twice as often as there are parts");
+    assert_eq!(chosen(0, &[seen(0), seen(8), seen(9), seen(8)]), Some(2), "most often");
+    assert_eq!(chosen(0, &[seen(9), seen(9)]), Some(0));
+}
+
+/// spec: F8.7 (long items)
+#[test]
+fn a_worker_with_long_items_goes_from_part_to_part() {
+    let chosen = |last, parts: &[Seen]| {
+        choose(0, Stretch::begin(last, 7), 7, parts.len(), |part| parts[part]).unwrap()
+    };
+    assert_eq!(chosen(0, &[seen(0), seen(0)]), 1);
+    assert_eq!(chosen(1, &[seen(0), seen(0)]), 0);
+    assert_eq!(chosen(0, &[seen(0), EMPTY]), 0);
+    assert_eq!(chosen(0, &[seen(1), seen(1), seen(2), seen(1)]), 2, "most often");
+    let last = Stretch::begin(0, 1024).ended();
+    assert!(!last.goes_on(1024));
+    assert_eq!(choose(0, last, 1024, 2, |_| seen(0)), Some(1), "a check has ended the stretch");
+}
+
+/// The worklist of a pool, as its workers use it. Each part is a number of entries.
+struct Model {
+    parts: Vec<(u32, Seen)>,
+    /// The stretch of each worker.
+    stretches: Vec<Stretch>,
+}
+
+impl Model {
+    fn new(parts: usize) -> Self {
+        let empty = Seen { has_entries: false, passed_over: 0 };
+        Self { parts: vec![(0, empty); parts], stretches: vec![Stretch::default(); parts] }
+    }
+
+    fn push(&mut self, part: usize) {
+        self.parts[part].0 += 1;
+        self.parts[part].1.has_entries = true;
+    }
+
+    /// Lets a worker take an entry. Returns the entry's part.
+    fn take(&mut self, worker: usize, span: u32) -> Option<usize> {
+        let stretch = self.stretches[worker];
+        let goes_on = stretch.goes_on(span) && self.parts[stretch.part()].0 > 0;
+        let stretch = if goes_on { stretch } else { self.choose(worker, span)? };
+        self.stretches[worker] = stretch.taken();
+        let (entries, seen) = &mut self.parts[stretch.part()];
+        *entries -= 1;
+        seen.has_entries = *entries > 0;
+        Some(stretch.part())
+    }
+
+    fn choose(&mut self, worker: usize, span: u32) -> Option<Stretch> {
+        let last = self.stretches[worker];
+        let chosen = choose(worker, last, span, self.parts.len(), |part| self.parts[part].1)?;
+        for (part, (_, seen)) in self.parts.iter_mut().enumerate() {
+            if part == chosen {
+                seen.passed_over = 0;
+            } else if seen.has_entries {
+                seen.passed_over += 1;
+            }
+        }
+        Some(Stretch::begin(chosen, span))
+    }
+}
+
+proptest! {
+    /// spec: F8.7 (the number of entries that overtake): whatever the workers' items and the issuers do.
+    #[test]
+    fn no_part_is_neglected(
+        parts in prop::sample::select(vec![2_usize, 4, 8]),
+        steps in prop::collection::vec((any::<bool>(), 0..8_usize, 0..8_usize, 1..100_u32), 1..4000),
+        waiting in 0..8_usize,
+    ) {
+        let waiting = waiting % parts;
+        let mut model = Model::new(parts);
+        (0..parts).for_each(|part| model.push(part));
+        let mut overtaken = 0;
+        for (pushes, part, worker, span) in steps {
+            if pushes {
+                model.push(part % parts);
+            }
+            match model.take(worker % parts, span) {
+                Some(part) if part == waiting => overtaken = 0,
+                Some(_) if model.parts[waiting].0 > 0 => overtaken += 1,
+                _ => {}
+            }
+            prop_assert!(overtaken <= 64 * parts as u32, "{overtaken} of {parts} parts");
+        }
+    }
+
+    /// spec: F8.7 (long items start in turn)
+    #[test]
+    fn long_items_start_in_turn(parts in prop::sample::select(vec![2_usize, 4, 8]), workers: [u8; 32]) {
+        let mut model = Model::new(parts);
+        (0..100 * parts).for_each(|entry| model.push(entry % parts));
+        let mut taken = vec![0_u32; parts];
+        for worker in workers {
+            if let Some(part) = model.take(usize::from(worker) % parts, 1) {
+                taken[part] += 1;
+            }
+        }
+        let (least, most) = (taken.iter().min().unwrap_or(&0), taken.iter().max().unwrap_or(&0));
+        prop_assert!(most - least <= 2, "{taken:?}");
+    }
+}

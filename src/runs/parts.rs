@@ -1,0 +1,97 @@
+//! The parts of a pool's worklist: how many items overtake an item in the part of another CPU, and for how long. The
+//! bounds are the numbers that the documentation promises, not those of policy.
+//!
+//! Red under: `part-is-neglected`, `slot-bypasses-other-parts`, `stretch-outlasts-short-items`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::setup::{executor, micros, ms};
+use crate::policy::detection::Detection;
+use crate::sys::clock;
+use crate::sys::machine::{Config, burn, pause, run};
+use crate::{AffinityScope, Attrs, WorkQueue, WorkQueueBuilder};
+
+/// The longest time between two checks of the manager.
+const LONGEST: Duration = Duration::from_millis(3);
+
+fn now() -> Duration {
+    Duration::from_nanos(clock::now().as_nanos())
+}
+
+/// Builds a queue whose pool has both CPUs.
+fn default_queue(name: &str) -> WorkQueueBuilder {
+    WorkQueue::builder(name).attrs(Attrs::new().scope(AffinityScope::System))
+}
+
+/// What happens to an item of CPU 1 while that CPU's worker has a long item.
+struct Overtaken {
+    /// The number of items of CPU 0 that begin in the meantime.
+    by: u64,
+    /// The time until the item begins.
+    waits: Duration,
+}
+
+/// Queues many items of CPU 0 to a queue with `max_active`, each of which runs for `each`, after short items have run
+/// for a while. Then queues an item of CPU 1 to another queue, and tells what happens to it.
+fn overtaken(max_active: usize, each: impl Fn(u64) -> Duration + Copy + Send + 'static) -> Overtaken {
+    run(Config { slice: ms(3), ..Config::new(2) }, move || {
+        let executor = executor("l3:1 core:2 pu:1", |builder| builder.detection(Detection::Sampling));
+        let many = default_queue("many").max_active(max_active).build_on(&executor).unwrap();
+        let other = default_queue("other").build_on(&executor).unwrap();
+        for _ in 0..20 {
+            for cpu in [0, 1] {
+                (0..50).for_each(|_| drop(many.item(|| burn(micros(2))).on_cpu(cpu).spawn().unwrap()));
+            }
+            many.flush().unwrap();
+        }
+        // The worker of CPU 1 is busy from now on.
+        drop(other.item(|| burn(ms(200))).on_cpu(1).spawn().unwrap());
+        pause(micros(50));
+        let begun = Arc::new(AtomicU64::new(0));
+        for number in 0..500 {
+            let begun = Arc::clone(&begun);
+            let item = move || {
+                begun.fetch_add(1, Ordering::Relaxed);
+                burn(each(number));
+            };
+            drop(many.item(item).on_cpu(0).spawn().unwrap());
+        }
+        pause(micros(20));
+        let (before, queued) = (begun.load(Ordering::Relaxed), now());
+        assert!(before < 400, "items of CPU 0 are left");
+        let item = move || Overtaken { by: begun.load(Ordering::Relaxed) - before, waits: now() - queued };
+        let overtaken = other.item(item).on_cpu(1).spawn().unwrap().join().unwrap();
+        executor.shutdown(Duration::MAX).unwrap();
+        overtaken
+    })
+}
+
+/// spec: F8.7 (the number of items, and the time)
+#[test]
+fn short_items_of_another_cpu_overtake_an_item_by_a_bounded_number_for_a_bounded_time() {
+    let Overtaken { by, waits } = overtaken(512, |_| micros(1));
+    assert!(by <= 2 * 64, "{by} items");
+    assert!(waits <= ms(1), "{waits:?}");
+}
+
+/// spec: F8.7: each item passes its slot to the next one, which bypasses the worklist.
+#[test]
+fn items_that_get_the_slots_of_others_overtake_no_more() {
+    for max_active in [1, 2] {
+        let Overtaken { by, waits } = overtaken(max_active, |_| micros(1));
+        assert!(by <= 2 * 64, "{by} items");
+        assert!(waits <= ms(1), "{waits:?}");
+    }
+}
+
+/// spec: F8.7 (the time): the items of the other CPU suddenly become long.
+#[test]
+fn an_item_waits_for_two_checks_and_one_long_item_of_another_cpu() {
+    for (short, max_active) in (20..60).zip([512, 1].into_iter().cycle()) {
+        let each = move |number| if number < short { micros(1) } else { ms(5) };
+        let Overtaken { by, waits } = overtaken(max_active, each);
+        assert!(waits <= 2 * LONGEST + ms(5) + micros(100), "{short}: {waits:?}, behind {by} items");
+    }
+}
