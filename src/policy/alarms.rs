@@ -7,6 +7,9 @@
 //! The false alarms of all rings count together, because a check of a pool costs about the same for one ring and for
 //! many. If each ring were judged by itself, many workers that take turns with other threads could wake the manager
 //! thousands of times per second.
+//!
+//! Opening a ring also costs several microseconds. So if the rings soon give as many false alarms again, the manager
+//! ignores them for twice as many checks, up to [`MOST_IGNORED_CHECKS`]. A ring that reports a true sleep ends this.
 
 #![forbid(unsafe_code)]
 
@@ -22,8 +25,11 @@ const MOST: u8 = 16;
 /// often than checks without rings would.
 const FORGOTTEN_AFTER: Duration = LONGEST;
 
-/// The number of checks for which the manager ignores the rings.
-const IGNORED_CHECKS: u8 = 16;
+/// The number of checks for which the manager ignores the rings at first.
+const IGNORED_CHECKS: u16 = 16;
+
+/// The greatest number of checks for which the manager ignores the rings. These checks take about 6 s.
+const MOST_IGNORED_CHECKS: u16 = 4096;
 
 /// The recent false alarms of all rings. This is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,12 +39,17 @@ pub(crate) struct FalseAlarms {
     /// The time from which the manager forgets the next of them after `FORGOTTEN_AFTER`.
     since: Time,
     /// The number of further checks for which the manager ignores the rings.
-    ignored: u8,
+    ignored: u16,
+    /// The number of checks for which the manager has ignored the rings last.
+    last_ignored: u16,
+    /// The number of checks since then.
+    heeded: u16,
 }
 
 impl FalseAlarms {
     /// The alarms before the first one.
-    pub(crate) const NEW: Self = Self { recent: 0, since: Time::from_nanos(0), ignored: 0 };
+    pub(crate) const NEW: Self =
+        Self { recent: 0, since: Time::from_nanos(0), ignored: 0, last_ignored: 0, heeded: 0 };
 
     /// Returns whether the manager ignores the rings at present.
     pub(crate) const fn is_ignored(self) -> bool {
@@ -53,17 +64,22 @@ impl FalseAlarms {
         let since = if forgotten > 0 { now } else { self.since };
         let recent = self.recent.saturating_sub(forgotten) + 1;
         if recent < MOST {
-            Self { recent, since, ..self }
-        } else {
-            // If a ring gives another false alarm soon after these checks, the manager ignores the rings again.
-            Self { recent: MOST - 1, since, ignored: IGNORED_CHECKS }
+            return Self { recent, since, ..self };
         }
+        // The rings must be heeded for at least as many checks as they were ignored.
+        let is_soon = self.heeded < self.last_ignored;
+        let ignored = if is_soon { (2 * self.last_ignored).min(MOST_IGNORED_CHECKS) } else { IGNORED_CHECKS };
+        // If a ring gives another false alarm soon after these checks, the manager ignores the rings again.
+        Self { recent: MOST - 1, since, ignored, last_ignored: ignored, heeded: 0 }
     }
 
-    /// Notes that a pool with rings was checked.
+    /// Notes that a pool was checked whose rings the manager heeds or ignores.
     #[must_use]
     pub(crate) const fn checked(self) -> Self {
-        Self { ignored: self.ignored.saturating_sub(1), ..self }
+        match self.ignored {
+            0 => Self { heeded: self.heeded.saturating_add(1), ..self },
+            _ => Self { ignored: self.ignored - 1, ..self },
+        }
     }
 }
 
@@ -138,5 +154,37 @@ mod tests {
         assert!(!alarms.is_ignored());
         assert!(alarms.one_more(now).is_ignored());
         assert!(!alarms.one_more(now + 20 * LONGEST).is_ignored(), "the former alarms are forgotten");
+    }
+
+    /// Lets the manager ignore the rings, and returns for how many checks it does.
+    fn ignored_for(alarms: &mut FalseAlarms, now: Time) -> u32 {
+        while !alarms.is_ignored() {
+            *alarms = alarms.one_more(now);
+        }
+        let mut checks = 0;
+        while alarms.is_ignored() {
+            (*alarms, checks) = (alarms.checked(), checks + 1);
+        }
+        checks
+    }
+
+    /// spec: S1.10 (the cost of records): rings that alarm again and again are seldom heeded.
+    #[test]
+    fn rings_that_soon_alarm_again_are_ignored_for_longer() {
+        let second = Duration::from_secs(1);
+        let mut now = Time::from_nanos(0) + second;
+        let mut alarms = FalseAlarms::NEW;
+        for expected in [16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 4096] {
+            now = now + second;
+            assert_eq!(ignored_for(&mut alarms, now), expected);
+        }
+        for _ in 0..4095 {
+            alarms = alarms.checked();
+        }
+        assert_eq!(ignored_for(&mut alarms, now + second), 4096, "too soon");
+        for _ in 0..4096 {
+            alarms = alarms.checked();
+        }
+        assert_eq!(ignored_for(&mut alarms, now + 2 * second), 16, "the rings were heeded for as long");
     }
 }

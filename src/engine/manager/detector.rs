@@ -175,9 +175,9 @@ impl Detector {
         if std::mem::take(&mut watched.is_new) {
             return Hearing::New.check_within();
         }
-        if watched.rings() > 0 {
-            self.false_alarms = self.false_alarms.checked();
-        }
+        // Ignored rings are closed with the watch. So a pool without rings counts, too. Otherwise, the rings would be
+        // ignored for ever if the watch ended meanwhile.
+        self.false_alarms = self.false_alarms.checked();
         let mut look_in = None;
         for sight in &mut watched.sights {
             let word = words.binary_search_by_key(&sight.worker.id, |(id, _)| *id);
