@@ -67,6 +67,10 @@
 //!   reads of files are slow, requests that only compute are accepted. A call that sleeps needs [a
 //!   guard](crate::guide::blocking). All queues of `WorkQueue::new` share the CPUs. So items that compute for longer
 //!   than requests may wait need a queue such as `WorkQueue::builder(name).attrs(Attrs::new().nice(10))`.
+//! * **Computing apart from sleeping.** Queues with the same attributes share their workers. A worker that has just
+//!   slept for one item may compute for the next one, and Linux lets a thread that has slept run ahead of others for
+//!   some milliseconds. So if some items compute and others mostly sleep, give the items that compute a nice level, and
+//!   leave the others at 0. Then the two kinds have workers of their own, and the runtime's threads need not wait.
 //! * **Reserve first.** A [permit](crate::Permit) is a place for one item. A request that gets no permit is refused
 //!   before its body is read.
 //! * **Shed or wait.** [`try_reserve`](crate::WorkQueue::try_reserve) fails at once if there is no room.
@@ -79,10 +83,10 @@
 //!   [`handle.stop_on_drop()`](crate::JoinHandle::stop_on_drop) instead, as the examples do. Then an item that has not
 //!   begun is cancelled, and one that runs stops early if it
 //!   [asks](crate::guide::cancellation). If a request has several items, give them one [token](crate::CancelToken).
-//! * **Precedence.** Under overload, workers and the runtime's threads compete for the CPUs. If the workers have a
-//!   greater nice level than the runtime ([`Attrs::nice`](crate::Attrs::nice)), the system prefers the runtime's
-//!   threads, which accept, shed and answer. `make lab-service` in the repository measures a service at four times its
-//!   capacity, over this crate, tokio's blocking pool and rayon, with nice levels and without.
+//! * **Precedence.** Under overload, workers and the runtime's threads compete for the CPUs. If the workers that
+//!   compute have a greater nice level than the runtime ([`Attrs::nice`](crate::Attrs::nice)), the system prefers the
+//!   runtime's threads, which accept, shed and answer. `make lab-service` in the repository measures a service at four
+//!   times its capacity, over this crate, tokio's blocking pool and rayon, with nice levels and without.
 //! * **In an item**, never wait for a future of the runtime by `Handle::block_on` without a guard:
 //!   [`blocking::block_on`](crate::blocking::block_on) has one.
 //!

@@ -205,8 +205,11 @@ with 503.
 * **rayon**: a pool with a thread for each CPU computes, and a oneshot channel brings the result back. `/block` uses
   `spawn_blocking`, because it would stop rayon's threads.
 * **…-nice**: the threads that do the work have nice {NICE}, so that the threads for HTTP have precedence. In cmwq, this
-  is an attribute of the queues. rayon sets it when its threads start. tokio needs a second runtime, because the hooks of
-  a runtime do not tell its blocking threads from the others.
+  is an attribute of the queue for `/compute`, as `cmwq::guide::services` advises, so the two queues have workers of their
+  own. rayon sets the level when its threads start. tokio needs a second runtime, because the hooks of a runtime do not
+  tell its blocking threads from the others.
+
+While the service has hardly any work, the p99 of `/health` is {unloaded}. No engine can be much better than that.
 
 The load generator is a process of its own. It sends each request when it is due, whether answers come or not, and it
 measures from the time at which the request was due. *sent late* is how far the generator itself was behind. It runs on
@@ -218,6 +221,7 @@ of cmwq with the same round of the other.
 An *await round trip* is the time from `queue.spawn(..)` until the awaited handle has the result of an empty closure, in
 a task of tokio, compared with `tokio::task::spawn_blocking(..).await`.
 ",
+        unloaded = report.unloaded(),
         compute_time = COMPUTE.as_millis(),
         block_time = BLOCK.as_millis(),
         overload = about.overload,

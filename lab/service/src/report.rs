@@ -29,6 +29,8 @@ pub(crate) struct Report {
     /// The engine with the lowest p99 of `/health` is the first.
     pub(crate) served: Vec<Served>,
     pub(crate) awaited: Vec<Awaited>,
+    /// The p99 of `/health` in milliseconds, in each round, while the service has hardly any work.
+    unloaded: Vec<f64>,
     /// How much a request computes.
     pub(crate) hashes: u32,
     /// Requests for work per second.
@@ -118,10 +120,21 @@ impl Awaited {
 }
 
 impl Report {
-    pub(crate) fn new(mut served: Vec<Served>, mut awaited: Vec<Awaited>, hashes: u32, rate: u32) -> Self {
+    pub(crate) fn new(
+        mut served: Vec<Served>,
+        mut awaited: Vec<Awaited>,
+        unloaded: Vec<f64>,
+        hashes: u32,
+        rate: u32,
+    ) -> Self {
         served.sort_by(|one, other| one.median_health().total_cmp(&other.median_health()));
         awaited.sort_by_key(|awaited| awaited.kind != Kind::Cmwq);
-        Self { served, awaited, hashes, rate }
+        Self { served, awaited, unloaded, hashes, rate }
+    }
+
+    /// Returns the p99 of `/health` while the service has hardly any work.
+    pub(crate) fn unloaded(&self) -> String {
+        interval(&self.unloaded, 2, " ms")
     }
 
     pub(crate) fn verdicts(&self) -> Vec<Verdict> {
@@ -237,7 +250,7 @@ pub(crate) mod tests {
         });
         let awaited = |kind, p50| Awaited { kind, rounds: vec![Roundtrip { p50, p99: 2.0 * p50 }] };
         let awaited = vec![awaited(Kind::Tokio, 10.0), awaited(Kind::Cmwq, 8.0)];
-        Report::new(served.collect(), awaited, 100, 8000)
+        Report::new(served.collect(), awaited, vec![0.125, 0.125], 100, 8000)
     }
 
     #[test]

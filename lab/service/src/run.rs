@@ -31,7 +31,11 @@ pub(crate) fn measure(args: &Args) -> Result<Report, Failure> {
     let mut random = Rng::with_seed(SEED);
     let mut served: Vec<Served> = args.engines.iter().map(|engine| Served::new(*engine)).collect();
     let mut awaited: Vec<Awaited> = [Kind::Cmwq, Kind::Tokio].map(Awaited::new).into();
+    let mut unloaded = Vec::new();
     for round in 1..=args.rounds {
+        // The least rate that there is: one request per second, for either kind of work.
+        let any = Name { kind: Kind::Tokio, nice: false };
+        unloaded.push(serve_once(args, any, hashes, 2)?.0.health.p99);
         random.shuffle(&mut served);
         for engine in &mut served {
             engine.rounds.push(serve_once(args, engine.engine, hashes, rate)?);
@@ -42,7 +46,7 @@ pub(crate) fn measure(args: &Args) -> Result<Report, Failure> {
         }
         eprintln!("round {round} of {}", args.rounds);
     }
-    Ok(Report::new(served, awaited, hashes, rate))
+    Ok(Report::new(served, awaited, unloaded, hashes, rate))
 }
 
 /// One service, and one load generator that drives it.

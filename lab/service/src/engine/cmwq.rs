@@ -17,15 +17,18 @@ impl Engine {
     pub(super) fn start(nice: Option<i32>) -> Result<Self, Failure> {
         let queue = |name: &str, limit: Limit| {
             // `max_pending` counts what has not begun.
-            let queue = WorkQueue::builder(name)
+            WorkQueue::builder(name)
                 .max_active_total(limit.running.min(512))
-                .max_pending(limit.admitted - limit.running);
-            match nice {
-                Some(level) => queue.attrs(Attrs::new().nice(level)).build(),
-                None => queue.build(),
-            }
+                .max_pending(limit.admitted - limit.running)
         };
-        Ok(Self { compute: queue("compute", compute_limit())?, block: queue("block", block_limit())? })
+        let compute = queue("compute", compute_limit());
+        // Only the queue that computes is nice. So both queues have workers of their own, and a worker that has just
+        // slept for a request never computes.
+        let compute = match nice {
+            Some(level) => compute.attrs(Attrs::new().nice(level)),
+            None => compute,
+        };
+        Ok(Self { compute: compute.build()?, block: queue("block", block_limit()).build()? })
     }
 
     pub(super) async fn run(&self, work: Work) -> Result<u64, Busy> {
