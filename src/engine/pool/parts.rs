@@ -16,8 +16,11 @@ use crate::engine::item::entry_list::EntryList;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Worklist {
-    /// The number of parts is a power of two.
-    parts: Box<[CachePadded<Part>]>, // I
+    /// The part that each worklist has. It needs no pointer, because most pools have no other part.
+    first: Part, // A
+    others: Box<[CachePadded<Part>]>, // I
+    /// The number of parts, less one. The number of parts is a power of two.
+    mask: usize, // I
 }
 
 #[derive(Debug)]
@@ -32,19 +35,26 @@ impl Worklist {
     /// Makes the worklist of a pool with this many CPUs. `is_divided` says whether the worklist may have several parts.
     pub(super) fn new(cpus: usize, is_divided: bool) -> Self {
         let part = || Part { list: EntryList::new(), passed_over: AtomicU64::new(0) };
-        let parts = if is_divided { parts_for(cpus) } else { 1 };
-        Self { parts: (0..parts).map(|_| CachePadded::new(part())).collect() }
+        let mask = if is_divided { parts_for(cpus) - 1 } else { 0 };
+        Self { first: part(), others: (0..mask).map(|_| CachePadded::new(part())).collect(), mask }
     }
 
     /// Returns whether the worklist has only one part.
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
-        self.parts.len() == 1
+        self.mask == 0
     }
 
     #[inline]
     fn part(&self, cpu: usize) -> &Part {
-        &self.parts[cpu & (self.parts.len() - 1)]
+        match cpu & self.mask {
+            0 => &self.first,
+            part => &self.others[part - 1],
+        }
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        std::iter::once(&self.first).chain(self.others.iter().map(|part| &**part))
     }
 
     /// Adds an entry to the end of its part. `cpu` is that of the entry's shard.
@@ -69,7 +79,7 @@ impl Worklist {
     /// entries. Returns `None` only if each part was found empty.
     #[inline]
     pub(super) fn take(&self) -> Option<Entry> {
-        if self.is_whole() { self.parts[0].list.take() } else { self.take_in_turn() }
+        if self.is_whole() { self.first.list.take() } else { self.take_in_turn() }
     }
 
     #[cold]
@@ -87,13 +97,12 @@ impl Worklist {
     /// last stretch. `span` is the number of the worker's items that take 0.1 ms.
     #[inline(never)]
     pub(crate) fn choose(&self, cpu: usize, last: Stretch, span: u32) -> Option<usize> {
-        let own = cpu & (self.parts.len() - 1);
         let see = |part: usize| {
-            let Part { list, passed_over } = &*self.parts[part];
+            let Part { list, passed_over } = self.part(part);
             Seen { has_entries: !list.is_empty(), passed_over: passed_over.load(Ordering::Relaxed) }
         };
-        let chosen = choose(own, last, span, self.parts.len(), see)?;
-        for (part, Part { list, passed_over }) in self.parts.iter().map(|part| &**part).enumerate() {
+        let chosen = choose(cpu & self.mask, last, span, self.mask + 1, see)?;
+        for (part, Part { list, passed_over }) in self.parts().enumerate() {
             if part != chosen && !list.is_empty() {
                 passed_over.fetch_add(1, Ordering::Relaxed);
             } else if part == chosen && passed_over.load(Ordering::Relaxed) != 0 {
@@ -105,11 +114,11 @@ impl Worklist {
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.parts.iter().all(|part| part.list.is_empty())
+        self.first.list.is_empty() && self.others.iter().all(|part| part.list.is_empty())
     }
 
     /// Returns the number of entries. The number is only a hint.
     pub(super) fn len(&self) -> usize {
-        self.parts.iter().map(|part| part.list.len()).sum()
+        self.parts().map(|part| part.list.len()).sum()
     }
 }
