@@ -101,7 +101,7 @@ impl WorkerThread {
 
     /// Returns whether other entries of the pool come before this entry, which was given the slot of the worker's last
     /// item. If not, the worker executes this entry next. Then it counts as an entry of the present stretch.
-    #[inline]
+    #[inline(always)] // for the same reason as `work_for`
     pub(super) fn gives_way_to_others(&self, next: &Entry) -> bool {
         if !self.local.is_empty() {
             return true;
