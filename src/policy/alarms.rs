@@ -100,12 +100,15 @@ pub(crate) enum Hearing {
 
 impl Hearing {
     /// Returns the time within which the manager must check the worker's pool again. `None` if the ring suffices.
-    pub(crate) const fn check_within(self) -> Option<Duration> {
+    /// `shares` says whether the pool has siblings, which take its items.
+    pub(crate) const fn check_within(self, shares: bool) -> Option<Duration> {
         match self {
             Self::Wakes => None,
             Self::New | Self::NoRoom => Some(SHORTEST),
             Self::Deaf => Some(PERIOD),
-            Self::Ignored => Some(SHARING_LONGEST),
+            // Without rings, the pool is checked as often as it is in an executor that has none.
+            Self::Ignored if shares => Some(SHARING_LONGEST),
+            Self::Ignored => Some(LONGEST),
         }
     }
 }
@@ -127,9 +130,12 @@ mod tests {
     /// spec: S1.10: only a ring that wakes the manager replaces checks.
     #[test]
     fn a_pool_is_checked_soon_if_a_sleep_may_go_unnoticed() {
-        let within = |hearing: Hearing| hearing.check_within().map(|time| time.as_micros());
+        let within = |hearing: Hearing, shares| hearing.check_within(shares).map(|time| time.as_micros());
         let hearings = [Hearing::Wakes, Hearing::New, Hearing::NoRoom, Hearing::Deaf, Hearing::Ignored];
-        assert_eq!(hearings.map(within), [None, Some(250), Some(250), Some(1000), Some(1500)]);
+        let alone = hearings.map(|hearing| within(hearing, false));
+        assert_eq!(alone, [None, Some(250), Some(250), Some(1000), Some(3000)]);
+        let with_siblings = hearings.map(|hearing| within(hearing, true));
+        assert_eq!(with_siblings, [None, Some(250), Some(250), Some(1000), Some(1500)]);
     }
 
     /// spec: S1.10 (the cost of records)

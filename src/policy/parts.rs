@@ -8,29 +8,43 @@
 //! The entries of one part leave it in order. There is no order between entries of different parts, so a worker must
 //! not neglect the parts of other CPUs:
 //!
-//! * A worker takes entries from one part in a *stretch*. It takes as many as 25 µs suffice for, and at most
-//!   [`LONGEST`]. Then it chooses a part again.
+//! * A worker takes entries from one part in a *stretch*, and then chooses a part again. While its items are short, a
+//!   stretch has as many as 25 µs suffice for, and at most [`LONGEST`]. Otherwise, the worker reads the clock before
+//!   each entry, and a stretch has at most twice as many, which begin within 1 ms. So short items that wait behind long
+//!   ones start together.
 //! * With each choice, the worker *passes over* all other parts that have entries. If a part was passed over twice as
 //!   often as there are parts, the next worker chooses it.
-//! * If only one item fits into a stretch, the items are long, and it hardly matters in which cache they are. Then each
-//!   worker goes from part to part.
+//! * If the items are long, it hardly matters in which cache they are. Then each worker goes from part to part.
 //! * Of several such parts, the worker chooses the one that was passed over most often.
 //!
 //! So the first entry of a part is overtaken by at most 64 entries for each part: by those of three stretches for each
 //! part, and of the stretches that other workers have begun before. While the items are as short as they were before,
-//! that takes at most 25 µs for each of these stretches. If the items have become long,
-//! a check of the manager ends the stretch, as it ends a row of local items ([`local`](super::local)).
+//! that takes at most 25 µs for each of these stretches. If the items become long during a stretch, a check of the
+//! manager ends it, as it ends a row of local items ([`local`](super::local)).
 
 #![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use super::time::Time;
 
 /// The greatest number of parts. A greater number would make a look at all parts slow.
 pub(crate) const MOST: usize = 8;
 
-/// The greatest number of entries that a worker takes from a part before it chooses again.
+/// The greatest number of entries that a worker takes from a part before it chooses again, if its items are short.
 const LONGEST: u32 = 16;
+
+/// The time within which a worker begins the items of a stretch if its items are long.
+const TIME: Duration = Duration::from_millis(1);
 
 /// A stretch takes 0.1 ms divided by this number.
 const PER_SPAN: u32 = 4;
+
+/// Returns whether items are long: so long that less than two of them fit into 25 µs. `span` is the number of items
+/// that take 0.1 ms.
+const fn are_long(span: u32) -> bool {
+    span < 2 * PER_SPAN
+}
 
 /// Returns the number of parts of the worklist of a pool with this many CPUs. It is a power of two, so that a part is
 /// found quickly. CPUs whose numbers differ by a multiple of the number of parts share a part.
@@ -38,41 +52,46 @@ pub(crate) fn parts_for(cpus: usize) -> usize {
     cpus.clamp(1, MOST).next_power_of_two()
 }
 
-/// Returns the greatest length of a stretch. `span` is the number of items that take 0.1 ms.
-const fn length(span: u32) -> u32 {
-    let length = span / PER_SPAN;
-    match length {
-        0 => 1,
-        _ if length > LONGEST => LONGEST,
-        _ => length,
-    }
-}
-
 /// The entries that a worker takes from one part, one after the other. This is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Stretch {
     part: u8,
-    /// The number of entries that the worker may still take, if its items stay short.
+    /// The number of entries that the worker may still take.
     left: u8,
     /// Whether the manager has ended the stretch, because the worker's items have become long.
     is_ended: bool,
+    /// The time at which the stretch ends, or `None` if the items are short.
+    until: Option<Time>,
 }
 
 impl Stretch {
-    /// Begins a stretch in this part.
-    pub(crate) const fn begin(part: usize, span: u32) -> Self {
-        Self { part: part as u8, left: length(span) as u8, is_ended: false }
+    /// Begins a stretch in this part. `last` is the worker's last stretch. `span` is the number of its items that take
+    /// 0.1 ms. Calls `now` only if the items are long.
+    pub(crate) fn begin(part: usize, last: Self, span: u32, now: impl FnOnce() -> Time) -> Self {
+        let is_long = last.is_ended || are_long(span);
+        let left = if is_long { 2 * LONGEST } else { LONGEST.min(span / PER_SPAN) };
+        Self {
+            part: part as u8,
+            left: left as u8,
+            is_ended: false,
+            until: if is_long { Some(now() + TIME) } else { None },
+        }
     }
 
     pub(crate) const fn part(self) -> usize {
         self.part as usize
     }
 
-    /// Returns whether the worker takes another entry before it chooses a part again.
+    /// Returns whether the worker takes another entry before it chooses a part again. Calls `now` only if the items are
+    /// long.
     #[inline]
-    pub(crate) const fn goes_on(self, span: u32) -> bool {
-        // If the items have become long, the stretch ends early.
-        self.left > 0 && span >= PER_SPAN
+    pub(crate) fn goes_on(self, span: u32, now: impl FnOnce() -> Time) -> bool {
+        self.left > 0
+            && match self.until {
+                // If the items have become long, the stretch ends early.
+                None => !are_long(span),
+                Some(until) => now() < until,
+            }
     }
 
     /// Notes that the manager has ended the stretch.
@@ -106,8 +125,8 @@ pub(crate) fn choose(
     parts: usize,
     see: impl Fn(usize) -> Seen,
 ) -> Option<usize> {
-    let are_long = last.is_ended || length(span) == 1;
-    let (first, often) = if are_long { (last.part() + 1, 0) } else { (own, 2 * parts as u64) };
+    let (first, often) =
+        if last.is_ended || are_long(span) { (last.part() + 1, 0) } else { (own, 2 * parts as u64) };
     let mut chosen: Option<(usize, u64)> = None;
     for part in (0..parts).map(|next| (first + next) % parts) {
         let Seen { has_entries, passed_over } = see(part);

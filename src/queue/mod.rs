@@ -76,9 +76,9 @@ impl WorkQueue {
     /// overtake it, and then one for each item that waits before it.
     ///
     /// A pod also keeps the items of different issuing CPUs apart, so that short items mostly run where they were
-    /// queued. The items of one CPU leave the pod's list in order. At most 64 short items for each CPU of the pod
-    /// overtake the first of them. If the items become long, others overtake it for a few milliseconds at most, and
-    /// then the CPUs take turns.
+    /// queued. The items of one CPU leave the pod's list in order. At most 64 items for each CPU of the pod overtake
+    /// the first of them. If the items become long, others overtake it for a few milliseconds at most, and then the
+    /// CPUs take turns.
     ///
     /// Managed queues share this limit if they divide the same CPUs in the same way and have the same nice level. So a
     /// hundred such queues run no more items at a time than one queue: see [Classes](crate#classes).

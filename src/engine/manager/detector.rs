@@ -26,7 +26,8 @@ use crate::policy::blocking_detector::Facts;
 use crate::policy::detection::Detection;
 use crate::policy::idle_set::WorkerId;
 use crate::policy::time::Time;
-use crate::policy::worker::{Phase, WorkerState};
+use crate::policy::watch::Look;
+use crate::policy::worker::Phase;
 use crate::sys::affinity;
 use crate::sys::probe::Probe;
 use crate::sys::switches::{Ring, Switch};
@@ -166,22 +167,22 @@ impl Detector {
     pub(crate) fn listen(
         &mut self,
         pool: &Weak<Pool>,
-        words: &[(WorkerId, WorkerState)],
+        look: &Look,
         shortfall: &Shortfall,
     ) -> Option<Duration> {
         let at = self.find(pool).filter(|_| self.listens)?;
         let mut room = KEPT_RINGS.saturating_sub(self.pools.iter().map(Watched::rings).sum());
         let watched = &mut self.pools[at];
         if std::mem::take(&mut watched.is_new) {
-            return Hearing::New.check_within();
+            return Hearing::New.check_within(look.shares);
         }
         // Ignored rings are closed with the watch. So a pool without rings counts, too. Otherwise, the rings would be
         // ignored for ever if the watch ended meanwhile.
         self.false_alarms = self.false_alarms.checked();
         let mut look_in = None;
         for sight in &mut watched.sights {
-            let word = words.binary_search_by_key(&sight.worker.id, |(id, _)| *id);
-            let phase = word.map_or(Phase::Idle, |at| words[at].1.phase());
+            let word = look.workers.binary_search_by_key(&sight.worker.id, |(id, _)| *id);
+            let phase = word.map_or(Phase::Idle, |at| look.workers[at].1.phase());
             if !matches!(phase, Phase::Running | Phase::Asleep) {
                 sight.ignore();
                 continue;
@@ -201,7 +202,7 @@ impl Detector {
                 room -= usize::from(!is_there && sight.ear.ring().is_some());
                 sight.ear.hearing()
             };
-            look_in = look_in.into_iter().chain(hearing.check_within()).min();
+            look_in = look_in.into_iter().chain(hearing.check_within(look.shares)).min();
         }
         look_in
     }

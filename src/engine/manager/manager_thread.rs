@@ -298,7 +298,7 @@ impl ManagerThread {
                 offences.extend(item_type.map(|item_type| (worker, item_type, found)));
             }
         }
-        let look_in = self.detector.listen(weak, &look.workers, &upkeep.shortfall);
+        let look_in = self.detector.listen(weak, &look, &upkeep.shortfall);
         if let Some(time) = look_in {
             self.schedule.look_by(|pool| pool.ptr_eq(weak), now + time);
         }

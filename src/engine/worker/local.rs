@@ -4,6 +4,7 @@
 use crate::policy::local::{CROWD, Row, keeps};
 use crate::policy::parts::Stretch;
 use crate::policy::worker::Phase;
+use crate::sys::clock;
 
 use crate::engine::item::entry::Entry;
 use crate::engine::pool::worker_pool::Pool;
@@ -82,7 +83,7 @@ impl WorkerThread {
             self.stretch.set(stretch.ended());
             return false;
         }
-        stretch.goes_on(self.meter.span())
+        stretch.goes_on(self.meter.span(), clock::now)
     }
 
     /// Chooses a part of the worklist, and returns its first entry.
@@ -93,7 +94,7 @@ impl WorkerThread {
             let part = self.pool.worklist.choose(self.shared.cpu(), last, span)?;
             // Another worker may have taken the last entry of the part.
             if let Some(entry) = self.pool.pop_of(part) {
-                self.stretch.set(Stretch::begin(part, span).taken());
+                self.stretch.set(Stretch::begin(part, last, span, clock::now).taken());
                 return Some(entry);
             }
         }

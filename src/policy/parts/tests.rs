@@ -15,25 +15,42 @@ fn a_pool_has_a_part_for_each_cpu_up_to_eight() {
     }
 }
 
+fn at(micros: u64) -> Time {
+    Time::from_nanos(0) + Duration::from_micros(micros)
+}
+
+/// Begins a stretch after another one, in which `span` items took 0.1 ms.
+fn begin(part: usize, span: u32, micros: u64) -> Stretch {
+    Stretch::begin(part, Stretch::default(), span, || at(micros))
+}
+
 /// spec: F8.7 (the length of a stretch)
 #[test]
 fn a_stretch_takes_25_microseconds_or_16_entries() {
-    for (span, entries) in [(0, 1), (1, 1), (4, 1), (7, 1), (8, 2), (40, 10), (64, 16), (1024, 16)] {
-        let mut stretch = Stretch::begin(3, span);
+    for (span, entries) in [(8, 2), (40, 10), (64, 16), (1024, 16)] {
+        let mut stretch = begin(3, span, 0);
         assert_eq!(stretch.part(), 3);
         let mut taken = 0;
-        // A worker takes the first entry of a stretch in any case.
-        loop {
-            stretch = stretch.taken();
-            taken += 1;
-            if !stretch.goes_on(span) {
-                break;
-            }
+        while stretch.goes_on(span, || panic!("the clock is not read while items are short")) {
+            (stretch, taken) = (stretch.taken(), taken + 1);
         }
         assert_eq!(taken, entries, "{span}");
     }
-    assert!(!Stretch::begin(0, 1024).goes_on(1), "the items have become long");
-    assert!(!Stretch::default().goes_on(1024));
+    let items_are_long = begin(0, 1024, 0).goes_on(7, || at(0));
+    assert!(!items_are_long && !Stretch::default().goes_on(1024, || at(0)));
+}
+
+/// spec: F8.7 (the length of a stretch): short items behind long ones start together, and not one for each long item.
+#[test]
+fn a_stretch_of_long_items_ends_by_the_clock() {
+    for (each, entries) in [(0, 32), (31, 32), (100, 10), (500, 2), (5000, 1)] {
+        let mut stretch = begin(1, 1, 0);
+        let mut taken = 0;
+        while stretch.goes_on(1, || at(taken * each)) {
+            (stretch, taken) = (stretch.taken(), taken + 1);
+        }
+        assert_eq!(taken, entries, "{each} µs");
+    }
 }
 
 #[test]
@@ -51,16 +68,16 @@ fn a_worker_takes_from_its_own_part_first() {
 /// spec: F8.7 (long items)
 #[test]
 fn a_worker_with_long_items_goes_from_part_to_part() {
-    let chosen = |last, parts: &[Seen]| {
-        choose(0, Stretch::begin(last, 7), 7, parts.len(), |part| parts[part]).unwrap()
-    };
+    let chosen =
+        |last, parts: &[Seen]| choose(0, begin(last, 7, 0), 7, parts.len(), |part| parts[part]).unwrap();
     assert_eq!(chosen(0, &[seen(0), seen(0)]), 1);
     assert_eq!(chosen(1, &[seen(0), seen(0)]), 0);
     assert_eq!(chosen(0, &[seen(0), EMPTY]), 0);
     assert_eq!(chosen(0, &[seen(1), seen(1), seen(2), seen(1)]), 2, "most often");
-    let last = Stretch::begin(0, 1024).ended();
-    assert!(!last.goes_on(1024));
+    let last = begin(0, 1024, 0).ended();
+    assert!(!last.goes_on(1024, || at(0)));
     assert_eq!(choose(0, last, 1024, 2, |_| seen(0)), Some(1), "a check has ended the stretch");
+    assert!(!Stretch::begin(1, last, 1024, || at(0)).goes_on(1024, || at(1000)), "by the clock");
 }
 
 /// The worklist of a pool, as its workers use it. Each part is a number of entries.
@@ -82,10 +99,10 @@ impl Model {
     }
 
     /// Lets a worker take an entry. Returns the entry's part.
-    fn take(&mut self, worker: usize, span: u32) -> Option<usize> {
+    fn take(&mut self, worker: usize, span: u32, now: Time) -> Option<usize> {
         let stretch = self.stretches[worker];
-        let goes_on = stretch.goes_on(span) && self.parts[stretch.part()].0 > 0;
-        let stretch = if goes_on { stretch } else { self.choose(worker, span)? };
+        let goes_on = stretch.goes_on(span, || now) && self.parts[stretch.part()].0 > 0;
+        let stretch = if goes_on { stretch } else { self.choose(worker, span, now)? };
         self.stretches[worker] = stretch.taken();
         let (entries, seen) = &mut self.parts[stretch.part()];
         *entries -= 1;
@@ -93,7 +110,7 @@ impl Model {
         Some(stretch.part())
     }
 
-    fn choose(&mut self, worker: usize, span: u32) -> Option<Stretch> {
+    fn choose(&mut self, worker: usize, span: u32, now: Time) -> Option<Stretch> {
         let last = self.stretches[worker];
         let chosen = choose(worker, last, span, self.parts.len(), |part| self.parts[part].1)?;
         for (part, (_, seen)) in self.parts.iter_mut().enumerate() {
@@ -103,7 +120,7 @@ impl Model {
                 seen.passed_over += 1;
             }
         }
-        Some(Stretch::begin(chosen, span))
+        Some(Stretch::begin(chosen, last, span, || now))
     }
 }
 
@@ -123,7 +140,7 @@ proptest! {
             if pushes {
                 model.push(part % parts);
             }
-            match model.take(worker % parts, span) {
+            match model.take(worker % parts, span, at(0)) {
                 Some(part) if part == waiting => overtaken = 0,
                 Some(_) if model.parts[waiting].0 > 0 => overtaken += 1,
                 _ => {}
@@ -138,8 +155,9 @@ proptest! {
         let mut model = Model::new(parts);
         (0..100 * parts).for_each(|entry| model.push(entry % parts));
         let mut taken = vec![0_u32; parts];
-        for worker in workers {
-            if let Some(part) = model.take(usize::from(worker) % parts, 1) {
+        for (number, worker) in workers.into_iter().enumerate() {
+            // Each item takes longer than a stretch.
+            if let Some(part) = model.take(usize::from(worker) % parts, 1, at(1000 * number as u64)) {
                 taken[part] += 1;
             }
         }
