@@ -13,7 +13,7 @@
 //! | items that wait (an item that has begun does not count), in the whole queue | [`max_pending`](crate::WorkQueueBuilder::max_pending) | a hundred million, for each CPU on which they were queued |
 //! | items that wait in all queues together | [`max_pending`](crate::ExecutorBuilder::max_pending) of the executor | unset |
 //! | bytes of the items that wait in all queues together, if their submissions [name these](crate::Submission::bytes) | [`max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes) of the executor | unset |
-//! | the part of the CPUs that a queue gets while others have items, too | [`weight`](crate::WorkQueueBuilder::weight), 1 to 10 000 | unset: items start in the order in which they were queued |
+//! | the part of the CPUs that a queue gets while others have items, too | [`weight`](crate::WorkQueueBuilder::weight), 1 to 10 000 | unset: items start about in the order in which they were queued |
 //! | worker threads of the executor; the manager, the thread that drops values for it, and rescuers come in addition | [`max_threads`](crate::ExecutorBuilder::max_threads), as in `Executor::builder().max_threads(64).build_global()?` before any queue is made | 512, or 8 for each CPU if that is more; fewer where the system permits fewer |
 //! | items of one `map` that are in flight | [`window`](crate::Map::window) | 64, or 4 for each CPU if that is more |
 //!

@@ -9,7 +9,8 @@
 //! thousands of times per second.
 //!
 //! Opening a ring also costs several microseconds. So if the rings soon give as many false alarms again, the manager
-//! ignores them for twice as many checks, up to [`MOST_IGNORED_CHECKS`]. A ring that reports a true sleep ends this.
+//! ignores them for twice as many checks, up to [`MOST_IGNORED_CHECKS`]. If a ring that is still open reports a true
+//! sleep, the manager heeds the rings again.
 
 #![forbid(unsafe_code)]
 
@@ -28,7 +29,7 @@ const FORGOTTEN_AFTER: Duration = LONGEST;
 /// The number of checks for which the manager ignores the rings at first.
 const IGNORED_CHECKS: u16 = 16;
 
-/// The greatest number of checks for which the manager ignores the rings. These checks take about 6 s.
+/// The greatest number of checks for which the manager ignores the rings. One pool has so many checks in 6 or 12 s.
 const MOST_IGNORED_CHECKS: u16 = 4096;
 
 /// The recent false alarms of all rings. This is a plain value.

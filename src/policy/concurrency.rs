@@ -193,8 +193,8 @@ impl Running {
     ///
     /// Each worker that was woken in this pool takes one item, unless the worker does not get a CPU. Below the target,
     /// no helper is needed, because the thread that saw the work has woken a worker of this pool, or will do so. A
-    /// brisk pool keeps some items for its own workers, but only if these take items in the order of the pushes:
-    /// otherwise, later items might come before the kept ones.
+    /// brisk pool keeps some items for its own workers, but only if few later items can come before them: `has_order`
+    /// says that the workers take the items of each issuing CPU in order.
     pub(crate) const fn has_excess(self, pending: u64, helpers: u64, has_order: bool) -> bool {
         if self.is_late() {
             pending > helpers

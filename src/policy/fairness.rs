@@ -154,7 +154,7 @@ impl Turn {
 
 impl Fairness {
     /// Returns whether a weighted queue has waiting entries or debts. Otherwise, the workers take the entries of the
-    /// worklist in order.
+    /// worklist only.
     pub(crate) fn is_in_force(&self) -> bool {
         !self.flows.is_empty()
     }

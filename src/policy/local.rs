@@ -11,8 +11,9 @@
 //!   with `cmwq_uncounted`, which measures no items.
 //! * A worker takes several local items in a row before other items. It takes as many as 0.1 ms suffices for, and at
 //!   most [`IN_A_ROW`]. Then it takes as many items of the pool's list, if there are any. So local items overtake an
-//!   item at most `IN_A_ROW` times on each CPU, and once for each item that waits before it. If the local items turn
-//!   out to be long, a check of the manager ends the row.
+//!   item at most `IN_A_ROW` times on each CPU, and once for each item that the workers take before it from the pool's
+//!   list, those of other [parts](super::parts) included. If the local items turn out to be long, a check of the
+//!   manager ends the row.
 //! * The first local item wakes no other worker, because its own worker will be ready sooner. The second one wakes a
 //!   worker if the pool has a free CPU. The present item may turn out to be long. Then a check of the manager moves the
 //!   local items to the pool's list: the next check if the pool has a free CPU, and otherwise the one after it.

@@ -8,30 +8,33 @@
 //! The entries of one part leave it in order. There is no order between entries of different parts, so a worker must
 //! not neglect the parts of other CPUs:
 //!
-//! * A worker takes entries from one part in a *stretch*, and then chooses a part again. While its items are short, a
-//!   stretch has as many as 25 µs suffice for, and at most [`LONGEST`]. Otherwise, the worker reads the clock before
-//!   each entry, and a stretch has at most twice as many, which begin within 1 ms. So short items that wait behind long
-//!   ones start together.
+//! * A worker takes at most [`LONGEST`] entries from one part in a *stretch*, and then chooses a part again. While its
+//!   items are short, a stretch has no more entries than 25 µs suffice for. Otherwise, the worker reads the clock
+//!   before each entry, and all entries of a stretch begin within 1 ms. So short items that wait behind long ones start
+//!   together.
 //! * With each choice, the worker *passes over* all other parts that have entries. If a part was passed over twice as
 //!   often as there are parts, the next worker chooses it.
 //! * If the items are long, it hardly matters in which cache they are. Then each worker goes from part to part.
 //! * Of several such parts, the worker chooses the one that was passed over most often.
 //!
-//! So the first entry of a part is overtaken by at most 64 entries for each part: by those of three stretches for each
-//! part, and of the stretches that other workers have begun before. While the items are as short as they were before,
-//! that takes at most 25 µs for each of these stretches. If the items become long during a stretch, a check of the
-//! manager ends it, as it ends a row of local items ([`local`](super::local)).
+//! There are at most as many parts as CPUs. So the first entry of a part is overtaken by at most 64 entries for each
+//! CPU: by those of three stretches for each part, and by those that each running worker still takes in the stretch
+//! that it has begun before. While the items are as short as they were before, that takes at most 25 µs for each of
+//! these stretches. If the items become long during a stretch, a check of the manager ends it, as it ends a row of
+//! local items ([`local`](super::local)).
 
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::cpu_set::CpuSet;
 use super::time::Time;
 
 /// The greatest number of parts. A greater number would make a look at all parts slow.
 pub(crate) const MOST: usize = 8;
 
-/// The greatest number of entries that a worker takes from a part before it chooses again, if its items are short.
+/// The greatest number of entries that a worker takes from a part before it chooses again.
 const LONGEST: u32 = 16;
 
 /// The time within which a worker begins the items of a stretch if its items are long.
@@ -46,10 +49,43 @@ const fn are_long(span: u32) -> bool {
     span < 2 * PER_SPAN
 }
 
-/// Returns the number of parts of the worklist of a pool with this many CPUs. It is a power of two, so that a part is
-/// found quickly. CPUs whose numbers differ by a multiple of the number of parts share a part.
-pub(crate) fn parts_for(cpus: usize) -> usize {
-    cpus.clamp(1, MOST).next_power_of_two()
+/// The parts of a worklist, and how they belong to CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Division {
+    /// The number of parts, less one. The number of parts is a power of two.
+    mask: usize,
+    /// The number of low bits that a CPU's number loses. Some machines give each node only the even numbers, for
+    /// example.
+    shift: u32,
+}
+
+impl Division {
+    /// The division of a worklist that has only one part.
+    pub(crate) const WHOLE: Self = Self { mask: 0, shift: 0 };
+
+    /// Returns the division for a pool that serves these CPUs. As many of them as possible have a part of their own.
+    pub(crate) fn new(cpus: &CpuSet) -> Self {
+        // The greatest power of two that is not greater than the number of CPUs.
+        let parts = 1 << cpus.len().clamp(1, MOST).ilog2();
+        let by_shift = (0..usize::BITS).map(|shift| Self { mask: parts - 1, shift });
+        let used = |division: &Self| {
+            let parts: BTreeSet<usize> = cpus.iter().map(|cpu| division.part_of(cpu)).collect();
+            parts.len()
+        };
+        by_shift.rev().max_by_key(used).unwrap_or(Self::WHOLE)
+    }
+
+    /// Returns the number of parts.
+    #[inline]
+    pub(crate) const fn parts(self) -> usize {
+        self.mask + 1
+    }
+
+    /// Returns the part of a CPU. Each CPU has one, even if the pool does not serve it.
+    #[inline]
+    pub(crate) const fn part_of(self, cpu: usize) -> usize {
+        cpu >> self.shift & self.mask
+    }
 }
 
 /// The entries that a worker takes from one part, one after the other. This is a plain value.
@@ -69,7 +105,7 @@ impl Stretch {
     /// 0.1 ms. Calls `now` only if the items are long.
     pub(crate) fn begin(part: usize, last: Self, span: u32, now: impl FnOnce() -> Time) -> Self {
         let is_long = last.is_ended || are_long(span);
-        let left = if is_long { 2 * LONGEST } else { LONGEST.min(span / PER_SPAN) };
+        let left = if is_long { LONGEST } else { LONGEST.min(span / PER_SPAN) };
         Self {
             part: part as u8,
             left: left as u8,

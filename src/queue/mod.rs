@@ -73,11 +73,12 @@ impl WorkQueue {
     ///
     /// While items are short, the items that an item queues stay with its worker, and other workers of the pod take
     /// them from there. So such items may overtake an item that was queued earlier. On each CPU, at most 64 of them
-    /// overtake it, and then one for each item that waits before it.
+    /// overtake it, and then one for each item that the pod takes before it.
     ///
     /// A pod also keeps the items of different issuing CPUs apart, so that short items mostly run where they were
     /// queued. The items of one CPU leave the pod's list in order. At most 64 items for each CPU of the pod overtake
-    /// the first of them. If the items become long, others overtake it for a few milliseconds at most, and then the
+    /// the first of them. While items are short, that takes less than 1 ms. If they become long, it ends with the
+    /// second check of the manager, which comes within 48 ms, and mostly within 6 ms. While they are long, the issuing
     /// CPUs take turns.
     ///
     /// Managed queues share this limit if they divide the same CPUs in the same way and have the same nice level. So a

@@ -13,7 +13,7 @@ use super::builder::{Kind, WorkQueueBuilder};
 impl WorkQueueBuilder {
     /// Sets the queue's weight, from 1 to 10 000. The queue then gets its share of the pools that it uses together with
     /// other queues, whatever the lengths of their backlogs and of their items are. Without this setting, the queue's
-    /// items start in the order in which the items of all such queues were queued, and so behind the backlogs of
+    /// items start about in the order in which the items of all such queues were queued, and so behind the backlogs of
     /// others.
     ///
     /// While several queues have items that wait in a pool, each of them gets CPU time in proportion to its weight. All

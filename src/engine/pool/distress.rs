@@ -1,10 +1,10 @@
 //! The work of a pool in distress: rescuers get it if the manager cannot make a worker.
 //!
-//! The worklist is an `Injector`, which can be neither scanned nor unlinked from. So its entries are first moved to the
-//! sideline, in order and under the pool's lock. There are few entries to move: each entry on a worklist holds a slot,
-//! so there are at most `max_active` entries for each queue and CPU. A worker that pops at the same time may get one
-//! entry ahead of the entries that were just moved. The lines of weighted queues can be searched, so their entries stay
-//! there, and come after those that were moved aside.
+//! The parts of the worklist are `Injector`s, which can be neither scanned nor unlinked from. So their entries are
+//! first moved to the sideline, under the pool's lock and in the order of each part. There are few entries to move:
+//! each entry on a worklist holds a slot, so there are at most `max_active` entries for each queue and CPU. A worker
+//! that pops at the same time may get one entry ahead of the entries that were just moved. The lines of weighted queues
+//! can be searched, so their entries stay there, and come after those that were moved aside.
 
 use std::sync::Arc;
 

@@ -1,13 +1,12 @@
 //! The worklist of a pool, which has a part for each CPU. [`policy::parts`](crate::policy::parts) says what the parts
 //! are for, and decides from which part a worker takes entries.
 //!
-//! A thread that checks whether the worklist is empty looks at one part after the other. An entry that is pushed behind
-//! its back is no problem: the thread that pushes it looks at the pool's running word afterwards, as it does after each
-//! push.
+//! A thread that checks whether the worklist is empty looks at one part after the other, and may miss an entry that is
+//! pushed meanwhile. The thread that pushes the entry looks at the pool's running word afterwards, as after each push.
 
 use crossbeam_utils::CachePadded;
 
-use crate::policy::parts::{Seen, Stretch, choose, parts_for};
+use crate::policy::parts::{Division, Seen, Stretch, choose};
 use crate::sys::sync::{AtomicU64, Ordering};
 
 use crate::engine::item::entry::Entry;
@@ -19,8 +18,7 @@ pub(crate) struct Worklist {
     /// The part that each worklist has. It needs no pointer, because most pools have no other part.
     first: Part, // A
     others: Box<[CachePadded<Part>]>, // I
-    /// The number of parts, less one. The number of parts is a power of two.
-    mask: usize, // I
+    division: Division,               // I
 }
 
 #[derive(Debug)]
@@ -32,22 +30,26 @@ struct Part {
 }
 
 impl Worklist {
-    /// Makes the worklist of a pool with this many CPUs. `is_divided` says whether the worklist may have several parts.
-    pub(super) fn new(cpus: usize, is_divided: bool) -> Self {
+    pub(super) fn new(division: Division) -> Self {
         let part = || Part { list: EntryList::new(), passed_over: AtomicU64::new(0) };
-        let mask = if is_divided { parts_for(cpus) - 1 } else { 0 };
-        Self { first: part(), others: (0..mask).map(|_| CachePadded::new(part())).collect(), mask }
+        let others = (1..division.parts()).map(|_| CachePadded::new(part())).collect();
+        Self { first: part(), others, division }
     }
 
     /// Returns whether the worklist has only one part.
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
-        self.mask == 0
+        self.division.parts() == 1
     }
 
     #[inline]
-    fn part(&self, cpu: usize) -> &Part {
-        match cpu & self.mask {
+    fn part_of(&self, cpu: usize) -> &Part {
+        self.part(self.division.part_of(cpu))
+    }
+
+    #[inline]
+    fn part(&self, part: usize) -> &Part {
+        match part {
             0 => &self.first,
             part => &self.others[part - 1],
         }
@@ -60,19 +62,27 @@ impl Worklist {
     /// Adds an entry to the end of its part. `cpu` is that of the entry's shard.
     #[inline]
     pub(super) fn push(&self, entry: Entry, cpu: usize) {
-        self.part(cpu).list.push(entry);
+        self.part_of(cpu).list.push(entry);
     }
 
     /// Returns whether the part of this CPU has an entry.
     #[inline]
     pub(crate) fn has_entries_of(&self, cpu: usize) -> bool {
-        !self.part(cpu).list.is_empty()
+        !self.part_of(cpu).list.is_empty()
     }
 
-    /// Takes the first entry of the part of this CPU.
+    /// Takes the first entry of a part.
     #[inline]
-    pub(super) fn take_of(&self, cpu: usize) -> Option<Entry> {
-        self.part(cpu).list.take()
+    pub(super) fn take_from(&self, part: usize) -> Option<Entry> {
+        self.part(part).list.take()
+    }
+
+    /// Passes the entries that each part has now to `take`, in the order of the part.
+    pub(super) fn take_all(&self, mut take: impl FnMut(Entry)) {
+        // Entries that are pushed from now on stay on the worklist. So a stream of pushes cannot keep this thread busy.
+        for part in self.parts() {
+            (0..part.list.len()).map_while(|_| part.list.take()).for_each(&mut take);
+        }
     }
 
     /// Takes the first entry of a part that is chosen for a thread which is no worker of the pool, or takes single
@@ -86,7 +96,7 @@ impl Worklist {
     fn take_in_turn(&self) -> Option<Entry> {
         loop {
             // The parts take turns, as they do for long items.
-            let entry = self.take_of(self.choose(0, Stretch::default(), 1)?);
+            let entry = self.take_from(self.choose(0, Stretch::default(), 1)?);
             if entry.is_some() {
                 return entry;
             }
@@ -101,7 +111,7 @@ impl Worklist {
             let Part { list, passed_over } = self.part(part);
             Seen { has_entries: !list.is_empty(), passed_over: passed_over.load(Ordering::Relaxed) }
         };
-        let chosen = choose(cpu & self.mask, last, span, self.mask + 1, see)?;
+        let chosen = choose(self.division.part_of(cpu), last, span, self.division.parts(), see)?;
         for (part, Part { list, passed_over }) in self.parts().enumerate() {
             if part != chosen && !list.is_empty() {
                 passed_over.fetch_add(1, Ordering::Relaxed);

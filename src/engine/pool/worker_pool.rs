@@ -14,6 +14,7 @@ use crate::policy::known_deadlines::KnownDeadlines;
 use crate::policy::late::LateWorkers;
 use crate::policy::locks::Rank;
 use crate::policy::pace::Pace;
+use crate::policy::parts::Division;
 use crate::policy::room::Famine;
 use crate::policy::time::Time;
 use crate::policy::worker::{Phase, WorkerState};
@@ -139,7 +140,7 @@ impl Pool {
         let several_cpus = spec.managed && spec.cpus.len() > 1;
         Arc::new_cyclic(|this| Self {
             several_cpus,
-            worklist: Worklist::new(spec.cpus.len(), several_cpus),
+            worklist: Worklist::new(if several_cpus { Division::new(&spec.cpus) } else { Division::WHOLE }),
             binding,
             spec,
             running: CachePadded::new(RunningCell::new(running)),

@@ -126,10 +126,10 @@ impl Pool {
         self.popped(self.worklist.take()?)
     }
 
-    /// Takes the first entry of this CPU's part of the worklist. Called if the sideline does not come first.
+    /// Takes the first entry of this part of the worklist. Called if the sideline does not come first.
     #[inline]
-    pub(crate) fn pop_of(&self, cpu: usize) -> Option<Entry> {
-        self.popped(self.worklist.take_of(cpu)?)
+    pub(crate) fn pop_from(&self, part: usize) -> Option<Entry> {
+        self.popped(self.worklist.take_from(part)?)
     }
 
     #[inline]
@@ -197,12 +197,7 @@ impl Pool {
     /// Moves the entries of the worklist to the end of the sideline. The caller calls
     /// [`moved_aside`](Self::moved_aside) once it has released the lock.
     pub(super) fn move_aside(&self, state: &mut State) {
-        // Entries that are pushed from now on stay on the worklist. So a stream of pushes cannot make this thread hold
-        // the lock for long.
-        for _ in 0..self.worklist.len() {
-            let Some(entry) = self.worklist.take() else { break };
-            state.sideline.push_back(entry);
-        }
+        self.worklist.take_all(|entry| state.sideline.push_back(entry));
         state.sideline.show(&self.aside);
     }
 

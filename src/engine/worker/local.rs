@@ -50,7 +50,7 @@ impl WorkerThread {
             return Some(entry);
         }
         let row = self.row.get();
-        let goes_on = !self.local.is_empty() && row.goes_on(self.meter.span()) && !self.shared.is_row_over();
+        let goes_on = !self.local.is_empty() && row.goes_on(self.meter.span()) && !self.is_row_over();
         if goes_on && !self.pool.sideline_comes_first() {
             if let Some(entry) = self.local.pop() {
                 self.row.set(row.longer());
@@ -68,7 +68,7 @@ impl WorkerThread {
         if self.pool.worklist.is_whole() {
             return self.pool.pop();
         }
-        let entry = if self.stretch_goes_on() { self.pool.pop_of(self.stretch.get().part()) } else { None };
+        let entry = if self.stretch_goes_on() { self.pool.pop_from(self.stretch.get().part()) } else { None };
         if entry.is_some() {
             self.stretch.set(self.stretch.get().taken());
             return entry;
@@ -78,12 +78,17 @@ impl WorkerThread {
 
     #[inline]
     fn stretch_goes_on(&self) -> bool {
-        let stretch = self.stretch.get();
-        if self.shared.is_row_over() {
-            self.stretch.set(stretch.ended());
-            return false;
+        !self.is_row_over() && self.stretch.get().goes_on(self.meter.span(), clock::now)
+    }
+
+    /// Returns whether the manager has ended the worker's row since the last call. That ends the stretch, too.
+    #[inline]
+    fn is_row_over(&self) -> bool {
+        let is_over = self.shared.is_row_over();
+        if is_over {
+            self.stretch.set(self.stretch.get().ended());
         }
-        stretch.goes_on(self.meter.span(), clock::now)
+        is_over
     }
 
     /// Chooses a part of the worklist, and returns its first entry.
@@ -93,7 +98,7 @@ impl WorkerThread {
         loop {
             let part = self.pool.worklist.choose(self.shared.cpu(), last, span)?;
             // Another worker may have taken the last entry of the part.
-            if let Some(entry) = self.pool.pop_of(part) {
+            if let Some(entry) = self.pool.pop_from(part) {
                 self.stretch.set(Stretch::begin(part, last, span, clock::now).taken());
                 return Some(entry);
             }

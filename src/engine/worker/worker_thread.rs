@@ -438,8 +438,9 @@ impl WorkerThread {
     /// Notes that the worker counts as running again.
     #[inline]
     pub(super) fn has_come_back(&self) {
-        // The system may have moved the worker while it slept.
+        // The system may have moved the worker while it slept. Other workers have taken entries meanwhile.
         self.note_cpu();
+        self.stretch.set(Stretch::default());
         self.pool.core.environment.active();
     }
 

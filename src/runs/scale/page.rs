@@ -45,9 +45,10 @@ What the tables show:
 * The default queue uses all CPUs for items of 5 µs. On any of these machines, such an item costs at most a quarter more
   than its own work. A per-CPU queue leaves the CPUs without issuers idle, which doubles its costs in the first two
   tables.
-* The default queue has one worklist for the CPUs of a cache. Each item that an issuer queues moves the ends of this
-  list, and these moves take longer than a no-op. Beyond one cache, the costs of a no-op grow little, because a pool
-  leaves a small backlog of short items to the sibling that has it.
+* The worklist of the default queue has a part for each CPU of a cache. Here, only every other CPU has an issuer, and
+  the worker of a CPU without one takes the no-ops of another CPU. So the lines of each issuer move between two CPUs,
+  which takes longer than a no-op, but they do not move among all CPUs. Beyond one cache, the costs of a no-op grow
+  little, because a pool leaves a small backlog of short items to the sibling that has it.
 * A chain moves no line. But two chains may share a CPU for up to 3 ms while another CPU is free (promise F8.6), which
   is longer than this work takes.
 ";
