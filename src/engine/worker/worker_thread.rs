@@ -440,7 +440,7 @@ impl WorkerThread {
     pub(super) fn has_come_back(&self) {
         // The system may have moved the worker while it slept. Other workers have taken entries meanwhile.
         self.note_cpu();
-        self.stretch.set(Stretch::default());
+        self.stretch.set(self.stretch.get().over());
         self.pool.core.environment.active();
     }
 
