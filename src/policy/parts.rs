@@ -1,9 +1,9 @@
 //! Decides from which part of its pool's worklist a worker takes its next entries.
 //!
-//! The worklist of a managed pool has a *part* for each CPU, but at most [`MOST`] parts. An issuer adds its entry to
-//! the part of its CPU. A worker prefers the part of the CPU on which it runs. So an item, the counts of its queue on
-//! that CPU, and the ends of the list mostly stay in the cache of one CPU, and workers of different CPUs seldom wait
-//! for each other.
+//! The worklist of a managed pool has a *part* for each CPU where possible, but at most [`MOST`] parts. An issuer adds
+//! its entry to the part of its CPU. A worker prefers the part of the CPU on which it runs. So an item, the counts of
+//! its queue on that CPU, and the ends of the list mostly stay in the cache of one CPU, and workers of different CPUs
+//! seldom wait for each other.
 //!
 //! The entries of one part leave it in order. There is no order between entries of different parts, so a worker must
 //! not neglect the parts of other CPUs:

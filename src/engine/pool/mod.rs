@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `spec` | what a pool is: which items it runs, where, and how many at a time |
 //! | `worker_pool` | one pool, and its workers: how they arrive, rest, and leave |
-//! | `parts` | the worklist, which has a part for each CPU |
+//! | `parts` | the worklist, which has several parts in a pool of several CPUs |
 //! | `worklist` | how entries arrive at the pool, how its workers pop them, and how siblings get them |
 //! | `turns` | how the entries of weighted queues arrive and take turns |
 //! | `local` | how other threads get the entries of a worker's local list |

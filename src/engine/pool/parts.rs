@@ -1,5 +1,6 @@
-//! The worklist of a pool, which has a part for each CPU. [`policy::parts`](crate::policy::parts) says what the parts
-//! are for, and decides from which part a worker takes entries.
+//! The worklist of a pool. In a managed pool of several CPUs, it has several parts.
+//! [`policy::parts`](crate::policy::parts) says what the parts are for, and decides from which part a worker takes
+//! entries.
 //!
 //! A thread that checks whether the worklist is empty looks at one part after the other, and may miss an entry that is
 //! pushed meanwhile. The thread that pushes the entry looks at the pool's running word afterwards, as after each push.
@@ -85,8 +86,8 @@ impl Worklist {
         }
     }
 
-    /// Takes the first entry of a part that is chosen for a thread which is no worker of the pool, or takes single
-    /// entries. Returns `None` only if each part was found empty.
+    /// Takes an entry for a thread that takes single entries. The parts take turns. Returns `None` only if each part
+    /// was found empty.
     #[inline]
     pub(super) fn take(&self) -> Option<Entry> {
         if self.is_whole() { self.first.list.take() } else { self.take_in_turn() }
@@ -95,7 +96,6 @@ impl Worklist {
     #[cold]
     fn take_in_turn(&self) -> Option<Entry> {
         loop {
-            // The parts take turns, as they do for long items.
             let entry = self.take_from(self.choose(0, Stretch::default(), 1)?);
             if entry.is_some() {
                 return entry;

@@ -76,6 +76,7 @@ impl WorkerThread {
         self.begin_stretch()
     }
 
+    /// Returns whether the worker takes another entry from the same part.
     #[inline]
     fn stretch_goes_on(&self) -> bool {
         !self.is_row_over() && self.stretch.get().goes_on(self.meter.span(), clock::now)
