@@ -19,10 +19,8 @@
 //!
 //! There are at most as many parts as CPUs. So the first entry of a part is overtaken by at most 64 entries for each
 //! CPU: by those of three stretches for each part, and by those that each running worker still takes in the stretch
-//! that it has begun before. (A worker that becomes idle keeps the rest of its stretch. If it began a new one at each
-//! wake-up, the workers of a pool with hardly any work would crowd into the same parts. So if many workers wake up at
-//! once, they may take a few more.) While the items are as short as they were before, that takes at most 25 µs for each
-//! of these stretches. If the items become long during a stretch, a check of the manager ends it, as it ends a row of
+//! that it has begun before. While the items are as short as they were before, that takes at most 25 µs for each of
+//! these stretches. If the items become long during a stretch, a check of the manager ends it, as it ends a row of
 //! local items ([`local`](super::local)).
 
 #![forbid(unsafe_code)]

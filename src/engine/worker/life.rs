@@ -3,6 +3,7 @@
 use crate::policy::budget::{AfterItem, Budget};
 use crate::policy::concurrency::PodId;
 use crate::policy::idle_set::{Prepare, Rest};
+use crate::policy::parts::Stretch;
 use crate::policy::search;
 use crate::policy::worker::Phase;
 use crate::sys::search::search;
@@ -125,6 +126,7 @@ impl WorkerThread {
     fn work(&self, mut errand: Option<PodId>) -> End {
         let mut woken_just_now = true;
         let mut run = Run::begin(&self.pool);
+        self.stretch.set(Stretch::default());
         loop {
             let Some(entry) = self.next().or_else(|| self.pool.take_elsewhere(errand)) else {
                 self.pool.end_errand(errand);
