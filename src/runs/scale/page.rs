@@ -35,7 +35,7 @@ a no-op costs up to twice as much in one run as in another. One reason is that t
 issuer that has shared its CPU with workers still has items to queue when all others have ended. Then its pool is idle
 between its items, so it wakes a worker for almost each of them, and a wake-up takes 2 µs.
 
-In about one process of ten, this also happens with 8 CPUs from the beginning. The workers are then faster than the
+In about one process of five, this also happens with 8 CPUs from the beginning. The workers are then faster than the
 issuers, which pay for wake-ups, and a no-op costs 3500 to 5300 ns instead of 570. Here, an idle worker sleeps at once.
 On a real machine, one worker of each pool stays awake for up to 20 µs.
 
