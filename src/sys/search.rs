@@ -10,6 +10,9 @@ const LOOKS: u32 = 32;
 /// If an offer of the CPU takes longer than this, another thread has used the CPU.
 const TAKEN: Duration = Duration::from_micros(5);
 
+/// The time between two looks in a made-up machine. Each look there takes much of the simulator's time.
+const BETWEEN_LOOKS: Duration = Duration::from_nanos(250);
+
 /// The result of a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
@@ -23,11 +26,11 @@ pub(crate) struct Search {
 /// Calls `found` again and again until it returns true, but for at most `limit`. In between, offers the CPU to other
 /// threads. Gives up if another thread has used the CPU.
 ///
-/// In a made-up machine, calls `found` only once, because time stands still there while a thread runs. A build with
-/// `--cfg cmwq_unsearched` does the same, because its instructions are counted.
+/// In a made-up machine without costs, calls `found` only once, because time stands still there while a thread runs. A
+/// build with `--cfg cmwq_unsearched` does the same, because its instructions are counted.
 pub(crate) fn search(limit: Duration, mut found: impl FnMut() -> bool) -> Search {
     if cfg!(cmwq_unsearched) || machine::current().is_some() {
-        return Search { found: found(), used: Duration::ZERO, took: Duration::ZERO };
+        return search_in_machine(limit, found);
     }
     let used_up = |used: Duration| used.min(limit); // The thread may have lost its CPU unnoticed.
     let mut used = Duration::ZERO;
@@ -52,6 +55,16 @@ pub(crate) fn search(limit: Duration, mut found: impl FnMut() -> bool) -> Search
         used += begin.since(offer);
     }
     Search { found: found(), used: used_up(used), took: begin.since(start) }
+}
+
+fn search_in_machine(limit: Duration, mut found: impl FnMut() -> bool) -> Search {
+    let begin = clock::now();
+    loop {
+        let (found, used) = (found(), clock::now().since(begin));
+        if found || used >= limit || machine::stays_awake(BETWEEN_LOOKS) != Some(true) {
+            return Search { found, used, took: used };
+        }
+    }
 }
 
 #[cfg(test)]

@@ -156,6 +156,12 @@ impl Schedule {
         }
     }
 
+    /// Returns whether another thread waits for the CPU of this thread.
+    #[cfg(test)]
+    pub(super) fn is_wanted(&self, thread: Tid) -> bool {
+        self.waits_for(self.threads[thread].cpu).is_some()
+    }
+
     /// Returns the first thread that waits for this CPU.
     fn waits_for(&self, cpu: usize) -> Option<Tid> {
         let may = |thread: &Tid| {

@@ -62,7 +62,7 @@ use self::record::Waits;
 use self::rests::Rests;
 pub(crate) use self::scene::{
     bind, bound, burn, check, claim, cpu_time, cpus, current, current_cpu, pause, present_cpus,
-    refuse_threads, refuse_threads_named, seen, sleeps_so_far, stand_on, take_cpu, threads,
+    refuse_threads, refuse_threads_named, seen, sleeps_so_far, stand_on, stays_awake, take_cpu, threads,
 };
 #[cfg(test)]
 pub(crate) use self::scene::{moved, touch};

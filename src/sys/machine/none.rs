@@ -58,6 +58,7 @@ none! {
     seen(_thread: Tid) -> Seen;
     cpu_time(_thread: Tid) -> Duration;
     sleeps_so_far(_thread: Tid) -> u64;
+    stays_awake(_time: Duration) -> bool;
     sleep(_key: Key, _validate: &mut dyn FnMut() -> bool, _until: Option<Time>) -> bool;
 }
 

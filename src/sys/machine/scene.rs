@@ -145,6 +145,27 @@ pub(crate) fn sleeps_so_far(thread: Tid) -> Option<u64> {
     with(|machine, _| machine.inner.lock().schedule.threads[thread].sleeps)
 }
 
+/// Lets the calling thread use its CPU for this time, in which it waits for another thread. Returns false immediately
+/// if another thread wants the CPU, or if the machine has no [costs](super::Costs).
+#[cfg(test)]
+pub(crate) fn stays_awake(time: Duration) -> Option<bool> {
+    with(|machine, me| {
+        let mut inner = machine.enter();
+        let stays = machine.has_costs && !inner.schedule.is_wanted(me);
+        if stays {
+            inner.schedule.burn(me, time);
+            machine.hand_over(inner, me);
+        }
+        stays
+    })
+}
+
+/// Returns `None`, because only the crate's own tests know machines with costs.
+#[cfg(not(test))]
+pub(crate) fn stays_awake(_time: Duration) -> Option<bool> {
+    None
+}
+
 /// Notes that the calling thread accesses this address, and burns until its CPU has the line. Does nothing if the
 /// machine has no [costs](super::Costs).
 #[cfg(test)]
