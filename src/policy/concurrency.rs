@@ -11,7 +11,8 @@
 //! the pool is full, or when the workers that it woke do not get a CPU (the pool is *late*). [`Running::has_excess`]
 //! says whether siblings may take items.
 //!
-//! A *brisk* pool keeps a small backlog for its own workers, and its pushes offer nothing ([`brisk`](super::brisk)).
+//! A *brisk* pool leaves a small backlog to the workers that run. While one runs, pushes wake and offer nothing
+//! ([`brisk`](super::brisk)).
 //!
 //! Threads ask these questions:
 //!
@@ -23,9 +24,9 @@
 
 #![forbid(unsafe_code)]
 
-use std::fmt;
+mod rest;
 
-use super::brisk::AHEAD;
+use std::fmt;
 
 const FIELD: u32 = 19;
 const MASK: u64 = (1 << FIELD) - 1;
@@ -53,6 +54,9 @@ pub(crate) struct Running(u64);
 pub(crate) enum Kick {
     /// Enough workers run, and the manager watches the pool or has no reason to watch it. Nothing is offered now.
     Enough,
+    /// The pool could have more workers, but its items are short, so the workers that run will be there sooner than
+    /// another one. From time to time, check whether they have too many items.
+    Leave,
     /// Wake or make one worker. The reservation is that worker's permission to start.
     Wake(Reserved),
     /// Enough workers run, but the manager does not watch the pool, or checks it too rarely. Tell the manager once, and
@@ -188,36 +192,6 @@ impl Running {
         self.running() > self.0 >> TARGET & MASK
     }
 
-    /// Returns whether the pool has items that siblings may take. `pending` is the number of items that are pending in
-    /// the pool. `helpers` is the number of siblings' workers that were woken for these items and have not arrived yet.
-    ///
-    /// Each worker that was woken in this pool takes one item, unless the worker does not get a CPU. Below the target,
-    /// no helper is needed, because the thread that saw the work has woken a worker of this pool, or will do so. A
-    /// brisk pool keeps some items for its own workers, but only if few later items can come before them: `has_order`
-    /// says that the workers take the items of each issuing CPU in order.
-    pub(crate) const fn has_excess(self, pending: u64, helpers: u64, has_order: bool) -> bool {
-        if self.is_late() {
-            pending > helpers
-        } else {
-            let keeps = if has_order { self.keeps() } else { 0 };
-            !self.need_more_worker() && pending > self.waking() + helpers + keeps
-        }
-    }
-
-    /// Returns whether a brisk pool has begun so few items since the manager's last check that its backlog may have to
-    /// wait until the next one.
-    pub(crate) const fn is_slow(self, begun: u64) -> bool {
-        self.is_brisk() && begun <= self.keeps()
-    }
-
-    /// Returns the number of pending items that siblings leave to the pool's own workers.
-    const fn keeps(self) -> u64 {
-        match self.target() {
-            Some(target) if self.is_brisk() => AHEAD * target,
-            _ => 0,
-        }
-    }
-
     /// Returns what the caller must do about pending work.
     ///
     /// A thread calls this after each push. While work is pending, a thread also calls this after it has lowered the
@@ -236,7 +210,11 @@ impl Running {
     #[inline]
     pub(crate) const fn kick_further(self) -> (Self, Kick) {
         if self.need_more_worker() {
-            (self.wake_one(), Kick::Wake(Reserved { errand: None }))
+            if self.leaves_items_to_workers() {
+                (self, Kick::Leave)
+            } else {
+                (self.wake_one(), Kick::Wake(Reserved { errand: None }))
+            }
         } else if !self.is_watched() {
             (Self(self.0 | WATCHED), Kick::Watch)
         } else if self.is_sharing() && (self.is_late() || !self.is_brisk()) {
@@ -383,22 +361,6 @@ impl Running {
     /// Notes that the manager no longer watches the pool. The caller must check the worklist once more after this.
     pub(crate) const fn unwatch(self) -> Self {
         Self(self.0 & !(WATCHED | RARELY_CHECKED | BRISK))
-    }
-
-    /// Notes that the pool's items are short. Returns whether the manager must be told to check the pool often. A pool
-    /// that the manager does not watch does not become brisk.
-    pub(crate) const fn brisk(self) -> (Self, bool) {
-        if self.is_sharing() && self.is_watched() {
-            (Self(self.0 & !RARELY_CHECKED | BRISK), self.is_rarely_checked())
-        } else {
-            (self, false)
-        }
-    }
-
-    /// Notes that the pool's items are not short any more. Returns whether the pool was brisk. If it was, the caller
-    /// offers the backlog.
-    pub(crate) const fn not_brisk(self) -> (Self, bool) {
-        (Self(self.0 & !BRISK), self.is_brisk())
     }
 
     /// Notes that the manager is about to check the pool, and may then check it rarely. From now on, a worker that

@@ -86,6 +86,8 @@ pub(crate) struct Look {
     pub(crate) keeps_local: bool,
     /// Whether the pool has siblings, which take its items.
     pub(crate) shares: bool,
+    /// Whether the pool is [brisk](super::brisk): it runs many short items.
+    pub(crate) is_brisk: bool,
     /// Whether the pool's workers tell the manager if rare checks do not suffice any more.
     pub(crate) workers_tell: bool,
     /// Whether a worker is on its way, or was requested.
@@ -110,6 +112,12 @@ impl Look {
     /// Returns whether another worker of the pool would have something to do.
     fn has_something(&self) -> bool {
         self.pending || self.forks
+    }
+
+    /// Returns whether the watch goes on. A brisk pool may have no pending work at the moment, but it has begun many
+    /// items since the last check.
+    fn is_busy(&self) -> bool {
+        self.has_something() || self.is_brisk
     }
 
     /// Returns whether a worker of the pool works on items, or is about to.
@@ -213,7 +221,7 @@ impl Watch {
         }
         self.period = self.next_period(look, rules, &findings, told);
         self.alert = self.alert.saturating_sub(1);
-        self.quiet_looks = if look.has_something() { 0 } else { self.quiet_looks + 1 };
+        self.quiet_looks = if look.is_busy() { 0 } else { self.quiet_looks + 1 };
         let stuck = look.pending && !look.is_served() && !look.help_coming;
         self.stuck_since = if stuck { self.stuck_since.or(Some(now)) } else { None };
         let stuck_for = self.stuck_since.map_or(Duration::ZERO, |since| now.since(since));
@@ -250,7 +258,7 @@ impl Watch {
     fn next_period(&self, look: &Look, rules: Rules, findings: &Findings, told: bool) -> Duration {
         let (first, longest) = match look.cpus {
             Some(_) if look.is_calm(rules) => (PERIOD, RARE),
-            Some(_) if look.shares => (PERIOD, SHARING_LONGEST),
+            Some(_) if look.shares || look.is_brisk => (PERIOD, SHARING_LONGEST),
             Some(_) => (PERIOD, LONGEST),
             None => (WATCHDOG_PERIOD, WATCHDOG_LONGEST),
         };
@@ -261,7 +269,7 @@ impl Watch {
             _ if self.alert > 0 => SHORTEST,
             _ if !findings.found.is_empty() => PERIOD,
             // If the next check finds no pending work either, the watch ends. So the next check comes soon.
-            _ if !look.has_something() => first,
+            _ if !look.is_busy() => first,
             Duration::ZERO => first,
             last => longest.min(last * 2),
         };
@@ -281,6 +289,7 @@ mod tests {
         forks: false,
         keeps_local: false,
         shares: false,
+        is_brisk: false,
         workers_tell: true,
         help_coming: false,
         cpus: Some(1),
@@ -366,6 +375,22 @@ mod tests {
         let mut watch = Watch::new(at(0));
         let verdicts = [0, 1000].map(|now| watch.look(&quiet, patient(), &mut { RUN }, at(now)).0.verdict);
         assert_eq!(verdicts, [Verdict::Watching, Verdict::Unwatch]);
+    }
+
+    /// spec: C3.4: a pool with many short items often has no pending work at the moment of a check.
+    #[test]
+    fn a_brisk_pool_is_watched_on() {
+        let brisk = Look { pending: false, is_brisk: true, per_cpu: false, ..STUCK };
+        let mut watch = Watch::new(at(0));
+        let mut now = at(0);
+        for period in [1000, 1500, 1500, 1500] {
+            let (outcome, next) = watch.look(&brisk, patient(), &mut { RUN }, now);
+            assert_eq!(
+                (outcome.verdict, next.since(now)),
+                (Verdict::Watching, Duration::from_micros(period))
+            );
+            now = next;
+        }
     }
 
     fn running() -> WorkerState {

@@ -24,8 +24,8 @@
 //!   * manager: sets the bit; reads the worker's list: it is empty. So the entry may wait for a rare check.
 //! * **Push against the end of briskness.** A pool stops being [brisk](crate::policy::brisk). The fences in `pushed`
 //!   and [`not_brisk`](RunningCell::not_brisk) forbid this:
-//!   * issuer: pushes an item; reads the word: the pool is brisk, so the issuer offers nothing;
-//!   * other thread: changes the word; reads the worklist: it is empty, so this thread offers nothing either.
+//!   * issuer: pushes an item; reads the word: the pool is brisk, so the issuer wakes no worker and offers nothing;
+//!   * other thread: changes the word; reads the worklist: it is empty, so this thread does neither as well.
 //! * **Leave against short.** The manager has no room for a worker that the pool asked for. In one step, the manager
 //!   sets the short bit and learns whether a worker of the pool runs. No fence is needed, because both sides change the
 //!   same word. With two steps, this could happen:
@@ -68,7 +68,7 @@ impl RunningCell {
     pub(crate) fn kept(&self, wakes: bool) -> Kick {
         // With `look` and `check_rarely`. A push to the worker's own list is not a read-modify-write.
         fence(Ordering::SeqCst);
-        if wakes { self.kick() } else { self.decide(Running::keep) }
+        if wakes { self.decide(Running::kick_for_rest) } else { self.decide(Running::keep) }
     }
 
     /// Reserves a worker for forks, if one is wanted. The caller has made a fork, and has called
@@ -111,6 +111,13 @@ impl RunningCell {
         if has_work() { self.decide(Running::kick_further) } else { Kick::Enough }
     }
 
+    /// Decides what the caller does about items that the workers of the pool will not run soon, even if the pool is
+    /// brisk. The items are visible to workers, and the caller changes nothing, so it needs no fence.
+    #[cold]
+    pub(crate) fn kick_for_rest(&self) -> Kick {
+        self.decide(Running::kick_for_rest)
+    }
+
     /// Decides what the caller does about pending work. The common answer, "enough", costs one load. The loaded word
     /// may be out of date. This does no harm, because a thread that lowers the word checks for work afterwards.
     #[inline]
@@ -123,7 +130,7 @@ impl RunningCell {
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
             let (next, kick) = decision(Running::from_bits(seen));
-            if matches!(kick, Kick::Enough | Kick::Offer) {
+            if matches!(kick, Kick::Enough | Kick::Offer | Kick::Leave) {
                 return kick;
             }
             match self.0.compare_exchange_weak(seen, next.into_bits(), Ordering::AcqRel, Ordering::Relaxed) {
@@ -259,14 +266,15 @@ impl RunningCell {
         self.update(Running::check_often)
     }
 
-    /// Notes that the pool's items are short. Returns whether the caller tells the manager to check the pool often.
+    /// Notes that the pool's items are short. Returns whether the caller tells the manager to watch the pool, or to
+    /// check it often.
     #[cold]
     pub(crate) fn brisk(&self) -> bool {
         self.update(Running::brisk)
     }
 
     /// Notes that the pool's items are not short any more. Returns whether the pool was brisk. If it was, the caller
-    /// offers the backlog, as after a push.
+    /// wakes workers for the backlog and offers it, as after a push.
     #[cold]
     pub(crate) fn not_brisk(&self) -> bool {
         let was_brisk = self.update(Running::not_brisk);

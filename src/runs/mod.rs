@@ -17,6 +17,7 @@
 //! | `detection` | how soon sleepers and hogs are found, and how fast pools grow because of such findings |
 //! | `cap` | pools that share too few threads |
 //! | `fairness` | queues with weights: their shares, and how long others wait behind a backlog |
+//! | `brisk` | pools whose items are short: when they wake another worker |
 //! | `pods` | managed queues on machines of several caches: for how long an item may wait |
 //! | `local` | items that stay with the worker whose item has queued them |
 //! | `forks` | items that fork: how soon forks begin, and how many threads a recursion needs |
@@ -31,6 +32,8 @@
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod affinity;
 mod again;
+#[cfg(all(target_os = "linux", not(cmwq_portable)))]
+mod brisk;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod cap;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]

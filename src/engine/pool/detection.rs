@@ -29,6 +29,7 @@ impl Pool {
             forks,
             keeps_local,
             shares: self.has_siblings(),
+            is_brisk: word.is_brisk(),
             workers_tell: word.is_rarely_checked(),
             help_coming: state.idle_set.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),

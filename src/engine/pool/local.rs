@@ -85,7 +85,7 @@ impl Pool {
     /// get to them soon. That is so if the worker still has the item that it had at the last check, or does not count
     /// as running. If the pool has a free CPU, or siblings that may have one, moves the local entries of all workers.
     /// Also ends rows that last too long, and the briskness of a pool that has become slow. If the pool stays brisk,
-    /// offers what it does not keep.
+    /// wakes a worker for too many items, and offers what it does not keep.
     pub(crate) fn check_progress(&self) {
         let (keeps_local, shares) = (self.has_local_lists(), self.has_siblings());
         if !keeps_local && !shares {
@@ -109,7 +109,7 @@ impl Pool {
         if word.is_slow(all_begun) {
             self.end_briskness();
         } else if word.is_brisk() {
-            self.offer_rest();
+            self.share_rest();
         }
         self.moved(moved);
     }

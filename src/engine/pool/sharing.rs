@@ -64,6 +64,12 @@ impl Pool {
         self.seat.is_some()
     }
 
+    /// Returns whether the pool becomes [brisk](crate::policy::brisk) when its items are short. In a pool without
+    /// siblings whose workers share one CPU, that would change nothing.
+    pub(crate) fn may_be_brisk(&self) -> bool {
+        self.spec.manages_concurrency() && (self.has_siblings() || self.has_several_cpus())
+    }
+
     /// Returns whether items may move from the other pool to this pool.
     pub(crate) fn is_sibling_of(&self, other: &Self) -> bool {
         let classes = self.seat.as_ref().zip(other.seat.as_ref());
@@ -104,34 +110,36 @@ impl Pool {
         wakes
     }
 
-    /// Notes how long the last items of a worker were. If the pool is brisk, offers what it does not keep.
+    /// Notes how long the last items of a worker were. If the pool is brisk, wakes a worker for too many items, and
+    /// offers what it does not keep.
     #[cold]
     pub(crate) fn note_length(&self, items: Items) {
         let word = self.running.load();
         match items {
             Items::Long => self.end_briskness(),
-            Items::Short | Items::Few if word.is_brisk() => self.offer_rest(),
-            // A pool with siblings counts running workers, so the manager checks it while it is watched.
-            Items::Short if word.is_watched() => {
+            Items::Short | Items::Few if word.is_brisk() => self.share_rest(),
+            Items::Short => {
                 if self.running.brisk() {
                     self.ask_to_watch();
                 }
             }
-            Items::Short | Items::Few => {}
+            Items::Few => {}
         }
     }
 
-    /// Offers the items that the brisk pool does not keep. The pushes of these items have offered nothing.
-    pub(super) fn offer_rest(&self) {
-        if self.has_rest() {
+    /// Wakes a worker for items that the workers of the brisk pool will not run soon, and offers siblings the items
+    /// that the pool does not keep. The pushes of these items have done neither.
+    pub(super) fn share_rest(&self) {
+        self.wake_for_rest();
+        if self.has_siblings() && self.has_rest() {
             self.offer();
         }
     }
 
-    /// Notes that the pool's items are not short, and offers the backlog.
+    /// Notes that the pool's items are not short. Wakes workers for the backlog, and offers it.
     pub(super) fn end_briskness(&self) {
-        if self.running.load().is_brisk() && self.running.not_brisk() {
-            self.offer();
+        if self.running.load().is_brisk() && self.running.not_brisk() && self.has_work() {
+            self.pushed_many(self.pending().max(1));
         }
     }
 

@@ -1,7 +1,9 @@
 //! Wakes a pool's workers for work, and asks the manager for new workers. No other code does this.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
+use crate::policy::brisk::Countdown;
 use crate::policy::concurrency::{Kick, Reserved};
 use crate::policy::idle_set::Wake;
 use crate::policy::local::CROWD;
@@ -14,12 +16,18 @@ use crate::engine::worker::shared::Worker;
 use super::binding::Near;
 use super::worker_pool::Pool;
 
+thread_local! {
+    /// The number of items that the thread still leaves to workers before it checks whether they have too many.
+    static TO_STOCK: Cell<Countdown> = const { Cell::new(Countdown::NEW) };
+}
+
 impl Pool {
     /// Checks for work after the caller has left the count, used up a reservation or cleared the watched bit. If there
     /// is work, makes sure that a worker takes it. Then checks siblings for excess items.
     #[inline]
     pub(crate) fn look(&self) {
         self.perform(self.running.look(|| self.has_work()), Near::Anywhere);
+        self.wake_for_rest();
         self.look_for_forks(|| Near::Anywhere, true);
         self.seek(Near::Anywhere);
     }
@@ -57,12 +65,39 @@ impl Pool {
         self.perform(self.running.kept(kept >= CROWD), Near::Anywhere);
     }
 
+    /// Leaves an item to the workers of the brisk pool. Each thread checks from time to time whether they have too many
+    /// items, because the items may have become long.
+    fn leave_to_workers(&self) {
+        let (countdown, is_time) = TO_STOCK.get().counted();
+        TO_STOCK.set(countdown);
+        if is_time {
+            self.wake_for_rest();
+        }
+    }
+
+    /// Wakes a worker for the items that the workers of the brisk pool will not run soon, if there are such items. The
+    /// pushes of these items have woken no worker. The woken worker does the same when it begins. Returns whether there
+    /// are such items.
+    pub(super) fn wake_for_rest(&self) -> bool {
+        let word = self.running.load();
+        if !word.is_brisk() || !word.need_more_worker() {
+            return false;
+        }
+        let wants = self.crowded.named().is_some()
+            || word.wants_worker_for_rest(self.pending() as u64, !self.sideline_comes_first());
+        if wants {
+            self.perform(self.running.kick_for_rest(), Near::Anywhere);
+        }
+        wants
+    }
+
     /// Carries out the decision of the running word: wakes a worker or asks for one, offers items to siblings, or tells
     /// the manager.
     #[inline]
     pub(super) fn perform(&self, kick: Kick, near: Near) {
         match kick {
             Kick::Enough => {}
+            Kick::Leave => self.leave_to_workers(),
             Kick::Wake(reserved) => {
                 let _comes = self.wake(reserved, near);
             }

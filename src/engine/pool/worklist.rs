@@ -69,10 +69,13 @@ impl Pool {
     pub(crate) fn pushed_many(&self, entries: usize) {
         self.pushed();
         for _ in 1..entries {
-            if !self.running.load().need_more_worker() {
+            let word = self.running.load();
+            if !word.need_more_worker() || word.is_brisk() && !self.wake_for_rest() {
                 break;
             }
-            self.pushed();
+            if !word.is_brisk() {
+                self.pushed();
+            }
         }
         self.offer();
     }

@@ -81,9 +81,9 @@ impl WorkerThread {
             rest = if self.pool.running.start(reserved) {
                 self.shared.cell.set_phase(Phase::Between);
                 self.pool.started();
-                self.stock_begins();
+                self.stocktaking.begins();
                 let end = self.work(errand);
-                self.stock_rests();
+                self.stocktaking.rests();
                 self.take_name_for(None);
                 self.meter.rests();
                 match end {

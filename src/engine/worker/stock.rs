@@ -1,17 +1,28 @@
 //! How a worker judges whether the items of its pool are short. [`policy::brisk`](crate::policy::brisk) has the rules.
-//! Only pools with siblings are judged.
 
 use std::cell::Cell;
 
-use crate::policy::brisk::Stock;
+use crate::policy::brisk::{Countdown, Stock};
 use crate::sys::clock;
 
 use super::worker_thread::WorkerThread;
 
-impl WorkerThread {
+/// What a worker notes about its last items.
+pub(super) struct Stocktaking {
+    /// The number of items until the worker takes stock.
+    countdown: Cell<Countdown>,
+    /// The time that the worker's last items have taken. `None` if the pool never becomes brisk.
+    stock: Option<Cell<Stock>>,
+}
+
+impl Stocktaking {
+    pub(super) fn new(may_be_brisk: bool) -> Self {
+        Self { countdown: Cell::new(Countdown::NEW), stock: may_be_brisk.then(|| Cell::new(Stock::new())) }
+    }
+
     /// Notes that the worker begins to run items.
     #[inline]
-    pub(super) fn stock_begins(&self) {
+    pub(super) fn begins(&self) {
         if let Some(stock) = &self.stock {
             stock.set(stock.get().begins(clock::now()));
         }
@@ -19,28 +30,30 @@ impl WorkerThread {
 
     /// Notes that the worker has no more items.
     #[inline]
-    pub(super) fn stock_rests(&self) {
+    pub(super) fn rests(&self) {
         if let Some(stock) = &self.stock {
             stock.set(stock.get().rests(clock::now()));
         }
     }
+}
 
+impl WorkerThread {
     /// Counts an item that has ended, and takes stock after some of them.
     #[inline]
     pub(super) fn count_in_stock(&self) {
-        if let Some(stock) = &self.stock {
-            self.count_and_take(stock);
+        let (countdown, is_time) = self.stocktaking.countdown.get().counted();
+        self.stocktaking.countdown.set(countdown);
+        if is_time {
+            self.take_stock();
         }
     }
 
-    /// This is not inlined, because it would slow the main loop of other workers down.
     #[inline(never)]
-    fn count_and_take(&self, stock: &Cell<Stock>) {
-        let (counted, is_time) = stock.get().item_ended();
-        stock.set(counted);
-        if is_time {
-            let (next, items) = counted.take(clock::now());
+    fn take_stock(&self) {
+        if let Some(stock) = &self.stocktaking.stock {
+            let (next, items, countdown) = stock.get().take(clock::now());
             stock.set(next);
+            self.stocktaking.countdown.set(countdown);
             self.pool.note_length(items);
         }
     }

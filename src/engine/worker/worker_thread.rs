@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use crossbeam_deque::Worker as List;
 
-use crate::policy::brisk::Stock;
 use crate::policy::idle_set::WorkerId;
 use crate::policy::local::Row;
 use crate::policy::parts::Stretch;
@@ -41,6 +40,7 @@ use crate::engine::user_code::contain;
 use super::counters::meter::{Course, Meter};
 use super::current::{self, Current};
 use super::shared::Worker;
+use super::stock::Stocktaking;
 
 /// The exit status of a process that was ended by a panic. The standard library uses the same status.
 pub(crate) const STATUS_OF_A_PANIC: i32 = 101;
@@ -84,8 +84,7 @@ pub(crate) struct WorkerThread {
     /// The entries that the worker takes from one part of the worklist. Unused if the worklist has only one part.
     pub(super) stretch: Cell<Stretch>,
     pub(super) meter: Meter,
-    /// The time that the worker's last items have taken. `None` if the pool has no siblings.
-    pub(super) stock: Option<Cell<Stock>>,
+    pub(super) stocktaking: Stocktaking,
     /// The turn of the worker's item. The worker reports the item's use when it takes the next turn.
     pub(super) turn: Cell<Option<OwnedTurn>>,
     /// The id of the queue whose name the thread has taken on. 0 if the thread has its own name.
@@ -154,7 +153,7 @@ impl WorkerThread {
         let meter = Meter::new(Arc::clone(&shared));
         Self {
             origin: pool.core.origin,
-            stock: pool.has_siblings().then(|| Cell::new(Stock::new())),
+            stocktaking: Stocktaking::new(pool.may_be_brisk()),
             pool,
             shared,
             guards: Cell::new(0),

@@ -129,10 +129,10 @@ fn what_no_worker_here_comes_for_may_go_to_siblings() {
 #[test]
 fn a_brisk_pool_keeps_four_items_for_each_worker() {
     let full = word(2, 1, Some(3)).sharing();
-    assert_eq!(full.brisk(), (full, false), "no manager would end it");
     let watched = full.watch().0;
     let (brisk, tell) = watched.brisk();
     assert!(brisk.is_brisk() && !tell && !watched.is_brisk());
+    assert_eq!(full.brisk(), (brisk, true), "the manager ends it, so the manager is told");
     for (pending, helpers, may_go) in [(13, 0, false), (14, 0, true), (14, 1, false), (15, 1, true)] {
         assert_eq!(brisk.has_excess(pending, helpers, true), may_go, "{pending} {helpers}");
         assert!(watched.has_excess(pending, helpers, true) && brisk.has_excess(pending, helpers, false));
@@ -145,8 +145,32 @@ fn a_brisk_pool_keeps_four_items_for_each_worker() {
     assert_eq!(brisk.not_brisk(), (watched, true));
     assert_eq!(watched.not_brisk(), (watched, false));
     assert_eq!(brisk.unwatch(), full);
-    let alone = word(3, 0, Some(3)).watch().0;
-    assert_eq!(alone.brisk(), (alone, false));
+}
+
+/// spec: C3.4
+#[test]
+fn a_brisk_pool_wakes_another_worker_only_for_the_items_that_its_workers_will_not_run_soon() {
+    let brisk = |running, waking| word(running, waking, Some(3)).brisk().0;
+    for (running, waking, wakes) in
+        [(0, 0, true), (0, 1, true), (0, 2, false), (1, 0, false), (1, 1, false), (2, 0, false)]
+    {
+        let (word, kick) = brisk(running, waking).kick();
+        let row = format!("{running} {waking}");
+        assert_eq!((matches!(kick, Kick::Wake(_)), kick == Kick::Leave), (wakes, !wakes), "{row}");
+        assert_eq!(word.waking(), waking + u64::from(wakes), "{row}");
+        let (late, _) = brisk(running, waking).late().kick();
+        assert_eq!(late.waking(), waking + 1, "{row}: its workers do not come");
+        for pending in 0..20 {
+            let wants = pending > 4 * (running + waking);
+            assert_eq!(brisk(running, waking).wants_worker_for_rest(pending, true), wants, "{row} {pending}");
+        }
+        assert!(brisk(running, waking).wants_worker_for_rest(1, false), "{row}");
+        assert_eq!(brisk(running, waking).kick_for_rest().0.waking(), waking + 1, "{row}");
+    }
+    assert!(!brisk(2, 1).wants_worker_for_rest(100, true) && brisk(2, 1).kick().1 == Kick::Enough);
+    assert_eq!(brisk(2, 1).kick_for_rest(), (brisk(2, 1), Kick::Enough));
+    assert!(matches!(brisk(2, 1).abandoned().kick().1, Kick::Wake(_)), "issuers must find the mark");
+    assert!(!word(1, 0, Some(3)).wants_worker_for_rest(100, true), "the pushes have woken workers");
 }
 
 /// spec: A3.10: a brisk pool is checked often.

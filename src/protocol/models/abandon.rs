@@ -101,7 +101,7 @@ impl Pool {
                 }
             }
             Kick::Enough => {}
-            Kick::Watch | Kick::Offer | Kick::Starve => {
+            Kick::Leave | Kick::Watch | Kick::Offer | Kick::Starve => {
                 panic!("no manager watches, and there are no siblings")
             }
         }

@@ -7,7 +7,7 @@
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
 //! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`,
-//! `short-in-two-steps`, `starves-again-and-again`.
+//! `short-in-two-steps`, `starves-again-and-again`, `not-brisk-without-fence`.
 
 use std::sync::Arc;
 
@@ -162,6 +162,31 @@ fn an_item_is_pushed_while_the_target_is_lowered() {
             worker.join().unwrap();
         }
         pool.assert_quiet();
+    });
+}
+
+/// A worker of a brisk pool runs an item that turns out to be long. An issuer leaves an item to this worker. Meanwhile
+/// the manager ends the briskness. One of the two threads wakes another worker.
+///
+/// spec: C3.4
+#[test]
+fn an_item_that_is_left_to_a_worker_meets_the_end_of_briskness() {
+    check_all(|| {
+        let running = Arc::new(RunningCell::new(Running::managed(2)));
+        let Kick::Wake(reserved) = running.pushed() else { panic!("the pool is empty") };
+        assert!(running.start(reserved) && running.brisk());
+        let pushed = Arc::new(AtomicU64::new(0));
+        let issuer = {
+            let (running, pushed) = (running.clone(), pushed.clone());
+            thread::spawn(move || {
+                pushed.fetch_add(1, Ordering::Release);
+                matches!(running.pushed(), Kick::Wake(_))
+            })
+        };
+        assert!(running.not_brisk());
+        let sees_item = pushed.load(Ordering::Acquire) > 0;
+        let wakes = sees_item && matches!(running.pushed(), Kick::Wake(_));
+        assert!(issuer.join().unwrap() || wakes, "the item waits until the long item ends");
     });
 }
 

@@ -43,7 +43,7 @@ impl Pool {
         match kick {
             Kick::Enough | Kick::Offer => 0,
             Kick::Watch => 1,
-            Kick::Wake(_) | Kick::Starve => panic!("the pool is full"),
+            Kick::Wake(_) | Kick::Leave | Kick::Starve => panic!("the pool is full"),
         }
     }
 }

@@ -92,6 +92,8 @@ fn has_enough_workers(pool: &Pool, now: Time) {
     }
     let (word, pending) = (pool.running.load(), pool.pending() as u64);
     let enough = match word.target() {
+        // Pushes leave items to the workers that run or come.
+        Some(_) if word.is_brisk() => pending == 0 || word.running() + word.waking() > 0,
         Some(target) => word.running() + word.waking() >= target.min(word.running() + pending),
         // Each worker that starts wakes the next one.
         None => pending == 0 || word.waking() > 0,

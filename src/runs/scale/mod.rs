@@ -10,7 +10,8 @@
 //!   [lines](crate::sys::machine::Costs) are those of the crate's atomics and locks, and of the ends of its worklists
 //!   and waiting lists. In addition, each item has a line that its issuer writes and its worker reads.
 //! * **Waking.** A thread that unparks another one uses its CPU for 2 µs. The other thread begins up to 5 µs after the
-//!   beginning of the call.
+//!   beginning of the call. One idle worker of each pool stays awake for up to 20 µs. To wake it takes only the time of
+//!   the lines that move.
 //! * **Everything else.** The submission of an item takes [`SUBMITS`], and the run of an item, with its worker's own
 //!   steps, takes [`Load::runs`], as on one CPU.
 
@@ -43,6 +44,8 @@ enum Kind {
 /// The work that a row consists of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Load {
+    /// One issuer queues items.
+    OneIssuer,
     /// For every two CPUs, one issuer queues items.
     Empty,
     /// The same, with items that take 5 µs.
@@ -53,7 +56,7 @@ enum Load {
     FanOut,
 }
 
-const LOADS: [Load; 4] = [Load::Empty, Load::Short, Load::Chain, Load::FanOut];
+const LOADS: [Load; 5] = [Load::OneIssuer, Load::Empty, Load::Short, Load::Chain, Load::FanOut];
 
 /// How much work a row does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +68,11 @@ enum Size {
 
 impl Load {
     fn issuers(self, cpus: usize) -> usize {
-        if matches!(self, Self::Empty | Self::Short) { cpus.div_ceil(2) } else { cpus }
+        match self {
+            Self::OneIssuer => 1,
+            Self::Empty | Self::Short => cpus.div_ceil(2),
+            Self::Chain | Self::FanOut => cpus,
+        }
     }
 
     /// Returns the number of items that each issuer queues, the length of each chain, or the number of levels.
@@ -91,7 +98,7 @@ impl Load {
     fn items(self, size: Size) -> u64 {
         let extent = self.extent(size);
         match self {
-            Self::Empty | Self::Short | Self::Chain => extent as u64,
+            Self::OneIssuer | Self::Empty | Self::Short | Self::Chain => extent as u64,
             Self::FanOut => (0..extent as u32).map(|level| 4_u64.pow(level)).sum(),
         }
     }
@@ -100,7 +107,8 @@ impl Load {
 /// The results of a row.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
-    /// The CPU time of all CPUs for each item, whether they were used or not, in nanoseconds.
+    /// The CPU time of all CPUs for each item, whether they were used or not, in nanoseconds. Of one issuer, the time
+    /// of the work for each item.
     cost: f64,
     /// The number of lines that moved for each item.
     lines: f64,
@@ -172,7 +180,7 @@ impl Row {
         let own = machine::current().expect("it is of the machine");
         machine::bind(own, &CpuSet::single(cpu));
         match load {
-            Load::Empty | Load::Short => (0..extent).for_each(|_| {
+            Load::OneIssuer | Load::Empty | Load::Short => (0..extent).for_each(|_| {
                 let line = self.own_line();
                 self.submit(move |row| row.run(line));
             }),
@@ -242,9 +250,10 @@ fn measure(cpus: usize, kind: Kind, load: Load, seed: u64) -> Measured {
         let before = moved();
         let took = row.round(cpus, load, Size::Whole);
         let after = moved();
+        let counted = if load == Load::OneIssuer { 1 } else { cpus };
         let items = load.issuers(cpus) as f64 * load.items(Size::Whole) as f64;
         let measured = Measured {
-            cost: took.as_nanos() as f64 * cpus as f64 / items,
+            cost: took.as_nanos() as f64 * counted as f64 / items,
             lines: (after.lines() - before.lines()) as f64 / items,
             wakes: 1000.0 * (after.wakes - before.wakes) as f64 / items,
         };
@@ -261,6 +270,17 @@ fn an_item_that_stays_on_its_cpu_costs_at_most_30_percent_more_on_8_cpus() {
     for (load, idle) in [(Load::Empty, 2.0), (Load::FanOut, 1.0)] {
         let [one, many] = [1, 8].map(|cpus| measure(cpus, Kind::PerCpu, load, 1));
         assert!(many.cost < 1.3 * idle * one.cost && many.lines < 0.5, "{load:?}: {one:?}, {many:?}");
+    }
+}
+
+/// Other CPUs that are free do not make the no-ops of one issuer more expensive.
+///
+/// spec: C3.4
+#[test]
+fn the_no_ops_of_one_issuer_cost_as_much_on_8_cpus_as_on_2() {
+    for seed in 1..=5 {
+        let [few, many] = [2, 8].map(|cpus| measure(cpus, Kind::Default, Load::OneIssuer, seed));
+        assert!(many.cost < 1.3 * few.cost && many.wakes < 50.0, "{few:?}, {many:?}");
     }
 }
 

@@ -25,19 +25,16 @@ of threads take time. `src/runs/scale/mod.rs` states the assumed costs. In parti
 the same cache and 110 ns from another cache, and serves one CPU after the other. Each cache has up to eight CPUs.
 
 *ns* is the time of the whole work, multiplied by the number of CPUs and divided by the number of items. So this number
-stays the same if the work is divided perfectly, and CPUs that have nothing to do count. Without any communication, an
-item takes 140 ns, or 5070 ns in the second table: 70 ns for its submission, and the rest for its execution. *lines* is
+stays the same if the work is divided perfectly, and CPUs that have nothing to do count. In the first table, it is the
+time of the whole work, divided by the number of items: what one issuer has to wait for. Without any communication, an
+item takes 140 ns, or 5070 ns in the third table: 70 ns for its submission, and the rest for its execution. *lines* is
 the number of cache lines that moved between CPUs for each item, as counted at each access to an atomic, to a lock, or
 to an end of a worklist or waiting list. *wakes* is the number of threads that were woken for each thousand items.
 Each row is the median of three runs, in which threads take their steps in other orders. Objects have other addresses in
-each run, and so share other lines. So the numbers differ from run to run, most where many CPUs compete. With 128 CPUs,
-a no-op costs up to twice as much in one run as in another. One reason is that the work ends with its last issuer. An
-issuer that has shared its CPU with workers still has items to queue when all others have ended. Then its pool is idle
-between its items, so it wakes a worker for almost each of them, and a wake-up takes 2 µs.
-
-In about one process of five, this also happens with 8 CPUs from the beginning. The workers are then faster than the
-issuers, which pay for wake-ups, and a no-op costs 3500 to 5300 ns instead of 570. Here, an idle worker sleeps at once.
-On a real machine, one worker of each pool stays awake for up to 20 µs.
+each run, and so share other lines. So the numbers differ from run to run, most where many CPUs compete. From 24 CPUs
+on, a no-op costs up to twice as much in one run as in another, because the work ends with its last issuer. An issuer
+that finds a worker on its CPU gets the CPU after a time slice of 0.7 ms, which is as long as the whole work takes. The
+machine moves no thread to a free CPU in the meantime, as Linux would.
 
 A line stays with the CPU at which it has just arrived for as long as a failed compare-and-exchange is repeated. If each
 attempt had to wait for all other CPUs again, all but one would fail in each round. With 128 CPUs, the end of each of
@@ -46,11 +43,15 @@ crate's words change by such exchanges, so a machine whose CPUs really lose a li
 
 What the tables show:
 
+* One issuer of no-ops keeps one or two workers busy, however many CPUs there are. A pool with short items leaves a
+  small backlog to the workers that run (promise C3.4). If each push woke another worker while a CPU is free, the issuer
+  would be slower than one worker, so the pool would be idle between the items, and the issuer would wake a worker for
+  three items of four. On 8 CPUs, a no-op would then cost 1400 ns.
 * The default queue uses all CPUs for items of 5 µs. On any of these machines, such an item costs at most a quarter more
-  than its own work. A per-CPU queue leaves the CPUs without issuers idle, which doubles its costs in the first two
-  tables.
-* The worklist of the default queue has a part for each CPU of a cache. Here, only every other CPU has an issuer, and
-  the worker of a CPU without one takes the no-ops of another CPU. So the lines of each issuer move between two CPUs,
+  than its own work. A per-CPU queue leaves the CPUs without issuers idle, which doubles its costs in the second and
+  third table.
+* The worklist of the default queue has a part for each CPU of a cache. If only every other CPU has an issuer, the
+  worker of a CPU without one takes the no-ops of another CPU. So the lines of each issuer move between two CPUs,
   which takes longer than a no-op, but they do not move among all CPUs. Beyond one cache, the costs of a no-op grow
   little, because a pool leaves a small backlog of short items to the sibling that has it.
 * A chain moves no line. But two chains may share a CPU for up to 3 ms while another CPU is free (promise F8.6), which
@@ -59,6 +60,7 @@ What the tables show:
 
 const fn title(load: Load) -> &'static str {
     match load {
+        Load::OneIssuer => "One issuer: it queues 2000 no-ops, and the other CPUs are free",
         Load::Empty => "No-ops: one CPU in two has an issuer, which queues 2000 of them",
         Load::Short => "Short items: the same with 500 items that take 5 µs",
         Load::Chain => "Chains: for each CPU, an item queues its successor, 2000 times",

@@ -1,0 +1,76 @@
+//! The part of the running word that decides which items are left to the workers that run, and which of the others go
+//! to further workers of the pool or to siblings.
+
+#![forbid(unsafe_code)]
+
+use super::super::brisk::AHEAD;
+use super::{BRISK, Kick, RARELY_CHECKED, Reserved, Running, WATCHED};
+
+impl Running {
+    /// Returns whether the pool has items that siblings may take. `pending` is the number of items that are pending in
+    /// the pool. `helpers` is the number of siblings' workers that were woken for these items and have not arrived yet.
+    ///
+    /// Each worker that was woken in this pool takes one item, unless the worker does not get a CPU. Below the target,
+    /// no helper is needed, because the thread that saw the work has woken a worker of this pool, or will do so. A
+    /// brisk pool keeps some items for its own workers, but only if few later items can come before them: `has_order`
+    /// says that the workers take the items of each issuing CPU in order.
+    pub(crate) const fn has_excess(self, pending: u64, helpers: u64, has_order: bool) -> bool {
+        if self.is_late() {
+            pending > helpers
+        } else {
+            let keeps = if has_order { self.keeps() } else { 0 };
+            !self.need_more_worker() && pending > self.waking() + helpers + keeps
+        }
+    }
+
+    /// Returns whether a brisk pool has begun so few items since the manager's last check that its backlog may have to
+    /// wait until the next one.
+    pub(crate) const fn is_slow(self, begun: u64) -> bool {
+        self.is_brisk() && begun <= self.keeps()
+    }
+
+    /// Returns the number of pending items that siblings leave to the pool's own workers.
+    const fn keeps(self) -> u64 {
+        match self.target() {
+            Some(target) if self.is_brisk() => AHEAD * target,
+            _ => 0,
+        }
+    }
+
+    /// Returns whether a thread that sees work leaves it to the workers that run or come: they will be there before
+    /// another worker would. If only one worker comes and none runs, another one is woken, because the first may get no
+    /// CPU. The threads that push to an abandoned pool must find its mark.
+    pub(super) const fn leaves_items_to_workers(self) -> bool {
+        let has_workers = self.running() > 0 || self.waking() > 1;
+        self.is_brisk() && has_workers && !self.is_late() && !self.is_abandoned()
+    }
+
+    /// Returns whether the workers that run and come have so many items that another worker should take some.
+    /// `pending` and `has_order` are as in [`has_excess`](Self::has_excess).
+    pub(crate) const fn wants_worker_for_rest(self, pending: u64, has_order: bool) -> bool {
+        let ahead = if has_order { AHEAD * (self.running() + self.waking()) } else { 0 };
+        self.is_brisk() && self.need_more_worker() && pending > ahead
+    }
+
+    /// Returns what the caller must do about items that the workers of the pool will not run soon, even if the pool is
+    /// brisk.
+    pub(crate) const fn kick_for_rest(self) -> (Self, Kick) {
+        if self.need_more_worker() {
+            (self.wake_one(), Kick::Wake(Reserved { errand: None }))
+        } else {
+            self.kick_further()
+        }
+    }
+
+    /// Notes that the pool's items are short. Returns whether the manager must be told to watch the pool, or to check
+    /// it often.
+    pub(crate) const fn brisk(self) -> (Self, bool) {
+        (Self(self.0 & !RARELY_CHECKED | BRISK | WATCHED), !self.is_watched() || self.is_rarely_checked())
+    }
+
+    /// Notes that the pool's items are not short any more. Returns whether the pool was brisk. If it was, the caller
+    /// offers the backlog.
+    pub(crate) const fn not_brisk(self) -> (Self, bool) {
+        (Self(self.0 & !BRISK), self.is_brisk())
+    }
+}
