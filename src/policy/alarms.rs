@@ -17,7 +17,7 @@
 use std::time::Duration;
 
 use super::time::Time;
-use super::watch::{LONGEST, PERIOD, SHARING_LONGEST, SHORTEST};
+use super::watch::{BRISK_LONGEST, LONGEST, PERIOD, SHORTEST};
 
 /// After this many false alarms, the manager ignores the rings.
 const MOST: u8 = 16;
@@ -108,7 +108,7 @@ impl Hearing {
             Self::New | Self::NoRoom => Some(SHORTEST),
             Self::Deaf => Some(PERIOD),
             // Without rings, the pool is checked as often as it is in an executor that has none.
-            Self::Ignored if shares => Some(SHARING_LONGEST),
+            Self::Ignored if shares => Some(BRISK_LONGEST),
             Self::Ignored => Some(LONGEST),
         }
     }

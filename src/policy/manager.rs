@@ -13,7 +13,7 @@ use super::blocking_detector::Facts;
 use super::deadlines::Deadlines;
 use super::room::{Claim, FAMINE, Line, TURN};
 use super::time::Time;
-use super::watch::{Look, Outcome, Rules, SHARING_LONGEST, Verdict, Watch};
+use super::watch::{BRISK_LONGEST, Look, Outcome, Rules, Verdict, Watch};
 
 /// After a thread could not be made, the manager makes no attempt for this long.
 pub(crate) const CREATION_COOLDOWN: Duration = Duration::from_secs(1);
@@ -232,7 +232,7 @@ impl<P: Clone> Manager<P> {
             self.duties.set(now, Duty::Look(pool.clone(), Watch::new(now)));
         }
         for (deadline, look) in known {
-            self.duties.set(deadline.at().min(now + SHARING_LONGEST), look);
+            self.duties.set(deadline.at().min(now + BRISK_LONGEST), look);
         }
     }
 
@@ -435,7 +435,7 @@ mod tests {
         let Some(Duty::Look('a', known)) = manager.take_due(at(0)) else { unreachable!("a is watched") };
         manager.duties.set(at(24), Duty::Look('a', known));
         watch(&mut manager, at(5));
-        assert_eq!(manager.next_wake(), Some(at(5) + SHARING_LONGEST));
+        assert_eq!(manager.next_wake(), Some(at(5) + BRISK_LONGEST));
         watch(&mut manager, at(7));
         assert_eq!(due(&mut manager, at(100)).len(), 1, "the pool has one watch");
     }

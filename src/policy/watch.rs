@@ -39,9 +39,9 @@ const URGENT: Duration = Duration::from_micros(100);
 pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
 /// The longest time between two checks of a pool that counts running workers, unless the pool is checked rarely.
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
-/// The same for a pool with siblings. Its second check after an item has turned out to be long lets the siblings take
-/// the items behind it ([`brisk`](super::brisk)).
-pub(crate) const SHARING_LONGEST: Duration = Duration::from_micros(1500);
+/// The same for a brisk pool, and for any pool with siblings. Its second check after an item has turned out to be long
+/// lets other workers take the items behind it ([`brisk`](super::brisk)).
+pub(crate) const BRISK_LONGEST: Duration = Duration::from_micros(1500);
 /// The longest time between two checks of a pool that is checked rarely.
 const RARE: Duration = Duration::from_millis(24);
 
@@ -258,7 +258,7 @@ impl Watch {
     fn next_period(&self, look: &Look, rules: Rules, findings: &Findings, told: bool) -> Duration {
         let (first, longest) = match look.cpus {
             Some(_) if look.is_calm(rules) => (PERIOD, RARE),
-            Some(_) if look.shares || look.is_brisk => (PERIOD, SHARING_LONGEST),
+            Some(_) if look.shares || look.is_brisk => (PERIOD, BRISK_LONGEST),
             Some(_) => (PERIOD, LONGEST),
             None => (WATCHDOG_PERIOD, WATCHDOG_LONGEST),
         };

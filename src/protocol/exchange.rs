@@ -111,8 +111,8 @@ pub(crate) trait Member {
     }
 
     /// Does the same as [`has_excess`](Self::has_excess), for a brisk pool. The pushes of its items have offered
-    /// nothing, and the caller has changed nothing. If the answer is yes, the caller [offers](Exchange::offer) the
-    /// items. The fence forbids this:
+    /// nothing, and the caller need not have changed the word. If the answer is yes, the caller
+    /// [offers](Exchange::offer) the items. The fence forbids this:
     ///
     /// * caller: reads the list: there are new items; reads the room bits: none is set;
     /// * worker of a sibling: sets the room bit of its pool; reads the list: there are no new items.

@@ -95,8 +95,13 @@ impl RunningCell {
     /// left the count, used up a reservation, or cleared the watched bit.
     #[inline]
     pub(crate) fn look(&self, has_work: impl FnOnce() -> bool) -> Kick {
-        fence_after_update(); // with `pushed`; see the module
-        if has_work() { self.kick() } else { Kick::Enough }
+        self.look_and(Running::kick, has_work)
+    }
+
+    /// Decides like [`look`](Self::look), even if the pool is brisk. The caller leaves its CPU to another worker.
+    #[inline]
+    pub(crate) fn look_for_another(&self, has_work: impl FnOnce() -> bool) -> Kick {
+        self.look_and(Running::kick_for_rest, has_work)
     }
 
     /// Decides like [`look`](Self::look), for a caller that has just told the manager that the pool starves. The answer
@@ -107,12 +112,21 @@ impl RunningCell {
     /// the manager again. Otherwise the two threads would repeat this until the worker gets a CPU.
     #[cold]
     pub(crate) fn look_further(&self, has_work: impl FnOnce() -> bool) -> Kick {
-        fence_after_update(); // with `pushed`, as in `look`
-        if has_work() { self.decide(Running::kick_further) } else { Kick::Enough }
+        self.look_and(Running::kick_further, has_work)
+    }
+
+    #[inline]
+    fn look_and(
+        &self,
+        decision: impl Fn(Running) -> (Running, Kick),
+        has_work: impl FnOnce() -> bool,
+    ) -> Kick {
+        fence_after_update(); // with `pushed`; see the module
+        if has_work() { self.decide(decision) } else { Kick::Enough }
     }
 
     /// Decides what the caller does about items that the workers of the pool will not run soon, even if the pool is
-    /// brisk. The items are visible to workers, and the caller changes nothing, so it needs no fence.
+    /// brisk. The pushes of these items were complete before, so this call needs no fence.
     #[cold]
     pub(crate) fn kick_for_rest(&self) -> Kick {
         self.decide(Running::kick_for_rest)
@@ -266,7 +280,7 @@ impl RunningCell {
         self.update(Running::check_often)
     }
 
-    /// Notes that the pool's items are short. Returns whether the caller tells the manager to watch the pool, or to
+    /// Notes that the pool's items are short. Returns whether the caller tells the manager to watch the pool and to
     /// check it often.
     #[cold]
     pub(crate) fn brisk(&self) -> bool {

@@ -2,7 +2,7 @@
 //! free.
 //!
 //! Red under: `brisk-pushes-wake`, `brisk-wakes-for-no-rest`, `threads-leave-all-items`, `started-workers-wake-none`,
-//! `not-brisk-offers-nothing`, `brisk-for-ever`.
+//! `not-brisk-offers-nothing`, `brisk-for-ever`, `blocked-worker-is-not-replaced`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use crate::sys::clock;
 use crate::sys::machine::{self, Config, Mutex, burn, pause, run};
 use crate::sys::thread::{self, spawn};
 use crate::sys::wait::Until;
-use crate::{Executor, WorkQueue};
+use crate::{Executor, WorkQueue, blocking};
 
 const CPUS: usize = 8;
 
@@ -37,11 +37,12 @@ fn queue(queue: &WorkQueue, time: Duration) {
     assert!(queue.spawn_detached(move || burn(time)).is_ok());
 }
 
-/// Queues an item of 1 µs each 0.9 µs, so that a single worker is nearly fast enough.
+/// Queues items of half a microsecond at intervals that are a little shorter, so that a single worker is nearly fast
+/// enough.
 fn stream(queue: &WorkQueue, items: usize) {
     for _ in 0..items {
-        self::queue(queue, micros(1));
-        pause(Duration::from_nanos(900));
+        self::queue(queue, Duration::from_nanos(500));
+        pause(Duration::from_nanos(450));
     }
 }
 
@@ -128,6 +129,26 @@ fn many_items_behind_a_long_one_start_soon() {
     });
 }
 
+/// spec: C2.1, C3.4: a worker that blocks leaves its CPU to another worker, although a third one runs.
+#[test]
+fn a_worker_that_blocks_is_replaced_at_once() {
+    with_brisk_pool(|queue| {
+        pause(micros(50));
+        let blocks = move || {
+            burn(micros(20));
+            blocking(|| pause(ms(20)));
+        };
+        assert!(queue.spawn_detached(blocks).is_ok());
+        self::queue(queue, ms(50));
+        pause(2 * LATENCY + micros(1));
+        let delays = Delays::default();
+        (0..3).for_each(|_| queue_and_note(queue, &delays));
+        queue.flush().unwrap();
+        let delays = delays.lock();
+        assert!(delays.iter().all(|delay| *delay <= micros(20) + LATENCY), "{delays:?}");
+    });
+}
+
 /// spec: C3.4: all CPUs take part in a backlog that has come from one thread or from many.
 #[test]
 fn all_cpus_run_a_long_backlog_of_short_items() {
@@ -143,7 +164,7 @@ fn all_cpus_run_a_long_backlog_of_short_items() {
             threads.into_iter().for_each(|thread| thread::join(thread, Until::FOREVER).unwrap());
             queue.flush().unwrap();
             let (took, ideal) = (now() - begin, time * items as u32 / CPUS as u32);
-            assert!(took <= ideal + micros(60), "{issuers}: {took:?} instead of {ideal:?}");
+            assert!(took <= ideal + micros(120), "{issuers}: {took:?} instead of {ideal:?}");
         });
     }
 }

@@ -69,6 +69,10 @@ fn search_in_machine(limit: Duration, mut found: impl FnMut() -> bool) -> Search
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::machine::{Config, Costs, Mutex, burn, run};
+    use super::super::wait::Until;
     use super::*;
 
     #[test]
@@ -80,6 +84,35 @@ mod tests {
         });
         // The search also ends if another thread uses the CPU. Then it has found nothing.
         assert!(looks <= 40 && search.found == (looks == 40));
+    }
+
+    /// A search takes made-up time, unless another thread wants the CPU.
+    #[test]
+    fn a_search_on_a_machine_with_costs_takes_its_time() {
+        let micros = Duration::from_micros;
+        let costs = Costs { of_cache: 1, near: micros(1), far: micros(1), wake: micros(1) };
+        for (others, events, time) in [(0, u32::MAX, micros(20)), (0, 5, micros(1)), (1, u32::MAX, micros(0))]
+        {
+            let config = Config { costs: Some(costs), ..Config::new(1) };
+            let search = run(config, || {
+                let found = Arc::new(Mutex::new(None));
+                let noted = Arc::clone(&found);
+                let mut looks = 0;
+                let mut look = move || {
+                    looks += 1;
+                    looks == events
+                };
+                let searches = move || *noted.lock() = Some(search(Duration::from_micros(20), &mut look));
+                let mut threads = vec![thread::spawn("searcher".to_owned(), None, searches).unwrap()];
+                let other =
+                    || thread::spawn("other".to_owned(), None, || burn(Duration::from_micros(50))).unwrap();
+                threads.extend((0..others).map(|_| other()));
+                threads.into_iter().for_each(|thread| thread::join(thread, Until::FOREVER).unwrap());
+                let search = found.lock().take();
+                search.unwrap()
+            });
+            assert_eq!((search.found, search.used, search.took), (events == 5, time, time), "{others}");
+        }
     }
 
     /// spec: C8.2

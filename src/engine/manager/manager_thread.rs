@@ -19,7 +19,7 @@ use std::time::Duration;
 use crate::policy::deadlines::Deadlines;
 use crate::policy::manager::{Duty, Manager};
 use crate::policy::time::Time;
-use crate::policy::watch::{SHARING_LONGEST, Verdict, Watch};
+use crate::policy::watch::{BRISK_LONGEST, Verdict, Watch};
 use crate::sys::{affinity, clock, machine, thread};
 
 use crate::engine::executor::threads::ThreadPlace;
@@ -159,7 +159,7 @@ impl ManagerThread {
             let is_meant = |known: &Weak<Pool>| known.ptr_eq(&pool);
             match told {
                 Told::Sleeps => self.schedule.told(is_meant, now),
-                Told::Deaf => self.schedule.look_by(is_meant, now + SHARING_LONGEST),
+                Told::Deaf => self.schedule.look_by(is_meant, now + BRISK_LONGEST),
             }
         }
         while let Some(duty) = self.schedule.take_due(now) {

@@ -109,6 +109,7 @@ impl Pool {
         if word.is_slow(all_begun) {
             self.end_briskness();
         } else if word.is_brisk() {
+            self.wake_for_any();
             self.share_rest();
         }
         self.moved(moved);

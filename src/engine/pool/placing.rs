@@ -124,6 +124,7 @@ impl Pool {
             (self.running.retarget(share.target, || self.has_work()), state.guests.clone())
         };
         self.perform(kick, Near::Anywhere);
+        self.wake_for_rest();
         // The pool may now have room for forks, and for items of siblings.
         self.look_for_forks(|| Near::Anywhere, true);
         self.seek(Near::Anywhere);

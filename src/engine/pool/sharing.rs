@@ -110,20 +110,21 @@ impl Pool {
         wakes
     }
 
-    /// Notes how long the last items of a worker were. If the pool is brisk, wakes a worker for too many items, and
-    /// offers what it does not keep.
+    /// Notes what the last items of a worker show. If the pool goes on to be brisk, wakes a worker for too many items,
+    /// and offers what the pool does not keep. A worker that has run few items shows nothing, because other workers may
+    /// have run many.
     #[cold]
-    pub(crate) fn note_length(&self, items: Items) {
+    pub(crate) fn note_items(&self, items: Items) {
         let word = self.running.load();
         match items {
             Items::Long => self.end_briskness(),
-            Items::Short | Items::Few if word.is_brisk() => self.share_rest(),
-            Items::Short => {
+            Items::Brisk | Items::Few if word.is_brisk() => self.share_rest(),
+            Items::Few => {}
+            Items::Brisk => {
                 if self.running.brisk() {
                     self.ask_to_watch();
                 }
             }
-            Items::Few => {}
         }
     }
 

@@ -36,7 +36,7 @@ impl Pool {
     /// was woken for an item. `joins` says whether the worker waits for a fork of its own pool, so it keeps its place.
     #[inline]
     pub(crate) fn look_before_blocking(&self, joins: bool) -> bool {
-        let kick = self.running.look(|| self.has_work());
+        let kick = self.running.look_for_another(|| self.has_work());
         let near = || affinity::current_cpu().map_or(Near::Anywhere, Near::Leaves);
         let wakes = matches!(kick, Kick::Wake(_));
         if kick != Kick::Enough {
@@ -51,7 +51,7 @@ impl Pool {
     /// because it looks busy.
     pub(super) fn look_for_free(&self, free: Option<usize>) -> bool {
         let near = free.map_or(Near::Anywhere, Near::Free);
-        let kick = self.running.look(|| self.has_work());
+        let kick = self.running.look_for_another(|| self.has_work());
         let wakes = matches!(kick, Kick::Wake(_));
         self.perform(kick, near);
         self.look_for_forks(|| near, false);
@@ -65,8 +65,16 @@ impl Pool {
         self.perform(self.running.kept(kept >= CROWD), Near::Anywhere);
     }
 
-    /// Leaves an item to the workers of the brisk pool. Each thread checks from time to time whether they have too many
-    /// items, because the items may have become long.
+    /// Wakes a worker for the items of the brisk pool, even if there are few. The manager does so at each check,
+    /// because the items may wait behind a long one.
+    pub(super) fn wake_for_any(&self) {
+        if self.running.load().need_more_worker() && self.has_work() {
+            self.perform(self.running.kick_for_rest(), Near::Anywhere);
+        }
+    }
+
+    /// Leaves an item to the workers of the brisk pool. The items may have become long. So after some items that a
+    /// thread has left in any pools, it checks whether the workers of this pool have too many.
     fn leave_to_workers(&self) {
         let (countdown, is_time) = TO_STOCK.get().counted();
         TO_STOCK.set(countdown);

@@ -64,17 +64,20 @@ impl Pool {
         self.perform(self.running.pushed(), Near::Anywhere);
     }
 
-    /// Does the second half of [`submit`](Self::submit) for several entries. Wakes workers for all of these entries,
-    /// because the last worker would begin late if each worker woke the next.
+    /// Does the second half of [`submit`](Self::submit) for several entries. Wakes workers for all of these entries, or
+    /// for those that a brisk pool does not leave to its workers. The last worker would begin late if each worker woke
+    /// the next.
     pub(crate) fn pushed_many(&self, entries: usize) {
         self.pushed();
         for _ in 1..entries {
             let word = self.running.load();
-            if !word.need_more_worker() || word.is_brisk() && !self.wake_for_rest() {
+            if !word.need_more_worker() {
                 break;
             }
             if !word.is_brisk() {
                 self.pushed();
+            } else if !self.wake_for_rest() {
+                break;
             }
         }
         self.offer();

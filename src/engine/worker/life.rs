@@ -81,9 +81,7 @@ impl WorkerThread {
             rest = if self.pool.running.start(reserved) {
                 self.shared.cell.set_phase(Phase::Between);
                 self.pool.started();
-                self.stocktaking.begins();
                 let end = self.work(errand);
-                self.stocktaking.rests();
                 self.take_name_for(None);
                 self.meter.rests();
                 match end {

@@ -11,28 +11,15 @@ use super::worker_thread::WorkerThread;
 pub(super) struct Stocktaking {
     /// The number of items until the worker takes stock.
     countdown: Cell<Countdown>,
-    /// The time that the worker's last items have taken. `None` if the pool never becomes brisk.
+    /// `None` if the pool never becomes brisk.
     stock: Option<Cell<Stock>>,
 }
 
 impl Stocktaking {
     pub(super) fn new(may_be_brisk: bool) -> Self {
-        Self { countdown: Cell::new(Countdown::NEW), stock: may_be_brisk.then(|| Cell::new(Stock::new())) }
-    }
-
-    /// Notes that the worker begins to run items.
-    #[inline]
-    pub(super) fn begins(&self) {
-        if let Some(stock) = &self.stock {
-            stock.set(stock.get().begins(clock::now()));
-        }
-    }
-
-    /// Notes that the worker has no more items.
-    #[inline]
-    pub(super) fn rests(&self) {
-        if let Some(stock) = &self.stock {
-            stock.set(stock.get().rests(clock::now()));
+        Self {
+            countdown: Cell::new(Countdown::NEW),
+            stock: may_be_brisk.then(|| Cell::new(Stock::new(clock::now()))),
         }
     }
 }
@@ -51,10 +38,10 @@ impl WorkerThread {
     #[inline(never)]
     fn take_stock(&self) {
         if let Some(stock) = &self.stocktaking.stock {
-            let (next, items, countdown) = stock.get().take(clock::now());
+            let (next, items, countdown) = stock.get().take(self.meter.span(), clock::now());
             stock.set(next);
             self.stocktaking.countdown.set(countdown);
-            self.pool.note_length(items);
+            self.pool.note_items(items);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-use super::super::brisk::AHEAD;
+use super::super::brisk::{AHEAD, MANY};
 use super::{BRISK, Kick, RARELY_CHECKED, Reserved, Running, WATCHED};
 
 impl Running {
@@ -11,9 +11,9 @@ impl Running {
     /// the pool. `helpers` is the number of siblings' workers that were woken for these items and have not arrived yet.
     ///
     /// Each worker that was woken in this pool takes one item, unless the worker does not get a CPU. Below the target,
-    /// no helper is needed, because the thread that saw the work has woken a worker of this pool, or will do so. A
-    /// brisk pool keeps some items for its own workers, but only if few later items can come before them: `has_order`
-    /// says that the workers take the items of each issuing CPU in order.
+    /// no helper is needed, because a worker of this pool is woken first. A brisk pool keeps some items for its own
+    /// workers, but only if few later items can come before them: `has_order` says that the workers take the items of
+    /// each issuing CPU in order.
     pub(crate) const fn has_excess(self, pending: u64, helpers: u64, has_order: bool) -> bool {
         if self.is_late() {
             pending > helpers
@@ -23,10 +23,10 @@ impl Running {
         }
     }
 
-    /// Returns whether a brisk pool has begun so few items since the manager's last check that its backlog may have to
-    /// wait until the next one.
+    /// Returns whether a brisk pool has begun so few items since the manager's last check that it is not brisk any
+    /// more, or that its backlog may have to wait until the next check.
     pub(crate) const fn is_slow(self, begun: u64) -> bool {
-        self.is_brisk() && begun <= self.keeps()
+        self.is_brisk() && (begun < MANY || begun <= self.ahead())
     }
 
     /// Returns the number of pending items that siblings leave to the pool's own workers.
@@ -48,28 +48,34 @@ impl Running {
     /// Returns whether the workers that run and come have so many items that another worker should take some.
     /// `pending` and `has_order` are as in [`has_excess`](Self::has_excess).
     pub(crate) const fn wants_worker_for_rest(self, pending: u64, has_order: bool) -> bool {
-        let ahead = if has_order { AHEAD * (self.running() + self.waking()) } else { 0 };
+        let ahead = if has_order { self.ahead() } else { 0 };
         self.is_brisk() && self.need_more_worker() && pending > ahead
     }
 
-    /// Returns what the caller must do about items that the workers of the pool will not run soon, even if the pool is
-    /// brisk.
+    /// Returns the number of items that are left to the workers that run and come.
+    const fn ahead(self) -> u64 {
+        AHEAD * (self.running() + self.waking())
+    }
+
+    /// Does the same as [`kick`](Self::kick), even if the pool is brisk. The workers of the pool will not run the items
+    /// soon, or the calling worker is about to leave its CPU to another one.
     pub(crate) const fn kick_for_rest(self) -> (Self, Kick) {
-        if self.need_more_worker() {
+        let starves = self.is_short() && self.running() == 0;
+        if self.need_more_worker() && !starves {
             (self.wake_one(), Kick::Wake(Reserved { errand: None }))
         } else {
-            self.kick_further()
+            self.kick()
         }
     }
 
-    /// Notes that the pool's items are short. Returns whether the manager must be told to watch the pool, or to check
-    /// it often.
+    /// Notes that the pool's items are short. Returns whether the pool was not brisk before. Then the caller tells the
+    /// manager, which checks a brisk pool soon and often.
     pub(crate) const fn brisk(self) -> (Self, bool) {
-        (Self(self.0 & !RARELY_CHECKED | BRISK | WATCHED), !self.is_watched() || self.is_rarely_checked())
+        (Self(self.0 & !RARELY_CHECKED | BRISK | WATCHED), !self.is_brisk())
     }
 
     /// Notes that the pool's items are not short any more. Returns whether the pool was brisk. If it was, the caller
-    /// offers the backlog.
+    /// wakes workers for the backlog, and offers it.
     pub(crate) const fn not_brisk(self) -> (Self, bool) {
         (Self(self.0 & !BRISK), self.is_brisk())
     }
