@@ -148,11 +148,11 @@
 //! submitted.
 //!
 //! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. If all of
-//!   them are busy, the item starts immediately in the nearest pod that has a free CPU, unless the items before it are
-//!   so short that its own pod will run it sooner. If these turn out to be long, the item waits for them for **at most
-//!   3.2 ms**. If a CPU seems free, but another process or the issuer keeps it, the item waits for **at most 3.2 ms**
-//!   (0.2 ms in a quiet pod), and then starts in another pod. If the CPUs there are taken, too, it waits once more. The
-//!   time to make and run threads is not included.
+//!   them are busy, the item starts immediately in the nearest pod that has a free CPU. In both cases, the item waits
+//!   for the items before it instead if these are so short that a worker which runs already will be ready sooner. If
+//!   they turn out to be long, the item waits for them for **at most 3.2 ms**. If a CPU seems free, but another process
+//!   or the issuer keeps it, the item waits for **at most 3.2 ms** (0.2 ms in a quiet pod), and then starts in another
+//!   pod. If the CPUs there are taken, too, it waits once more. The time to make and run threads is not included.
 //! * An item of a [strict](Attrs::strict) queue starts in its pod, and waits if it must. The item stays in the pod as
 //!   long as the pod has a CPU, with one exception. When the process loses a CPU, the system may move workers out of
 //!   their pod. The executor notices this after **at most 400 ms** of running time. Until then, strict items can start

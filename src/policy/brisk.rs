@@ -11,7 +11,8 @@
 //! Instead, each worker *takes stock* after some of its items: it judges the pool, wakes a worker if there are too many
 //! items for the workers that run, and offers siblings what the pool does not keep. A worker that was woken wakes the
 //! next one by the same rule. After every [`STRIDE`] items that a thread has left to workers, it checks the pool of the
-//! last of these items in the same way. A worker that blocks is replaced at once, as in any pool.
+//! last of these items in the same way. A thread that pushes items slowly leaves few ([`Habit`]). A worker that blocks
+//! is replaced at once, as in any pool.
 //!
 //! Items may turn out to be long while the pool is brisk. So the manager checks a brisk pool, and any pool with
 //! siblings, at least every 1.5 ms, unless it checks the pool rarely, which it never does with a brisk pool. If work is
@@ -23,8 +24,8 @@
 //! a worklist there is no order. So a kept item of a CPU whose worker is busy may wait for some stretches of 25 µs
 //! more, until the part was passed over often enough.
 //!
-//! The length of items is that of the worker's last items, as the CPU time that they have used. So in a build with
-//! `cmwq_uncounted`, which measures no items, no pool becomes brisk.
+//! A worker judges its items by the CPU time of its last windows ([`metering`](super::metering)), its own overhead
+//! included. So in a build with `cmwq_uncounted`, which measures no items, no pool becomes brisk.
 
 #![forbid(unsafe_code)]
 
@@ -36,23 +37,33 @@ use super::time::Time;
 /// workers.
 pub(crate) const STRIDE: u32 = 16;
 
-/// If so many items take a tenth of a millisecond, a worker takes stock after [`LONG_STRIDE`] items. Otherwise, the
-/// reading of the clock would be a considerable part of the costs of such items.
+/// If so many items use a tenth of a millisecond of CPU time, a worker takes stock after [`LONG_STRIDE`] items.
+/// Otherwise, the reading of the clock would be a considerable part of the costs of such items.
 const VERY_SHORT: u32 = 8 * STRIDE;
 
 /// See [`VERY_SHORT`].
 const LONG_STRIDE: u32 = 4 * STRIDE;
 
-/// Items are short if at least so many of them take a tenth of a millisecond.
+/// Items are short if at least so many of them use a tenth of a millisecond of CPU time.
 const SHORT: u32 = STRIDE;
+
+/// Items make a pool brisk only if [`STRIDE`] of them that run one after the other take at most this long. Otherwise
+/// they have slept, or another thread has used the CPU.
+const SHORT_TIME: Duration = Duration::from_micros(100);
 
 /// Items make a pool brisk only if [`STRIDE`] of them run within this time, pauses included.
 const WITHIN: Duration = Duration::from_millis(1);
 
-/// If the workers of a pool have begun fewer items since the manager's last check, it is not brisk any more.
+/// If the workers of a pool have begun fewer items since the manager's last check, the pool is not brisk any more.
 pub(crate) const MANY: u64 = 24;
 
-/// The number of items for each worker that a brisk pool keeps. While items are short, they take 25 µs at most.
+/// A thread is quick if it pushes [`STRIDE`] items within this time.
+const QUICK: Duration = Duration::from_micros(32);
+
+/// A slow thread tries to leave items to workers after it has woken workers for so many items.
+const SLOW_STRIDE: u32 = 128;
+
+/// The number of items for each worker that a brisk pool keeps. Short items use 25 µs of CPU time at most.
 pub(crate) const AHEAD: u64 = 4;
 
 /// What a worker's last items show about its pool.
@@ -60,7 +71,7 @@ pub(crate) const AHEAD: u64 = 4;
 pub(crate) enum Items {
     /// The items were short and many.
     Brisk,
-    /// The items were short, but the worker has run few of them in this time.
+    /// The worker does not know whether the items are short, or it has run few of them in this time.
     Few,
     /// The items were not short.
     Long,
@@ -81,6 +92,59 @@ impl Countdown {
     }
 }
 
+/// What a thread does about an item that it pushes to a brisk pool with a free CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Left {
+    /// Leave it to the workers that run.
+    Leave,
+    /// Leave it to them, but check whether they have too many items.
+    Check,
+    /// Wake a worker for it after all.
+    Wake,
+}
+
+/// How a thread pushes items to brisk pools. This is a plain value.
+///
+/// A thread that pushes items in quick succession leaves them to workers. A thread that pushes them slowly may wait for
+/// each of them, so its CPU is free meanwhile, and a wake-up delays the thread little. Such a thread wakes workers. Now
+/// and then, it leaves some items to them, because the wake-ups may be the reason why it is slow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Habit {
+    wakes: bool,
+    /// The number of items until the thread reads the clock.
+    left: u32,
+    /// The time at which the thread last read the clock.
+    since: Time,
+}
+
+impl Habit {
+    /// The habit of a thread that has pushed no item yet.
+    pub(crate) const NEW: Self = Self { wakes: true, left: 1, since: Time::from_nanos(0) };
+
+    /// Notes that the thread pushes an item. Calls `now` only for some items.
+    pub(crate) fn pushes(self, now: impl FnOnce() -> Time) -> (Self, Left) {
+        if self.left > 1 {
+            let left = if self.wakes { Left::Wake } else { Left::Leave };
+            return (Self { left: self.left - 1, ..self }, left);
+        }
+        let now = now();
+        let is_quick = self.wakes || now.since(self.since) <= QUICK;
+        let next = Self { wakes: !is_quick, left: if is_quick { STRIDE } else { SLOW_STRIDE }, since: now };
+        (next, if self.wakes { Left::Wake } else { Left::Check })
+    }
+}
+
+/// What a worker knows about its last items. This is a plain value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Last {
+    /// The number of items that use 0.1 ms of CPU time.
+    pub(crate) span: u32,
+    /// Whether the items may be shorter than the span says.
+    pub(crate) grows: bool,
+    /// Whether the worker had no item for a while since it last took stock.
+    pub(crate) has_rested: bool,
+}
+
 /// What a worker needs to judge its next items. This is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stock {
@@ -96,13 +160,15 @@ impl Stock {
         Self { of: STRIDE, since: now }
     }
 
-    /// Takes stock. `span` is the number of the worker's items that take 0.1 ms. Returns what the items show, and the
-    /// number of items until the worker takes stock again.
+    /// Takes stock. Returns what the items show, and the number of items until the worker takes stock again.
     #[must_use]
-    pub(crate) fn take(self, span: u32, now: Time) -> (Self, Items, Countdown) {
+    pub(crate) fn take(self, last: Last, now: Time) -> (Self, Items, Countdown) {
+        let Last { span, grows, has_rested } = last;
+        let (time, strides) = (now.since(self.since), self.of / STRIDE);
         let items = match () {
-            () if span < SHORT => Items::Long,
-            () if now.since(self.since) > WITHIN * (self.of / STRIDE) => Items::Few,
+            () if span < SHORT && !grows => Items::Long,
+            () if span < SHORT || time > WITHIN * strides => Items::Few,
+            () if !has_rested && time > SHORT_TIME * strides => Items::Few,
             () => Items::Brisk,
         };
         let of = if span >= VERY_SHORT { LONG_STRIDE } else { STRIDE };
@@ -118,6 +184,11 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
+    /// What a worker knows that has rested.
+    fn rested(span: u32) -> Last {
+        Last { span, grows: false, has_rested: true }
+    }
+
     #[test]
     fn a_worker_takes_stock_after_each_sixteen_items() {
         let mut countdown = Countdown::NEW;
@@ -128,18 +199,51 @@ mod tests {
         }
     }
 
+    /// Pushes so many items at such intervals, in ns. Returns how many of them the thread leaves to workers without a
+    /// check, with a check, and not at all.
+    fn pushes(habit: &mut Habit, at: &mut Time, items: u32, nanos: u64) -> [u32; 3] {
+        let mut lefts = [0; 3];
+        for _ in 0..items {
+            *at = *at + Duration::from_nanos(nanos);
+            let left;
+            (*habit, left) = habit.pushes(|| *at);
+            lefts[left as usize] += 1;
+        }
+        lefts
+    }
+
+    /// spec: C3.4
+    #[test]
+    fn a_quick_thread_leaves_items_to_workers_and_a_slow_one_wakes_them() {
+        let (mut habit, mut now) = (Habit::NEW, at(0));
+        assert_eq!(pushes(&mut habit, &mut now, 1, 100), [0, 0, 1]);
+        assert_eq!(pushes(&mut habit, &mut now, 1600, 2000), [1500, 100, 0]);
+        assert_eq!(pushes(&mut habit, &mut now, 16, 2001), [15, 1, 0], "the thread is slow from now on");
+        assert_eq!(pushes(&mut habit, &mut now, 128, 3000), [0, 0, 128]);
+        assert_eq!(
+            pushes(&mut habit, &mut now, 10 * 144, 3000),
+            [150, 10, 1280],
+            "it tries again now and then"
+        );
+        assert_eq!(pushes(&mut habit, &mut now, 1600, 200), [1500, 100, 0], "the wake-ups were the reason");
+    }
+
     #[test]
     fn items_are_short_if_sixteen_of_them_take_a_tenth_of_a_millisecond() {
-        for (span, items) in [(1, Items::Long), (15, Items::Long), (16, Items::Brisk)] {
-            let stock = Stock::new(at(5)).take(span, at(100));
-            assert_eq!(stock, (Stock { of: 16, since: at(100) }, items, Countdown(16)), "{span}");
+        for (span, items, if_grows) in
+            [(1, Items::Long, Items::Few), (15, Items::Long, Items::Few), (16, Items::Brisk, Items::Brisk)]
+        {
+            for (grows, items) in [(false, items), (true, if_grows)] {
+                let stock = Stock::new(at(5)).take(Last { span, grows, has_rested: false }, at(105));
+                assert_eq!(stock, (Stock { of: 16, since: at(105) }, items, Countdown(16)), "{span} {grows}");
+            }
         }
     }
 
     #[test]
     fn a_worker_takes_stock_of_very_short_items_more_rarely() {
         for (span, of) in [(127, 16), (128, 64), (1024, 64)] {
-            assert_eq!(Stock::new(at(0)).take(span, at(10)).2, Countdown(of), "{span}");
+            assert_eq!(Stock::new(at(0)).take(rested(span), at(10)).2, Countdown(of), "{span}");
         }
     }
 
@@ -147,8 +251,20 @@ mod tests {
     #[test]
     fn few_items_in_a_long_time_make_no_pool_brisk() {
         let stock = Stock::new(at(0));
-        assert_eq!((stock.take(16, at(1000)).1, stock.take(16, at(1001)).1), (Items::Brisk, Items::Few));
-        let (of_64, ..) = stock.take(1024, at(10));
-        assert_eq!((of_64.take(16, at(4010)).1, of_64.take(16, at(4011)).1), (Items::Brisk, Items::Few));
+        let (of_64, ..) = stock.take(rested(1024), at(10));
+        for (stock, within) in [(stock, at(1000)), (of_64, at(4010))] {
+            assert_eq!(stock.take(rested(16), within).1, Items::Brisk);
+            assert_eq!(stock.take(rested(16), within + Duration::from_nanos(1)).1, Items::Few);
+        }
+    }
+
+    /// spec: C3.4: items that sleep use little CPU time.
+    #[test]
+    fn items_that_take_long_make_no_pool_brisk() {
+        let last = Last { has_rested: false, ..rested(1024) };
+        let stock = Stock::new(at(0));
+        assert_eq!((stock.take(last, at(100)).1, stock.take(last, at(101)).1), (Items::Brisk, Items::Few));
+        let (of_64, ..) = stock.take(last, at(10));
+        assert_eq!((of_64.take(last, at(410)).1, of_64.take(last, at(411)).1), (Items::Brisk, Items::Few));
     }
 }

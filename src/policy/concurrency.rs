@@ -39,6 +39,7 @@ const LATE: u64 = 1 << (3 * FIELD + 2);
 const SHORT: u64 = 1 << (3 * FIELD + 3);
 const RARELY_CHECKED: u64 = 1 << (3 * FIELD + 4);
 const BRISK: u64 = 1 << (3 * FIELD + 5);
+const CHECKED_SOON: u64 = 1 << (3 * FIELD + 6);
 const UNMANAGED: u64 = MASK;
 const ABANDONED: u64 = MASK - 1;
 
@@ -198,23 +199,25 @@ impl Running {
     /// count or raised the target.
     #[inline]
     pub(crate) const fn kick(self) -> (Self, Kick) {
-        if self.is_short() && self.running() == 0 {
+        if self.starves() {
             (self.unshort(), Kick::Starve)
+        } else if self.need_more_worker() && self.leaves_items_to_workers() {
+            (self, Kick::Leave)
         } else {
             self.kick_further()
         }
     }
 
+    const fn starves(self) -> bool {
+        self.is_short() && self.running() == 0
+    }
+
     /// Returns what the caller must do about pending work. The caller has just told the manager that the pool starves,
-    /// so the answer is never [`Kick::Starve`].
+    /// so the answer is never [`Kick::Starve`]. It is never [`Kick::Leave`] either, because no worker runs.
     #[inline]
     pub(crate) const fn kick_further(self) -> (Self, Kick) {
         if self.need_more_worker() {
-            if self.leaves_items_to_workers() {
-                (self, Kick::Leave)
-            } else {
-                (self.wake_one(), Kick::Wake(Reserved { errand: None }))
-            }
+            (self.wake_one(), Kick::Wake(Reserved { errand: None }))
         } else if !self.is_watched() {
             (Self(self.0 | WATCHED), Kick::Watch)
         } else if self.is_sharing() && (self.is_late() || !self.is_brisk()) {
@@ -360,7 +363,7 @@ impl Running {
 
     /// Notes that the manager no longer watches the pool. The caller must check the worklist once more after this.
     pub(crate) const fn unwatch(self) -> Self {
-        Self(self.0 & !(WATCHED | RARELY_CHECKED | BRISK))
+        Self(self.0 & !(WATCHED | RARELY_CHECKED | BRISK | CHECKED_SOON))
     }
 
     /// Notes that the manager is about to check the pool, and may then check it rarely. From now on, a worker that

@@ -223,8 +223,8 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// Watches a pool that became saturated. If the pool is watched already, makes sure that it is checked soon. Costs
-    /// O(duties).
+    /// Watches a pool that became saturated or brisk. If the pool is watched already, makes sure that it is checked
+    /// soon. Costs O(duties).
     pub(crate) fn watch(&mut self, pool: &P, is_same: impl Fn(&P, &P) -> bool, now: Time) {
         let is_meant = |duty: &Duty<P>| matches!(duty, Duty::Look(known, _) if is_same(known, pool));
         let known = self.duties.take_all(is_meant);

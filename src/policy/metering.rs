@@ -43,12 +43,14 @@ pub(crate) struct Metering {
     left: u32,
     /// The number of items after which this window is full.
     span: u32,
+    /// Whether the items may be shorter than the span says, because the span grows slowly.
+    grows: bool,
 }
 
 impl Metering {
     /// Returns the window of a worker that has not run any item.
     pub(crate) const fn new() -> Self {
-        Self { items: 0, left: 1, span: 1 }
+        Self { items: 0, left: 1, span: 1, grows: true }
     }
 
     /// Notes that an item has ended. Returns whether the worker now reads the coarse clock.
@@ -70,6 +72,11 @@ impl Metering {
         self.span
     }
 
+    /// Returns whether the items may be shorter than the [span](Self::span) says.
+    pub(crate) const fn grows(&self) -> bool {
+        self.grows
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.items == 0
     }
@@ -89,7 +96,7 @@ impl Metering {
         // The span grows slowly, because one window of short items does not mean that the next items are short too.
         let most = u128::from(self.span.saturating_mul(2).min(MOST_ITEMS));
         let span = (WINDOW.as_nanos() / each).clamp(1, most) as u32;
-        *self = Self { items: 0, left: span.min(STRIDE), span };
+        *self = Self { items: 0, left: span.min(STRIDE), span, grows: u128::from(span) == most };
     }
 }
 
@@ -159,7 +166,7 @@ mod tests {
         assert!(!metering.is_empty());
         metering.ended(Duration::ZERO);
         assert!(metering.is_empty());
-        assert_eq!(metering.span, 2, "the span grows slowly");
+        assert_eq!((metering.span, metering.grows), (2, true), "the span grows slowly");
     }
 
     #[test]

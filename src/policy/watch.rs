@@ -1,4 +1,5 @@
-//! Decides how the manager watches a *saturated* pool, which has pending work but starts no further worker for it.
+//! Decides how the manager watches a *saturated* pool, which has pending work but starts no further worker for it, and
+//! a *brisk* pool, which leaves pending work to the workers that run ([`brisk`](super::brisk)).
 //!
 //! The thread that finds the pool saturated, after a push or when it checks the worklist, asks the manager to watch the
 //! pool. The manager then checks the pool from time to time, and ends the watch when some checks in a row have found no

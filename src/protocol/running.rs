@@ -68,7 +68,7 @@ impl RunningCell {
     pub(crate) fn kept(&self, wakes: bool) -> Kick {
         // With `look` and `check_rarely`. A push to the worker's own list is not a read-modify-write.
         fence(Ordering::SeqCst);
-        if wakes { self.decide(Running::kick_for_rest) } else { self.decide(Running::keep) }
+        if wakes { self.decide(Running::kick_anyway) } else { self.decide(Running::keep) }
     }
 
     /// Reserves a worker for forks, if one is wanted. The caller has made a fork, and has called
@@ -98,10 +98,10 @@ impl RunningCell {
         self.look_and(Running::kick, has_work)
     }
 
-    /// Decides like [`look`](Self::look), even if the pool is brisk. The caller leaves its CPU to another worker.
+    /// Decides like [`look`](Self::look), even if the pool is brisk. A worker no longer needs its CPU.
     #[inline]
     pub(crate) fn look_for_another(&self, has_work: impl FnOnce() -> bool) -> Kick {
-        self.look_and(Running::kick_for_rest, has_work)
+        self.look_and(Running::kick_anyway, has_work)
     }
 
     /// Decides like [`look`](Self::look), for a caller that has just told the manager that the pool starves. The answer
@@ -128,8 +128,8 @@ impl RunningCell {
     /// Decides what the caller does about items that the workers of the pool will not run soon, even if the pool is
     /// brisk. The pushes of these items were complete before, so this call needs no fence.
     #[cold]
-    pub(crate) fn kick_for_rest(&self) -> Kick {
-        self.decide(Running::kick_for_rest)
+    pub(crate) fn kick_anyway(&self) -> Kick {
+        self.decide(Running::kick_anyway)
     }
 
     /// Decides what the caller does about pending work. The common answer, "enough", costs one load. The loaded word
@@ -285,6 +285,11 @@ impl RunningCell {
     #[cold]
     pub(crate) fn brisk(&self) -> bool {
         self.update(Running::brisk)
+    }
+
+    /// Notes that the manager checks the pool. Returns whether the pool is brisk. If so, the next check comes soon.
+    pub(crate) fn checked(&self) -> bool {
+        self.update(Running::checked)
     }
 
     /// Notes that the pool's items are not short any more. Returns whether the pool was brisk. If it was, the caller

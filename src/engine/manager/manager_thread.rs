@@ -267,7 +267,8 @@ impl ManagerThread {
         }
     }
 
-    /// Watches a pool from now on. A pool that is watched already was checked rarely, and is now checked often again.
+    /// Watches a pool from now on. If the pool is watched already, its next check may have been too far away, and comes
+    /// soon.
     fn watch(&mut self, pool: &Weak<Pool>, now: Time) {
         self.schedule.watch(pool, Weak::ptr_eq, now);
     }
@@ -298,7 +299,12 @@ impl ManagerThread {
                 offences.extend(item_type.map(|item_type| (worker, item_type, found)));
             }
         }
-        let look_in = self.detector.listen(weak, &look, &upkeep.shortfall);
+        let look_in = if look.is_brisk {
+            self.detector.stop_listening(weak);
+            None
+        } else {
+            self.detector.listen(weak, &look, &upkeep.shortfall)
+        };
         if let Some(time) = look_in {
             self.schedule.look_by(|pool| pool.ptr_eq(weak), now + time);
         }

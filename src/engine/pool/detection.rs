@@ -29,7 +29,7 @@ impl Pool {
             forks,
             keeps_local,
             shares: self.has_siblings(),
-            is_brisk: word.is_brisk(),
+            is_brisk: self.running.checked(),
             workers_tell: word.is_rarely_checked(),
             help_coming: state.idle_set.is_help_coming(),
             cpus: target.filter(|_| counts).map(|target| target as usize),

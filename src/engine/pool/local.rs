@@ -14,6 +14,7 @@ use crate::engine::worker::shared::Worker;
 use crate::policy::idle_set::WorkerId;
 use crate::policy::local::{CROWD, ends_row};
 
+use super::binding::Near;
 use super::worker_pool::{Pool, Slot, State};
 
 impl Pool {
@@ -85,7 +86,7 @@ impl Pool {
     /// get to them soon. That is so if the worker still has the item that it had at the last check, or does not count
     /// as running. If the pool has a free CPU, or siblings that may have one, moves the local entries of all workers.
     /// Also ends rows that last too long, and the briskness of a pool that has become slow. If the pool stays brisk,
-    /// wakes a worker for too many items, and offers what it does not keep.
+    /// wakes a worker for pending items, and offers what it does not keep.
     pub(crate) fn check_progress(&self) {
         let (keeps_local, shares) = (self.has_local_lists(), self.has_siblings());
         if !keeps_local && !shares {
@@ -109,7 +110,8 @@ impl Pool {
         if word.is_slow(all_begun) {
             self.end_briskness();
         } else if word.is_brisk() {
-            self.wake_for_any();
+            // A few items may wait behind a long one.
+            self.perform(self.running.look_for_another(|| self.has_work()), Near::Anywhere);
             self.share_rest();
         }
         self.moved(moved);

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use crate::policy::brisk::Countdown;
+use crate::policy::brisk::{Habit, Left};
 use crate::policy::concurrency::{Kick, Reserved};
 use crate::policy::idle_set::Wake;
 use crate::policy::local::CROWD;
@@ -17,8 +17,7 @@ use super::binding::Near;
 use super::worker_pool::Pool;
 
 thread_local! {
-    /// The number of items that the thread still leaves to workers before it checks whether they have too many.
-    static TO_STOCK: Cell<Countdown> = const { Cell::new(Countdown::NEW) };
+    static HABIT: Cell<Habit> = const { Cell::new(Habit::NEW) };
 }
 
 impl Pool {
@@ -65,21 +64,16 @@ impl Pool {
         self.perform(self.running.kept(kept >= CROWD), Near::Anywhere);
     }
 
-    /// Wakes a worker for the items of the brisk pool, even if there are few. The manager does so at each check,
-    /// because the items may wait behind a long one.
-    pub(super) fn wake_for_any(&self) {
-        if self.running.load().need_more_worker() && self.has_work() {
-            self.perform(self.running.kick_for_rest(), Near::Anywhere);
-        }
-    }
-
-    /// Leaves an item to the workers of the brisk pool. The items may have become long. So after some items that a
-    /// thread has left in any pools, it checks whether the workers of this pool have too many.
+    /// Leaves an item to the workers of the brisk pool, unless the calling thread pushes items slowly. The items may
+    /// have become long. So after some items that the thread has left in any pools, it checks whether the workers of
+    /// this pool have too many.
     fn leave_to_workers(&self) {
-        let (countdown, is_time) = TO_STOCK.get().counted();
-        TO_STOCK.set(countdown);
-        if is_time {
-            self.wake_for_rest();
+        let (habit, left) = HABIT.get().pushes(clock::now);
+        HABIT.set(habit);
+        match left {
+            Left::Leave => {}
+            Left::Check => _ = self.wake_for_rest(),
+            Left::Wake => self.perform(self.running.kick_anyway(), Near::Anywhere),
         }
     }
 
@@ -94,7 +88,7 @@ impl Pool {
         let wants = self.crowded.named().is_some()
             || word.wants_worker_for_rest(self.pending() as u64, !self.sideline_comes_first());
         if wants {
-            self.perform(self.running.kick_for_rest(), Near::Anywhere);
+            self.perform(self.running.kick_anyway(), Near::Anywhere);
         }
         wants
     }

@@ -82,6 +82,7 @@ impl WorkerThread {
                 self.shared.cell.set_phase(Phase::Between);
                 self.pool.started();
                 let end = self.work(errand);
+                self.stocktaking.rests();
                 self.take_name_for(None);
                 self.meter.rests();
                 match end {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::policy::brisk::{Countdown, Stock};
+use crate::policy::brisk::{Countdown, Last, Stock};
 use crate::sys::clock;
 
 use super::worker_thread::WorkerThread;
@@ -11,6 +11,8 @@ use super::worker_thread::WorkerThread;
 pub(super) struct Stocktaking {
     /// The number of items until the worker takes stock.
     countdown: Cell<Countdown>,
+    /// Whether the worker had no item for a while since it last took stock.
+    has_rested: Cell<bool>,
     /// `None` if the pool never becomes brisk.
     stock: Option<Cell<Stock>>,
 }
@@ -19,8 +21,14 @@ impl Stocktaking {
     pub(super) fn new(may_be_brisk: bool) -> Self {
         Self {
             countdown: Cell::new(Countdown::NEW),
+            has_rested: Cell::new(true),
             stock: may_be_brisk.then(|| Cell::new(Stock::new(clock::now()))),
         }
+    }
+
+    /// Notes that the worker has no more items.
+    pub(super) fn rests(&self) {
+        self.has_rested.set(true);
     }
 }
 
@@ -38,7 +46,12 @@ impl WorkerThread {
     #[inline(never)]
     fn take_stock(&self) {
         if let Some(stock) = &self.stocktaking.stock {
-            let (next, items, countdown) = stock.get().take(self.meter.span(), clock::now());
+            let last = Last {
+                span: self.meter.span(),
+                grows: self.meter.span_grows(),
+                has_rested: self.stocktaking.has_rested.replace(false),
+            };
+            let (next, items, countdown) = stock.get().take(last, clock::now());
             stock.set(next);
             self.stocktaking.countdown.set(countdown);
             self.pool.note_items(items);

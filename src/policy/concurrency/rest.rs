@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::super::brisk::{AHEAD, MANY};
-use super::{BRISK, Kick, RARELY_CHECKED, Reserved, Running, WATCHED};
+use super::{BRISK, CHECKED_SOON, Kick, RARELY_CHECKED, Running, WATCHED};
 
 impl Running {
     /// Returns whether the pool has items that siblings may take. `pending` is the number of items that are pending in
@@ -18,7 +18,7 @@ impl Running {
         if self.is_late() {
             pending > helpers
         } else {
-            let keeps = if has_order { self.keeps() } else { 0 };
+            let keeps = if has_order && self.is_brisk() { self.ahead() } else { 0 };
             !self.need_more_worker() && pending > self.waking() + helpers + keeps
         }
     }
@@ -27,14 +27,6 @@ impl Running {
     /// more, or that its backlog may have to wait until the next check.
     pub(crate) const fn is_slow(self, begun: u64) -> bool {
         self.is_brisk() && (begun < MANY || begun <= self.ahead())
-    }
-
-    /// Returns the number of pending items that siblings leave to the pool's own workers.
-    const fn keeps(self) -> u64 {
-        match self.target() {
-            Some(target) if self.is_brisk() => AHEAD * target,
-            _ => 0,
-        }
     }
 
     /// Returns whether a thread that sees work leaves it to the workers that run or come: they will be there before
@@ -52,26 +44,27 @@ impl Running {
         self.is_brisk() && self.need_more_worker() && pending > ahead
     }
 
-    /// Returns the number of items that are left to the workers that run and come.
+    /// Returns the number of pending items that are left to the workers that run and come.
     const fn ahead(self) -> u64 {
         AHEAD * (self.running() + self.waking())
     }
 
     /// Does the same as [`kick`](Self::kick), even if the pool is brisk. The workers of the pool will not run the items
-    /// soon, or the calling worker is about to leave its CPU to another one.
-    pub(crate) const fn kick_for_rest(self) -> (Self, Kick) {
-        let starves = self.is_short() && self.running() == 0;
-        if self.need_more_worker() && !starves {
-            (self.wake_one(), Kick::Wake(Reserved { errand: None }))
-        } else {
-            self.kick()
-        }
+    /// soon, or one of them no longer needs its CPU.
+    pub(crate) const fn kick_anyway(self) -> (Self, Kick) {
+        if self.starves() { self.kick() } else { self.kick_further() }
     }
 
-    /// Notes that the pool's items are short. Returns whether the pool was not brisk before. Then the caller tells the
-    /// manager, which checks a brisk pool soon and often.
+    /// Notes that the pool's items are short. Returns whether the caller tells the manager, because the next check of
+    /// the pool may be too far away. Between two checks, the manager is told at most once.
     pub(crate) const fn brisk(self) -> (Self, bool) {
-        (Self(self.0 & !RARELY_CHECKED | BRISK | WATCHED), !self.is_brisk())
+        let is_checked_soon = self.0 & CHECKED_SOON != 0 && !self.is_rarely_checked();
+        (Self(self.0 & !RARELY_CHECKED | BRISK | WATCHED | CHECKED_SOON), !is_checked_soon)
+    }
+
+    /// Notes that the manager checks the pool. Returns whether the pool is brisk. If so, the next check comes soon.
+    pub(crate) const fn checked(self) -> (Self, bool) {
+        if self.is_brisk() { (self, true) } else { (Self(self.0 & !CHECKED_SOON), false) }
     }
 
     /// Notes that the pool's items are not short any more. Returns whether the pool was brisk. If it was, the caller

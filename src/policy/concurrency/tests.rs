@@ -133,6 +133,9 @@ fn a_brisk_pool_keeps_four_items_for_each_worker() {
     let (brisk, tell) = watched.brisk();
     assert!(brisk.is_brisk() && tell && !watched.is_brisk(), "the manager may check it too rarely");
     assert_eq!((full.brisk(), brisk.brisk()), ((brisk, true), (brisk, false)));
+    let ended = brisk.not_brisk().0;
+    assert_eq!(ended.brisk(), (brisk, false), "the manager was told since the last check");
+    assert_eq!((brisk.checked(), ended.checked()), ((brisk, true), (watched, false)));
     for (pending, helpers, may_go) in [(13, 0, false), (14, 0, true), (14, 1, false), (15, 1, true)] {
         assert_eq!(brisk.has_excess(pending, helpers, true), may_go, "{pending} {helpers}");
         assert!(watched.has_excess(pending, helpers, true) && brisk.has_excess(pending, helpers, false));
@@ -146,8 +149,7 @@ fn a_brisk_pool_keeps_four_items_for_each_worker() {
     assert_eq!(watched.kick(), (watched, Kick::Offer));
     assert_eq!(brisk.kick(), (brisk, Kick::Enough));
     assert_eq!(brisk.late().kick().1, Kick::Offer);
-    assert_eq!(brisk.not_brisk(), (watched, true));
-    assert_eq!(watched.not_brisk(), (watched, false));
+    assert_eq!((brisk.not_brisk(), watched.not_brisk()), ((ended, true), (watched, false)));
     assert_eq!(brisk.unwatch(), full);
 }
 
@@ -169,10 +171,10 @@ fn a_brisk_pool_wakes_another_worker_only_for_the_items_that_its_workers_will_no
             assert_eq!(brisk(running, waking).wants_worker_for_rest(pending, true), wants, "{row} {pending}");
         }
         assert!(brisk(running, waking).wants_worker_for_rest(1, false), "{row}");
-        assert_eq!(brisk(running, waking).kick_for_rest().0.waking(), waking + 1, "{row}");
+        assert_eq!(brisk(running, waking).kick_anyway().0.waking(), waking + 1, "{row}");
     }
     assert!(!brisk(2, 1).wants_worker_for_rest(100, true) && brisk(2, 1).kick().1 == Kick::Enough);
-    assert_eq!(brisk(2, 1).kick_for_rest(), (brisk(2, 1), Kick::Enough));
+    assert_eq!(brisk(2, 1).kick_anyway(), (brisk(2, 1), Kick::Enough));
     assert!(matches!(brisk(2, 1).abandoned().kick().1, Kick::Wake(_)), "issuers must find the mark");
     assert!(!word(1, 0, Some(3)).wants_worker_for_rest(100, true), "the pushes have woken workers");
 }

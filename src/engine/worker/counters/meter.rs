@@ -179,6 +179,11 @@ impl Meter {
         self.metering.get().span()
     }
 
+    /// Returns whether the items may be shorter than the [span](Self::span) says.
+    pub(crate) fn span_grows(&self) -> bool {
+        self.metering.get().grows()
+    }
+
     /// Reads the coarse clock after an item. Ends the window if the item was interrupted or the clock has ticked.
     #[inline(never)]
     fn look(&self, course: Course) {
