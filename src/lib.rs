@@ -72,12 +72,12 @@
 //!
 //! # What it costs
 //!
-//! Measured at 9b4c7912 as root, on a virtual machine with two CPUs (Intel Xeon, Linux 6.18), by the two commands named
-//! here. With `cargo bench --bench queueing -- --quick`, the submission of a closure to a busy pool takes 46 to 70 ns,
-//! and a guard takes 17 to 19 ns while no item waits. With `make rivals`, it takes 3.5 µs from the submission of a
-//! closure to the default queue until its result was joined. `threadpool` takes 2.1 µs for this, and rayon 5.9 µs.
-//! rayon is faster for items that queue many short items: 4.9 million/s against 3.5. All figures are in `docs/costs.md`
-//! and `docs/benchmarks.md` of the repository.
+//! Measured at 7747094d as root, on a virtual machine with two CPUs (AMD EPYC, Linux 6.18), by the two commands named
+//! here. With `cargo bench --bench queueing -- --quick`, the submission of a closure to a busy pool takes 40 to 78 ns,
+//! and a guard takes 11 to 14 ns while no item waits. With `make rivals`, it takes 1.6 to 9 µs from the submission of a
+//! closure to the default queue until its result was joined. `threadpool` takes 18 µs for this, and rayon 17 µs. rayon
+//! is faster for items that queue many short items: 16.5 million/s against 12.9. All figures are in `docs/costs.md` and
+//! `docs/benchmarks.md` of the repository.
 //!
 //! # What it cannot do
 //!
