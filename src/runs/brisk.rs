@@ -2,7 +2,8 @@
 //! free.
 //!
 //! Red under: `brisk-pushes-wake`, `brisk-wakes-for-no-rest`, `threads-leave-all-items`, `started-workers-wake-none`,
-//! `not-brisk-offers-nothing`, `brisk-for-ever`, `checks-wake-for-no-few`.
+//! `not-brisk-offers-nothing`, `brisk-for-ever`, `blocked-worker-is-not-replaced`,
+//! `checks-wake-for-no-few`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -177,6 +178,18 @@ fn all_cpus_run_a_long_backlog_of_short_items() {
             assert!(took <= ideal + micros(120), "{issuers}: {took:?} instead of {ideal:?}");
         });
     }
+}
+
+/// spec: C3.4: each woken worker of a burst wakes the next one, because its issuer checks only after each sixteen items.
+#[test]
+fn a_short_burst_is_run_by_all_cpus() {
+    with_brisk_pool(|queue| {
+        let (begin, items, time) = (now(), 40, micros(20));
+        (0..items).for_each(|_| self::queue(queue, time));
+        queue.flush().unwrap();
+        let (took, ideal) = (now() - begin, time * items / CPUS as u32);
+        assert!(took <= ideal + micros(50), "{took:?} instead of {ideal:?}");
+    });
 }
 
 /// spec: C3.4 (the bound): the items of the backlog are not short any more. Each CPU gets one within the bound.

@@ -67,7 +67,7 @@ impl Pool {
     /// Leaves an item to the workers of the brisk pool, unless the calling thread pushes items slowly. The items may
     /// have become long. So after some items that the thread has left in any pools, it checks whether the workers of
     /// this pool have too many.
-    fn leave_to_workers(&self) {
+    pub(super) fn leave_to_workers(&self) {
         let (habit, left) = HABIT.get().pushes(clock::now);
         HABIT.set(habit);
         match left {
@@ -81,12 +81,8 @@ impl Pool {
     /// pushes of these items have woken no worker. The woken worker does the same when it begins. Returns whether there
     /// are such items.
     pub(super) fn wake_for_rest(&self) -> bool {
-        let word = self.running.load();
-        if !word.is_brisk() || !word.need_more_worker() {
-            return false;
-        }
-        let wants = self.crowded.named().is_some()
-            || word.wants_worker_for_rest(self.pending() as u64, !self.sideline_comes_first());
+        let pending = || if self.crowded.named().is_some() { u64::MAX } else { self.pending() as u64 };
+        let wants = self.running.load().wants_worker_for_rest(pending, !self.sideline_comes_first());
         if wants {
             self.perform(self.running.kick_anyway(), Near::Anywhere);
         }
@@ -98,8 +94,8 @@ impl Pool {
     #[inline]
     pub(super) fn perform(&self, kick: Kick, near: Near) {
         match kick {
-            Kick::Enough => {}
-            Kick::Leave => self.leave_to_workers(),
+            // Only a push may have left an item. Other callers check afterwards whether the workers have too many.
+            Kick::Enough | Kick::Leave => {}
             Kick::Wake(reserved) => {
                 let _comes = self.wake(reserved, near);
             }

@@ -40,6 +40,7 @@ impl Pool {
             // No sibling may take a bound entry. Entries that siblings may take were offered when they were pushed.
             Kick::Offer if is_bound => {}
             Kick::Watch if is_bound => self.ask_to_watch(),
+            Kick::Leave => self.leave_to_workers(),
             kick => self.perform(kick, Near::Anywhere),
         }
     }
@@ -61,7 +62,7 @@ impl Pool {
     /// thread has pushed.
     #[inline]
     pub(crate) fn pushed(&self) {
-        self.perform(self.running.pushed(), Near::Anywhere);
+        self.pushed_one(false);
     }
 
     /// Does the second half of [`submit`](Self::submit) for several entries. Wakes workers for all of these entries, or
@@ -92,7 +93,7 @@ impl Pool {
             // does so when it kicks the pool.
             self.push_any(entry);
         }
-        self.perform(self.running.pushed(), Near::Anywhere);
+        self.pushed();
     }
 
     #[inline]
@@ -211,7 +212,7 @@ impl Pool {
     /// found both lists empty.
     pub(super) fn moved_aside(&self) {
         if self.has_work() {
-            self.perform(self.running.pushed(), Near::Anywhere);
+            self.pushed();
         }
     }
 }

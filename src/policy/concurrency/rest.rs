@@ -39,9 +39,9 @@ impl Running {
 
     /// Returns whether the workers that run and come have so many items that another worker should take some.
     /// `pending` and `has_order` are as in [`has_excess`](Self::has_excess).
-    pub(crate) const fn wants_worker_for_rest(self, pending: u64, has_order: bool) -> bool {
+    pub(crate) fn wants_worker_for_rest(self, pending: impl FnOnce() -> u64, has_order: bool) -> bool {
         let ahead = if has_order { self.ahead() } else { 0 };
-        self.is_brisk() && self.need_more_worker() && pending > ahead
+        self.is_brisk() && self.need_more_worker() && pending() > ahead
     }
 
     /// Returns the number of pending items that are left to the workers that run and come.

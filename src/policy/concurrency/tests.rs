@@ -168,15 +168,19 @@ fn a_brisk_pool_wakes_another_worker_only_for_the_items_that_its_workers_will_no
         assert_eq!(late.waking(), waking + 1, "{row}: its workers do not come");
         for pending in 0..20 {
             let wants = pending > 4 * (running + waking);
-            assert_eq!(brisk(running, waking).wants_worker_for_rest(pending, true), wants, "{row} {pending}");
+            assert_eq!(
+                brisk(running, waking).wants_worker_for_rest(|| pending, true),
+                wants,
+                "{row} {pending}"
+            );
         }
-        assert!(brisk(running, waking).wants_worker_for_rest(1, false), "{row}");
+        assert!(brisk(running, waking).wants_worker_for_rest(|| 1, false), "{row}");
         assert_eq!(brisk(running, waking).kick_anyway().0.waking(), waking + 1, "{row}");
     }
-    assert!(!brisk(2, 1).wants_worker_for_rest(100, true) && brisk(2, 1).kick().1 == Kick::Enough);
+    assert!(!brisk(2, 1).wants_worker_for_rest(|| 100, true) && brisk(2, 1).kick().1 == Kick::Enough);
     assert_eq!(brisk(2, 1).kick_anyway(), (brisk(2, 1), Kick::Enough));
     assert!(matches!(brisk(2, 1).abandoned().kick().1, Kick::Wake(_)), "issuers must find the mark");
-    assert!(!word(1, 0, Some(3)).wants_worker_for_rest(100, true), "the pushes have woken workers");
+    assert!(!word(1, 0, Some(3)).wants_worker_for_rest(|| 100, true), "the pushes have woken workers");
 }
 
 /// spec: A3.10: a brisk pool is checked often.
