@@ -105,9 +105,9 @@ pub(crate) enum Left {
 
 /// How a thread pushes items to brisk pools. This is a plain value.
 ///
-/// A thread that pushes items in quick succession leaves them to workers. A thread that pushes them slowly may wait for
-/// each of them, so its CPU is free meanwhile, and a wake-up delays the thread little. Such a thread wakes workers. Now
-/// and then, it leaves some items to them, because the wake-ups may be the reason why it is slow.
+/// A *quick* thread leaves its items to workers. A slow thread wakes workers instead. It may wait for each item, so its
+/// CPU is free meanwhile, and a wake-up delays it little. But the wake-ups may also be the reason why the thread is
+/// slow. So it leaves some items to workers now and then, and reads the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Habit {
     wakes: bool,

@@ -180,7 +180,8 @@ fn all_cpus_run_a_long_backlog_of_short_items() {
     }
 }
 
-/// spec: C3.4: each woken worker of a burst wakes the next one, because its issuer checks only after each sixteen items.
+/// spec: C3.4: each woken worker of a burst wakes the next one, because its issuer checks only after each sixteen
+/// items.
 #[test]
 fn a_short_burst_is_run_by_all_cpus() {
     with_brisk_pool(|queue| {

@@ -45,8 +45,8 @@ What the tables show:
 
 * One issuer of no-ops keeps one or two workers busy, however many CPUs there are. A pool with short items leaves a
   small backlog to the workers that run (promise C3.4). If each push woke another worker while a CPU is free, the issuer
-  would be slower than one worker, so the pool would be idle between the items, and the issuer would wake a worker for
-  three items of four. On 8 CPUs, a no-op would then cost 1400 ns.
+  would be slower than one worker. So the pool would be idle between the items, and the issuer would have to wake a
+  worker for most of them. A wake-up costs several times as much as a no-op.
 * The default queue uses all CPUs for items of 5 µs. On any of these machines, such an item costs at most a quarter more
   than its own work. A per-CPU queue leaves the CPUs without issuers idle, which doubles its costs in the second and
   third table.
