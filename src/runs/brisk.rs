@@ -55,6 +55,11 @@ fn stream(queue: &WorkQueue, items: usize) {
 
 /// Calls `body` with a queue whose pool has eight CPUs and is brisk. Each of the runs has its threads in another order.
 fn with_brisk_pool(body: impl Fn(&WorkQueue) + Copy + Send + 'static) {
+    with_brisk_pool_of(move |_, queue| body(queue));
+}
+
+/// Does the same as [`with_brisk_pool`], and also passes the queue's executor.
+fn with_brisk_pool_of(body: impl Fn(&Executor, &WorkQueue) + Copy + Send + 'static) {
     for seed in 1..=3 {
         let config =
             Config { latency: LATENCY, apart: &["/manager", "issuer"], ..Config::new(CPUS).seed(seed) };
@@ -65,7 +70,7 @@ fn with_brisk_pool(body: impl Fn(&WorkQueue) + Copy + Send + 'static) {
             queue.flush().unwrap();
             stream(&queue, 2000);
             assert!(is_brisk(&executor));
-            body(&queue);
+            body(&executor, &queue);
             queue.flush().unwrap();
             drop(queue);
             executor.shutdown(Duration::MAX).unwrap();
@@ -111,6 +116,28 @@ fn a_few_items_behind_a_long_one_start_on_a_free_cpu_after_one_check() {
                 pause(micros(1));
             }
             queue.flush().unwrap();
+            let delays = delays.lock();
+            assert!(delays.iter().all(|delay| *delay <= CHECK + LATENCY), "{later}: {delays:?}");
+        });
+    }
+}
+
+/// spec: C3.4 (the bound): the same for the items of a weighted queue, which wait in the queue's line. Workers take
+/// them by turns.
+#[test]
+fn a_few_items_of_a_weighted_queue_start_on_a_free_cpu_after_one_check() {
+    for later in (0..10).map(|n| 171 * n) {
+        with_brisk_pool_of(move |executor, queue| {
+            let weighted = WorkQueue::builder("weighted").weight(300).build_on(executor).unwrap();
+            stream(queue, later);
+            self::queue(queue, ms(50));
+            pause(2 * LATENCY);
+            let delays = Delays::default();
+            for _ in 0..3 {
+                queue_and_note(&weighted, &delays);
+                pause(micros(1));
+            }
+            weighted.flush().unwrap();
             let delays = delays.lock();
             assert!(delays.iter().all(|delay| *delay <= CHECK + LATENCY), "{later}: {delays:?}");
         });

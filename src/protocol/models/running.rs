@@ -7,7 +7,8 @@
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
 //! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`,
-//! `short-in-two-steps`, `starves-again-and-again`, `not-brisk-without-fence`.
+//! `short-in-two-steps`, `starves-again-and-again`, `not-brisk-without-fence`,
+//! `unwatched-but-checked-soon`.
 
 use std::sync::Arc;
 
@@ -187,6 +188,34 @@ fn an_item_that_is_left_to_a_worker_meets_the_end_of_briskness() {
         let sees_item = pushed.load(Ordering::Acquire) > 0;
         let wakes = sees_item && matches!(running.pushed(), Kick::Wake(_));
         assert!(issuer.join().unwrap() || wakes, "the item waits until the long item ends");
+    });
+}
+
+/// A new manager does not know that its predecessor watched the brisk pool. Meanwhile a worker finds that the pool's
+/// items are short, and leaves an item to the workers. If no worker is woken for this item, the pool is brisk, and the
+/// new manager is told of it.
+///
+/// spec: C3.4
+#[test]
+fn short_items_meet_the_end_of_the_watch() {
+    check_all(|| {
+        let running = Arc::new(RunningCell::new(Running::managed(2)));
+        let Kick::Wake(reserved) = running.pushed() else { panic!("the pool is empty") };
+        assert!(running.start(reserved) && running.brisk());
+        let pushed = Arc::new(AtomicU64::new(0));
+        let worker = {
+            let (running, pushed) = (running.clone(), pushed.clone());
+            thread::spawn(move || {
+                let tells = running.brisk();
+                pushed.fetch_add(1, Ordering::Release);
+                (tells, matches!(running.pushed(), Kick::Wake(_)))
+            })
+        };
+        running.unwatch();
+        let wakes = matches!(running.look(|| pushed.load(Ordering::Acquire) > 0), Kick::Wake(_));
+        let (tells, worker_wakes) = worker.join().unwrap();
+        assert!(wakes || worker_wakes || running.load().is_brisk() && tells, "the item waits for ever");
+        assert!(tells || !running.load().is_brisk(), "the pool is brisk, and the manager does not check it");
     });
 }
 
