@@ -166,6 +166,14 @@ fn an_item_is_pushed_while_the_target_is_lowered() {
     });
 }
 
+/// Returns the word of a brisk pool of two CPUs, in which one worker runs.
+fn brisk_with_a_worker() -> Arc<RunningCell> {
+    let running = Arc::new(RunningCell::new(Running::managed(2)));
+    let Kick::Wake(reserved) = running.pushed() else { panic!("the pool is empty") };
+    assert!(running.start(reserved) && running.brisk());
+    running
+}
+
 /// A worker of a brisk pool runs an item that turns out to be long. An issuer leaves an item to this worker. Meanwhile
 /// the manager ends the briskness. One of the two threads wakes another worker.
 ///
@@ -173,10 +181,7 @@ fn an_item_is_pushed_while_the_target_is_lowered() {
 #[test]
 fn an_item_that_is_left_to_a_worker_meets_the_end_of_briskness() {
     check_all(|| {
-        let running = Arc::new(RunningCell::new(Running::managed(2)));
-        let Kick::Wake(reserved) = running.pushed() else { panic!("the pool is empty") };
-        assert!(running.start(reserved) && running.brisk());
-        let pushed = Arc::new(AtomicU64::new(0));
+        let (running, pushed) = (brisk_with_a_worker(), Arc::new(AtomicU64::new(0)));
         let issuer = {
             let (running, pushed) = (running.clone(), pushed.clone());
             thread::spawn(move || {
@@ -199,10 +204,7 @@ fn an_item_that_is_left_to_a_worker_meets_the_end_of_briskness() {
 #[test]
 fn short_items_meet_the_end_of_the_watch() {
     check_all(|| {
-        let running = Arc::new(RunningCell::new(Running::managed(2)));
-        let Kick::Wake(reserved) = running.pushed() else { panic!("the pool is empty") };
-        assert!(running.start(reserved) && running.brisk());
-        let pushed = Arc::new(AtomicU64::new(0));
+        let (running, pushed) = (brisk_with_a_worker(), Arc::new(AtomicU64::new(0)));
         let worker = {
             let (running, pushed) = (running.clone(), pushed.clone());
             thread::spawn(move || {
