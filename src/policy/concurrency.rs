@@ -11,6 +11,10 @@
 //! the pool is full, or when the workers that it woke do not get a CPU (the pool is *late*). [`Running::has_excess`]
 //! says whether siblings may take items.
 //!
+//! A *covered* pool keeps up to twice its target running. The items of such a pool often sleep without a guard, so some
+//! of the workers that count as running do not use their CPUs, and the manager finds this out only later
+//! ([`pace`](super::pace)).
+//!
 //! A *brisk* pool leaves a small backlog to the workers that run. While one runs, pushes wake and offer nothing
 //! ([`brisk`](super::brisk)).
 //!
@@ -25,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod rest;
+mod watched;
 
 use std::fmt;
 
@@ -32,14 +37,19 @@ const FIELD: u32 = 19;
 const MASK: u64 = (1 << FIELD) - 1;
 const RUNNING: u32 = 0;
 const WAKING: u32 = FIELD;
-const TARGET: u32 = 2 * FIELD;
-const WATCHED: u64 = 1 << (3 * FIELD);
-const SHARING: u64 = 1 << (3 * FIELD + 1);
-const LATE: u64 = 1 << (3 * FIELD + 2);
-const SHORT: u64 = 1 << (3 * FIELD + 3);
-const RARELY_CHECKED: u64 = 1 << (3 * FIELD + 4);
-const BRISK: u64 = 1 << (3 * FIELD + 5);
-const CHECKED_SOON: u64 = 1 << (3 * FIELD + 6);
+/// A managed pool wakes no more workers than its limit, and an unmanaged one at most one. So this field may be smaller.
+const WAKING_MASK: u64 = MASK >> 1;
+/// The target, or twice the target if the pool is covered.
+const LIMIT: u32 = 2 * FIELD - 1;
+const FLAGS: u32 = LIMIT + FIELD;
+const WATCHED: u64 = 1 << FLAGS;
+const SHARING: u64 = 1 << (FLAGS + 1);
+const LATE: u64 = 1 << (FLAGS + 2);
+const SHORT: u64 = 1 << (FLAGS + 3);
+const RARELY_CHECKED: u64 = 1 << (FLAGS + 4);
+const BRISK: u64 = 1 << (FLAGS + 5);
+const CHECKED_SOON: u64 = 1 << (FLAGS + 6);
+const COVERED: u64 = 1 << (FLAGS + 7);
 const UNMANAGED: u64 = MASK;
 const ABANDONED: u64 = MASK - 1;
 
@@ -106,11 +116,12 @@ impl Running {
 
     /// Returns the word of a pool that keeps `target` workers runnable.
     pub(crate) fn managed(target: usize) -> Self {
-        Self(Self::at_least_one(target) << TARGET)
+        Self(Self::at_least_one(target) << LIMIT)
     }
 
     const fn at_least_one(target: usize) -> u64 {
-        let most = ABANDONED - 1;
+        // Twice this number is not taken for a mark.
+        let most = (ABANDONED - 1) / 2;
         match target as u64 {
             0 => 1,
             target if target > most => most,
@@ -120,7 +131,7 @@ impl Running {
 
     /// Returns the word of a pool that starts items as soon as possible.
     pub(crate) const fn unmanaged() -> Self {
-        Self(UNMANAGED << TARGET)
+        Self(UNMANAGED << LIMIT)
     }
 
     /// Returns the same word for a pool that the manager does not watch: [`kick`](Self::kick) never returns
@@ -139,22 +150,21 @@ impl Running {
     }
 
     pub(crate) const fn waking(self) -> u64 {
-        self.0 >> WAKING & MASK
+        self.0 >> WAKING & WAKING_MASK
     }
 
     /// Returns the number of workers to keep runnable, or `None` if the pool is unmanaged.
     pub(crate) const fn target(self) -> Option<u64> {
-        let target = self.0 >> TARGET & MASK;
-        if target == UNMANAGED { None } else { Some(target) }
+        if self.limit() == UNMANAGED { None } else { Some(self.limit() >> self.is_covered() as u32) }
+    }
+
+    /// Returns the number of workers that run if enough work is pending, or [`UNMANAGED`] or [`ABANDONED`].
+    const fn limit(self) -> u64 {
+        self.0 >> LIMIT & MASK
     }
 
     pub(crate) const fn is_watched(self) -> bool {
         self.0 & WATCHED != 0
-    }
-
-    /// Returns whether the manager checks the pool only rarely, or is about to decide that.
-    pub(crate) const fn is_rarely_checked(self) -> bool {
-        self.0 & RARELY_CHECKED != 0
     }
 
     /// Returns whether a worker that was woken long ago still waits for a CPU.
@@ -173,6 +183,15 @@ impl Running {
 
     /// Returns whether another worker is needed, given that work is pending.
     pub(crate) const fn need_more_worker(self) -> bool {
+        match self.limit() {
+            UNMANAGED => self.waking() == 0,
+            limit => self.running() + self.waking() < limit,
+        }
+    }
+
+    /// Returns whether a CPU of the pool is free as far as the word tells. A worker that is needed although no CPU is
+    /// free stands in for a worker that may be asleep.
+    pub(crate) const fn has_free_cpu(self) -> bool {
         match self.target() {
             Some(target) => self.running() + self.waking() < target,
             None => self.waking() == 0,
@@ -181,16 +200,14 @@ impl Running {
 
     /// Returns whether a woken worker may begin. It may not if returning workers have filled the pool meanwhile.
     pub(crate) const fn may_start(self) -> bool {
-        match self.target() {
-            Some(target) => self.running() < target,
-            None => true,
-        }
+        // An unmanaged pool never runs so many workers.
+        self.running() < self.limit()
     }
 
     /// Returns whether more workers run than should.
     pub(crate) const fn too_many_running(self) -> bool {
         // No number of running workers exceeds `UNMANAGED`.
-        self.running() > self.0 >> TARGET & MASK
+        self.running() > self.limit()
     }
 
     /// Returns what the caller must do about pending work.
@@ -262,11 +279,11 @@ impl Running {
     /// that it woke do not get a CPU. Neither does an abandoned pool: it would refuse the work, which would then be
     /// offered again without end.
     pub(crate) const fn takes_errands(self) -> bool {
-        self.need_more_worker() && !self.is_late() && !self.is_abandoned()
+        self.has_free_cpu() && !self.is_late() && !self.is_abandoned()
     }
 
     pub(crate) const fn is_abandoned(self) -> bool {
-        self.0 >> TARGET & MASK == ABANDONED
+        self.limit() == ABANDONED
     }
 
     /// Reserves a worker for the work of a sibling, if there is room for this work.
@@ -320,23 +337,26 @@ impl Running {
     /// Marks the pool as abandoned: it runs nothing any more. With this word, every push asks for a worker, and so its
     /// issuer finds the mark.
     pub(crate) const fn abandoned(self) -> Self {
-        self.with_target(ABANDONED)
+        self.with_limit(ABANDONED, false)
     }
 
     /// Sets the number of workers that the pool keeps runnable. Returns whether the number has changed. If it has, the
     /// caller checks the worklist. The pool may need more workers, and each of them checks the worklist again once it
     /// has begun. Or the pool may now have surplus work for siblings. Surplus workers are [shed](Self::shed).
     pub(crate) const fn retarget(self, target: usize) -> (Self, bool) {
-        let (before, target) = (self.0 >> TARGET & MASK, Self::at_least_one(target));
-        if before == UNMANAGED || before == ABANDONED {
-            (self, false)
-        } else {
-            (self.with_target(target), target != before)
+        let (before, target) = (self.target(), Self::at_least_one(target));
+        match before {
+            Some(before) if !self.is_abandoned() => {
+                let limit = target << self.is_covered() as u32;
+                (self.with_limit(limit, self.is_covered()), target != before)
+            }
+            _ => (self, false),
         }
     }
 
-    const fn with_target(self, target: u64) -> Self {
-        Self(self.0 & !(MASK << TARGET) | target << TARGET)
+    const fn with_limit(self, limit: u64, is_covered: bool) -> Self {
+        let rest = self.0 & !(MASK << LIMIT | COVERED);
+        Self(rest | limit << LIMIT | if is_covered { COVERED } else { 0 })
     }
 
     const fn is_short(self) -> bool {
@@ -356,34 +376,13 @@ impl Running {
         Self(self.0 & !SHORT)
     }
 
-    /// Notes that the manager watches the pool from now on. Returns true if it begins to watch the pool.
-    pub(crate) const fn watch(self) -> (Self, bool) {
-        (Self(self.0 | WATCHED), !self.is_watched())
-    }
-
-    /// Notes that the manager no longer watches the pool. The caller must check the worklist once more after this.
-    pub(crate) const fn unwatch(self) -> Self {
-        Self(self.0 & !(WATCHED | RARELY_CHECKED | BRISK | CHECKED_SOON))
-    }
-
-    /// Notes that the manager is about to check the pool, and may then check it rarely. From now on, a worker that
-    /// starts, or that puts an item on its local list, tells the manager. A brisk pool is not checked rarely.
-    pub(crate) const fn check_rarely(self) -> Self {
-        if self.is_brisk() { self } else { Self(self.0 | RARELY_CHECKED) }
-    }
-
-    /// Notes that the manager checks the pool often from now on. Returns whether it checked the pool rarely before.
-    pub(crate) const fn check_often(self) -> (Self, bool) {
-        (Self(self.0 & !RARELY_CHECKED), self.is_rarely_checked())
-    }
-
     const fn run_one(self) -> Self {
         debug_assert!(self.running() < MASK);
         Self(self.0 + Self::ONE.0)
     }
 
     const fn wake_one(self) -> Self {
-        debug_assert!(self.waking() < MASK);
+        debug_assert!(self.waking() < WAKING_MASK);
         Self(self.0 + (1 << WAKING))
     }
 
@@ -406,6 +405,7 @@ impl fmt::Debug for Running {
             .field("rarely_checked", &self.is_rarely_checked())
             .field("late", &self.is_late())
             .field("brisk", &self.is_brisk())
+            .field("covered", &self.is_covered())
             .field("short", &self.is_short())
             .finish()
     }

@@ -12,6 +12,12 @@
 //! gaps let the pool grow. A return counts half after each second, and does not count if the pool uses less than half
 //! of what it may spare. So the pool forgets a crowd that it no longer needs.
 //!
+//! A returned sleeper shows something else. A worker that sleeps without a guard keeps its CPU from other workers until
+//! the manager finds it, which takes longer than many sleeps. If sleepers come back all the time, the pool is
+//! [*covered*](Pace::covers): as many further workers may run as the pool has CPUs. They use the CPUs of the workers
+//! that sleep without the manager's knowledge, so checks may be rarer, too. The price is that more workers than CPUs
+//! run while none of them sleeps.
+//!
 //! Known limit: items that pass one lock on come back one after the other, too. So their number may grow by one for
 //! each of them, up to the limits of the queues and of the executor, although only one of them goes on at a time.
 //!
@@ -65,6 +71,9 @@ pub(crate) enum Why {
 /// After this time, a return counts half.
 const HALF_LIFE: Duration = Duration::from_secs(1);
 
+/// A pool is covered if so many sleepers for each CPU have come back.
+const COVERING: usize = 2;
+
 /// The time at which a worker was last taken out, for each reason, and the number of sleepers that have come back.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
@@ -105,6 +114,12 @@ impl Pace {
             0 => Self { sleeper: self.sleeper, hog: self.hog, ..Self::NEW },
             returns => Self { returns, halved: if halvings > 0 { now } else { self.halved }, ..self },
         }
+    }
+
+    /// Returns whether so many sleepers have come back that further workers run in place of those that sleep without
+    /// the manager's knowledge. The pool has `cpus` CPUs.
+    pub(crate) const fn covers(self, cpus: usize) -> bool {
+        cpus > 1 && self.returns >= COVERING * cpus
     }
 
     /// Notes that a worker was taken out.
@@ -214,6 +229,27 @@ mod tests {
             checked.extend((check % 1000 == 0).then(|| spared(pace, now)));
         }
         assert_eq!(checked, expected);
+    }
+
+    /// spec: S5.4 (covered after two returns for each of several CPUs, and no more once most of them are forgotten)
+    #[test]
+    fn a_pool_whose_sleepers_come_back_is_covered() {
+        let then = Time::default() + Duration::from_secs(9);
+        for (returns, cpus, covers) in [
+            (0, 2, false),
+            (3, 2, false),
+            (4, 2, true),
+            (4, 1, false),
+            (100, 1, false),
+            (15, 8, false),
+            (16, 8, true),
+        ] {
+            let pace = Pace::NEW.at(then, returns, 50, cpus);
+            assert_eq!(pace.covers(cpus), covers, "{returns} {cpus}");
+        }
+        let pace = Pace::NEW.at(then, 7, 50, 2);
+        let after = |seconds| pace.at(then + Duration::from_secs(seconds), 0, 2, 2).covers(2);
+        assert_eq!([0, 1, 2].map(after), [true, false, false]);
     }
 
     /// spec: S5.1: many returns from few sleepers let no crowd leave.

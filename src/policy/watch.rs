@@ -38,6 +38,8 @@ const ALERT_LOOKS: u8 = 8;
 const URGENT: Duration = Duration::from_micros(100);
 /// The shortest time between two other checks.
 pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
+/// The same for a covered pool. Other workers run in place of those that the manager has not found yet.
+const SHORTEST_COVERED: Duration = Duration::from_micros(500);
 /// The longest time between two checks of a pool that counts running workers, unless the pool is checked rarely.
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
 /// The same for a brisk pool, and for any pool with siblings. Its second check after an item has turned out to be long
@@ -126,6 +128,11 @@ impl Look {
         self.workers.iter().any(|(_, word)| word.phase().is_at_work(self.cpus.is_some()))
     }
 
+    /// Returns whether the pool should be covered, if `pace` is its pace after the check.
+    fn covers(&self, pace: Pace) -> bool {
+        self.cpus.is_some_and(|cpus| pace.covers(cpus))
+    }
+
     /// Returns whether rare checks suffice, given that the system records the switches of all workers that run.
     fn is_calm(&self, rules: Rules) -> bool {
         let is_known = |phase| matches!(phase, Phase::Running | Phase::Idle);
@@ -149,6 +156,8 @@ pub(crate) struct Outcome {
     /// started an item or has no pending work.
     pub(crate) stalled_since: Option<Time>,
     pub(crate) verdict: Verdict,
+    /// Whether further workers should run in place of those that sleep without the manager's knowledge.
+    pub(crate) covers: bool,
     /// Whether rare checks suffice from now on, if the system records the switches of all workers that run.
     pub(crate) is_calm: bool,
     /// If the pool has stalled, the latest possible time at which each worker began its present item or became idle.
@@ -242,8 +251,10 @@ impl Watch {
         let shortest = now + SHORTEST;
         let next = soonest.map_or(Time::NEVER, |at| at.max(shortest)).min(now + self.period);
         let stalled_since = self.watchdog.told_since();
-        let is_calm = findings.found.is_empty() && look.is_calm(rules);
-        (Outcome { found: findings.found, pace: findings.pace, stalled_since, verdict, is_calm, began }, next)
+        let covers = look.covers(findings.pace);
+        let is_calm = findings.found.is_empty() && !covers && look.is_calm(rules);
+        let Findings { found, pace, .. } = findings;
+        (Outcome { found, pace, stalled_since, verdict, covers, is_calm, began }, next)
     }
 
     fn inspect(&mut self, look: &Look, rules: Rules, facts: &mut impl Facts, now: Time) -> Findings {
@@ -257,8 +268,9 @@ impl Watch {
     }
 
     fn next_period(&self, look: &Look, rules: Rules, findings: &Findings, told: bool) -> Duration {
+        let covers = look.covers(findings.pace);
         let (first, longest) = match look.cpus {
-            Some(_) if look.is_calm(rules) => (PERIOD, RARE),
+            Some(_) if !covers && look.is_calm(rules) => (PERIOD, RARE),
             Some(_) if look.shares || look.is_brisk => (PERIOD, BRISK_LONGEST),
             Some(_) => (PERIOD, LONGEST),
             None => (WATCHDOG_PERIOD, WATCHDOG_LONGEST),
@@ -267,6 +279,7 @@ impl Watch {
         let slept = findings.found.iter().filter(|found| found.finding == Finding::Asleep).count();
         let period = match self.period {
             _ if slept > 0 && slept == counted && !told => URGENT,
+            _ if self.alert > 0 && covers => SHORTEST_COVERED,
             _ if self.alert > 0 => SHORTEST,
             _ if !findings.found.is_empty() => PERIOD,
             // If the next check finds no pending work either, the watch ends. So the next check comes soon.
@@ -475,6 +488,31 @@ mod tests {
         }
         let asleep = Watch::new(at(0)).look(&calm, told, &mut Threads { sleep: true }, at(0)).0;
         assert!(!asleep.is_calm, "a finding is followed by others");
+    }
+
+    /// spec: S5.4: a covered pool is checked less often than another one that has sleepers, but never rarely.
+    #[test]
+    fn a_pool_is_covered_while_its_sleepers_come_back() {
+        let told = Rules { sleepers: true, is_told: true, ..Rules::default() };
+        let sleeps = Look { workers: vec![(0, running()), (1, running())], cpus: Some(2), ..STUCK };
+        let sleeps = Look { per_cpu: false, ..sleeps };
+        let covered = Look { pace: Pace::NEW.at(at(0), 4, 2, 2), ..sleeps.clone() };
+        for (look, covers, period) in [
+            (sleeps, false, 250),
+            (covered.clone(), true, 500),
+            (Look { cpus: Some(4), ..covered.clone() }, false, 250),
+            (Look { cpus: Some(1), ..covered.clone() }, false, 250),
+            (Look { cpus: None, ..covered.clone() }, false, 10_000),
+        ] {
+            let (outcome, next) = Watch::new(at(0)).look(&look, told, &mut FirstSleeps, at(0));
+            assert_eq!((outcome.covers, next), (covers, at(period)), "{look:?}");
+        }
+        let (mut watch, mut now) = (Watch::new(at(0)), at(0));
+        for period in [1000, 2000, 3000, 3000] {
+            let (outcome, next) = watch.look(&covered, told, &mut { RUN }, now);
+            assert_eq!((outcome.is_calm, next.since(now)), (false, Duration::from_micros(period)));
+            now = next;
+        }
     }
 
     /// spec: S1 (by the scheduler's own records)

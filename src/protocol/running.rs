@@ -313,6 +313,12 @@ impl RunningCell {
         if self.update(|word| word.retarget(target)) { self.look(has_work) } else { Kick::Enough }
     }
 
+    /// Notes whether the pool is covered. If that is new, looks for work, as [`retarget`](Self::retarget) does.
+    #[cold]
+    pub(crate) fn cover(&self, covers: bool, has_work: impl FnOnce() -> bool) -> Kick {
+        if self.update(|word| word.cover(covers)) { self.look(has_work) } else { Kick::Enough }
+    }
+
     #[inline]
     fn update<A>(&self, transition: impl FnMut(Running) -> (Running, A)) -> A {
         super::update(&self.0, Ordering::AcqRel, Running::from_bits, Running::into_bits, transition)

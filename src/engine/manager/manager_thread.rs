@@ -288,6 +288,7 @@ impl ManagerThread {
         if (outcome.pace, outcome.stalled_since) != (look.pace, look.stalled_since) {
             pool.keep(outcome.pace, outcome.stalled_since);
         }
+        pool.cover(outcome.covers);
         let mut offences = Vec::new();
         for found in outcome.found {
             let Ok(at) = workers.binary_search_by_key(&found.worker, |worker| worker.id) else { continue };
@@ -299,7 +300,8 @@ impl ManagerThread {
                 offences.extend(item_type.map(|item_type| (worker, item_type, found)));
             }
         }
-        let look_in = if look.is_brisk {
+        // The sleepers of a covered pool need not be found at once, and each record of a sleep would wake the manager.
+        let look_in = if look.is_brisk || outcome.covers {
             self.detector.stop_listening(weak);
             None
         } else {

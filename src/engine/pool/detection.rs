@@ -9,6 +9,7 @@ use crate::policy::watch::Look;
 
 use crate::engine::worker::shared::Worker;
 
+use super::binding::Near;
 use super::spec::PoolKind;
 use super::worker_pool::{Pool, Slot};
 
@@ -40,6 +41,14 @@ impl Pool {
             workers: words,
         };
         (look, workers)
+    }
+
+    /// Lets further workers run in place of those that sleep without the manager's knowledge, or ends this.
+    pub(crate) fn cover(&self, covers: bool) {
+        if covers != self.running.load().is_covered() {
+            let kick = self.running.cover(covers, || self.has_work());
+            self.perform(kick, Near::Anywhere);
+        }
     }
 
     fn is_per_cpu(&self) -> bool {

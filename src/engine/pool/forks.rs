@@ -21,7 +21,7 @@ impl Pool {
     pub(crate) fn forked(&self, worker: WorkerId) -> bool {
         self.forks.set(worker);
         let word = self.running.load();
-        let has_free_cpu = word.need_more_worker();
+        let has_free_cpu = word.has_free_cpu();
         if !has_free_cpu && !word.is_watched() && self.running.watch() {
             self.ask_to_watch();
         }

@@ -92,7 +92,7 @@ impl Pool {
         if !keeps_local && !shares {
             return;
         }
-        let has_room = shares || self.running.load().need_more_worker();
+        let has_room = shares || self.running.load().has_free_cpu();
         let state = self.state.lock();
         let (mut moved, mut all_begun) = (0, 0);
         for worker in state.workers.iter().filter_map(Slot::worker) {

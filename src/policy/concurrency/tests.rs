@@ -193,6 +193,36 @@ fn a_brisk_pool_is_not_checked_rarely() {
     assert_eq!(brisk.check_rarely(), brisk);
 }
 
+/// spec: S5.4 (up to twice as many workers as CPUs, whose places no sibling takes)
+#[test]
+fn a_covered_pool_keeps_twice_its_target_running() {
+    let full = word(1, 1, Some(2)).sharing().watch().0.check_rarely();
+    assert!(full.is_rarely_checked());
+    let (covered, is_new) = full.cover(true);
+    assert!(is_new && covered.is_covered() && !covered.is_rarely_checked());
+    assert_eq!(covered.target(), Some(2));
+    assert_eq!((covered.cover(true), covered.check_rarely()), ((covered, false), covered));
+    let is_as_before = full.check_often().0;
+    assert_eq!(
+        (covered.cover(false), is_as_before.cover(false)),
+        ((is_as_before, true), (is_as_before, false))
+    );
+    let of = |running, waking| word(running, waking, Some(2)).sharing().cover(true).0;
+    for (running, waking) in [(0, 0), (1, 0), (0, 2), (2, 0), (2, 1), (1, 2), (3, 0)] {
+        let (word, is_free) = (of(running, waking), running + waking < 2);
+        assert!(word.need_more_worker() && word.may_start() && !word.too_many_running(), "{word:?}");
+        assert_eq!((word.has_free_cpu(), word.takes_errands()), (is_free, is_free), "{word:?}");
+        assert!(!word.has_excess(100, 0, true), "a worker of its own is woken first: {word:?}");
+        assert_eq!(word.fork(0).1.is_some(), is_free, "{word:?}");
+        assert_eq!(word.kick().0.waking(), waking + 1);
+    }
+    assert!(!of(3, 1).need_more_worker() && of(3, 1).may_start() && of(3, 1).has_excess(2, 0, true));
+    assert!(!of(4, 0).may_start() && !of(4, 0).too_many_running() && of(5, 0).too_many_running());
+    assert!(of(4, 0).cover(false).0.too_many_running(), "surplus workers are shed");
+    assert_eq!(of(2, 0).watch().0.unwatch(), word(2, 0, Some(2)).sharing());
+    assert!(matches!(of(4, 0).abandoned().kick().1, Kick::Wake(_)), "issuers must find the mark");
+}
+
 /// spec: A3.8 (elsewhere only what the own pod cannot take)
 #[test]
 fn a_late_pool_gives_away_what_it_woke_a_worker_for_and_takes_nothing() {

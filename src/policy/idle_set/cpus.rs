@@ -25,7 +25,7 @@ pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clo
 /// all. The woken worker then waits there for the end of one time slice, even if another CPU becomes idle meanwhile. A
 /// time slice is 0.7 ms long, or commonly 3 ms before Linux 6.12.
 pub(crate) fn must_take(left: usize, ran_on: usize, running: Running) -> bool {
-    ran_on != left && !running.need_more_worker()
+    ran_on != left && !running.has_free_cpu()
 }
 
 /// Returns a CPU where a woken worker may begin: `preferred` if that CPU is free, otherwise another free CPU, or `None`

@@ -99,6 +99,10 @@ impl Pool {
         }
     }
 
+    pub(super) fn cover(&self, covers: bool) {
+        self.perform(self.running.cover(covers, || self.list.has_work()));
+    }
+
     pub(super) fn retarget(&self, target: usize) {
         self.perform(self.running.retarget(target, || self.list.has_work()));
     }

@@ -6,7 +6,7 @@
 //! sets the watched bit is a read-modify-write, so it would see more than the usual push does.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
-//! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`,
+//! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`, `cover-without-look`,
 //! `short-in-two-steps`, `starves-again-and-again`, `not-brisk-without-fence`,
 //! `unwatched-but-checked-soon`.
 
@@ -137,6 +137,27 @@ fn an_item_is_pushed_while_the_target_is_raised() {
             thread::spawn(move || pool.push())
         };
         pool.retarget(2);
+        issuer.join().unwrap();
+        worker.join().unwrap();
+        assert!(!pool.list.has_work());
+    });
+}
+
+/// While the only worker that counts never comes back, only a covered pool has room for the item that is pushed. The
+/// issuer sees that the pool is covered, or the manager sees the item.
+///
+/// spec: S5.4
+#[test]
+fn an_item_is_pushed_while_the_pool_becomes_covered() {
+    check(3, || {
+        let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 1));
+        let busy = pool.start_one();
+        let worker = spawn_worker(&pool, 1 - busy);
+        let issuer = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.push())
+        };
+        pool.cover(true);
         issuer.join().unwrap();
         worker.join().unwrap();
         assert!(!pool.list.has_work());

@@ -67,7 +67,8 @@ fn counts_are_exact(pool: &Pool, now: Time) {
     assert_eq!(word.running(), counted, "at {now:?} of pool {name}: {:?}", phases().collect::<Vec<_>>());
     let woken = phases().filter(|phase| *phase == Phase::Waking).count() as u64;
     assert!(word.waking() >= woken, "at {now:?} pool {name} has woken {woken} workers: {word:?}");
-    assert!(word.waking() <= word.target().unwrap_or(1), "at {now:?} pool {name} wakes too many: {word:?}");
+    let target = word.target().unwrap_or(1) << u32::from(word.is_covered());
+    assert!(word.waking() <= target, "at {now:?} pool {name} wakes too many: {word:?}");
 }
 
 /// Checks that one of these holds while an item runs: a worker is idle, a worker is being made, or the worker that was

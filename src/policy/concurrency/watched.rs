@@ -1,0 +1,52 @@
+//! The part of the running word that says how the manager watches the pool.
+
+#![forbid(unsafe_code)]
+
+use super::{BRISK, CHECKED_SOON, COVERED, RARELY_CHECKED, Running, WATCHED};
+
+impl Running {
+    /// Returns whether the manager checks the pool only rarely, or is about to decide that.
+    pub(crate) const fn is_rarely_checked(self) -> bool {
+        self.0 & RARELY_CHECKED != 0
+    }
+
+    /// Returns whether the pool keeps up to twice its target running.
+    pub(crate) const fn is_covered(self) -> bool {
+        self.0 & COVERED != 0
+    }
+
+    /// Notes that the manager watches the pool from now on. Returns true if it begins to watch the pool.
+    pub(crate) const fn watch(self) -> (Self, bool) {
+        (Self(self.0 | WATCHED), !self.is_watched())
+    }
+
+    /// Notes that the manager no longer watches the pool. The caller must check the worklist once more after this.
+    pub(crate) const fn unwatch(self) -> Self {
+        let next = self.cover(false).0;
+        Self(next.0 & !(WATCHED | RARELY_CHECKED | BRISK | CHECKED_SOON))
+    }
+
+    /// Notes that the manager is about to check the pool, and may then check it rarely. From now on, a worker that
+    /// starts, or that puts an item on its local list, tells the manager. A brisk or covered pool is not checked
+    /// rarely.
+    pub(crate) const fn check_rarely(self) -> Self {
+        if self.is_brisk() || self.is_covered() { self } else { Self(self.0 | RARELY_CHECKED) }
+    }
+
+    /// Notes that the manager checks the pool often from now on. Returns whether it checked the pool rarely before.
+    pub(crate) const fn check_often(self) -> (Self, bool) {
+        (Self(self.0 & !RARELY_CHECKED), self.is_rarely_checked())
+    }
+
+    /// Notes whether the pool is covered. Returns whether that is new. If it is, the caller checks the worklist, as
+    /// after [`retarget`](Self::retarget). A covered pool is not checked rarely, because no ring tells of its sleepers.
+    pub(crate) const fn cover(self, covers: bool) -> (Self, bool) {
+        match self.target() {
+            Some(target) if covers != self.is_covered() && !self.is_abandoned() => {
+                let often = if covers { self.check_often().0 } else { self };
+                (often.with_limit(target << covers as u32, covers), true)
+            }
+            _ => (self, false),
+        }
+    }
+}
