@@ -147,12 +147,12 @@
 //! An [`AffinityScope`] divides the CPUs of a queue into pods. An item belongs to the pod of the CPU on which it was
 //! submitted.
 //!
-//! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. If all of
-//!   them are busy, the item starts immediately in the nearest pod that has a free CPU. In both cases, the item waits
-//!   for the items before it instead if these are so short that a worker which runs already will be ready sooner. If
-//!   they turn out to be long, the item waits for them for **at most 3.2 ms**. If a CPU seems free, but another process
-//!   or the issuer keeps it, the item waits for **at most 3.2 ms** (0.2 ms in a quiet pod), and then starts in another
-//!   pod. If the CPUs there are taken, too, it waits once more. The time to make and run threads is not included.
+//! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. Otherwise,
+//!   it starts in the nearest pod that has a free CPU, or in its own pod if items often sleep there [without a
+//!   guard](#missing-guards). If the items before it are so short that a worker which runs already will be ready
+//!   sooner, it waits for them. If they turn out to be long, it waits for **at most 3.2 ms**. If a CPU seems free, but
+//!   another process or the issuer keeps it, it waits for **at most 3.2 ms** (0.2 ms in a quiet pod), and then starts
+//!   in another pod, or waits once more. The time to make and run threads is not included.
 //! * An item of a [strict](Attrs::strict) queue starts in its pod, and waits if it must. The item stays in the pod as
 //!   long as the pod has a CPU, with one exception. When the process loses a CPU, the system may move workers out of
 //!   their pod. The executor notices this after **at most 400 ms** of running time. Until then, strict items can start

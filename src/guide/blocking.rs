@@ -57,9 +57,9 @@
 //!   without delay, as many as the pool has CPUs. After that, each sleeper that comes back lets one more be replaced
 //!   without delay. If none comes back, about 30 are replaced in the first second. So items that wait for each other do
 //!   not become a crowd of threads at once.
-//! * If sleepers come back all the time, the default queue lets as many further items run as its pod has CPUs. They use
-//!   the CPUs of the items that sleep while the executor has not noticed it. Guards avoid this: with them, no more
-//!   items than CPUs compete for the CPUs.
+//! * If items often sleep without a guard, a pod of several CPUs may run twice as many items as it has CPUs. So the
+//!   CPUs of items whose sleep has not been noticed yet are used. The price is that items share CPUs in between. A pod
+//!   with a CPU quota below its number of CPUs does not do this. Guards make it unnecessary.
 //! * Plain unbound queues ([`WorkQueue::unbound`](crate::WorkQueue::unbound)) need no detection: each active item has a
 //!   thread. This kind is for code in which no guard can be placed.
 //!

@@ -16,6 +16,7 @@ use crate::engine::queue::view::{QueueView, ThreadView};
 use crate::engine::queue::workqueue::{Limit, Queue, Unbound};
 use crate::engine::worker::shared::Worker;
 use crate::policy::attrs::EffectiveAttrs;
+use crate::policy::concurrency::Running;
 use crate::policy::counters::Counters;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::detection::Detection;
@@ -184,6 +185,12 @@ impl PoolKey {
     }
 }
 
+/// Returns how many workers a pool with so many CPUs tries to keep runnable.
+fn runnable(word: Running, cpus: usize) -> Option<usize> {
+    let target = word.target()?.min(cpus as u64) as usize;
+    Some(if word.is_covered() { 2 * target } else { target })
+}
+
 fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot {
     let (counts, workers) = pool.counts();
     let own = workers.iter().map(|(worker, word)| worker_snapshot(worker, *word, false));
@@ -201,7 +208,7 @@ fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot 
         users: uses.shards,
         running: counts.running.running() as usize,
         waking: counts.running.waking() as usize,
-        target: counts.running.target().map(|target| (target as usize).min(pool.spec.cpus.len())),
+        target: runnable(counts.running, pool.spec.cpus.len()),
         workers: counts.workers,
         idle: counts.idle,
         pending: counts.pending,

@@ -11,9 +11,9 @@
 //! the pool is full, or when the workers that it woke do not get a CPU (the pool is *late*). [`Running::has_excess`]
 //! says whether siblings may take items.
 //!
-//! A *covered* pool keeps up to twice its target running. The items of such a pool often sleep without a guard, so some
-//! of the workers that count as running do not use their CPUs, and the manager finds this out only later
-//! ([`pace`](super::pace)).
+//! A *covered* pool keeps up to twice its target running: its *limit*. The items of such a pool often sleep without a
+//! guard, so some of the workers that count as running do not use their CPUs ([`pace`](super::pace)). The limit of any
+//! other managed pool is its target.
 //!
 //! A *brisk* pool leaves a small backlog to the workers that run. While one runs, pushes wake and offer nothing
 //! ([`brisk`](super::brisk)).
@@ -37,7 +37,8 @@ const FIELD: u32 = 19;
 const MASK: u64 = (1 << FIELD) - 1;
 const RUNNING: u32 = 0;
 const WAKING: u32 = FIELD;
-/// A managed pool wakes no more workers than its limit, and an unmanaged one at most one. So this field may be smaller.
+/// This field has the number of woken workers. A managed pool wakes no more workers than its limit, which fits. An
+/// unmanaged pool wakes one at a time, and an abandoned pool one for each thread that pushes at the moment.
 const WAKING_MASK: u64 = MASK >> 1;
 /// The target, or twice the target if the pool is covered.
 const LIMIT: u32 = 2 * FIELD - 1;
@@ -120,8 +121,7 @@ impl Running {
     }
 
     const fn at_least_one(target: usize) -> u64 {
-        // Twice this number is not taken for a mark.
-        let most = (ABANDONED - 1) / 2;
+        let most = WAKING_MASK / 2;
         match target as u64 {
             0 => 1,
             target if target > most => most,
@@ -329,7 +329,7 @@ impl Running {
     }
 
     /// Counts a worker again, because it returned from a block or ended a CPU-intensive item. The count may then exceed
-    /// the target. If so, the surplus workers are [shed](Self::shed).
+    /// the limit. If so, the surplus workers are [shed](Self::shed).
     pub(crate) const fn come_back(self) -> Self {
         self.run_one()
     }
@@ -355,6 +355,7 @@ impl Running {
     }
 
     const fn with_limit(self, limit: u64, is_covered: bool) -> Self {
+        debug_assert!(!is_covered || limit % 2 == 0 && limit <= WAKING_MASK);
         let rest = self.0 & !(MASK << LIMIT | COVERED);
         Self(rest | limit << LIMIT | if is_covered { COVERED } else { 0 })
     }

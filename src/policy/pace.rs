@@ -12,11 +12,10 @@
 //! gaps let the pool grow. A return counts half after each second, and does not count if the pool uses less than half
 //! of what it may spare. So the pool forgets a crowd that it no longer needs.
 //!
-//! A returned sleeper shows something else. A worker that sleeps without a guard keeps its CPU from other workers until
-//! the manager finds it, which takes longer than many sleeps. If sleepers come back all the time, the pool is
-//! [*covered*](Pace::covers): as many further workers may run as the pool has CPUs. They use the CPUs of the workers
-//! that sleep without the manager's knowledge, so checks may be rarer, too. The price is that more workers than CPUs
-//! run while none of them sleeps.
+//! A worker that sleeps without a guard keeps its CPU from other workers until the manager finds it, which takes longer
+//! than many sleeps. So a pool of several CPUs is *covered* while many sleepers come back ([`Pace::covers`]): as many
+//! further workers may run as the pool has CPUs. They use the CPUs of the workers that sleep without the manager's
+//! knowledge, so checks may be rarer, too. The price is that workers share CPUs while none of them sleeps.
 //!
 //! Known limit: items that pass one lock on come back one after the other, too. So their number may grow by one for
 //! each of them, up to the limits of the queues and of the executor, although only one of them goes on at a time.
@@ -71,7 +70,8 @@ pub(crate) enum Why {
 /// After this time, a return counts half.
 const HALF_LIFE: Duration = Duration::from_secs(1);
 
-/// A pool is covered if so many sleepers for each CPU have come back.
+/// A pool may be covered if so many sleepers for each CPU have come back. Because only needed returns count, this takes
+/// about one and a half sleepers for each CPU at the same time.
 const COVERING: usize = 2;
 
 /// The time at which a worker was last taken out, for each reason, and the number of sleepers that have come back.
@@ -116,8 +116,8 @@ impl Pace {
         }
     }
 
-    /// Returns whether so many sleepers have come back that further workers run in place of those that sleep without
-    /// the manager's knowledge. The pool has `cpus` CPUs.
+    /// Returns whether so many sleepers have come back that further workers may run in place of those that sleep
+    /// without the manager's knowledge. The pool has `cpus` CPUs.
     pub(crate) const fn covers(self, cpus: usize) -> bool {
         cpus > 1 && self.returns >= COVERING * cpus
     }
@@ -247,6 +247,8 @@ mod tests {
             let pace = Pace::NEW.at(then, returns, 50, cpus);
             assert_eq!(pace.covers(cpus), covers, "{returns} {cpus}");
         }
+        let one_by_one = |out| (0..1000).fold(Pace::NEW, |pace, _| pace.at(then, 1, out, 2)).covers(2);
+        assert_eq!([0, 1, 2, 3].map(one_by_one), [false, false, true, true]);
         let pace = Pace::NEW.at(then, 7, 50, 2);
         let after = |seconds| pace.at(then + Duration::from_secs(seconds), 0, 2, 2).covers(2);
         assert_eq!([0, 1, 2].map(after), [true, false, false]);

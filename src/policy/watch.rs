@@ -89,6 +89,8 @@ pub(crate) struct Look {
     pub(crate) keeps_local: bool,
     /// Whether the pool has siblings, which take its items.
     pub(crate) shares: bool,
+    /// Whether a quota leaves the pool fewer CPUs than it has.
+    pub(crate) is_limited: bool,
     /// Whether the pool is [brisk](super::brisk): it runs many short items.
     pub(crate) is_brisk: bool,
     /// Whether the pool's workers tell the manager if rare checks do not suffice any more.
@@ -128,9 +130,14 @@ impl Look {
         self.workers.iter().any(|(_, word)| word.phase().is_at_work(self.cpus.is_some()))
     }
 
-    /// Returns whether the pool should be covered, if `pace` is its pace after the check.
-    fn covers(&self, pace: Pace) -> bool {
-        self.cpus.is_some_and(|cpus| pace.covers(cpus))
+    /// Returns whether the pool should be covered until the next check. Further workers help while workers sleep and
+    /// work is pending. If a sibling has a free CPU, no work is pending for long. A limited pool would exceed its
+    /// quota. The items of a brisk pool do not sleep.
+    fn covers(&self, findings: &Findings) -> bool {
+        let sleeps = self.workers.iter().any(|(_, word)| word.phase() == Phase::Asleep)
+            || findings.found.iter().any(|found| found.finding == Finding::Asleep);
+        let is_of_use = self.has_something() && sleeps && !self.is_limited && !self.is_brisk;
+        is_of_use && self.cpus.is_some_and(|cpus| findings.pace.covers(cpus))
     }
 
     /// Returns whether rare checks suffice, given that the system records the switches of all workers that run.
@@ -225,11 +232,12 @@ impl Watch {
     ) -> (Outcome, Time) {
         let findings = self.inspect(look, rules, facts, now);
         // Any finding is a reason for frequent checks, except a sleep that the system has reported.
-        let told = std::mem::take(&mut self.told) && rules.is_told;
+        let covers = look.covers(&findings);
+        let told = std::mem::take(&mut self.told) && rules.is_told && !covers;
         if !findings.found.is_empty() && !told {
             self.alert = ALERT_LOOKS;
         }
-        self.period = self.next_period(look, rules, &findings, told);
+        self.period = self.next_period(look, rules, &findings, (told, covers));
         self.alert = self.alert.saturating_sub(1);
         self.quiet_looks = if look.is_busy() { 0 } else { self.quiet_looks + 1 };
         let stuck = look.pending && !look.is_served() && !look.help_coming;
@@ -248,10 +256,9 @@ impl Watch {
         let began = if matches!(verdict, Verdict::Stalled(_)) { self.detector.began() } else { Vec::new() };
         let bark_at = rules.watchdog.and_then(|threshold| self.watchdog.next(threshold));
         let soonest = findings.next.into_iter().chain(bark_at).min();
-        let shortest = now + SHORTEST;
+        let shortest = now + if covers { SHORTEST_COVERED } else { SHORTEST };
         let next = soonest.map_or(Time::NEVER, |at| at.max(shortest)).min(now + self.period);
         let stalled_since = self.watchdog.told_since();
-        let covers = look.covers(findings.pace);
         let is_calm = findings.found.is_empty() && !covers && look.is_calm(rules);
         let Findings { found, pace, .. } = findings;
         (Outcome { found, pace, stalled_since, verdict, covers, is_calm, began }, next)
@@ -267,8 +274,13 @@ impl Watch {
         self.detector.look(&look.workers, (criteria, look.pace), facts, now)
     }
 
-    fn next_period(&self, look: &Look, rules: Rules, findings: &Findings, told: bool) -> Duration {
-        let covers = look.covers(findings.pace);
+    fn next_period(
+        &self,
+        look: &Look,
+        rules: Rules,
+        findings: &Findings,
+        (told, covers): (bool, bool),
+    ) -> Duration {
         let (first, longest) = match look.cpus {
             Some(_) if !covers && look.is_calm(rules) => (PERIOD, RARE),
             Some(_) if look.shares || look.is_brisk => (PERIOD, BRISK_LONGEST),
@@ -303,6 +315,7 @@ mod tests {
         forks: false,
         keeps_local: false,
         shares: false,
+        is_limited: false,
         is_brisk: false,
         workers_tell: true,
         help_coming: false,
@@ -503,16 +516,29 @@ mod tests {
             (Look { cpus: Some(4), ..covered.clone() }, false, 250),
             (Look { cpus: Some(1), ..covered.clone() }, false, 250),
             (Look { cpus: None, ..covered.clone() }, false, 10_000),
+            (Look { pending: false, ..covered.clone() }, false, 1000),
+            (Look { is_limited: true, ..covered.clone() }, false, 250),
+            (Look { is_brisk: true, ..covered.clone() }, false, 250),
         ] {
             let (outcome, next) = Watch::new(at(0)).look(&look, told, &mut FirstSleeps, at(0));
             assert_eq!((outcome.covers, next), (covers, at(period)), "{look:?}");
         }
-        let (mut watch, mut now) = (Watch::new(at(0)), at(0));
+        // A report of a sleep changes nothing, because the next sleep is not reported.
+        let mut watch = Watch::new(at(0));
+        watch.tell();
+        assert_eq!(watch.look(&covered, told, &mut FirstSleeps, at(0)).1, at(500));
+        // One worker is asleep since an earlier check.
+        let asleep =
+            Look { workers: vec![(0, running().found(Finding::Asleep).unwrap())], ..covered.clone() };
+        let (mut watch, mut now) = (Watch::new(at(0)), at(1000));
         for period in [1000, 2000, 3000, 3000] {
-            let (outcome, next) = watch.look(&covered, told, &mut { RUN }, now);
-            assert_eq!((outcome.is_calm, next.since(now)), (false, Duration::from_micros(period)));
+            let (outcome, next) = watch.look(&asleep, told, &mut Threads { sleep: true }, now);
+            assert!(outcome.covers && !outcome.is_calm);
+            assert_eq!(next.since(now), Duration::from_micros(period));
             now = next;
         }
+        let (outcome, _) = Watch::new(at(0)).look(&covered, told, &mut { RUN }, at(0));
+        assert!(!outcome.covers, "no worker sleeps");
     }
 
     /// spec: S1 (by the scheduler's own records)

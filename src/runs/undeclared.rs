@@ -1,7 +1,7 @@
 //! Loads without any guard: how soon other items start, and how long the whole load takes. The numbers are those that
 //! the documentation promises, and are not taken from policy.
 //!
-//! Red under: `sleepers-come-back-for-nothing`, `no-pool-is-covered`, `unwatched-but-covered`.
+//! Red under: `sleepers-come-back-for-nothing`, `no-pool-is-covered`, `covered-without-sleepers`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,41 +101,44 @@ fn a_mixed_load_without_guards_stays_near_the_ideal_makespan() {
     }
 }
 
-/// Whether a pool was covered, and since when a pool is covered although a CPU is free.
+/// How long pools were covered, how long they were so although a CPU was free, and although no item sleeps any more.
 #[derive(Default)]
 struct Covered {
-    ever: bool,
-    beside_free_cpu: Option<Time>,
+    all: Duration,
+    beside_free_cpu: Duration,
+    after_the_last_sleep: Duration,
+    /// The time since which a pool has been covered although a CPU was free.
+    since: Option<Time>,
 }
 
 impl Covered {
     fn look(&mut self, moment: &machine::Moment<'_>, pools: &[Arc<Pool>]) {
         let words: Vec<_> = pools.iter().map(|pool| pool.running.load()).collect();
-        let is_covered = words.iter().any(|word| word.is_covered());
-        self.ever |= is_covered;
-        if !(is_covered && words.iter().any(|word| word.takes_errands())) {
-            self.beside_free_cpu = None;
-        } else {
-            let since = *self.beside_free_cpu.get_or_insert(moment.now);
+        let (is_covered, passes) =
+            (words.iter().any(|word| word.is_covered()), moment.until.since(moment.now));
+        self.all += if is_covered { passes } else { Duration::ZERO };
+        if is_covered && words.iter().any(|word| word.takes_errands()) {
+            self.beside_free_cpu += passes;
+            let since = *self.since.get_or_insert(moment.now);
             assert!(moment.until.since(since) <= LONGEST, "covered beside a free CPU: {words:?} {moment:?}");
+        } else {
+            self.since = None;
         }
     }
 }
 
-/// Queues items on the first of two pods with two CPUs each. An item burns for 0.5 ms, and every second one then sleeps
-/// for 5 ms without a guard. The first half of the items comes at once, so no CPU is free. Then the items need two and
-/// a half CPUs.
-///
-/// spec: S5.4 (a pool is not covered for long while a CPU is free)
-#[test]
-fn no_pool_is_covered_for_long_while_a_cpu_is_free() {
-    run(machine_of(4), || {
-        let executor = executor("l3:2 core:2 pu:1", |builder| {
+/// Queues 500 items on the first of several pods with two CPUs each, and then an item after each 0.2 ms. An item burns
+/// for 0.5 ms. Every second item then sleeps for 5 ms without a guard. So no CPU is free at first. The later items need
+/// two and a half CPUs. In the end come 500 items that only burn. Returns how long the pools were covered.
+fn covered(pods: usize) -> Covered {
+    run(machine_of(2 * pods), || {
+        let covered = Arc::new(Mutex::new(Covered::default()));
+        let looks = Arc::clone(&covered);
+        let executor = executor(&format!("l3:{pods} core:2 pu:1"), |builder| {
             builder.detection(Detection::Sampling).hog_threshold(None)
         });
         let queue = WorkQueue::builder("pods").build_on(&executor).unwrap();
-        let covered = Arc::new(Mutex::new(Covered::default()));
-        let (looks, upkeep) = (Arc::clone(&covered), Arc::downgrade(&executor.inner.upkeep));
+        let upkeep = Arc::downgrade(&executor.inner.upkeep);
         machine::check(Box::new(move |moment| {
             if !moment.is_in_a_step() {
                 looks.lock().look(moment, &upkeep.upgrade().map_or(Vec::new(), |upkeep| upkeep.pools.all()));
@@ -155,10 +158,28 @@ fn no_pool_is_covered_for_long_while_a_cpu_is_free() {
             }
         }
         queue.flush().unwrap();
-        assert!(covered.lock().ever, "no pool was covered");
+        let before = covered.lock().all;
+        for _ in 0..500 {
+            assert!(queue.spawn_detached(|| burn(micros(500))).is_ok());
+        }
+        queue.flush().unwrap();
+        let after = covered.lock().all;
+        covered.lock().after_the_last_sleep = after - before;
         drop(queue);
         executor.shutdown(Duration::MAX).unwrap();
-    });
+        std::mem::take(&mut *covered.lock())
+    })
+}
+
+/// spec: S5.4 (not for long while a CPU is free or after the last sleep)
+#[test]
+fn a_pool_is_covered_only_while_that_is_of_use() {
+    for pods in [1, 2, 3] {
+        let Covered { all, beside_free_cpu, after_the_last_sleep, .. } = covered(pods);
+        assert_eq!(after_the_last_sleep, Duration::ZERO, "{pods} pods");
+        assert!(all >= ms(50), "{pods} pods: covered for {all:?} only");
+        assert!(beside_free_cpu <= all / 10, "{pods} pods: {beside_free_cpu:?} of {all:?}");
+    }
 }
 
 /// Runs 2000 items that sleep for 10 ms each, at most 256 at a time, with or without a guard. The items run in one pod

@@ -207,12 +207,15 @@ impl Detector {
         look_in
     }
 
-    /// Closes the rings of the pool's workers. Each switch of a worker with a ring costs time. In a pool that is brisk
-    /// but not saturated, workers sleep and wake up again and again.
+    /// Closes the rings of the pool's workers. Each switch of a worker with a ring costs time. In a brisk or covered
+    /// pool, workers sleep and wake up again and again.
     pub(crate) fn stop_listening(&mut self, pool: &Weak<Pool>) {
         let Some(at) = self.find(pool) else { return };
         let sights = &mut self.pools[at].sights;
-        sights.iter_mut().filter(|sight| sight.ear.ring().is_some()).for_each(|sight| sight.ear = Ear::None);
+        sights
+            .iter_mut()
+            .filter(|sight| matches!(sight.ear, Ear::Opened(_)))
+            .for_each(|sight| sight.ear = Ear::None);
     }
 
     /// Returns the rings that can wake the manager.

@@ -19,6 +19,7 @@ impl Pool {
     pub(crate) fn observe(&self) -> (Look, Vec<Arc<Worker>>) {
         let counts = self.spec.manages_concurrency();
         let forks = self.has_forks();
+        let cpus = self.binding.state.lock().cpus.len();
         let state = self.state.lock();
         let workers: Vec<_> = state.workers.iter().filter_map(Slot::worker).map(Arc::clone).collect();
         let words: Vec<_> = workers.iter().map(|worker| (worker.id, worker.cell.load())).collect();
@@ -30,6 +31,7 @@ impl Pool {
             forks,
             keeps_local,
             shares: self.has_siblings(),
+            is_limited: target.is_some_and(|target| (target as usize) < cpus),
             is_brisk: self.running.checked(),
             workers_tell: word.is_rarely_checked(),
             help_coming: state.idle_set.is_help_coming(),
@@ -43,11 +45,13 @@ impl Pool {
         (look, workers)
     }
 
-    /// Lets further workers run in place of those that sleep without the manager's knowledge, or ends this.
+    /// Lets further workers run in place of those that sleep without the manager's knowledge, or ends this. The pool
+    /// may then have more items than its workers can run.
     pub(crate) fn cover(&self, covers: bool) {
         if covers != self.running.load().is_covered() {
             let kick = self.running.cover(covers, || self.has_work());
             self.perform(kick, Near::Anywhere);
+            self.share_rest();
         }
     }
 

@@ -149,7 +149,7 @@ impl Pool {
         self.has_several_cpus() && must_take(left, worker.cpu(), self.running.load())
     }
 
-    /// Returns whether this worker must go idle. The worker calls this when more workers run than the pool's target
+    /// Returns whether this worker must go idle. The worker calls this when more workers run than the pool's limit
     /// allows.
     #[cold]
     pub(crate) fn should_shed(&self, worker: &Worker) -> bool {

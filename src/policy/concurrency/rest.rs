@@ -10,7 +10,7 @@ impl Running {
     /// Returns whether the pool has items that siblings may take. `pending` is the number of items that are pending in
     /// the pool. `helpers` is the number of siblings' workers that were woken for these items and have not arrived yet.
     ///
-    /// Each worker that was woken in this pool takes one item, unless the worker does not get a CPU. Below the target,
+    /// Each worker that was woken in this pool takes one item, unless the worker does not get a CPU. Below the limit,
     /// no helper is needed, because a worker of this pool is woken first. A brisk pool keeps some items for its own
     /// workers, but only if few later items can come before them: `has_order` says that the workers take the items of
     /// each issuing CPU in order.

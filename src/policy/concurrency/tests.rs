@@ -221,6 +221,16 @@ fn a_covered_pool_keeps_twice_its_target_running() {
     assert!(of(4, 0).cover(false).0.too_many_running(), "surplus workers are shed");
     assert_eq!(of(2, 0).watch().0.unwatch(), word(2, 0, Some(2)).sharing());
     assert!(matches!(of(4, 0).abandoned().kick().1, Kick::Wake(_)), "issuers must find the mark");
+    for uncoverable in [Running::unmanaged(), of(4, 0).abandoned()] {
+        assert_eq!(uncoverable.cover(true), (uncoverable, false));
+        assert_eq!(uncoverable.unwatch(), uncoverable);
+    }
+    for (target, limit) in [(3, 6), (1, 2), (usize::MAX, WAKING_MASK - 1)] {
+        let (word, has_changed) = of(0, 0).retarget(target);
+        assert!(has_changed && word.is_covered() && !word.is_abandoned());
+        assert_eq!((word.limit(), word.cover(false).0.limit()), (limit, limit / 2), "{target}");
+        assert_eq!(word.retarget(target), (word, false));
+    }
 }
 
 /// spec: A3.8 (elsewhere only what the own pod cannot take)

@@ -5,7 +5,7 @@
 use crate::policy::concurrency::Running;
 use crate::policy::cpu_set::CpuSet;
 
-/// Returns whether the worker on the CPU `mine` goes idle. The number of running workers exceeds the pool's target.
+/// Returns whether the worker on the CPU `mine` goes idle. The number of running workers exceeds the pool's limit.
 /// `others` are the CPUs of the other running workers. A worker that is alone on its CPU keeps running if two others
 /// share a CPU. If it went idle, the system would take milliseconds to move one of these two to its CPU. All workers
 /// follow this rule, so one of the two goes idle.

@@ -63,7 +63,7 @@ fn a_worker_leaves_while_another_worker_forks() {
             let pool = pool.clone();
             thread::spawn(move || {
                 pool.fork();
-                pool.running.load().need_more_worker() && pool.reserves()
+                pool.running.load().has_free_cpu() && pool.reserves()
             })
         };
         pool.running.leave();
