@@ -58,7 +58,9 @@ impl WorkerThread {
             }
         }
         let entry = if self.pool.sideline_comes_first() { self.next_aside() } else { self.next_listed() };
-        self.row.set(if entry.is_some() { row.gives_way() } else { Row::default() });
+        if row != Row::default() {
+            self.row.set(if entry.is_some() { row.gives_way() } else { Row::default() });
+        }
         entry.or_else(|| self.next_local()).or_else(|| self.pool.take_fork())
     }
 
