@@ -184,8 +184,8 @@ pub struct PoolSnapshot {
     pub running: usize,
     /// The number of workers that are being made, or that were woken but have not begun to run.
     pub waking: usize,
-    /// The number of runnable workers that the pool tries to keep. `None` if the pool is unmanaged. The
-    /// number is doubled while the pool's items often sleep without a guard.
+    /// The number of runnable workers that the pool tries to keep. `None` if the pool is unmanaged. This number is
+    /// twice the number of CPUs while many items sleep without a guard.
     pub target: Option<usize>,
     /// The number of workers that exist. Rescuers are not among them.
     pub workers: usize,

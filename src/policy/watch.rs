@@ -11,6 +11,8 @@
 //! * The manager checks such a pool *rarely* if the system or the workers tell the manager of each event for which it
 //!   searches. That is so if the system records the switches of all workers that have items, and if no worker is about
 //!   to start, is out of the count, or has local items.
+//! * If many workers sleep without a guard and come back, the manager lets further workers run in their place
+//!   ([`pace`](super::pace)). It then checks the pool less often after a finding, and no record of a sleep wakes it.
 //! * In a pool that does not count running workers, a worker can keep another worker from starting only if no more
 //!   threads can be made. The manager checks such a pool rarely, for the watchdog.
 

@@ -45,13 +45,11 @@ impl Pool {
         (look, workers)
     }
 
-    /// Lets further workers run in place of those that sleep without the manager's knowledge, or ends this. The pool
-    /// may then have more items than its workers can run.
+    /// Lets further workers run in place of those that sleep without the manager's knowledge, or ends this.
     pub(crate) fn cover(&self, covers: bool) {
         if covers != self.running.load().is_covered() {
             let kick = self.running.cover(covers, || self.has_work());
             self.perform(kick, Near::Anywhere);
-            self.share_rest();
         }
     }
 

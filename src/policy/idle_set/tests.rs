@@ -137,6 +137,10 @@ fn a_worker_for_the_only_free_cpu_begins_there() {
     assert!(must_take(0, 1, full));
     assert!(!must_take(0, 0, full), "the system puts it there");
     assert!(!must_take(0, 1, half_empty), "another one is free");
+    assert!(
+        must_take(0, 1, full.cover(true).0),
+        "no CPU is free, although the pool would wake another worker"
+    );
 }
 
 /// spec: C3.3 (returning workers overshoot and are shed), C5: the worker that leaves frees no CPU of the pod.

@@ -122,13 +122,10 @@ fn a_pool_without_a_target_starts_every_item() {
     });
 }
 
-/// While one worker runs and never comes back, only the new target has room for the item that is pushed. The issuer
-/// sees the new target, or the thread that raises the target sees the item.
-///
-/// spec: A5.4
-#[test]
-fn an_item_is_pushed_while_the_target_is_raised() {
-    check(3, || {
+/// While one worker runs and never comes back, an item is pushed and another thread calls `makes_room`. Only then does
+/// the pool have room for the item. The issuer sees the room, or the other thread sees the item.
+fn an_item_is_pushed_while(makes_room: fn(&Pool)) {
+    check(3, move || {
         let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 1));
         let busy = pool.start_one();
         let worker = spawn_worker(&pool, 1 - busy);
@@ -136,32 +133,23 @@ fn an_item_is_pushed_while_the_target_is_raised() {
             let pool = pool.clone();
             thread::spawn(move || pool.push())
         };
-        pool.retarget(2);
+        makes_room(&pool);
         issuer.join().unwrap();
         worker.join().unwrap();
         assert!(!pool.list.has_work());
     });
 }
 
-/// While the only worker that counts never comes back, only a covered pool has room for the item that is pushed. The
-/// issuer sees that the pool is covered, or the manager sees the item.
-///
+/// spec: A5.4
+#[test]
+fn an_item_is_pushed_while_the_target_is_raised() {
+    an_item_is_pushed_while(|pool| pool.retarget(2));
+}
+
 /// spec: S5.4
 #[test]
 fn an_item_is_pushed_while_the_pool_becomes_covered() {
-    check(3, || {
-        let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 1));
-        let busy = pool.start_one();
-        let worker = spawn_worker(&pool, 1 - busy);
-        let issuer = {
-            let pool = pool.clone();
-            thread::spawn(move || pool.push())
-        };
-        pool.cover(true);
-        issuer.join().unwrap();
-        worker.join().unwrap();
-        assert!(!pool.list.has_work());
-    });
+    an_item_is_pushed_while(|pool| pool.cover(true));
 }
 
 /// The pool sheds a surplus worker between two items while another item arrives.
