@@ -167,6 +167,9 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     /// Whether further workers should run in place of those that sleep without the manager's knowledge.
     pub(crate) covers: bool,
+    /// Whether the manager listens to the records of the workers' switches, if the system makes them. The workers of a
+    /// brisk pool sleep again and again. The sleepers of a covered pool need not be found at once.
+    pub(crate) listens: bool,
     /// Whether rare checks suffice from now on, if the system records the switches of all workers that run.
     pub(crate) is_calm: bool,
     /// If the pool has stalled, the latest possible time at which each worker began its present item or became idle.
@@ -262,8 +265,9 @@ impl Watch {
         let next = soonest.map_or(Time::NEVER, |at| at.max(shortest)).min(now + self.period);
         let stalled_since = self.watchdog.told_since();
         let is_calm = findings.found.is_empty() && !covers && look.is_calm(rules);
+        let listens = !covers && !look.is_brisk;
         let Findings { found, pace, .. } = findings;
-        (Outcome { found, pace, stalled_since, verdict, covers, is_calm, began }, next)
+        (Outcome { found, pace, stalled_since, verdict, covers, listens, is_calm, began }, next)
     }
 
     fn inspect(&mut self, look: &Look, rules: Rules, facts: &mut impl Facts, now: Time) -> Findings {
@@ -524,6 +528,7 @@ mod tests {
         ] {
             let (outcome, next) = Watch::new(at(0)).look(&look, told, &mut FirstSleeps, at(0));
             assert_eq!((outcome.covers, next), (covers, at(period)), "{look:?}");
+            assert_eq!(outcome.listens, !covers && !look.is_brisk, "{look:?}");
         }
         // A report of a sleep changes nothing, because the next sleep is not reported.
         let mut watch = Watch::new(at(0));
@@ -532,6 +537,9 @@ mod tests {
         // One worker is asleep since an earlier check.
         let asleep =
             Look { workers: vec![(0, running().found(Finding::Asleep).unwrap())], ..covered.clone() };
+        // The clocks of sleepers are due at once, but the next check is not.
+        let (_, next) = Watch::new(at(0)).look(&asleep, told, &mut Threads { sleep: true }, at(0));
+        assert_eq!(next, at(500));
         let (mut watch, mut now) = (Watch::new(at(0)), at(1000));
         for period in [1000, 2000, 3000, 3000] {
             let (outcome, next) = watch.look(&asleep, told, &mut Threads { sleep: true }, now);

@@ -300,12 +300,11 @@ impl ManagerThread {
                 offences.extend(item_type.map(|item_type| (worker, item_type, found)));
             }
         }
-        // The sleepers of a covered pool need not be found at once, and each record of a sleep would wake the manager.
-        let look_in = if look.is_brisk || outcome.covers {
+        let look_in = if outcome.listens {
+            self.detector.listen(weak, &look, &upkeep.shortfall)
+        } else {
             self.detector.stop_listening(weak);
             None
-        } else {
-            self.detector.listen(weak, &look, &upkeep.shortfall)
         };
         if let Some(time) = look_in {
             self.schedule.look_by(|pool| pool.ptr_eq(weak), now + time);

@@ -3,6 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use crate::policy::quota::Quota;
 use crate::sys::machine::{Config, locks_taken, run};
 use crate::sys::wait::Until;
 use crate::sys::{clock, thread};
@@ -176,4 +177,29 @@ fn a_thread_with_the_lock_finds_both_marks_of_an_abandoned_pool_or_none() {
             executor.shutdown(Duration::MAX).unwrap();
         });
     }
+}
+
+/// spec: S5.4 (a quota ends the cover)
+#[test]
+fn a_check_sees_whether_a_quota_limits_the_pool() {
+    run(Config::new(4), || {
+        let executor = executor("l3:1 core:4 pu:1");
+        let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+        queue.spawn(|| ()).unwrap().join().unwrap();
+        let pool = Arc::clone(&executor.inner.upkeep.pools.all()[0]);
+        let environment = &executor.inner.core.environment;
+        for (quota, target, is_limited) in [
+            (None, 4, false),
+            (Quota::new(200_000, 100_000), 2, true),
+            (Quota::new(900_000, 100_000), 4, false),
+        ] {
+            if let Some(changed) = environment.present().cpus.seen(None, quota) {
+                pool.adapt(&environment.change(changed));
+            }
+            let look = pool.observe().0;
+            assert_eq!((look.cpus, look.is_limited), (Some(target), is_limited), "{quota:?}");
+        }
+        drop(queue);
+        executor.shutdown(Duration::MAX).unwrap();
+    });
 }
