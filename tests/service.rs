@@ -209,6 +209,38 @@ fn jobs_that_do_not_end_in_time_are_reported() {
     assert_eq!(service.process.wait().expect("it ends").code(), Some(1));
 }
 
+/// spec: I5.1: jobs that wait for their clients keep no CPU, so other clients are answered meanwhile. In the end, the
+/// slow clients get their answers as well.
+#[test]
+fn slow_clients_delay_no_others() {
+    // The HTTP library has four threads at first. In a burst of connections, it may make no further thread although
+    // each of the four waits for a slow client.
+    const SLOW: usize = 3;
+    const LENGTH: usize = 5000;
+    let service = Service::start(&["--active", "4"]);
+    let slow: Vec<_> = (0..SLOW)
+        .map(|_| {
+            let mut client = TcpStream::connect(&service.address).expect("it listens");
+            let head = "POST /jobs HTTP/1.1\r\nHost: test\r\nConnection: close";
+            write!(client, "{head}\r\nContent-Length: {LENGTH}\r\n\r\nx").expect("sent");
+            client
+        })
+        .collect();
+    for _ in 0..20 {
+        let (status, _, body) = request(&service.address, "POST /jobs", "abc").expect("an answer");
+        assert_eq!((status, body), (200, sum_of("abc", 1)));
+    }
+    let sum = sum_of(&"x".repeat(LENGTH), 1);
+    for mut client in slow {
+        write!(client, "{}", "x".repeat(LENGTH - 1)).expect("sent");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.ends_with(&sum), "{answer}");
+    }
+    service.terminate();
+    assert_eq!(service.account(), (SLOW + 20, SLOW + 20));
+}
+
 /// More rounds than any test waits for.
 const ENDLESS: &str = "rounds=10000000";
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use cmwq::{Detection, Executor, WorkQueue, WorkQueueBuilder};
-use testkit::skip;
+use testkit::{again, assert_passed, output, skip};
 
 use crate::support::{
     Crowd, Door, SOON, a_blocked_item_lets_another_one_in, builder, bump, burn, eventually, falls_quiet,
@@ -315,6 +315,51 @@ fn destructors_and_panic_handlers_that_block_are_found() {
     }
     // A handler that owns a queue would keep the executor alive.
     queue.lock().unwrap().take();
+}
+
+/// The number of this process's descriptors from which records of context switches are read.
+fn open_rings() -> usize {
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+    targets.filter(|target| target.to_string_lossy().contains("perf_event")).count()
+}
+
+/// spec: S5.4 (the rings of a covered pool are closed): the manager opens rings when it watches the pool. It closes
+/// them when workers sleep and come back again and again, although work is pending and the watch goes on.
+///
+/// The test looks at all descriptors of its process, so it runs in a process of its own.
+#[test]
+fn the_rings_of_a_covered_pool_are_closed() {
+    const CHILD: &str = "CMWQ_TEST_RINGS";
+    let _limit = time_limit();
+    if std::env::var_os(CHILD).is_none() {
+        if !modes().any(|mode| mode == Detection::Switches) {
+            return;
+        }
+        let test = "detection::the_rings_of_a_covered_pool_are_closed";
+        return assert_passed(&output(again(test).env(CHILD, "1")).unwrap());
+    }
+    let executor = builder("core:2 pu:1").0.detection(Detection::Switches).build().unwrap();
+    if !sees(&executor) {
+        return;
+    }
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    queue.spawn(|| ()).unwrap().join().unwrap();
+    // The executor keeps a descriptor that is no worker's ring.
+    let before = open_rings();
+    let keep_pending = |item: fn()| {
+        let short = 500_usize.saturating_sub(queue.len());
+        (0..short).for_each(|_| queue.spawn_detached(item).unwrap());
+    };
+    eventually("computing workers have rings", || {
+        keep_pending(|| burn(Duration::from_micros(500)));
+        open_rings() > before
+    });
+    eventually("work is pending, and no worker has a ring", || {
+        keep_pending(|| nap(Duration::from_millis(2)));
+        open_rings() == before && queue.len() > 100
+    });
+    queue.flush().unwrap();
 }
 
 /// spec: C6.2 ((b) takes long with guards and detection off): the items sleep one after the other.
