@@ -76,11 +76,11 @@ pub fn cancel_token() -> CancelToken {
     CancelToken(cancellation::current_token().unwrap_or_else(|| Token::new(Time::NEVER)))
 }
 
-/// A token by which threads ask items, or any other code, to stop. Clones are the same token.
+/// A token by which threads ask items, or any other code, to stop. All clones refer to the same token.
 ///
 /// Tokens form trees. A cancel of a token also cancels its [children](Self::child). A child can be cancelled alone,
-/// before its parent. A token may have a deadline, and counts as cancelled from then on. The deadline of a child is
-/// never later than the deadline of its parent.
+/// before its parent. A token may have a deadline, from which on the token counts as cancelled. The deadline of a
+/// child is never later than the deadline of its parent.
 ///
 /// A cancel interrupts no code. Items that have not begun do not run, and the waits whose names end in `_cancellable`
 /// end early. All other code must ask whether it should stop, and then return.
@@ -182,7 +182,7 @@ impl CancelToken {
         self.0.cancel();
     }
 
-    /// Returns whether the token or an ancestor of it was cancelled, or whether its deadline has passed.
+    /// Returns whether the token or an ancestor of it was cancelled, or whether the token's deadline has passed.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()
@@ -213,12 +213,12 @@ impl CancelToken {
     /// # Errors
     ///
     /// Returns [`Cancelled::Requested`] if the token or an ancestor of it was cancelled, and
-    /// [`Cancelled::DeadlinePassed`] if only its deadline has passed.
+    /// [`Cancelled::DeadlinePassed`] if only the token's deadline has passed.
     pub fn check(&self) -> Result<(), Cancelled> {
         self.0.reason().map_or(Ok(()), Err)
     }
 
-    /// Returns the time until the deadline, which is zero if it has passed. Returns `None` if the token has no
+    /// Returns the time until the deadline, or zero if the deadline has passed. Returns `None` if the token has no
     /// deadline.
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {

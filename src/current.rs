@@ -8,7 +8,8 @@ use crate::engine::worker::worker_thread;
 use crate::queue::WorkQueue;
 use crate::work::Work;
 
-/// Returns the reusable item whose function the caller executes. Returns `None` in a one-shot, and outside of items.
+/// Returns the reusable item whose function the caller is executing. Returns `None` in a one-shot, and outside of
+/// items.
 ///
 /// # Examples
 ///

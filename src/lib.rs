@@ -2,8 +2,8 @@
 //!
 //! The Linux kernel runs the background work of a whole system through *workqueues*. Queues are cheap and have names.
 //! They share pools of workers. These pools have just enough threads to keep the CPUs busy while work is pending. This
-//! crate brings that design to a process. An *item* is a closure or a [`Work`] that was submitted to a queue, and the
-//! thread that submitted it is its *issuer*.
+//! crate brings that design to a process. An *item* is a closure or a [`Work`] that was submitted to a queue. The
+//! thread that submitted an item is the item's *issuer*.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,10 +31,10 @@
 //! | must run even if no thread can be made | one of these, with [`rescuer(true)`](WorkQueueBuilder::rescuer): the queue has its own thread for this case |
 //! | come from clients, without a bound | one of these, with [`max_pending`](WorkQueueBuilder::max_pending): a full queue refuses an item with [`QueueError::Full`] and returns its closure, or lets the issuer [wait](WorkQueueBuilder::when_full) |
 //!
-//! Only `new` makes a queue at once. The other functions return a builder, and `build()?` makes the queue. Without
-//! settings, `WorkQueue::builder(name)` makes the same queue as `new`. Queues of these two are called *managed*, and
-//! those of `unbound` *plain unbound*. All queues share the pools of an [`Executor`], by default the process-wide one.
-//! The module [`kernel`] has the functions that only ports of kernel code need.
+//! Only `new` returns a queue. The other functions return a builder, and `build()?` makes the queue. Without settings,
+//! `WorkQueue::builder(name)` makes the same queue as `new`. Queues made by these two functions are called *managed*.
+//! Queues made by `unbound` are called *plain unbound*. All queues share the pools of an [`Executor`], by default the
+//! process-wide one. The module [`kernel`] has the functions that only ports of kernel code need.
 //!
 //! # Which call
 //!
@@ -72,11 +72,11 @@
 //!
 //! # What it costs
 //!
-//! Measured at 7747094d as root, on a virtual machine with two CPUs (AMD EPYC, Linux 6.18), by the two commands named
-//! here. With `cargo bench --bench queueing -- --quick`, the submission of a closure to a busy pool takes 40 to 78 ns,
-//! and a guard takes 11 to 14 ns while no item waits. With `make rivals`, it takes 1.6 to 9 µs from the submission of a
-//! closure to the default queue until its result was joined. `threadpool` takes 18 µs for this, and rayon 17 µs. rayon
-//! is faster for items that queue many short items: 16.5 million/s against 12.9. All figures are in `docs/costs.md` and
+//! These figures were measured at commit 7747094d as root, on a virtual machine with two CPUs (AMD EPYC, Linux 6.18).
+//! With `cargo bench --bench queueing -- --quick`, the submission of a closure to a busy pool takes 40 to 78 ns, and a
+//! guard takes 11 to 14 ns while no item waits. With `make rivals`, the submission of a closure to the default queue
+//! and the join of its result take 1.6 to 9 µs together. `threadpool` takes 18 µs for both, and rayon 17 µs. rayon is
+//! faster for items that queue many short items: 16.5 million/s against 12.9. All figures are in `docs/costs.md` and
 //! `docs/benchmarks.md` of the repository.
 //!
 //! # What it cannot do
@@ -85,9 +85,9 @@
 //! * It polls no futures by itself. An item that waits holds its thread, even in [`block_on`](blocking::block_on).
 //!   Tasks of a runtime can await items.
 //! * It does not store items. Pending items end with the process.
-//! * It does not resolve cycles. If items that wait for each other hold all of the `max_threads` threads, or form a
-//!   cycle, they wait for ever. Only debug builds find cycles.
-//! * It does not share CPUs between executors or [classes](#classes) of queues. Each counts only its own items.
+//! * It does not resolve cycles. Items that wait for each other wait for ever if they form a cycle, or if they hold
+//!   all of the `max_threads` threads. Only debug builds find cycles.
+//! * It does not share CPUs between executors or [classes](#classes) of queues. Each class counts only its own items.
 //! * It does not order the items of a queue by priority. Urgent items need a queue of their own.
 //!
 //! The [guide](mod@guide) shows how to port programs from `threadpool`, rayon, tokio's blocking pool and the kernel,
@@ -116,10 +116,10 @@
 //!   [CPU-intensive](WorkQueueBuilder::cpu_intensive) items start under the same limit, but do not count once they have
 //!   started. So up to `max_active` of them run at the same time.
 //! * Managed queues ([`WorkQueue::new`] and [`builder`](WorkQueue::builder)) have a class for each nice level and each
-//!   division of CPUs into pods. A pod is a group of CPUs that are near each other (see [Locality](#locality)), and
+//!   division of CPUs into pods. A pod is a group of CPUs that are near each other (see [Locality](#locality)). A pod
 //!   runs as many items as it has CPUs. Queues that divide the same CPUs in the same way share a class. But if there
 //!   are several pods, strict queues have classes of their own. Queues with different affinity scopes or other
-//!   [`Attrs`] are in different classes, whose pods can share CPUs. Such pods do not take each other into account.
+//!   [`Attrs`] are in different classes, whose pods can share CPUs. Pods of different classes ignore each other.
 //! * Plain [`unbound`](WorkQueue::unbound) and [`ordered`](WorkQueue::ordered) queues have no such limit. Each active
 //!   item has a thread of the shared pools, regardless of the other items that run. Only the `max_active` of each queue
 //!   limits the active items. It is 1 for an ordered queue.
@@ -128,10 +128,10 @@
 //! and the system's scheduler divides the CPU among them.
 //!
 //! The number of threads follows from this. An executor that has had no item has one thread, its manager. A program
-//! with default queues has one pool for each last-level cache. If all CPUs compute, the pool has a worker for each CPU,
-//! and a spare one. Each item that blocks under a guard adds a worker, up to 256 for each queue and each CPU on which
-//! items were queued. When the pool is idle again, two workers stay. Each further class has pools of its own, and a
-//! class of per-CPU queues has one for each CPU.
+//! with default queues has one pool for each last-level cache. A pool whose CPUs all compute has a worker for each of
+//! them, and a spare one. Each item that blocks under a guard adds a worker, up to 256 for each queue and each CPU on
+//! which items were queued. When the pool is idle again, two workers stay. Each further class has pools of its own,
+//! and a class of per-CPU queues has one for each CPU.
 //!
 //! A blocked item continues as soon as its call returns, even if
 //! another item has taken its place. Then the pool runs one item more than its limit, until one of its items ends.
@@ -149,10 +149,10 @@
 //!
 //! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. Otherwise,
 //!   it starts in the nearest pod that has a free CPU, or in its own pod if items often sleep there [without a
-//!   guard](#missing-guards). If the items before it are so short that a worker which runs already will be ready
-//!   sooner, it waits for them. If they turn out to be long, it waits for **at most 3.2 ms**. If a CPU seems free, but
-//!   another process or the issuer keeps it, it waits for **at most 3.2 ms** (0.2 ms in a quiet pod), and then starts
-//!   in another pod, or waits once more. The time to make and run threads is not included.
+//!   guard](#missing-guards). If the items before it are so short that a running worker will be ready sooner than a
+//!   woken one, the item waits for them. If they turn out to be long, it waits for **at most 3.2 ms**. A CPU may seem
+//!   free although another process or the issuer keeps it. Then the item waits for **at most 3.2 ms** (0.2 ms in a
+//!   quiet pod). It then starts in another pod, or waits once more. The time to make and run threads is not included.
 //! * An item of a [strict](Attrs::strict) queue starts in its pod, and waits if it must. The item stays in the pod as
 //!   long as the pod has a CPU, with one exception. When the process loses a CPU, the system may move workers out of
 //!   their pod. The executor notices this after **at most 400 ms** of running time. Until then, strict items can start
@@ -167,7 +167,7 @@
 //! # Items
 //!
 //! Queueing a [`Work`] while it is pending does nothing, and only one worker at a time executes it. So all submissions
-//! during a run lead to only one more run, which sees everything that happened before each of these submissions.
+//! during a run lead to only one more run. This run sees everything that happened before each of these submissions.
 //!
 //! The options of a [`Submission`] can be combined:
 //!
@@ -190,7 +190,7 @@
 //! ```
 //!
 //! Inside an item, [`current_work`] and [`current_queue`] return the item and its queue. [`set_description`] describes
-//! it in snapshots.
+//! the item in snapshots.
 //!
 //! # Timers
 //!
@@ -240,8 +240,8 @@
 //!   waits for them first, or shuts its executor down. Otherwise no shutdown is needed. Exit handlers and thread-local
 //!   destructors may still use queues.
 //! * An item that waits for itself gets an error instead of a hang. A forked process that waits for its parent's
-//!   threads gets an error, too. In debug builds, a wait that would close a cycle of items that wait for each other
-//!   fails, and the log names these items ([`WaitError::WouldDeadlock`]).
+//!   threads gets an error, too. In debug builds, a wait fails if it would close a cycle of items that wait for each
+//!   other ([`WaitError::WouldDeadlock`]). The log then names these items.
 //!
 //! # Guards
 //!
@@ -262,14 +262,14 @@
 //!   [`Executor::undeclared_blockers`] lists the types of the items that slept without a guard while others waited.
 //! * An item of a per-CPU queue that uses its CPU for 10 ms ([`ExecutorBuilder::hog_threshold`]) counts as [CPU
 //!   intensive](WorkQueueBuilder::cpu_intensive) from then on. [`Executor::hogs`] lists the types of such items, and
-//!   the log names them. An item of another queue keeps its CPU, and is on no list. The histogram of a queue's
-//!   [run times](Latency::run) shows that there are such items, and `tracing` events show which.
-//! * The number of threads stays bounded. Of the workers that were found asleep without a guard, or that keep their
-//!   CPU, the first are replaced without delay, as many as the pool has CPUs. Each sleeper that comes back lets one
-//!   more sleeper be replaced without delay, so their number may double in the time of a sleep. All others are replaced
-//!   after gaps, which grow from 0.2 ms for a worker that sleeps (about 30 of them in a second in which none comes
-//!   back), and from 10 ms for one that keeps its CPU (about 10). A worker that blocks under a guard is always replaced
-//!   without delay.
+//!   the log names them. An item of a queue that is not per-CPU keeps its CPU, and is on no list. The histogram of a
+//!   queue's [run times](Latency::run) shows that there are such items, and `tracing` events show which.
+//! * The number of threads stays bounded. The pool replaces workers that were found asleep without a guard, or that
+//!   keep their CPU. It replaces as many of them without delay as it has CPUs. Each sleeper that comes back lets one
+//!   more sleeper be replaced without delay. So the number of sleepers may double in the time of a sleep. All others
+//!   are replaced after gaps, which grow. For workers that sleep, the gaps grow from 0.2 ms (about 30 replacements in
+//!   a second in which no sleeper comes back). For workers that keep their CPU, they grow from 10 ms (about 10). A
+//!   worker that blocks under a guard is always replaced without delay.
 //! * If a pool has work and starts none of it for 30 s ([`ExecutorBuilder::watchdog_threshold`]), the watchdog reports
 //!   the pool once, and tells what its workers are doing. The report goes to the log or to a
 //!   [`stall_handler`](ExecutorBuilder::stall_handler).

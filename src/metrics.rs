@@ -68,8 +68,8 @@
 //! | `cmwq_pending_bytes`, `cmwq_pending_bytes_max` | bytes of pending items; the [limit](crate::ExecutorBuilder::max_pending_bytes) |
 //!
 //! When a queue or pool has ended, its gauges are 0, and its counters keep their values. The counters miss the events
-//! of a queue between the last call and the queue's end. Each new queue name makes a new series, which the recorder and
-//! the collector keep.
+//! of a queue between the last call of `collect` and the queue's end. Each new queue name makes a new series, which
+//! the recorder and the collector keep.
 
 use std::fmt;
 
@@ -117,9 +117,9 @@ impl Collector {
     /// metrics. A call costs as much as a [`dump`](Executor::dump) and stops no thread. In a forked process, the call
     /// passes no values.
     ///
-    /// If the calling thread has a recorder of its own, the call uses that recorder, and otherwise the recorder of the
-    /// process. Install the recorder before the first call, because descriptions and durations are passed only once,
-    /// and are lost if there is no recorder.
+    /// The call uses the recorder of the calling thread, if the thread has one, and otherwise the recorder of the
+    /// process. Install the recorder before the first call. Descriptions and durations are passed only once, and are
+    /// lost if there is no recorder.
     ///
     /// Only the thread that calls `collect` calls the recorder. If the recorder panics, the panic passes to the caller
     /// of `collect`. The next call passes all counters and gauges as if the recorder had not panicked.

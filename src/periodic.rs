@@ -55,8 +55,9 @@ impl PeriodicHandle {
         self.work.disable();
     }
 
-    /// Cancels all further calls, and asks a call that has begun to stop: [`is_cancelled`](crate::is_cancelled) becomes
-    /// true in it. Does not wait for its end, as [`cancel_and_wait`](Self::cancel_and_wait) does.
+    /// Cancels all further calls, and asks a call that has begun to stop. In that call,
+    /// [`is_cancelled`](crate::is_cancelled) becomes true. Does not wait until the call ends. To wait, use
+    /// [`cancel_and_wait`](Self::cancel_and_wait).
     ///
     /// # Examples
     ///

@@ -39,8 +39,8 @@
 //! request, the spans of the items that its handler submits, and the spans of the items that these items submit. If
 //! several submissions of a reusable item coalesce, the submission that made the item pending determines the parent. If
 //! a subscriber does not ask for TRACE, there is no span `execute`, and [`current_span`] makes the issuer's span
-//! current in the item. If a subscriber that is set for one thread only does not know the spans of the other thread,
-//! the span `execute` has no parent.
+//! current in the item. A subscriber that is set for a single thread may not know the spans of the issuer's thread.
+//! Then the span `execute` has no parent.
 //!
 //! Each submission causes the first four events of the table, in this order. If a rescuer executes the item, `rescued`
 //! comes directly before `execute_start`. There are two exceptions. The first exception is an item that was cancelled
@@ -56,7 +56,7 @@
 //! item that it has not yet passed on. A slow subscriber delays the thread that calls it. If a subscriber blocks on a
 //! worker's thread, the block counts as part of the item.
 //!
-//! A subscriber may queue items. If it does, the thread that calls the subscriber reports no events of such a
+//! A subscriber may queue items. If it does, the thread that calls the subscriber reports no events of this
 //! submission. But the item is executed like any other item, and its run has events. So a subscriber that queues an
 //! item for each `execute_end` would never stop doing so, unless it checks the queue's name first.
 //!

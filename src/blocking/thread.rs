@@ -48,7 +48,7 @@ pub fn sleep(duration: Duration) {
     });
 }
 
-/// Sleeps as [`sleep`] does, but only until the calling item is [cancelled](crate::is_cancelled).
+/// Sleeps like [`sleep`], but wakes up early if the calling item is [cancelled](crate::is_cancelled).
 ///
 /// # Examples
 ///
@@ -82,8 +82,8 @@ pub fn sleep_cancellable(duration: Duration) -> Result<(), Cancelled> {
     }
 }
 
-/// Parks the thread under a guard, like [`std::thread::park`]. Returns when another thread calls [`Thread::unpark`], or
-/// immediately if `unpark` has already been called. It may also return for no reason.
+/// Parks the thread under a guard, like [`std::thread::park`]. Returns when another thread calls [`Thread::unpark`],
+/// or immediately if `unpark` has already been called. `park` may also return for no reason.
 ///
 /// # Examples
 ///
@@ -167,7 +167,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Returns a builder of a thread without a name, and with the standard library's size of the stack.
+    /// Returns a builder of a nameless thread whose stack has the standard library's default size.
     pub fn new() -> Self {
         Self::default()
     }
@@ -188,7 +188,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// Returns the system's error if it cannot make the thread.
+    /// Returns the system's error if the system cannot make the thread.
     ///
     /// # Panics
     ///
@@ -214,7 +214,7 @@ impl Builder {
     }
 }
 
-/// The handle of a thread, whose [`join`](Self::join) waits under a guard. For the handle of an item, see
+/// The handle of a thread. Its [`join`](Self::join) waits under a guard. For the handle of an item, see
 /// [`crate::JoinHandle`].
 ///
 /// # Examples

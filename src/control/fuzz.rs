@@ -1,4 +1,4 @@
-//! What the fuzz target `tests/fuzz/fuzz_targets/control.rs` checks.
+//! The checks of the fuzz target `tests/fuzz/fuzz_targets/control.rs`.
 
 use crate::executor::Executor;
 use crate::kernel;
@@ -45,8 +45,8 @@ impl FuzzTarget {
         Self { executor, kept, _changeable: changeable.into() }
     }
 
-    /// Feeds the input to a connection, and checks the answers. The first byte of the input is the number of the
-    /// following bytes, modulo 8, that determine the lengths of the pieces in which the rest arrives.
+    /// Feeds the input to a connection, and checks the answers. The first byte of the input, modulo 8, is a number.
+    /// This many of the following bytes determine the lengths of the pieces in which the rest of the input arrives.
     ///
     /// # Panics
     ///
@@ -96,7 +96,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// spec: O5.2, O5.4: each input that the fuzzer kept, because it reached new code, is answered.
+    /// spec: O5.2, O5.4: the fuzzer kept each input that reached new code. Every one of these inputs is answered.
     #[test]
     fn the_corpus_of_the_fuzz_target_is_answered() {
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus/control");

@@ -15,8 +15,9 @@ use std::fmt;
 pub enum QueueError {
     /// The number of pending items has reached `max_pending`. A queue without `max_pending` is full when a hundred
     /// million items wait for a slot. The waiting items of the whole queue are counted together. But if `max_active`
-    /// applies per CPU, the waiting items of each CPU are counted separately. Or the executor has no room for further
-    /// items or bytes of this queue ([`max_pending`](crate::ExecutorBuilder::max_pending),
+    /// applies per CPU, the waiting items of each CPU are counted separately. The queue is also full while the
+    /// executor has no room for further items or bytes of this queue
+    /// ([`max_pending`](crate::ExecutorBuilder::max_pending),
     /// [`max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes)).
     Full,
     /// The item is disabled, or a thread is cancelling the item and waits until the item's run ends.
@@ -120,9 +121,10 @@ pub enum WaitError {
     /// * a scope with an item that needs the only slot of a queue, if that slot was already given to the next run of
     ///   the item that opened the scope.
     ///
-    /// No build detects a wait, or a scope, whose item needs the only slot of the caller's queue, if another item still
-    /// had a slot when the wait or the scope began, because [`set_max_active`](crate::WorkQueue::set_max_active) had
-    /// lowered the limit, or if the limit was lowered later.
+    /// An awaited item, or an item of a scope, may need the only slot of the caller's queue. If
+    /// [`set_max_active`](crate::WorkQueue::set_max_active) has lowered the limit, no build detects this in two cases:
+    /// the limit was lowered after the wait or the scope began, or another item still had a slot when the wait or the
+    /// scope began.
     ///
     /// No build refuses the wait at the end of a scope, even if this wait closes a cycle, because a scope cannot return
     /// before its items are over.

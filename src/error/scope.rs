@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Why a scope has no result. Except after a fork, all items of the scope have nevertheless run, or were cancelled or
-/// dropped.
+/// Why a scope has no result. Except after a fork, each item of the scope has nevertheless run, or was cancelled, or
+/// was dropped.
 ///
 /// # Examples
 ///
@@ -34,8 +34,8 @@ use std::fmt;
 #[non_exhaustive]
 pub enum ScopeError {
     /// Items of the scope were dropped before they began, because a shutdown of the executor ran out of time, or
-    /// because [`destroy_now`](crate::WorkQueue::destroy_now) ended the queue. Items that their handles,
-    /// tokens or deadlines have cancelled do not count. The result of the body was dropped.
+    /// because [`destroy_now`](crate::WorkQueue::destroy_now) ended the queue. Items that were cancelled by their
+    /// handles, tokens or deadlines are not counted. The result of the body was dropped.
     Dropped {
         /// The number of items that were dropped.
         items: usize,

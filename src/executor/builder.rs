@@ -46,12 +46,12 @@ const STACK_LEAST: usize = 16 << 10;
 /// The largest stack size that is accepted. A larger size is a mistake. Such a stack often exceeds the address space,
 /// so the system could never make a thread with it.
 const STACK_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else { 64 << 20 };
-/// The shortest patience of the progress check. The manager checks a pool several times within that time.
+/// The shortest permitted patience of the progress check. The manager checks a pool several times within that time.
 #[cfg(any(test, feature = "__testing"))]
 const PATIENCE_LEAST: Duration = Duration::from_millis(1);
 
-/// Describes and builds an executor. Every setting has a default. With the feature `serde`, a configuration can have
-/// the settings, under the names of the setters; hooks and the topology are set in code.
+/// Describes and builds an executor. Every setting has a default. With the feature `serde`, a configuration can
+/// contain the settings, under the names of the setters. Only code can set hooks and the topology.
 ///
 /// # Examples
 ///
@@ -127,8 +127,8 @@ impl ExecutorBuilder {
         }
     }
 
-    /// Sets the CPUs to use. By default, the executor uses the CPUs that the process may run on or, if the topology
-    /// describes another machine, all CPUs of the topology.
+    /// Sets the CPUs to use. By default, the executor uses the CPUs that the process may run on. If the topology
+    /// describes another machine, the default is all CPUs of the topology.
     ///
     /// The set may contain CPUs that the process may not use when the executor is built. The executor uses these CPUs
     /// if the system permits that, and never gives them up.

@@ -40,7 +40,7 @@ impl Executor {
         results.into_iter().collect()
     }
 
-    /// Makes a queue for one call. The queue runs at most one item on each CPU, so no item waits for a slot. If calls
+    /// Makes a queue for one call. The call submits one item for each CPU, so no item waits for a slot. If calls
     /// shared a queue, calls that wait for other calls could use up its slots.
     fn unlimited(&self, name: &str) -> WorkQueue {
         WorkQueue::per_cpu(name).make_on(self).expect("a per-CPU queue with a name can be built").0

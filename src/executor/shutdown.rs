@@ -62,9 +62,9 @@ pub struct QueueReport {
     /// The number of items that had not begun when the time ran out, and were dropped. A join of such an item returns
     /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), and a reusable item is no longer pending.
     pub dropped: usize,
-    /// The number of items that had begun and go on. If a thread was just queueing, passing on or dropping an item when
-    /// the time ran out, this item may count here, although it does not run. So may the next run of a reusable item
-    /// that is running.
+    /// The number of items that had begun and go on. If a thread was just queueing, passing on or dropping an item
+    /// when the time ran out, this item may count here, although it does not run. The next run of a reusable item that
+    /// is running may also count here.
     pub running: usize,
     /// The number of armed timers, which were cancelled.
     pub timers: usize,
@@ -162,7 +162,7 @@ impl Executor {
     /// dropped, the shutdown goes on.
     ///
     /// A thread that is made for this call performs the shutdown. If the system can make no thread, the call itself
-    /// performs it.
+    /// performs the shutdown.
     ///
     /// # Examples
     ///

@@ -53,13 +53,14 @@
 //!   sleep. With [`Detection::Sampling`](crate::Detection::Sampling), the manager reads the states of threads. By
 //!   default, the executor uses the better mode that the system permits. The [dump](crate::Executor::dump) says which
 //!   mode is in force, and why the executor does not use a better one.
-//! * The executor limits the pace at which it replaces workers that sleep without a guard. The first are replaced
-//!   without delay, as many as the pool has CPUs. After that, each sleeper that comes back lets one more be replaced
-//!   without delay. If none comes back, about 30 are replaced in the first second. So items that wait for each other do
-//!   not become a crowd of threads at once.
-//! * If items often sleep without a guard, a pod of several CPUs may run twice as many items as it has CPUs. So the
-//!   CPUs of items whose sleep has not been noticed yet are used. The price is that items share CPUs in between. A pod
-//!   with a CPU quota below its number of CPUs does not do this. Guards make it unnecessary.
+//! * The executor limits the pace at which it replaces workers that sleep without a guard. It replaces as many of them
+//!   without delay as the pool has CPUs. After that, each sleeper that comes back lets one more sleeper be replaced
+//!   without delay. If no sleeper comes back, about 30 are replaced in the first second. So items that wait for each
+//!   other do not immediately become a crowd of threads.
+//! * If items often sleep without a guard, a pod of several CPUs may run twice as many items as it has CPUs. So it
+//!   also uses the CPUs of items whose sleep the executor has not noticed yet. The price is that items share CPUs
+//!   while they do not sleep. A pod with a CPU quota below its number of CPUs does not do this. Guards make it
+//!   unnecessary.
 //! * Plain unbound queues ([`WorkQueue::unbound`](crate::WorkQueue::unbound)) need no detection: each active item has a
 //!   thread. This kind is for code in which no guard can be placed.
 //!

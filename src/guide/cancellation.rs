@@ -1,6 +1,7 @@
 //! Items that stop early, and items that are too late.
 //!
-//! Nothing interrupts an item that has begun. It stops early only if it asks. These calls ask it:
+//! Nothing interrupts an item that has begun. It stops early only if it asks whether it should. These calls tell it to
+//! stop:
 //!
 //! | to stop | call | an item that has not begun |
 //! |---|---|---|
@@ -48,14 +49,14 @@
 //! | [`JoinHandle::join`](crate::JoinHandle::join) | [`join_cancellable`](crate::JoinHandle::join_cancellable) |
 //! | [`WorkQueue::reserve`](crate::WorkQueue::reserve) | [`reserve_cancellable`](crate::WorkQueue::reserve_cancellable) |
 //!
-//! Outside of items, they behave like the usual waits. For any other wait, such as a read of a socket, another thread
-//! or a task can [wait](crate::CancelToken::wait) for the token. Then it ends the first wait, for example by a shutdown
-//! of the socket.
+//! Outside of items, these forms behave like the usual waits. For any other wait of an item, such as a read of a
+//! socket, another thread or a task can [wait](crate::CancelToken::wait) for the token. This thread or task then ends
+//! the item's wait, for example by a shutdown of the socket.
 //!
 //! # Requests with parts
 //!
-//! A token for each request ends all of its parts when the client has gone, when one part fails, or when the time is
-//! over. If a part has parts itself, their tokens are children of its token:
+//! If each request has a token, the token can end all parts of the request when the client has gone, when one part
+//! fails, or when the time is over. If a part has parts of its own, their tokens are children of that part's token:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -107,10 +108,10 @@
 //!
 //! # What is promised
 //!
-//! * An item whose token is cancelled either runs, or its owner is told that it does not. It does not run if the cancel
-//!   comes before a worker takes it.
+//! * If the token of an item is cancelled, either the item runs, or its owner learns that it does not run. The item
+//!   does not run if the cancel comes before a worker takes the item.
 //! * A submission with a cancelled token, or with a deadline in the past, is accepted if there is room. The owner of
-//!   the item is told in the same way, so a caller handles one case instead of two.
+//!   the item then learns in the same way that the item does not run. So a caller handles one case instead of two.
 //! * A cancel never waits for an item. It calls the wakers of tasks that wait, and it drops the closures of delayed
 //!   items. Do not cancel a token while you hold a lock that a waker or a destructor needs.
 //! * If all handles of a parent token are dropped, its children still obey the parent's ancestors. A token that is no

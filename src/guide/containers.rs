@@ -34,10 +34,11 @@
 //!
 //! # CPU quota
 //!
-//! A pod of `p` CPUs, on an executor of `n` CPUs with a quota of `q` CPUs, runs max(1, ⌊q · p / n⌋) items, but no more
-//! than `p`, of managed queues. The executor reads the quotas of the process's cgroup and of all visible groups above
-//! it, and uses the smallest. While it has work, it notices a change within a second. Per-CPU and plain unbound queues
-//! ignore the quota. A container with a small quota on a machine with many CPUs should use managed queues, or a cpuset.
+//! On an executor of `n` CPUs with a quota of `q` CPUs, a pod of `p` CPUs runs max(1, ⌊q · p / n⌋) items of managed
+//! queues, but no more than `p`. The executor reads the quotas of the process's cgroup and of all visible groups above
+//! it, and uses the smallest. While the executor has work, it notices a change of these quotas within a second.
+//! Per-CPU and plain unbound queues ignore the quota. A container with a small quota on a machine with many CPUs
+//! should use managed queues, or a cpuset.
 //!
 //! # seccomp and perf
 //!
@@ -56,5 +57,5 @@
 //!
 //! # Fork
 //!
-//! A process that forks after it has used an executor finds no worker in the child: see [Fork](crate#fork). Servers
-//! that load a program first and fork workers later make the executor in the worker.
+//! A process that forks after it has used an executor finds no worker in the child: see [Fork](crate#fork). A server
+//! that loads a program first and forks worker processes later makes the executor in each worker process.

@@ -23,8 +23,8 @@
 //! ```
 //!
 //! The counters name queues, not the code that queues items. To find this code, subscribe to the event `queue_work`
-//! with the feature `tracing`: the issuer's thread calls the subscriber, which sees the type of the item's function and
-//! the spans of the issuer. In the kernel, the tracepoint `workqueue_queue_work` serves this purpose.
+//! with the feature `tracing`. The issuer's thread calls the subscriber. The subscriber sees the type of the item's
+//! function and the spans of the issuer. In the kernel, the tracepoint `workqueue_queue_work` serves this purpose.
 //!
 //! # What is a worker doing?
 //!
@@ -33,8 +33,8 @@
 //! outside the process. A description distinguishes items of the same type. To set it, give the item a
 //! [name](crate::Submission::named), or call [`set_description`](crate::set_description) in the item.
 //!
-//! The items of `WorkQueue::new` are shown by `println!("{}", Executor::global().dump().busy())`. An executor of the
-//! program's own has the same functions:
+//! To show the items of queues that `WorkQueue::new` made, use `println!("{}", Executor::global().dump().busy())`. An
+//! executor of the program's own has the same functions:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -69,10 +69,10 @@
 //! # Which items compute for too long, now and then?
 //!
 //! For per-CPU queues, [`Executor::hogs`](crate::Executor::hogs) lists the types of such items. For all other queues,
-//! no list accumulates. With [histograms](crate::WorkQueueBuilder::histograms), the [run
-//! times](crate::WorkQueue::latency) of a queue show whether it has such items: `latency.run.max()` is the longest run.
-//! With the feature `tracing`, a subscriber sees the type and the duration of each run, in the span `execute`. For the
-//! present moment, the busy report has the age of each running item.
+//! the executor keeps no such list. With [histograms](crate::WorkQueueBuilder::histograms), the [run
+//! times](crate::WorkQueue::latency) of a queue show whether it has such items: `latency.run.max()` is the longest
+//! run. With the feature `tracing`, a subscriber sees the type and the duration of each run, in the span `execute`.
+//! The busy report has the age of each item that runs at present.
 //!
 //! # Where is it in the code?
 //!
@@ -90,10 +90,11 @@
 //!
 //! # Why does nothing start?
 //!
-//! If a pool has work and starts none of it for 30 s, the [watchdog](crate::ExecutorBuilder::watchdog_threshold) logs a
-//! [report](crate::StallReport) or calls the [`stall_handler`](crate::ExecutorBuilder::stall_handler). For each worker,
-//! the report has the item, the queue, how long the item has run, the state of the thread, and the function of the
-//! kernel in which it waits. `cmwqctl watchdog` ends with status 1 while a pool is stalled. The usual causes:
+//! If a pool has work and starts none of it for 30 s, the [watchdog](crate::ExecutorBuilder::watchdog_threshold) logs
+//! a [report](crate::StallReport) or calls the [`stall_handler`](crate::ExecutorBuilder::stall_handler). For each
+//! worker, the report has the item, the queue, how long the item has run, the state of the thread, and the function of
+//! the kernel in which the thread waits. `cmwqctl watchdog` ends with status 1 while a pool is stalled. The usual
+//! causes:
 //!
 //! | the report or the dump says | cause | cure |
 //! |---|---|---|

@@ -55,8 +55,8 @@
 //!
 //! * **Blocking is declared, or detected later.** When a worker goes to sleep, the kernel's scheduler immediately tells
 //!   the worker's pool. In cmwq, a [guard](crate#guards) tells the pool. Without a guard, the manager [detects the
-//!   sleep](crate#missing-guards) while work waits, and replaces such workers at a limited pace. In the same way, the
-//!   manager detects an item that keeps its CPU busy.
+//!   sleep](crate#missing-guards) while work waits, and replaces sleeping workers at a limited pace. In the same way,
+//!   the manager detects an item that keeps its CPU busy.
 //! * **Managed queues** ([`WorkQueue::builder`](crate::WorkQueue::builder)) are an addition. They are unbound, but run
 //!   no more items at a time than there are CPUs.
 //! * **Refusals are typed errors, and change nothing.** If an item is queued while its queue is being drained, the
@@ -94,9 +94,9 @@
 //! * **A rescuer** runs items whenever threads cannot be made, for whatever reason: a limit of the system, a lack of
 //!   memory, or `max_threads`. The rescuer has the nice level that its queue's workers had when the queue was built,
 //!   and keeps that level when the attributes change.
-//! * **Neighbours may swap** if several items of a queue can be active at the same time. An item that waited for a slot
-//!   reaches its pool shortly after it gets the slot. If another item is queued in between, and finds another free
-//!   slot, the other item can start first. Items of ordered and bh queues do not swap.
+//! * **Neighbours may swap** if several items of a queue can be active at the same time. An item that waited for a
+//!   slot reaches its pool shortly after it gets the slot. If a second item is queued in between, and finds another
+//!   free slot, the second item can start first. Items of ordered and bh queues do not swap.
 //! * **New attributes apply to items that wait.** In the kernel, items that already wait for a slot still run with the
 //!   old attributes.
 //! * **Freezing** twice is the same as freezing once. An executor thaws by itself when its last handle is dropped.

@@ -1,8 +1,8 @@
 //! Coming from rayon.
 //!
 //! Port the items that block, that wait for each other, that need an order or a limit, or that should not delay other
-//! parts of the program. Keep rayon where one computation is split into very many small parts: its deques are faster
-//! for items that queue other items. Both can be used in one program.
+//! parts of the program. Keep rayon where one computation is split into very many small parts: rayon's deques are
+//! faster for items that queue other items. A program can use both crates.
 //!
 //! In this program, six lines change:
 //!
@@ -74,16 +74,16 @@
 //! * **One input is one item.** rayon splits a range on its own. Here, the caller chooses the size of an item: give
 //!   `map` and `for_each` inputs that take many microseconds each, or divide a slice into chunks. Inside an item,
 //!   [`join`](crate::join) divides work as finely as rayon does.
-//! * **A wait runs no other item.** A rayon thread that waits for a `join` may run any other job on the same stack, so
-//!   a job that holds a lock may come to wait for itself. In cmwq, the waiting thread sleeps, or runs parts of
-//!   what it waits for, and another worker runs other items.
+//! * **A wait runs no other item.** A rayon thread that waits for a `join` may run any other job on the same stack. So
+//!   a job that holds a lock may come to wait for itself. In cmwq, the waiting thread sleeps, or runs parts of the
+//!   work that it waits for. Another worker runs the other items.
 //! * **Items may block.** A read, a lock or a channel under a [guard](crate::guide::blocking) costs no CPU.
 //! * **Memory stays bounded.** `map` and `for_each` keep a [window](crate::Map::window) of items in flight, 64 by
-//!   default, or 4 for each CPU if that is more. Results that the program has not taken yet count, too. So if the first
-//!   input takes long, the window limits how far the others get ahead of it.
-//! * **Errors are values.** If an item panics, or a shutdown drops it, `map` returns a [`RunError`](crate::RunError) in
-//!   its place. Then it cancels the items that have not begun, and ends. Items that have begun go on. The payload of
-//!   the panic is in `RunError::Failed(JoinError::Panicked(payload))`:
+//!   default, or 4 for each CPU if that is more. Results that the program has not taken yet count, too. So if the
+//!   first input takes long, the window limits how far the other inputs get ahead of it.
+//! * **Errors are values.** If an item panics, or a shutdown drops it, `map` returns a [`RunError`](crate::RunError)
+//!   in its place. Then `map` cancels the items that have not begun, and ends. Items that have begun go on. The
+//!   payload of the panic is in `RunError::Failed(JoinError::Panicked(payload))`:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -100,5 +100,5 @@
 //! # }
 //! ```
 //!
-//! * **A panic of a detached item** goes to the [`panic_handler`](crate::ExecutorBuilder::panic_handler). In rayon, it
-//!   ends the process unless there is a handler.
+//! * **A panic of a detached item** goes to the [`panic_handler`](crate::ExecutorBuilder::panic_handler). In rayon,
+//!   such a panic ends the process unless there is a handler.

@@ -88,8 +88,8 @@
 //!   [`WorkQueue::new`](crate::WorkQueue::new) runs as many items as there are CPUs, and replaces those that block.
 //! * **Guards are needed** around calls that sleep. Without a guard, the executor finds the sleep a little later: see
 //!   [`guide::blocking`](crate::guide::blocking). If no guard can be placed, `WorkQueue::unbound(name)` gives each
-//!   active item a thread, as tokio does. [`max_active_total`](crate::WorkQueueBuilder::max_active_total) sets its
-//!   limit.
+//!   active item a thread, as tokio does. [`max_active_total`](crate::WorkQueueBuilder::max_active_total) limits the
+//!   number of active items.
 //! * **Each kind of work has its limit and its flush**, because a queue costs no thread.
 //! * **If the system refuses a thread**, work waits, and the executor tries again. Nothing panics.
 //! * **The end of the process** ends all items, whether they have begun or not. A service [shuts the executor

@@ -1,7 +1,8 @@
 //! Choosing limits.
 //!
-//! Most queues need one limit: [`max_pending`](crate::WorkQueueBuilder::max_pending), if a client or another program
-//! decides how many items come. The number of threads follows from the CPUs and from the items that block.
+//! Most queues need at most one limit: [`max_pending`](crate::WorkQueueBuilder::max_pending). A queue needs it if a
+//! client or another program decides how many items come. The number of threads follows from the CPUs and from the
+//! items that block.
 //!
 //! # Which limit does what
 //!
@@ -23,19 +24,20 @@
 //!
 //! * At `max_active`, further items wait in order. They cost no thread.
 //! * At `max_pending`, the queue refuses items with [`QueueError::Full`](crate::QueueError::Full), and returns the
-//!   closure. The caller answers "busy". To wait for room instead, the caller [reserves](crate::WorkQueue::reserve) a
-//!   place before it makes the item, or the queue is built with [`WhenFull::Wait`](crate::WhenFull::Wait). In the
-//!   second case, a submission blocks its thread, and the queue refuses only an item that submits to its own full
-//!   queue. With [`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns), the submitting thread runs the item itself
-//!   instead of waiting, if a slot is free. Armed timers do not count. When a timer fires, its item is accepted even if
-//!   the queue is full.
+//!   closure. The caller answers "busy". To wait for room instead, the caller can [reserve](crate::WorkQueue::reserve)
+//!   a place before it makes the item. Or the program builds the queue with [`WhenFull::Wait`](crate::WhenFull::Wait).
+//!   A submission to such a queue blocks its thread while the queue is full. But the queue refuses a submission by one
+//!   of its own items. With [`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns), the submitting thread runs the item
+//!   itself if a slot is free. Otherwise, the thread waits. Armed timers do not count towards the limit. When a timer
+//!   fires, its item is accepted even if the queue is full.
 //! * A cancelled item leaves an empty place in the queue, which counts towards `max_pending` until a worker reaches it.
-//! * At the executor's `max_pending`, the queues with the longest backlogs are full first. Queues without pending items
-//!   still accept one. At its `max_pending_bytes`, the queues whose items have the most bytes are full first. A queue
-//!   has no limit on bytes of its own.
-//! * At `max_threads`, items wait, but not for ever: workers give way between items. Blocked items keep their threads.
-//!   So if the items that hold all threads wait for items that have not begun, they deadlock. Then raise the limit,
-//!   lower `max_active`, or give the queue of the later items a [rescuer](crate::WorkQueueBuilder::rescuer).
+//! * Near the executor's `max_pending`, the queues with the longest backlogs are full first. A queue without pending
+//!   items still accepts one item. Near the executor's `max_pending_bytes`, the queues whose items have the most bytes
+//!   are full first. No queue has its own limit on bytes.
+//! * At `max_threads`, items wait, but not for ever: between two items, a worker gives way to a pool that starves.
+//!   Blocked items keep their threads. So items deadlock if they hold all threads and wait for items that have not
+//!   begun. In this case, raise the limit, lower `max_active`, or give the queue of the later items a
+//!   [rescuer](crate::WorkQueueBuilder::rescuer).
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -65,11 +67,12 @@
 //!
 //! # Tenants
 //!
-//! Limits bound what one queue takes, but not what it leaves to others: 256 active items of one tenant stand in front
-//! of the first item of another. With a [`weight`](crate::WorkQueueBuilder::weight) for each tenant's queue, the queues
-//! take turns. The first item of a tenant then starts as soon as a worker has ended its item, behind the first items of
-//! other tenants at most, whatever the lengths of their backlogs are. Queues with backlogs share the CPUs by their
-//! weights. A queue alone gets all CPUs, and takes no turns.
+//! Limits bound what one queue takes, but not what it leaves to others. For example, the first item of one tenant may
+//! wait behind 256 active items of another tenant. With a [`weight`](crate::WorkQueueBuilder::weight) for each
+//! tenant's queue, the queues take turns. The first item of a tenant then starts as soon as a worker has ended its
+//! present item. At most the first items of other tenants start before it, however long the backlogs of these tenants
+//! are. Queues with backlogs share the CPUs by their weights. If only one queue has items, this queue gets all CPUs,
+//! and takes no turns.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -89,8 +92,8 @@
 //! ```
 //!
 //! * All queues without weights count as one tenant of weight 100. Give a weight to each queue that others must not
-//!   delay. If all load comes from queues with weights, one of them with the weight 1 is background work.
-//! * What counts is CPU time. Items that sleep use none, and a managed pool starts others meanwhile.
+//!   delay. If all load comes from queues with weights, a queue of weight 1 runs in the background.
+//! * Weights divide CPU time. An item that sleeps uses no CPU time, and a managed pool starts other items meanwhile.
 //! * Queues of different [classes](crate#classes) do not take turns, because their pools do not share workers. The
 //!   system's scheduler shares the CPUs between the pools.
 //! * An item in a turn costs about a microsecond more. If items are shorter than a few microseconds, let one closure do
@@ -98,29 +101,29 @@
 //!
 //! # Why a queue accepts so many items by default
 //!
-//! A queue cannot know which refusal its user can handle. So without `max_pending`, it refuses items only when a
-//! hundred million of them wait on one CPU. Each item that waits takes memory for its closure. A queue that is fed from
-//! outside the program needs `max_pending`.
+//! A queue cannot know which refusal its user can handle. So without `max_pending`, a queue refuses items only when a
+//! hundred million of them wait on one CPU. Each item that waits takes memory for its closure. A queue that is fed
+//! from outside the program needs `max_pending`.
 //!
 //! # Rules of thumb
 //!
 //! * Keep the default of `max_active`. It does not limit the use of the CPU, and a limit of 1 does not make a queue
 //!   ordered: use [`WorkQueue::ordered`](crate::WorkQueue::ordered).
-//! * Set `max_active_total` to the number of requests that the other side serves at a time, such as the connections of
-//!   a database.
+//! * If the items of a queue call another service, set `max_active_total` to the number of requests that this service
+//!   serves at a time, such as the number of a database's connections.
 //! * Set `max_pending` to the number of items that can run within the time that a client waits.
-//! * Items that compute for longer than the items of other queues may wait hold up all queues in their
-//!   [class](crate#classes). Give them a class of their own by another nice level:
-//!   `WorkQueue::builder(name).attrs(Attrs::new().nice(10))` runs one such item on each CPU, and the system prefers the
-//!   other items. This needs no privilege. If long items are as urgent as the others, and each should run on the CPU of
-//!   its issuer, use [`per_cpu`](crate::WorkQueue::per_cpu) with
-//!   [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) and `max_active(2)`: up to two of them share that CPU
-//!   with the short items. A single issuer uses a single CPU.
-//! * Each [ordered](crate::WorkQueue::ordered) queue that has items keeps a thread busy. A thousand of them with work
-//!   that computes are more runnable threads than CPUs, up to `max_threads`.
+//! * An item may compute for longer than the items of other queues are allowed to wait. It then holds up all queues in
+//!   its [class](crate#classes). Give long items a class of their own by another nice level:
+//!   `WorkQueue::builder(name).attrs(Attrs::new().nice(10))` runs one such item on each CPU, and the system prefers
+//!   the other items. This needs no privilege. There is another way if long items are as urgent as the others, and
+//!   each of them should run on the CPU of its issuer. Use [`per_cpu`](crate::WorkQueue::per_cpu) with
+//!   [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) and `max_active(2)`. Then up to two long items share
+//!   that CPU with the short items. A single issuer uses a single CPU.
+//! * Each [ordered](crate::WorkQueue::ordered) queue that has items keeps a thread busy. If a thousand such queues
+//!   have items that compute, there are more runnable threads than CPUs, up to `max_threads`.
 //! * Set `max_active_total` of an [`unbound`](crate::WorkQueue::unbound) queue. Each of its active items has a thread,
 //!   so without that limit, 256 items for each CPU can take all threads of the executor.
 //! * [`set_max_active`](crate::WorkQueue::set_max_active) changes the limit of a queue that is in use. Raising it
 //!   starts waiting items at once. Lowering it stops no item.
-//! * [`waiting`](crate::WorkQueue::waiting) and [`running`](crate::WorkQueue::running) show how near the limits are,
-//!   and so do the [metrics](crate::guide::observing).
+//! * [`waiting`](crate::WorkQueue::waiting), [`running`](crate::WorkQueue::running) and the
+//!   [metrics](crate::guide::observing) show how near the limits are.

@@ -11,7 +11,7 @@
 //! | what happened to one item | the feature `tracing`: events, and a span around each run | nothing without the feature; a comparison without a subscriber |
 //! | the same from outside, and to change a queue | the feature `control`, and `cmwqctl` | one thread, which sleeps |
 //!
-//! The executor of the queues that `WorkQueue::new` makes is `Executor::global()`.
+//! `WorkQueue::new` makes queues of the executor `Executor::global()`.
 //!
 //! # Numbers for alerts
 //!
@@ -66,8 +66,8 @@
 //!
 //! # Changes from outside
 //!
-//! With the feature `control`, one call opens a Unix socket for an executor. The socket serves the user of the process
-//! and root. A client can read everything, and change the queues that were built with
+//! With the feature `control`, one call opens a Unix socket for an executor. The socket serves the process's user, and
+//! root. A client can read everything, and change the queues that were built with
 //! [`control(true)`](crate::WorkQueueBuilder::control):
 //!
 //! ```

@@ -65,12 +65,13 @@
 //!
 //! * **A queue for each kind of work.** A queue costs no thread, and each queue has its own limit. So even if many
 //!   reads of files are slow, requests that only compute are accepted. A call that sleeps needs [a
-//!   guard](crate::guide::blocking). All queues of `WorkQueue::new` share the CPUs. So items that compute for longer
-//!   than requests may wait need a queue such as `WorkQueue::builder(name).attrs(Attrs::new().nice(10))`.
+//!   guard](crate::guide::blocking). All queues of `WorkQueue::new` share the CPUs. So if items compute for longer
+//!   than a request may wait, give them a queue such as `WorkQueue::builder(name).attrs(Attrs::new().nice(10))`.
 //! * **Computing apart from sleeping.** Queues with the same attributes share their workers. A worker that has just
-//!   slept for one item may compute for the next one, and Linux lets a thread that has slept run ahead of others for
-//!   some milliseconds. So if some items compute and others mostly sleep, give the items that compute a nice level, and
-//!   leave the others at 0. Then the two kinds have workers of their own, and the runtime's threads need not wait.
+//!   slept for one item may compute for the next one. Linux lets a thread that has slept run ahead of other threads
+//!   for some milliseconds. So if some items compute and others mostly sleep, give the items that compute a nice
+//!   level, and leave the others at 0. Then the two kinds have workers of their own, and the runtime's threads need
+//!   not wait.
 //! * **Reserve first.** A [permit](crate::Permit) is a place for one item. A request that gets no permit is refused
 //!   before its body is read.
 //! * **Shed or wait.** [`try_reserve`](crate::WorkQueue::try_reserve) fails at once if there is no room.
@@ -86,9 +87,9 @@
 //! * **Precedence.** Under overload, workers and the runtime's threads compete for the CPUs. If the workers that
 //!   compute have a greater nice level than the runtime ([`Attrs::nice`](crate::Attrs::nice)), the system prefers the
 //!   runtime's threads, which accept, shed and answer. `make lab-service` in the repository measures a service at four
-//!   times its capacity, over this crate, tokio's blocking pool and rayon, with nice levels and without.
-//! * **In an item**, never wait for a future of the runtime by `Handle::block_on` without a guard:
-//!   [`blocking::block_on`](crate::blocking::block_on) has one.
+//!   times its capacity: on this crate, on tokio's blocking pool and on rayon, each with nice levels and without.
+//! * **In an item**, never call the runtime's `Handle::block_on` outside of a guard. Use
+//!   [`blocking::block_on`](crate::blocking::block_on), which has a guard.
 //!
 //! On SIGTERM, in this order: report to the health check that the service ends, stop accepting, finish the requests,
 //! and await [`shutdown_async`](crate::GlobalExecutor::shutdown_async) with the rest of the time. The shutdown runs the
@@ -105,26 +106,26 @@
 //!    no room stay in the engine, where other consumers find them.
 //! 2. **Run.** Each job is an item, which uses the place of its permit.
 //! 3. **Keep.** A heartbeat tells the engine that the jobs are still in hand, so that no consumer mistakes a slow job
-//!    for a lost one. It is a periodic item of an [unbound](crate::WorkQueue::unbound) queue, which starts its items
-//!    even while others compute.
-//! 4. **Store, then acknowledge**, in one step if the engine is also the store. The item ends after that. So
-//!    [`max_active_total`](crate::WorkQueueBuilder::max_active_total) bounds the jobs that have begun and are not
-//!    acknowledged.
+//!    for a lost one. The heartbeat is a periodic item of an [unbound](crate::WorkQueue::unbound) queue, which starts
+//!    its items even while other items compute.
+//! 4. **Store, then acknowledge**, in one step if the engine is also the store. The item ends only after the
+//!    acknowledgement. So [`max_active_total`](crate::WorkQueueBuilder::max_active_total) bounds the jobs that have
+//!    begun and are not acknowledged.
 //! 5. **Take over** the jobs of consumers that have been silent for the claim timeout. Set a job aside if it was tried
 //!    too often.
 //! 6. **End.** On SIGTERM, the consumer fetches nothing more, [drains](crate::WorkQueue::drain_timeout) its queue, and
-//!    gives back what takes too long.
+//!    gives back the jobs that take too long.
 //!
 //! # What is promised
 //!
 //! Each job runs **at least once**, as long as the engine keeps its data. A job runs again if its consumer dies before
 //! the acknowledgement, if the acknowledgement is lost, or if the consumer is cut off for longer than the claim
 //! timeout. So a job must be idempotent. In the example, the result of a job is stored under the job's name, unless
-//! that name has a result. Then the store has each result exactly once, even if the job ran twice, and even if its
-//! producer added it twice. An effect outside of the store, such as a mail, may still happen twice.
+//! that name already has a result. So the store has each result exactly once, even if the job ran twice, and even if
+//! the producer added the job twice. An effect outside of the store, such as a mail, may still happen twice.
 //!
-//! The engine may lose jobs that it has accepted but not written to its disk. Redis promises to keep each accepted job
-//! only with `appendonly yes` and `appendfsync always`.
+//! The engine may lose jobs that it has accepted but not written to its disk. Redis needs `appendonly yes` and
+//! `appendfsync always` to promise that it keeps each accepted job.
 //!
 //! # Other engines
 //!

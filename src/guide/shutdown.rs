@@ -33,18 +33,19 @@
 //!
 //! 1. From the call on, only items of this executor may submit to its queues. Other submissions return
 //!    [`QueueError::ShutDown`](crate::QueueError::ShutDown), with the closure.
-//! 2. Armed timers are cancelled. Frozen queues thaw. To run a delayed item first, call
-//!    [`Work::flush`](crate::Work::flush), which queues it at once.
+//! 2. Armed timers are cancelled. Frozen queues thaw. To run a delayed item, call [`Work::flush`](crate::Work::flush)
+//!    before the shutdown. This call queues the item at once.
 //! 3. Accepted items run. The caller waits under a guard, until all threads have ended or the time runs out.
 //! 4. If the time runs out, items that have not begun are dropped, and their joins return
-//!    [`JoinError::Cancelled`](crate::JoinError::Cancelled). Items that have begun go on until they or the process end.
-//!    Nothing interrupts them, but they are [asked to stop](#a-long-item-that-should-stop-early).
+//!    [`JoinError::Cancelled`](crate::JoinError::Cancelled). An item that has begun goes on until it ends or the
+//!    process ends. Nothing interrupts the item, but the shutdown [asks it to
+//!    stop](#a-long-item-that-should-stop-early).
 //! 5. The [report](crate::ShutdownReport) lists the queues with dropped items, running items or cancelled timers, and
 //!    the number of each. To learn which items did not run, keep their handles. An item that still runs is not
 //!    [finished](crate::JoinHandle::is_finished). For an item that did not begin, [`join`](crate::JoinHandle::join)
 //!    returns [`JoinError::Cancelled`](crate::JoinError::Cancelled).
 //!
-//! A service that logs what it did not finish keeps a table of its jobs:
+//! To log the jobs that it did not finish, a service keeps a table of its jobs:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -73,8 +74,9 @@
 //! ```
 //!
 //! A service can also end without running its pending items. Before the shutdown, it calls
-//! [`destroy_now`](crate::WorkQueue::destroy_now) of its queues. The call drops the pending items of a queue, and asks
-//! its running items to stop. An item that does not [ask](crate::guide::cancellation) runs to its end.
+//! [`destroy_now`](crate::WorkQueue::destroy_now) for each of its queues. The call drops the pending items of a queue,
+//! and asks its running items to stop. An item that does not [ask whether it should stop](crate::guide::cancellation)
+//! runs to its end.
 //!
 //! Give the shutdown less time than the supervisor gives the process: systemd waits for 90 s by default, and Kubernetes
 //! for 30 s.
@@ -115,8 +117,9 @@
 //! # }
 //! ```
 //!
-//! If `main` returns after that, the items that still run end with the process. To ask them first, and then wait a
-//! little longer, give the items of the service one token, and divide the time:
+//! If `main` returns after that, the items that still run end with the process. A service can ask its items to stop
+//! before the shutdown, and then wait a little longer. To do so, give all items of the service one token, and divide
+//! the time:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

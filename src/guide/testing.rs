@@ -13,17 +13,17 @@
 //! habits:
 //!
 //! * The code reads times from [`clock::now`](crate::clock::now) instead of `Instant::now`.
-//! * It sleeps, locks, sends messages and makes threads with the functions of [`blocking`](mod@crate::blocking). Other
-//!   threads do not belong to a run.
-//! * It takes its queues as arguments, as `&WorkQueue`. A queue in a `static` belongs to the first run that uses it,
-//!   and other runs cannot use it. Tests that run at the same time must not share a lock of `blocking` in a `static`
-//!   either.
+//! * The code sleeps, locks, sends messages and makes threads with the functions of [`blocking`](mod@crate::blocking).
+//!   Other threads do not belong to a run.
+//! * The code takes its queues as arguments, as `&WorkQueue`. A queue in a `static` belongs to the first run that uses
+//!   it, and other runs cannot use it. Tests that run at the same time must not share a lock of `blocking` that is in
+//!   a `static`.
 //!
 //! # A debouncer
 //!
 //! An editor saves two seconds after the last change. A reusable item with a delay does that, because
-//! [`reschedule`](crate::Submission::reschedule) replaces the delay of a pending item. The test types for an hour, and
-//! takes milliseconds.
+//! [`reschedule`](crate::Submission::reschedule) replaces the delay of a pending item. The test simulates an hour of
+//! typing, and takes milliseconds.
 //!
 //! ```
 //! # #[cfg(not(feature = "testing"))] fn main() {}
@@ -112,9 +112,10 @@
 //!
 //! # A cache that refreshes itself
 //!
-//! A cache loads its value at most once, even if several items ask at the same time, and loads it again every minute.
-//! Whether two items ask at the same time depends on the order of their steps. So the test explores orders. If the
-//! second check under the write lock is missing, one of the seeds fails, and the message tells which one.
+//! A cache loads its value when an item first asks for it, and again every minute. If several items ask at the same
+//! time, the cache loads the value only once. Whether two items ask at the same time depends on the order of their
+//! steps. So the test explores orders. If the second check under the write lock is missing, one of the seeds fails,
+//! and the message tells which one.
 //!
 //! ```
 //! # #[cfg(not(feature = "testing"))] fn main() {}
@@ -205,9 +206,9 @@
 //!
 //! # Whatever fails
 //!
-//! A plan of faults, `testing::Faults`, says what fails in a run. Here, an outbox must know of each mail whether it was
-//! sent, even if the process is told to end, the queue refuses submissions, or items panic. Each seed draws such
-//! faults. If a mail is lost, the message has the seed and its faults.
+//! A plan of faults, `testing::Faults`, says what fails in a run. Here, an outbox must know which mails were sent. It
+//! must know this even if the process is told to end, if the queue refuses submissions, or if items panic. Each seed
+//! draws such faults. If a mail is lost, the message has the seed and its faults.
 //!
 //! ```
 //! # #[cfg(not(feature = "testing"))] fn main() {}
@@ -249,5 +250,6 @@
 //! # If a run fails
 //!
 //! The message on standard error has the seed and the order of events. `CMWQ_TEST_SEED=17 cargo test name` repeats the
-//! run of seed 17, and `testing::seed(17).run(|| …)` does so in the code, as a test that stays. `CMWQ_TEST_RUNS=100000`
-//! searches longer. The documentation of the module lists what a run finds, and what the kit cannot do.
+//! run of seed 17. In the code, `testing::seed(17).run(|| …)` does the same, for a test that stays.
+//! `CMWQ_TEST_RUNS=100000` searches longer. The documentation of the module lists what a run finds, and what the kit
+//! cannot do.

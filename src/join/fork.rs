@@ -6,16 +6,17 @@ use crate::engine::item::fork;
 ///
 /// Inside an item, `join` offers the second closure to the other workers of the item's pool, and calls the first one.
 /// If no worker has taken the second closure by then, `join` calls it, too. So an item can divide its work again and
-/// again, down to parts of about a microsecond. It then uses CPUs that have nothing else to do, and none that other
-/// items need. A closure that no worker takes costs little more than a plain call, and no allocation except at the
-/// first call of `join` in an item, and in a queue that [carries](crate::WorkQueueBuilder::carry) values.
+/// again, down to parts of about a microsecond. The item then uses only CPUs that have nothing else to do, and no CPU
+/// that other items need. A closure that no worker takes costs little more than a plain call. For such a closure,
+/// `join` allocates only at its first call in an item, and in a queue that [carries](crate::WorkQueueBuilder::carry)
+/// values.
 ///
-/// A closure that another worker takes becomes an item of the same queue. It needs a free slot of the queue's
-/// [`max_active`](crate::WorkQueueBuilder::max_active), is counted and traced, and has the
-/// [token](crate::cancel_token()) and the carried values of the calling item, but not its thread-local values. If the
-/// first closure ends before it, the calling item waits under a [blocking guard](crate::blocking()), and keeps its
-/// slot. Meanwhile its thread runs nothing but parts that the awaited closure has itself passed to `join`. So an item
-/// may hold a lock during the call, as long as the closures do not need that lock.
+/// A closure that another worker takes becomes an item of the same queue. The new item needs a free slot of the
+/// queue's [`max_active`](crate::WorkQueueBuilder::max_active), and is counted and traced. It has the
+/// [token](crate::cancel_token()) and the carried values of the calling item, but not that item's thread-local values.
+/// If the first closure ends before the new item, the calling item waits under a [blocking guard](crate::blocking()),
+/// and keeps its slot. Meanwhile, the waiting thread runs only closures that the awaited closure has itself passed to
+/// `join`. So an item may hold a lock during the call, as long as the closures do not need that lock.
 ///
 /// In the following cases, `join` only calls one closure after the other:
 ///
@@ -53,8 +54,8 @@ use crate::engine::item::fork;
 ///
 /// # Panics
 ///
-/// If a closure panics, `join` waits until the other one has ended or drops it if it has not begun, and then passes the
-/// panic on. If both panic, `join` passes on the panic of the first one.
+/// If a closure panics, `join` first waits until the other closure has ended, or drops the other closure if it has not
+/// begun. Then `join` passes the panic on. If both closures panic, `join` passes on the panic of the first one.
 #[doc(alias = "fork")]
 pub fn join<A, B, T, U>(first: A, second: B) -> (T, U)
 where

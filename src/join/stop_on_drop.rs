@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::JoinHandle;
 use crate::error::join::JoinError;
 
-/// The handle of an item that is stopped when the handle is dropped: see [`JoinHandle::stop_on_drop`].
+/// A handle that stops its item when the handle is dropped: see [`JoinHandle::stop_on_drop`].
 ///
-/// The value is a future with the output of the [`JoinHandle`], and derefs to the handle, for
-/// [`is_finished`](JoinHandle::is_finished) and [`stop`](JoinHandle::stop).
+/// The value is a future with the output of the [`JoinHandle`], and derefs to this handle. So the value also has
+/// methods such as [`is_finished`](JoinHandle::is_finished) and [`stop`](JoinHandle::stop).
 ///
 /// # Examples
 ///
@@ -38,9 +38,10 @@ pub struct StopOnDrop<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Makes a handle that [stops](Self::stop) the item when the handle is dropped: the item is cancelled if it has not
-    /// begun, and is asked to stop if it runs. Use this for work whose result is useless once its owner is gone, such
-    /// as that of a request whose client goes away. Without this, dropping the handle detaches the item.
+    /// Makes a handle that [stops](Self::stop) the item when the handle is dropped: the item is cancelled if it has
+    /// not begun, and is asked to stop if it runs. Use this for work whose result is useless once the owner of the
+    /// handle is gone, such as a request whose client goes away. A plain [`JoinHandle`] detaches its item when the
+    /// handle is dropped.
     ///
     /// # Examples
     ///
@@ -113,7 +114,8 @@ impl<T> Deref for StopOnDrop<T> {
     }
 }
 
-/// The output is that of the [`JoinHandle`]. A future that is dropped before that stops the item.
+/// The output is that of the [`JoinHandle`]. If the future is dropped before it has returned the output, the item is
+/// stopped.
 ///
 /// # Panics
 ///

@@ -16,8 +16,7 @@ use crate::policy::histogram::{Histogram, Latency};
 
 use super::snapshot::{PoolSnapshot, QueueSnapshot, Snapshot};
 
-/// The approximate maximum number of values that one call records for one histogram. A recorder keeps each value for a
-/// while.
+/// One call records at most about this many values for one histogram. A recorder keeps each value for a while.
 const MOST_VALUES: u64 = 10_000;
 
 /// A metric, and the function that reads its value `V` from a `T`.

@@ -6,8 +6,8 @@
 //! | [`BusyReport`] | [`Snapshot::busy`] | the kernel's `show_all_workqueues`: items that run, with their age and description |
 //! | [`MonitorReport`] | [`Monitor::sample`], of [`Executor::monitor`](crate::Executor::monitor) | the kernel's `wq_monitor`: a row of counters for each queue |
 //!
-//! All of them are plain values. Making them stops no thread. Pools and queues are read one after the other, and the
-//! lock of each is held only briefly.
+//! All of them are plain values. Making them stops no thread. A snapshot reads pools and queues one after the other,
+//! and holds the lock of each one only briefly.
 //!
 //! CPU sets are written as lists (`0-3,8`), whereas the kernel's tools write hexadecimal masks. Tables cut names to
 //! their last 24 characters; all other texts contain the whole names.

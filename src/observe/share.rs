@@ -9,8 +9,7 @@ use super::snapshot::QueueSnapshot;
 use super::text::{For, NAME, Name, heading};
 
 /// The weight of a queue, and what the queue has used in its turns. Turns are counted only while queues with
-/// [weights](crate::WorkQueueBuilder::weight) compete, so the numbers of such queues show how they have shared the
-/// CPUs.
+/// [weights](crate::WorkQueueBuilder::weight) compete, so the numbers show how these queues have shared the CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -23,8 +22,8 @@ pub struct ShareSnapshot {
     /// The number of items that have begun in a turn of the queue. While no other queue competes, most of the queue's
     /// short items are not included.
     pub turns: u64,
-    /// The CPU time that these items have used. An item of a queue that shares its items between pods is not included
-    /// if it moved to another pod, and an item that runs is not included yet.
+    /// The CPU time that these items have used. If the queue shares its items between pods, an item that has moved to
+    /// another pod is not included. A running item is not included yet.
     #[cfg_attr(feature = "serde", serde(rename = "cpu_time_ns", with = "crate::policy::nanos"))]
     pub cpu_time: Duration,
 }

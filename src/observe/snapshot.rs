@@ -64,8 +64,8 @@ pub struct Snapshot {
     /// [`ExecutorBuilder::max_pending`](crate::ExecutorBuilder::max_pending). `None` if there is no limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub max_pending: Option<usize>,
-    /// The number of pending items of all queues, and of permits. `None` if there is no limit. In that case, the
-    /// executor does not count these items.
+    /// The number of pending items of all queues, plus the number of permits. `None` if there is no limit. In that
+    /// case, the executor does not count these items.
     #[cfg_attr(feature = "serde", serde(default))]
     pub pending: Option<usize>,
     /// The maximum number of bytes of the pending items of all queues:
@@ -99,9 +99,9 @@ pub struct Snapshot {
     pub cpu_quota: Option<f64>,
     /// The method in force for detecting blocks without a guard; never [`Detection::Auto`].
     pub detection: Detection,
-    /// The reason why `detection` is not the method that the builder [requested](crate::ExecutorBuilder::detection), or
-    /// is not the best method although [`Detection::Auto`] was requested, or does not work as well as it should. Only
-    /// the first such reason is kept.
+    /// The reason why `detection` is not the method that the builder [requested](crate::ExecutorBuilder::detection)
+    /// or, if the builder requested [`Detection::Auto`], not the best method. Or the reason why the method does not
+    /// work as well as it should. Only the first such reason is kept.
     pub detection_fallback: Option<String>,
     /// The number of pool stalls that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported.
     pub stalls: u64,

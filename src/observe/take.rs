@@ -185,7 +185,7 @@ impl PoolKey {
     }
 }
 
-/// Returns how many workers a pool with so many CPUs tries to keep runnable.
+/// Returns how many workers a pool with this many CPUs tries to keep runnable.
 fn runnable(word: Running, cpus: usize) -> Option<usize> {
     let target = word.target()?.min(cpus as u64) as usize;
     Some(if word.is_covered() { 2 * target } else { target })

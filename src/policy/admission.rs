@@ -66,8 +66,8 @@ const INTAKE: u32 = 35;
 const INTAKE_MASK: u64 = (1 << 2) - 1;
 const LISTED: u32 = 37;
 const LISTED_MASK: u64 = (1 << 27) - 1;
-/// A limiter with so many listed items is full. The word can count more items, so issuers that have not noticed this
-/// yet find room.
+/// A limiter with so many listed items is full. The word can count more items, so an issuer that does not know yet
+/// that the limiter is full still finds room.
 const LISTED_LIMIT: u64 = 100_000_000;
 
 /// The slots of one limiter, and the number of items that wait for a slot.
@@ -201,8 +201,8 @@ impl Admission {
         }
     }
 
-    /// Returns whether the queue should refuse more items. The answer is true from a hundred million listed items on,
-    /// or if the count of coming items has reached half of its maximum.
+    /// Returns whether the queue should refuse more items. The answer is true if at least a hundred million items are
+    /// listed, or if the count of coming items has reached half of its maximum.
     pub(crate) const fn is_full(self) -> bool {
         // Usually no item waits. The first comparison shows this at once.
         self.0 >> COMING != 0 && (self.listed() >= LISTED_LIMIT || self.coming() >= COMING_MASK / 2)
@@ -236,8 +236,8 @@ impl Admission {
         if self.is_full() { (self, Admit::Full) } else { self.admit() }
     }
 
-    /// Admits an item that this intake lets in, and that its issuer counts. Only a stricter intake, or a shut one,
-    /// refuses the item.
+    /// Admits an item that the intake `by` lets in, and that its issuer counts. The item is refused only if the
+    /// limiter's own intake is shut or is stricter than `by`.
     pub(crate) fn admit_counted(self, by: Intake) -> (Self, Admit) {
         match self.intake() {
             intake if intake > by || intake == Intake::Shut => (self, Admit::Refused),
@@ -335,9 +335,9 @@ impl Admission {
     }
 
     /// Completes an active item. Hands its slot to the first item on the list, or frees the slot. While the intake is
-    /// shut, [`recall`](Self::recall) empties the list, so the slot is usually freed. If more items are active than any
-    /// limit allows, `recall` may have left items on the list. Then the first of them gets the slot. It is given up,
-    /// and so are most of the active items.
+    /// shut, [`recall`](Self::recall) empties the list, so the slot is usually freed. If more items are active than
+    /// any limit allows, `recall` may have left items on the list. Then the first of them gets the slot. This item is
+    /// given up, like most of the active items.
     pub(crate) const fn complete(self) -> (Self, Slot) {
         if self.listed() > 0 && self.has_no_limit() {
             return self.minus(LISTED).freed();

@@ -1,6 +1,6 @@
-//! Decides whether the manager heeds the rings of switch records, judged by their false alarms.
+//! Decides, by the false alarms of the rings of switch records, whether the manager heeds these rings.
 //!
-//! In a *false alarm*, a ring wakes the manager although the ring's worker does not sleep, because another thread has
+//! In a *false alarm*, a ring wakes the manager although the ring's worker does not sleep: another thread has only
 //! taken the worker's CPU. Rings that give many false alarms cost more than checks without rings would cost. The
 //! manager then ignores the rings for some checks.
 //!
@@ -8,9 +8,9 @@
 //! many. If each ring were judged by itself, many workers that take turns with other threads could wake the manager
 //! thousands of times per second.
 //!
-//! Opening a ring also costs several microseconds. So if the rings soon give as many false alarms again, the manager
-//! ignores them for twice as many checks, up to [`MOST_IGNORED_CHECKS`]. If a ring that is still open reports a true
-//! sleep, the manager heeds the rings again.
+//! Opening a ring also costs several microseconds. So if the rings soon give too many false alarms again, the manager
+//! ignores them for twice as many checks as the last time, up to [`MOST_IGNORED_CHECKS`]. If a ring that is still open
+//! reports a true sleep, the manager heeds the rings again.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +29,8 @@ const FORGOTTEN_AFTER: Duration = LONGEST;
 /// The number of checks for which the manager ignores the rings at first.
 const IGNORED_CHECKS: u16 = 16;
 
-/// The greatest number of checks for which the manager ignores the rings. One pool has so many checks in 6 or 12 s.
+/// The manager ignores the rings for at most this many checks at a time. One pool is checked this often in 6 s if it
+/// has siblings, and in 12 s otherwise.
 const MOST_IGNORED_CHECKS: u16 = 4096;
 
 /// The recent false alarms of all rings. This is a plain value.
@@ -37,18 +38,18 @@ const MOST_IGNORED_CHECKS: u16 = 4096;
 pub(crate) struct FalseAlarms {
     /// The number of false alarms that are not forgotten yet.
     recent: u8,
-    /// The time from which the manager forgets the next of them after `FORGOTTEN_AFTER`.
+    /// The manager forgets the next of these alarms at this time plus `FORGOTTEN_AFTER`.
     since: Time,
     /// The number of further checks for which the manager ignores the rings.
     ignored: u16,
-    /// The number of checks for which the manager has ignored the rings last.
+    /// The number of checks for which the manager ignored the rings the last time.
     last_ignored: u16,
-    /// The number of checks since then.
+    /// The number of checks since the manager last stopped ignoring the rings.
     heeded: u16,
 }
 
 impl FalseAlarms {
-    /// The alarms before the first one.
+    /// The value before the first false alarm.
     pub(crate) const NEW: Self =
         Self { recent: 0, since: Time::from_nanos(0), ignored: 0, last_ignored: 0, heeded: 0 };
 
@@ -74,7 +75,7 @@ impl FalseAlarms {
         Self { recent: MOST - 1, since, ignored, last_ignored: ignored, heeded: 0 }
     }
 
-    /// Notes that a pool was checked whose rings the manager heeds or ignores.
+    /// Notes a check of a pool. The manager may heed or ignore the pool's rings.
     #[must_use]
     pub(crate) const fn checked(self) -> Self {
         match self.ignored {
@@ -89,7 +90,7 @@ impl FalseAlarms {
 pub(crate) enum Hearing {
     /// The worker's ring has room for the record of the next sleep, which wakes the manager.
     Wakes,
-    /// The ring was opened after the check, or will be opened at the next one, so the worker may sleep already.
+    /// The ring was opened only after the check, or will be opened at the next check. So the worker may sleep already.
     New,
     /// All rings are in use, so only a check finds out whether the worker sleeps.
     NoRoom,
@@ -100,14 +101,14 @@ pub(crate) enum Hearing {
 }
 
 impl Hearing {
-    /// Returns the time within which the manager must check the worker's pool again. `None` if the ring suffices.
-    /// `shares` says whether the pool has siblings, which take its items.
+    /// Returns the time within which the manager must check the worker's pool again. Returns `None` if the ring
+    /// suffices. `shares` says whether the pool has siblings, which take its items.
     pub(crate) const fn check_within(self, shares: bool) -> Option<Duration> {
         match self {
             Self::Wakes => None,
             Self::New | Self::NoRoom => Some(SHORTEST),
             Self::Deaf => Some(PERIOD),
-            // Without rings, the pool is checked as often as it is in an executor that has none.
+            // The pool is checked as often as in an executor that has no rings.
             Self::Ignored if shares => Some(BRISK_LONGEST),
             Self::Ignored => Some(LONGEST),
         }
@@ -118,7 +119,8 @@ impl Hearing {
 mod tests {
     use super::*;
 
-    /// Returns the number of false alarms, at these intervals, after which the rings are ignored. Gives up after 1000.
+    /// Returns the number of false alarms, at this interval, after which the rings are ignored. Returns `None` if the
+    /// manager still heeds the rings after 1000 alarms.
     fn ignored_after(mut alarms: FalseAlarms, interval: Duration) -> Option<u32> {
         let mut now = Time::from_nanos(0) + Duration::from_secs(1);
         (1..=1000).find(|_| {

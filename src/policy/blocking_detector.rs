@@ -1,5 +1,5 @@
-//! Finds the workers of a watched pool that count as running but do not use a CPU, and the workers that use it for too
-//! long. Keeps its observations of each worker from one check to the next.
+//! Finds the workers of a watched pool that count as running but do not use a CPU, and the workers that use a CPU for
+//! too long. Keeps its observations of each worker from one check to the next.
 //!
 //! A worker that counts as running keeps other workers from starting. If that worker sleeps without a guard, the other
 //! workers wait although a CPU is free. So the detector takes the sleeping worker out of the count, and puts it back
@@ -33,10 +33,10 @@ pub(crate) const MAY_BLOCK: Duration = Duration::from_millis(1);
 /// asleep.
 pub(crate) const STILL: Duration = Duration::from_millis(3);
 
-/// For each sleeper that is out, so much time passes before the clocks of all sleepers are read again. A reading takes
-/// less than a microsecond, so the readings take a small part of the manager's time.
+/// The detector reads the clocks of all sleepers again after this time, multiplied by the number of sleepers that are
+/// out. A reading takes less than a microsecond, so the readings take a small part of the manager's time.
 const PER_SLEEPER: Duration = Duration::from_micros(10);
-/// The longest such time.
+/// The longest time until the detector reads the clocks of all sleepers again.
 const RECHECK: Duration = Duration::from_millis(2);
 
 /// The facts that the system reports about a worker's thread. Each method returns `None` if the system does not report
@@ -55,8 +55,7 @@ pub(crate) trait Facts {
 pub(crate) struct Criteria {
     /// Whether the check searches for workers that sleep without a guard.
     pub(crate) sleepers: bool,
-    /// The CPU time after which a worker that has not slept in between is a hog. `None` if the check does not search
-    /// for hogs.
+    /// A worker that uses this much CPU time without a sleep is a hog. `None` if the check does not search for hogs.
     pub(crate) hogs: Option<Duration>,
     /// The number of CPUs that the pool keeps busy.
     pub(crate) cpus: usize,
@@ -187,8 +186,8 @@ impl Look {
         Self { findings: Findings::default(), pace, criteria, now, asleep, hogs, reads_clocks: true }
     }
 
-    /// Decides whether the check reads the clocks of all sleepers. An earlier check last did so at `last`. Returns the
-    /// time at which a check has done so last.
+    /// Decides whether the check reads the clocks of all sleepers. `last` is the time at which a check last did so.
+    /// Returns the new value of this time.
     fn decide_on_clocks(&mut self, last: Time) -> Time {
         let due = last + (self.asleep as u32 * PER_SLEEPER).min(RECHECK);
         self.reads_clocks = due <= self.now;

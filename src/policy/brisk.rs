@@ -3,26 +3,27 @@
 //! A woken worker arrives after some 5 to 50 µs, and the thread that wakes it pays some 2 µs. If the workers that run
 //! take the backlog in that time, the woken worker arrives in vain. In a pool of several CPUs, an issuer that wakes a
 //! worker for each no-op is slower than a single worker. Then the pool is idle between the items, so that the issuer
-//! has to wake a worker for each of them. If the worker is a sibling's, it has also moved cache lines that all pods
-//! share, which can cost a hundred times as much as the items.
+//! has to wake a worker for each of them. If the woken worker belongs to a sibling pool, it has also moved cache lines
+//! that all pods share. These moves can cost a hundred times as much as the items.
 //!
-//! So a pool is *brisk* while its items are short and many. A brisk pool leaves [`AHEAD`] items to each of its workers.
-//! While a worker runs, or two are on their way, a push neither wakes another worker nor offers anything to siblings.
-//! Instead, each worker *takes stock* after some of its items: it judges the pool, wakes a worker if there are too many
-//! items for the workers that run, and offers siblings what the pool does not keep. A worker that was woken wakes the
-//! next one by the same rule. After every [`STRIDE`] items that a thread has left to workers, it checks the pool of the
-//! last of these items in the same way. A thread that pushes items slowly leaves few ([`Habit`]). A worker that blocks
-//! is replaced at once, as in any pool.
+//! So a pool is *brisk* while its items are short and many. A brisk pool leaves [`AHEAD`] items to each of its
+//! workers. While a worker runs, or while two workers are on their way, a push neither wakes another worker nor offers
+//! anything to siblings. Instead, each worker *takes stock* after some of its items: it judges the pool, wakes a
+//! worker if there are too many items for the workers that run, and offers siblings what the pool does not keep. A
+//! worker that was woken wakes the next one by the same rule. After a thread has left [`STRIDE`] items to workers,
+//! this thread checks the pool of the last of these items in the same way. A thread that pushes items slowly leaves
+//! few items to workers ([`Habit`]). A worker that blocks is replaced at once, as in any pool.
 //!
-//! Items may turn out to be long while the pool is brisk. So the manager checks a brisk pool, and any pool with
-//! siblings, at least every 1.5 ms, unless it checks the pool rarely, which it never does with a brisk pool. If work is
-//! pending and a CPU is free, each check wakes a worker. Each check also offers what the pool does not keep. If the
-//! pool has begun few items since the last check, or no more than it leaves to its workers, it is not brisk any more,
-//! and workers are woken for all its items. So after two checks, an item has begun, or a worker is woken for it, or it
-//! may leave the pool: either the pool's workers have taken all the items before it, or it was offered. This relies on
-//! the order of the items. While the sideline comes first, the pool keeps nothing. Between the [parts](super::parts) of
-//! a worklist there is no order. So a kept item of a CPU whose worker is busy may wait for some stretches of 25 µs
-//! more, until the part was passed over often enough.
+//! Items may turn out to be long while the pool is brisk. So the manager checks a brisk pool at least every 1.5 ms. It
+//! checks any other pool with siblings as often, unless it checks that pool rarely. If work is pending and a CPU is
+//! free, each check wakes a worker. Each check also offers what the pool does not keep. If the pool has begun few
+//! items since the last check, or no more items than it leaves to its workers, the pool is not brisk any more. Then
+//! workers are woken for all its items. So after two checks, an item has begun, or a worker is woken for it, or it may
+//! leave the pool. This holds because by then, either the pool's workers have taken all the items before this item, or
+//! the pool has offered this item to siblings. This reasoning relies on the order of the items. While the sideline
+//! comes first, the pool keeps nothing. Between the [parts](super::parts) of a worklist there is no order. So if the
+//! worker of a CPU is busy, a kept item in the part of this CPU may wait for some stretches of 25 µs more. This wait
+//! ends when the part was passed over often enough.
 //!
 //! A worker judges its items by the CPU time of its last windows ([`metering`](super::metering)), its own overhead
 //! included. So in a build with `cmwq_uncounted`, which measures no items, no pool becomes brisk.
@@ -33,18 +34,18 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// A worker takes stock after this many items, and a thread checks the backlog after it has left so many items to
+/// A worker takes stock after this many items. A thread checks the backlog after it has left this many items to
 /// workers.
 pub(crate) const STRIDE: u32 = 16;
 
-/// If so many items use a tenth of a millisecond of CPU time, a worker takes stock after [`LONG_STRIDE`] items.
-/// Otherwise, the reading of the clock would be a considerable part of the costs of such items.
+/// If it takes at least this many items to use 0.1 ms of CPU time, a worker takes stock after [`LONG_STRIDE`] items.
+/// At shorter intervals, reading the clock would be a considerable part of the cost of such items.
 const VERY_SHORT: u32 = 8 * STRIDE;
 
 /// See [`VERY_SHORT`].
 const LONG_STRIDE: u32 = 4 * STRIDE;
 
-/// Items are short if at least so many of them use a tenth of a millisecond of CPU time.
+/// Items are short if it takes at least this many of them to use 0.1 ms of CPU time.
 const SHORT: u32 = STRIDE;
 
 /// Items make a pool brisk only if [`STRIDE`] of them that run one after the other take at most this long. Otherwise
@@ -54,16 +55,18 @@ const SHORT_TIME: Duration = Duration::from_micros(100);
 /// Items make a pool brisk only if [`STRIDE`] of them run within this time, pauses included.
 const WITHIN: Duration = Duration::from_millis(1);
 
-/// If the workers of a pool have begun fewer items since the manager's last check, the pool is not brisk any more.
+/// If the workers of a pool have begun fewer items than this since the manager's last check, the pool is not brisk any
+/// more.
 pub(crate) const MANY: u64 = 24;
 
 /// A thread is quick if it pushes [`STRIDE`] items within this time.
 const QUICK: Duration = Duration::from_micros(32);
 
-/// A slow thread tries to leave items to workers after it has woken workers for so many items.
+/// A slow thread tries to leave items to workers after it has woken workers for this many items.
 const SLOW_STRIDE: u32 = 128;
 
-/// The number of items for each worker that a brisk pool keeps. Short items use 25 µs of CPU time at most.
+/// A brisk pool keeps this many items for each of its workers. This many short items together use at most 25 µs of CPU
+/// time.
 pub(crate) const AHEAD: u64 = 4;
 
 /// What a worker's last items show about its pool.
@@ -71,7 +74,7 @@ pub(crate) const AHEAD: u64 = 4;
 pub(crate) enum Items {
     /// The items were short and many.
     Brisk,
-    /// The worker does not know whether the items are short, or it has run few of them in this time.
+    /// The worker does not know whether the items are short, or it has run them too slowly to count them as many.
     Few,
     /// The items were not short.
     Long,
@@ -105,9 +108,10 @@ pub(crate) enum Left {
 
 /// How a thread pushes items to brisk pools. This is a plain value.
 ///
-/// A *quick* thread leaves its items to workers. A slow thread wakes workers instead. It may wait for each item, so its
-/// CPU is free meanwhile, and a wake-up delays it little. But the wake-ups may also be the reason why the thread is
-/// slow. So it leaves some items to workers now and then, and reads the clock.
+/// A *quick* thread leaves its items to workers. A slow thread wakes workers instead. A slow thread may wait for each
+/// of its items. Then its CPU is free meanwhile, and a wake-up delays the thread little. But the wake-ups may also be
+/// the reason why the thread is slow. So now and then, a slow thread leaves some items to workers, and reads the
+/// clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Habit {
     wakes: bool,
@@ -184,7 +188,7 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
-    /// What a worker knows that has rested.
+    /// What a worker that has rested knows about its last items.
     fn rested(span: u32) -> Last {
         Last { span, grows: false, has_rested: true }
     }
@@ -199,7 +203,7 @@ mod tests {
         }
     }
 
-    /// Pushes so many items at such intervals, in ns. Returns how many of them the thread leaves to workers without a
+    /// Pushes `items` items, one every `nanos` ns. Returns how many of them the thread leaves to workers without a
     /// check, with a check, and not at all.
     fn pushes(habit: &mut Habit, at: &mut Time, items: u32, nanos: u64) -> [u32; 3] {
         let mut lefts = [0; 3];

@@ -1,22 +1,23 @@
-//! Decides when a pool wakes a worker. This file has the concurrency word of a pool, and the questions that threads ask
-//! of it.
+//! Decides when a pool wakes a worker. This file has the concurrency word of a pool, and the questions that threads
+//! ask of this word.
 //!
 //! A *managed* pool keeps `target` workers runnable. The target is 1 for a per-CPU pool, and the number of the pod's
 //! CPUs for the pool of a pod. A worker counts as `running` while its item may use the CPU. A worker whose item is
-//! blocked or CPU intensive does not count. A worker that was woken or is being made counts as `waking` from the moment
-//! a thread reserves it, so a burst of items wakes no more workers than the target. An *unmanaged* pool has no target.
-//! It starts items as soon as possible, with one wake-up at a time: each worker that starts wakes the next worker.
+//! blocked or CPU intensive does not count. A worker that was woken or is being made counts as `waking` from the
+//! moment at which a thread reserves this worker, so a burst of items wakes no more workers than the target. An
+//! *unmanaged* pool has no target. It starts items as soon as possible, with one wake-up at a time: each worker that
+//! starts wakes the next worker.
 //!
-//! A *sharing* pool has siblings, whose workers may take its items when the pool cannot run them. This is the case when
-//! the pool is full, or when the workers that it woke do not get a CPU (the pool is *late*). [`Running::has_excess`]
-//! says whether siblings may take items.
+//! A *sharing* pool has siblings, whose workers may take its items when the pool cannot run them. The pool cannot run
+//! them when it is full, or when the workers that it woke do not get a CPU (the pool is *late*).
+//! [`Running::has_excess`] says whether siblings may take items.
 //!
-//! A *covered* pool keeps up to twice its target running: its *limit*. The items of such a pool often sleep without a
-//! guard, so some of the workers that count as running do not use their CPUs ([`pace`](super::pace)). The limit of any
-//! other managed pool is its target.
+//! A *covered* pool keeps up to twice its target of workers running. This number is its *limit*. The items of such a
+//! pool often sleep without a guard, so some of the workers that count as running do not use their CPUs
+//! ([`pace`](super::pace)). The limit of any other managed pool is its target.
 //!
-//! A *brisk* pool leaves a small backlog to the workers that run. While one runs, pushes wake and offer nothing
-//! ([`brisk`](super::brisk)).
+//! A *brisk* pool leaves a small backlog to the workers that run. While a worker runs, a push wakes no worker and
+//! offers no work ([`brisk`](super::brisk)).
 //!
 //! Threads ask these questions:
 //!
@@ -37,8 +38,9 @@ const FIELD: u32 = 19;
 const MASK: u64 = (1 << FIELD) - 1;
 const RUNNING: u32 = 0;
 const WAKING: u32 = FIELD;
-/// This field has the number of woken workers. A managed pool wakes no more workers than its limit, which fits. An
-/// unmanaged pool wakes one at a time, and an abandoned pool one for each thread that pushes at the moment.
+/// This field has the number of woken workers. A managed pool wakes at most as many workers as its limit, which fits
+/// into the field. An unmanaged pool wakes one worker at a time. An abandoned pool wakes one worker for each thread
+/// that is just pushing.
 const WAKING_MASK: u64 = MASK >> 1;
 /// The target, or twice the target if the pool is covered.
 const LIMIT: u32 = 2 * FIELD - 1;
@@ -54,7 +56,7 @@ const COVERED: u64 = 1 << (FLAGS + 7);
 const UNMANAGED: u64 = MASK;
 const ABANDONED: u64 = MASK - 1;
 
-/// The number of workers of a pool that run, the number that are about to run, and the number that should run.
+/// Three numbers of workers of a pool: those that run, those that are about to run, and those that should run.
 ///
 /// This is a plain value. Each transition returns the next word, and what the caller must do now.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,8 +68,8 @@ pub(crate) struct Running(u64);
 pub(crate) enum Kick {
     /// Enough workers run, and the manager watches the pool or has no reason to watch it. Nothing is offered now.
     Enough,
-    /// The pool could have more workers, but its items are short, so the workers that run will be there sooner than
-    /// another one. From time to time, check whether they have too many items.
+    /// More workers could run, but the pool's items are short. So the running workers reach the items sooner than
+    /// another worker would. From time to time, check whether the running workers have too many items.
     Leave,
     /// Wake or make one worker. The reservation is that worker's permission to start.
     Wake(Reserved),
@@ -158,7 +160,8 @@ impl Running {
         if self.limit() == UNMANAGED { None } else { Some(self.limit() >> self.is_covered() as u32) }
     }
 
-    /// Returns the number of workers that run if enough work is pending, or [`UNMANAGED`] or [`ABANDONED`].
+    /// Returns the number of workers that the pool keeps running while enough work is pending. For an unmanaged or
+    /// abandoned pool, returns [`UNMANAGED`] or [`ABANDONED`].
     const fn limit(self) -> u64 {
         self.0 >> LIMIT & MASK
     }
@@ -189,8 +192,8 @@ impl Running {
         }
     }
 
-    /// Returns whether a CPU of the pool is free as far as the word tells. A worker that is needed although no CPU is
-    /// free stands in for a worker that may be asleep.
+    /// Returns whether a CPU of the pool is free, as far as the word shows. If the pool needs a worker although no CPU
+    /// is free, that worker stands in for a running worker that may be asleep.
     pub(crate) const fn has_free_cpu(self) -> bool {
         match self.target() {
             Some(target) => self.running() + self.waking() < target,
@@ -198,9 +201,10 @@ impl Running {
         }
     }
 
-    /// Returns whether a woken worker may begin. It may not if returning workers have filled the pool meanwhile.
+    /// Returns whether a woken worker may begin. It must not begin if returning workers have filled the pool
+    /// meanwhile.
     pub(crate) const fn may_start(self) -> bool {
-        // An unmanaged pool never runs so many workers.
+        // The running workers of an unmanaged pool are always fewer than `UNMANAGED`.
         self.running() < self.limit()
     }
 
@@ -244,9 +248,9 @@ impl Running {
         }
     }
 
-    /// Returns the next word and a reservation if a worker is wanted for forks that no worker has taken. `joining` is
-    /// the number of the pool's threads that wait for forks and keep their places. Each of them is called if its fork
-    /// makes parts, so a recursion needs no more threads than the pool keeps runnable.
+    /// Returns the next word. Also returns a reservation if a worker is wanted for forks that no worker has taken.
+    /// `joining` is the number of the pool's threads that wait for forks and keep their places. Each of these threads
+    /// is called if its fork makes parts. So a recursion needs no more threads than the pool keeps runnable.
     pub(crate) const fn fork(self, joining: u64) -> (Self, Option<Reserved>) {
         let wants = self.wants_worker_for_fork(joining);
         if wants { (self.wake_one(), Some(Reserved { errand: None })) } else { (self, None) }
@@ -259,7 +263,7 @@ impl Running {
         }
     }
 
-    /// Returns whether the pool has forks that siblings may take, given that it has forks. `helpers` is as in
+    /// Returns whether siblings may take forks of the pool, given that the pool has forks. `helpers` is as in
     /// [`has_excess`](Self::has_excess).
     pub(crate) const fn has_excess_forks(self, joining: u64, helpers: u64) -> bool {
         helpers == 0 && (self.is_late() || !self.wants_worker_for_fork(joining))
@@ -275,9 +279,9 @@ impl Running {
         }
     }
 
-    /// Returns whether the pool has room for the work of a sibling. A late pool has no room, because the workers
-    /// that it woke do not get a CPU. Neither does an abandoned pool: it would refuse the work, which would then be
-    /// offered again without end.
+    /// Returns whether the pool has room for the work of a sibling. A late pool has no room, because the workers that
+    /// it woke do not get a CPU. An abandoned pool has no room either. It would refuse the work, and the work would
+    /// then be offered again without end.
     pub(crate) const fn takes_errands(self) -> bool {
         self.has_free_cpu() && !self.is_late() && !self.is_abandoned()
     }
@@ -294,8 +298,8 @@ impl Running {
     /// Uses up a reservation. Returns whether the reserved worker may begin.
     ///
     /// A worker that may not begin checks the worklist again, like every thread that gives something up. At this point
-    /// no other worker is needed, because the returned word says that the pool is full, but the manager must watch the
-    /// pool.
+    /// the pool needs no other worker, because the returned word says that the pool is full. But the manager must
+    /// watch the pool.
     pub(crate) const fn start(self) -> (Self, bool) {
         let rested = Self(self.0 - (1 << WAKING));
         if rested.may_start() { (rested.run_one(), true) } else { (rested, false) }
@@ -316,8 +320,8 @@ impl Running {
         Self(self.0 & !LATE)
     }
 
-    /// Takes a running worker out of the count between two items if more workers run than should, because blocked
-    /// workers have returned. Returns whether it did. If so, the worker goes idle.
+    /// Takes a running worker out of the count between two items if too many workers run. For example, too many run
+    /// after blocked workers have returned. Returns whether the worker was taken out. If so, it goes idle.
     pub(crate) const fn shed(self) -> (Self, bool) {
         if self.too_many_running() { (self.leave(), true) } else { (self, false) }
     }
@@ -334,15 +338,15 @@ impl Running {
         self.run_one()
     }
 
-    /// Marks the pool as abandoned: it runs nothing any more. With this word, every push asks for a worker, and so its
-    /// issuer finds the mark.
+    /// Marks the pool as abandoned: it runs nothing any more. With this word, the issuer of every push asks for a
+    /// worker, and so finds the mark.
     pub(crate) const fn abandoned(self) -> Self {
         self.with_limit(ABANDONED, false)
     }
 
     /// Sets the number of workers that the pool keeps runnable. Returns whether the number has changed. If it has, the
-    /// caller checks the worklist. The pool may need more workers, and each of them checks the worklist again once it
-    /// has begun. Or the pool may now have surplus work for siblings. Surplus workers are [shed](Self::shed).
+    /// caller checks the worklist, because the pool may need more workers, or may have surplus work for siblings. Each
+    /// new worker checks the worklist again once it has begun. Surplus workers are [shed](Self::shed).
     pub(crate) const fn retarget(self, target: usize) -> (Self, bool) {
         let (before, target) = (self.target(), Self::at_least_one(target));
         match before {

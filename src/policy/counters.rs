@@ -23,9 +23,9 @@ use std::time::Duration;
 ///
 /// > 0.2 KiB × parts + 0.1 KiB × pairs of a thread and a part
 ///
-/// A thread keeps its counts for at most 256 parts, in at most 32 KiB, and adds further counts to those of the parts.
-/// So the memory does not grow with the number of queues that have existed. The counts of a queue that has ended are
-/// freed when their threads need the memory for other queues, or end.
+/// A thread keeps its counts for at most 256 parts, in at most 32 KiB, and adds further counts to the parts' own
+/// counts. So the memory does not grow with the number of queues that have existed. After a queue's end, each thread
+/// keeps its counts of that queue until it needs the memory for other queues, or ends.
 ///
 /// # Examples
 ///
@@ -51,9 +51,9 @@ pub struct Counters {
     #[doc(alias = "PWQ_STAT_COMPLETED")]
     pub completed: u64,
     /// The CPU time of the items, and of the workers' own work between items. The CPU time is read from time to time,
-    /// not for each item. If a worker alternates between queues whose items take a few microseconds, samples divide its
-    /// CPU time between the queues, and the division is right on average. The value is zero on all systems but Linux,
-    /// because the CPU time of threads is not known there.
+    /// not for each item. If a worker alternates between queues whose items take a few microseconds, samples divide
+    /// its CPU time between the queues. This division is right on average. Outside of Linux, the value is zero,
+    /// because the CPU time of threads is not known.
     #[doc(alias = "PWQ_STAT_CPU_TIME")]
     #[cfg_attr(feature = "serde", serde(rename = "cpu_time_ns", with = "super::nanos"))]
     pub cpu_time: Duration,
@@ -61,13 +61,13 @@ pub struct Counters {
     /// [threshold](crate::ExecutorBuilder::hog_threshold).
     #[doc(alias = "PWQ_STAT_CPU_INTENSIVE")]
     pub cpu_hogs: u64,
-    /// Workers that the pool woke or requested because an item of this queue blocked and the item's worker no longer
+    /// Workers that the pool woke or requested because an item of this queue blocked. The item's worker then no longer
     /// counted as running.
     #[doc(alias = "PWQ_STAT_CM_WAKEUP")]
     pub concurrency_wakeups: u64,
-    /// Items that began on a CPU of another pod, although a worker of their own pod runs them. This happens only in
-    /// plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict, because only such queues let the system
-    /// move workers.
+    /// Items that a worker of their own pod began on a CPU of another pod. This happens only in plain
+    /// [`unbound`](crate::WorkQueue::unbound) queues that are not strict, because only such queues let the system move
+    /// workers.
     pub away: u64,
     /// Items that began in another pod, on a worker of that pod, because their own pod could not take them.
     pub stolen: u64,
@@ -90,7 +90,7 @@ pub struct Counters {
     /// began. Such a submission is counted when the queue reaches its place, or when the item's next submission takes
     /// that place. An armed timer counts as a submission only when it fires.
     pub cancelled: u64,
-    /// Of the cancelled submissions, those whose [deadline](crate::Submission::deadline) had passed before they began.
+    /// The cancelled submissions whose [deadline](crate::Submission::deadline) passed before they could begin.
     #[cfg_attr(feature = "serde", serde(default))]
     pub expired: u64,
     /// Items and [permits](crate::Permit) that the queue refused with [`QueueError::Full`](crate::QueueError::Full).

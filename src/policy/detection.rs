@@ -51,8 +51,8 @@ pub enum Detection {
 }
 
 impl Detection {
-    /// Returns the mode that is in force if the system does not permit switch events. If `portable`, nothing about
-    /// threads is known, so the mode is `Off`.
+    /// Returns the mode that is in force if the system does not permit switch events. If `portable`, the crate knows
+    /// nothing about threads, so the mode is `Off`.
     pub(crate) fn without_switches(self, portable: bool) -> Self {
         match self {
             Self::Off => Self::Off,

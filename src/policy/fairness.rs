@@ -2,32 +2,32 @@
 //!
 //! A *flow* is a queue with a weight, or the pool's worklist, which the queues without weights share. The rule is
 //! start-time fair queueing. Each flow has a *tag*: the CPU time that the flow was charged for, divided by its weight.
-//! The next entry comes from the flow with the smallest tag. So among flows that always have entries waiting, CPU time
-//! is divided by their weights, whatever the lengths of their items and of their backlogs are.
+//! The next entry comes from the flow with the smallest tag. So flows that always have waiting entries share the CPU
+//! time in proportion to their weights. The lengths of their items and of their backlogs do not matter.
 //!
-//! * **Charges.** A flow is charged when one of its entries begins. The length of an item is not known at that time, so
-//!   the charge is an estimate, which follows the flow's latest items. When the item's use is known, the charge is
-//!   corrected. So in the end, each flow has paid for what it has used. Before, several workers that begin items of a
-//!   flow at the same time do not take each other's turn for free.
+//! * **Charges.** A flow is charged when one of its entries begins. The length of an item is not known at that time,
+//!   so the charge is an estimate, which follows the flow's latest items. When the CPU time that the item has used is
+//!   known, the charge is corrected. So in the end, each flow has paid for what it has used. Because the charge comes
+//!   first, a flow gets no turns for free when several workers begin its items at the same time.
 //! * **Alone.** A flow that is alone takes no other flow's turn. If its items are known to be short, most of them are
-//!   free and need not be measured, because measuring costs a good part of a short item's time. Long items are
-//!   measured, so the estimate is right when another flow arrives.
-//! * **Arrivals.** If a flow without waiting entries gets one, its tag becomes at least the smallest tag of the waiting
-//!   flows. So a flow cannot save up time for later. If the flow owes nothing, which means that its own tag is not
-//!   larger than that, the flow is *fresh*: its turn comes before those of all flows that have waited longer, behind
-//!   other fresh ones. So the first entry of a flow that uses less than its share waits until one item of the pool has
-//!   ended. A flow is fresh only once until the smallest tag has caught up with it, so fresh flows do not starve
-//!   others.
-//! * **Debts.** A flow whose entries have all begun stays known until the others have caught up with its tag. So a
-//!   queue that has only one entry at a time does not get a turn whenever it likes.
-//! * **Idle pools.** If a worker finds no entry at all, no queue waits, and all debts are forgiven.
+//!   free, and need not be measured. Measuring costs a good part of a short item's time. Long items are measured, so
+//!   the estimate is right when another flow arrives.
+//! * **Arrivals.** If a flow without waiting entries gets an entry, its tag becomes at least the smallest tag of the
+//!   waiting flows. So a flow cannot save up time for later. The flow owes nothing if its own tag was not larger than
+//!   this smallest tag. It is then *fresh*: its turn comes before those of all flows that have waited longer, but
+//!   after those of earlier fresh flows. So if a flow uses less than its share, its first entry waits only until one
+//!   item of the pool has ended. After its turn, a flow is fresh again only when the smallest tag has caught up with
+//!   the flow's tag. So fresh flows do not starve other flows.
+//! * **Debts.** A flow whose entries have all begun stays known until the other flows have caught up with its tag. So
+//!   a queue that has only one entry at a time does not get a turn immediately for each entry.
+//! * **Idle pools.** If a worker finds no entry at all, no queue waits. The pool then forgives all debts.
 
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The greatest weight of a queue. The smallest is 1.
+/// A queue has at most this weight, and at least the weight 1.
 pub(crate) const MAX_WEIGHT: u32 = 10_000;
 
 /// Returns whether a queue can have this weight.
@@ -38,15 +38,16 @@ pub(crate) fn is_weight(weight: u32) -> bool {
 /// The weight of the worklist, and so of all queues without weights together.
 pub(crate) const DEFAULT_WEIGHT: u32 = 100;
 
-/// The estimate for the items of a flow of which no item has been measured.
+/// The estimate, in nanoseconds, for the items of a flow while none of its items has been measured.
 const FIRST_ESTIMATE: u64 = 100_000;
-/// An item is charged for at least this much, so that items that mostly sleep take turns, too.
+/// An item is charged for at least this many nanoseconds, so that items that mostly sleep take turns, too.
 const LEAST_CHARGE: u64 = 1_000;
-/// Items of this length are measured even if their flow is alone. Measuring takes less than 5 % of it.
+/// Items of at least this many nanoseconds are measured even if their flow is alone. Measuring takes less than 5 % of
+/// this time.
 const SHORT: u64 = 20_000;
-/// Of the short items of a flow that is alone, one in so many is measured.
+/// If a flow is alone, one in this many of its short items is measured.
 const SAMPLE: u64 = 32;
-/// An estimate is at most this long. A longer item is charged for the rest when its use is known.
+/// An estimate is at most this many nanoseconds. A longer item is charged for the rest when its use is known.
 const MOST_ESTIMATE: u64 = 100_000_000;
 
 /// The number of a flow within a pool.
@@ -66,7 +67,8 @@ impl FlowId {
 /// A virtual time: CPU time in nanoseconds, divided by a weight, and multiplied by [`MAX_WEIGHT`].
 type Tag = u128;
 
-/// The length of a flow's items, as its latest items let expect it. 0 if none of them has been measured.
+/// The expected length of a flow's items in nanoseconds, which follows its latest items. 0 if none of its items has
+/// been measured.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Estimate(u64);
 
@@ -96,7 +98,8 @@ impl Estimate {
     }
 }
 
-/// The turn of an item that has begun. Its worker returns it when the item's use is known.
+/// The turn of an item that has begun. The item's worker gives the turn back when the CPU time that the item has used
+/// is known.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Turn {
@@ -109,7 +112,7 @@ pub(crate) struct Turn {
     period: u64,
 }
 
-/// The flows of one pool. The state is empty while no entry of a weighted queue waits, and no such queue has debts.
+/// The flows of one pool. There are no flows while no weighted queue has waiting entries or debts.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Fairness {
     /// The flows that have waiting entries or debts.
@@ -153,8 +156,8 @@ impl Turn {
 }
 
 impl Fairness {
-    /// Returns whether a weighted queue has waiting entries or debts. Otherwise, the workers take the entries of the
-    /// worklist only.
+    /// Returns whether a weighted queue has waiting entries or debts. If none has, the workers take only entries of
+    /// the worklist.
     pub(crate) fn is_in_force(&self) -> bool {
         !self.flows.is_empty()
     }
@@ -215,7 +218,8 @@ impl Fairness {
             return;
         }
         let Turn { flow, weight, charged, .. } = turn;
-        // A flow that is not known any more has been caught up with, although its item may have used more since then.
+        // If the flow is not known any more, the other flows have caught up with its tag. The item may have used more
+        // CPU time since then.
         let own = self.flows.get(&flow).map_or(turn.tag, |known| known.tag);
         let used = nanos(used).max(LEAST_CHARGE);
         let tag = if used >= charged {
@@ -262,8 +266,8 @@ impl Fairness {
         self.debtors.insert((tag, flow));
     }
 
-    /// Forgets the flows without waiting entries that the others have caught up with. If only the worklist is left,
-    /// forgets it, too.
+    /// Forgets each flow without waiting entries if the other flows have caught up with its tag. If only the worklist
+    /// is left, forgets it, too.
     fn settle(&mut self) {
         while let Some((tag, flow)) = self.debtors.first().copied().filter(|(tag, _)| *tag <= self.now) {
             self.debtors.remove(&(tag, flow));

@@ -35,7 +35,8 @@ pub(crate) struct IdleSet {
     owed: Vec<Reserved>,
     /// The number of workers that have arrived and not left.
     alive: usize,
-    /// Whether the manager was asked for a worker and has not delivered it. It may be waiting for its next attempt.
+    /// Whether the manager was asked for a worker and has not delivered it. The manager may be waiting for its next
+    /// attempt.
     creating: bool,
     /// Whether the manager is making that worker, whose thread has not arrived and may not even have started.
     making: bool,
@@ -135,8 +136,8 @@ impl IdleSet {
     /// So if any idle workers last ran there, the most recently idle of these gets the reservation.
     ///
     /// The caller may be about to leave `near`. While the caller still runs, the system does not see that the CPU
-    /// becomes idle. So the system would put a worker that last ran on another CPU behind the thread that runs there
-    /// now, and would leave `near` idle for milliseconds.
+    /// becomes idle. So the system would put a worker that last ran on another CPU behind the thread that now runs on
+    /// that other CPU. It would leave `near` idle for milliseconds.
     pub(crate) fn kick(
         &mut self,
         reserved: Reserved,

@@ -28,10 +28,10 @@
 //!
 //! The number of an item's entries on the lists of a shard is `(home is this shard and listed) + (number of times that
 //! the slow-path state names this shard)`. If home is this shard and the item is listed, one of these entries is the
-//! entry *at home*. In an ordered queue, the entry at home is the last of them. In other queues, entries may be popped
-//! in another order than they were pushed, so the entry at home is recognised by its ticket (see [`Known`]). If several
-//! entries have this ticket, any of them can be treated as the entry at home, because each flush waits for all of these
-//! entries or for none of them.
+//! entry *at home*. In an ordered queue, the entry at home is the last of them. In other queues, workers may pop
+//! entries in an order other than that of the pushes, so the entry at home is recognised by its ticket (see
+//! [`Known`]). If several entries have this ticket, any of them can be treated as the entry at home, because each
+//! flush waits for all of these entries or for none of them.
 //!
 //! The slow-path state has a lock, which a thread takes only if a transition on the fast path answers `Slow`, or for an
 //! operation that has no fast path. All `_slowly` transitions are made under this lock.
@@ -387,7 +387,8 @@ impl ItemState {
         if self.is_pending() { (attached, Instance::Pending) } else { self.attach_to_run_slowly() }
     }
 
-    /// Notes that a thread waits for the run that has begun, asks it to stop, or is told when it is asked.
+    /// Notes that a thread waits for the run that has begun, asks this run to stop, or wants to learn when the run is
+    /// asked to stop.
     pub(crate) const fn attach_to_run_slowly(self) -> (Self, Instance) {
         if self.is_running() { (self.attached(), Instance::Running) } else { (self, Instance::None) }
     }

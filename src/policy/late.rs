@@ -3,15 +3,15 @@
 //! A worker that has been woken, or that is being made, counts as running. So no other worker is woken for the same
 //! item. But an issuer that does not pause, or another process, may keep the worker's CPU busy. In this case, the
 //! sibling pools may take the item after at most [`RARELY`]. If the pool had woken no worker for twice [`RARELY`]
-//! before this wake-up, they may take it after [`LATE`] already.
+//! before this wake-up, the sibling pools may already take the item after [`LATE`].
 //!
 //! So each wake-up needs a deadline, but almost all wake-ups meet their deadlines. One deadline of the manager covers
-//! all wake-ups that happen before that deadline. A check takes 11 µs, as measured, which is more than a wake-up takes.
+//! all wake-ups that happen before that deadline. A check takes 11 µs in measurements. This is longer than a wake-up.
 //! So a check every 200 µs takes 5 % of a CPU. A stream of small items has thousands of wake-ups per second. So if no
-//! worker of a stream is late, the manager checks the stream ever more rarely. The time until the next check is the age
-//! of the stream, but at most [`RARELY`]. If a check finds a worker on its way, the check sets an exact deadline for
-//! this worker. If a check finds no worker on its way, and no worker was woken since the previous check, the stream
-//! ends.
+//! worker of a stream is late, the manager checks the stream ever more rarely. The time until the next check is the
+//! age of the stream, but at most [`RARELY`]. If a check finds a worker on its way, the check sets an exact deadline
+//! for this worker. If a check finds no worker on its way, and no worker was woken since the previous check, the
+//! stream ends.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,7 @@ pub(crate) struct LateWorkers {
     next_look: Option<Time>,
     /// Whether a worker was woken since the last check.
     woke: bool,
-    /// Whether the last check found a late worker, and at least one worker has been late at every moment since.
+    /// Whether the last check found a late worker, and some worker has been late ever since.
     late: bool,
     /// In a stream, the interval until the next check. The last check that found no worker on its way has set this
     /// interval.

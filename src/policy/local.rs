@@ -9,24 +9,25 @@
 //! * A worker keeps items only while its items are short: [`SHORT`] of them must take at most 0.1 ms. The worker's last
 //!   items serve as the measure. So a pool with long items behaves as if there were no local lists. So does a build
 //!   with `cmwq_uncounted`, which measures no items.
-//! * A worker takes several local items in a row before other items. It takes as many as 0.1 ms suffices for, and at
-//!   most [`IN_A_ROW`]. Then it takes as many items of the pool's list, if there are any. So local items overtake an
-//!   item at most `IN_A_ROW` times on each CPU, and once for each item that the workers take before it from the pool's
-//!   list, those of other [parts](super::parts) included. If the local items turn out to be long, a check of the
-//!   manager ends the row.
-//! * The first local item wakes no other worker, because its own worker will be ready sooner. The second one wakes a
-//!   worker if the pool has a free CPU. The present item may turn out to be long. Then a check of the manager moves the
-//!   local items to the pool's list: the next check if the pool has a free CPU, and otherwise the one after it.
+//! * A worker takes several local items in a row before other items. It takes as many as it can run in 0.1 ms, but at
+//!   most [`IN_A_ROW`]. Then it takes as many items of the pool's list, if there are any. So on each CPU, at most
+//!   `IN_A_ROW` local items overtake an item of the pool's list. One further local item may overtake it for each item
+//!   that the workers take before it from the pool's list. Items of other [parts](super::parts) are included. If the
+//!   local items turn out to be long, a check of the manager ends the row.
+//! * The first local item wakes no other worker, because its own worker will be ready sooner. The second local item
+//!   wakes a worker if the pool has a free CPU. If the present item turns out to be long, a check of the manager moves
+//!   the local items to the pool's list. If the pool has a free CPU, this is the next check. Otherwise, it is the
+//!   check after the next one.
 
 #![forbid(unsafe_code)]
 
 /// Items count as short if this many of them take at most 0.1 ms.
 const SHORT: u32 = 16;
 
-/// The greatest number of local items that a worker runs one after the other while other items wait.
+/// While other items wait, a worker runs at most this many local items one after the other.
 const IN_A_ROW: u32 = 64;
 
-/// The greatest number of items on a local list.
+/// A local list has at most this many items.
 const MOST: usize = 64;
 
 /// If a list has this many local items, it is worth waking another worker.

@@ -23,7 +23,7 @@ pub(crate) const CREATION_COOLDOWN: Duration = Duration::from_secs(1);
 pub(crate) enum Duty<P> {
     /// Make a worker. If that fails, tell [`Manager::creation_failed`].
     Create(P),
-    /// The worker that the pool asked for cannot be made now. Tell its idle set.
+    /// The worker that the pool asked for cannot be made now. Tell the pool's idle set.
     Unserved(P),
     /// A deadline of the pool has come. Do everything that is due, and tell [`Manager::deadline`] the pool's next
     /// deadline.
@@ -34,8 +34,8 @@ pub(crate) enum Duty<P> {
     Hurry,
     /// Try each pool in the line, even if no thread has left. The schedule performs this duty itself.
     TryLine,
-    /// Make the cleaner, the thread that destroys the values that the manager must not destroy, and the thread that
-    /// calls the wakers that are due, if they are needed. If that fails, tell [`Manager::cleaner_failed`].
+    /// Make the cleaner, which destroys the values that the manager must not destroy, and the thread that calls due
+    /// wakers. Make each of them only if it is needed. If that fails, tell [`Manager::cleaner_failed`].
     Clean,
 }
 
@@ -530,8 +530,8 @@ mod tests {
         assert_eq!(due(&mut manager, at(4999)), [Duty::Create('a')]);
     }
 
-    /// spec: E2.5 (a busy worker gives way between items): after a turn, any worker does so. Each new thread begins a
-    /// new turn.
+    /// spec: E2.5 (a busy worker gives way between items): after a turn, every busy worker may give way. Each new
+    /// thread begins a new turn.
     #[test]
     fn workers_hurry_after_a_pool_has_starved_for_a_turn() {
         let mut manager = Manager::new(Rules::default());

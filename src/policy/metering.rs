@@ -11,12 +11,12 @@
 //! taken long without using CPU time. The next item then has a window of its own.
 //!
 //! In most windows, all items come from a single queue. If a window has items of several queues, its whole CPU time is
-//! charged to one queue, as in the kernel. This is the queue whose item was running at the last tick, if that queue has
-//! an item in the window. So on average, each queue is charged for its share. If a tick ends the window, the queue of
-//! the item that was running at this tick is charged. A tick that comes while the worker reads its CPU clock counts for
-//! no item: the reading is a system call, and a kernel that preempts lazily often preempts a thread there. An
-//! interrupted item does not count as running at a tick. Its queue is charged if the earlier items of the window cannot
-//! have used that much time.
+//! charged to one queue, as in the kernel. This is the queue whose item was running at the last tick, if that queue
+//! has an item in the window. So on average, each queue is charged for its share. If a tick ends the window, the queue
+//! of the item that was running at this tick is charged. A tick that comes while the worker reads its CPU clock counts
+//! for no item: the reading is a system call, and a kernel that preempts lazily often preempts a thread there. An
+//! interrupted item does not count as running at a tick. But the queue of an interrupted item is charged if the
+//! earlier items of the window cannot have used that much time.
 
 #![forbid(unsafe_code)]
 
@@ -24,9 +24,9 @@ use std::time::Duration;
 
 /// The CPU time that a window should use. Reading the clock costs about one per cent of that.
 const WINDOW: Duration = Duration::from_micros(100);
-/// The greatest number of items in a window.
+/// A window has at most this many items.
 const MOST_ITEMS: u32 = 1024;
-/// The greatest number of items between two readings of the coarse clock.
+/// There are at most this many items between two readings of the coarse clock.
 const STRIDE: u32 = 16;
 /// A duration that is too short to tell which item has used it.
 const LITTLE: Duration = Duration::from_micros(5);
@@ -101,7 +101,7 @@ impl Metering {
 }
 
 /// Returns how much of `used` surely belongs to a worker's present item. `used` is the CPU time that the worker has
-/// used since the last reading of its clock. `is_first` says that the window began with the present item.
+/// used since the last reading of its clock. `is_first` says whether the window began with the present item.
 pub(crate) fn surely_own(used: Duration, is_first: bool) -> Duration {
     if is_first || used >= SURELY_OWN { used } else { Duration::ZERO }
 }

@@ -16,8 +16,8 @@ pub(crate) struct Neighbours {
     of: Vec<[Box<[u64]>; TIERS]>,
 }
 
-/// The number of tiers. The first tier contains the pods that share a cache with a pod, the second tier the other pods
-/// that share a node with it, and the third tier all remaining pods.
+/// The number of tiers. For each pod, the first tier contains the pods that share a cache with it. The second tier
+/// contains the other pods that share a node with it, and the third tier contains all remaining pods.
 const TIERS: usize = 3;
 
 impl Neighbours {
@@ -47,9 +47,9 @@ impl Neighbours {
         Self { words, of: groups.iter().enumerate().map(tiers).collect() }
     }
 
-    /// Calls `find` with the pods whose bits are set, until it returns a value. The pods nearest to `pod` come first.
-    /// `word(n)` returns the bits of the 64 pods from number `64 * n` on. The search through equally near pods begins
-    /// at `pod`, so that different pods do not all choose the same pod.
+    /// Calls `find` with the pods whose bits are set, until `find` returns a value. The pods nearest to `pod` come
+    /// first. `word(n)` returns the bits of the 64 pods from number `64 * n` on. The search through equally near pods
+    /// begins at `pod`, so that different pods do not all choose the same pod.
     pub(crate) fn find_nearest<T>(
         &self,
         pod: usize,

@@ -85,8 +85,8 @@ pub(crate) enum Finish {
     Unlisten,
 }
 
-/// The thread and the task that wait for an item through its handle. There are both if a thread joins a handle that a
-/// task has polled before.
+/// The thread and the task that wait for an item through its handle. Both exist if a thread joins a handle that a task
+/// has polled before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiting(u64);
 

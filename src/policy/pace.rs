@@ -1,27 +1,29 @@
 //! Limits how fast a pool grows when the detector finds workers that sleep, or that use their CPUs for a long time.
 //!
-//! The pool replaces each worker that the detector takes *out* of the count of running workers. A crowd of workers that
-//! all wait for the same thing does not help: each thread costs memory, and spinning threads take CPU time from each
-//! other. So the detector takes workers out without delay only while fewer workers are out than the pool may *spare*.
-//! The detector takes out each further worker only after a gap. The gap grows with the number of workers that are out
-//! in excess of that.
+//! The pool replaces each worker that the detector takes *out* of the count of running workers. A crowd of workers
+//! that all wait for the same thing does not help: each thread costs memory, and spinning threads take CPU time from
+//! each other. So the detector takes workers out without delay only while fewer workers are out than the pool may
+//! *spare*. The detector takes out each further worker only after a gap. The gap grows with the number of workers that
+//! are out in excess of what the pool may spare.
 //!
-//! A pool may spare as many workers as it has CPUs. Each sleeper that comes back, because its sleep has ended, lets the
-//! pool spare one more sleeper. So if items sleep for a while and then end, the number of sleepers may double in the
-//! time of a sleep, until the CPUs are busy or the limits of the queues are reached. If no sleeper comes back, only the
-//! gaps let the pool grow. A return counts half after each second, and does not count if the pool uses less than half
-//! of what it may spare. So the pool forgets a crowd that it no longer needs.
+//! A pool may spare as many workers as it has CPUs. Each sleeper that comes back, because its sleep has ended, lets
+//! the pool spare one more sleeper. So if items sleep for a while and then end, the number of sleepers may double
+//! within the time of one sleep, until the CPUs are busy or the limits of the queues are reached. If no sleeper comes
+//! back, only the gaps let the pool grow. Each second halves the number of returns that count. A return does not count
+//! at all if the pool uses less than half of what it may spare. So the pool forgets a crowd that it no longer needs.
 //!
-//! A worker that sleeps without a guard keeps its CPU from other workers until the manager finds it, which takes longer
-//! than many sleeps. So a pool of several CPUs is *covered* while many sleepers come back ([`Pace::covers`]): as many
-//! further workers may run as the pool has CPUs. They use the CPUs of the workers that sleep without the manager's
-//! knowledge, so checks may be rarer, too. The price is that workers share CPUs while none of them sleeps.
+//! A worker that sleeps without a guard keeps its CPU from other workers until the manager finds this worker asleep.
+//! Many sleeps are over before that. So a pool of several CPUs is *covered* while many sleepers come back
+//! ([`Pace::covers`]): as many further workers may run as the pool has CPUs. They use the CPUs of the workers that
+//! sleep without the manager's knowledge, so checks may be rarer, too. The price is that workers share CPUs while none
+//! of them sleeps.
 //!
-//! Known limit: items that pass one lock on come back one after the other, too. So their number may grow by one for
-//! each of them, up to the limits of the queues and of the executor, although only one of them goes on at a time.
+//! Known limit: items that take turns with one lock also come back one after the other. So each of them that comes
+//! back may let one more of them start, up to the limits of the queues and of the executor. But only one of them goes
+//! on at a time.
 //!
-//! The gaps are longer for hogs, because further threads do not help against hogs, and a hog that ends lets no further
-//! hog leave. Declared blocks (guards) are not paced.
+//! The gaps are longer for hogs, because further threads do not help against hogs. A hog that ends does not let the
+//! pool spare one more hog. Declared blocks (guards) are not paced.
 
 #![forbid(unsafe_code)]
 
@@ -29,8 +31,8 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// The time that must pass before the detector takes out the next worker. It grows by a constant factor for each worker
-/// that is out in excess of the number of CPUs.
+/// The time that must pass before the detector takes out the next worker. The gap grows by a constant factor for each
+/// worker that is out in excess of what the pool may spare.
 struct Gap {
     first: Duration,
     /// The factor by which the gap grows for each further worker, in eighths.
@@ -38,13 +40,11 @@ struct Gap {
     longest: Duration,
 }
 
-/// The gap is a second and a half if the number of sleepers that are out exceeds the number that the pool may spare by
-/// 40.
+/// If 40 more sleepers are out than the pool may spare, the gap is about 1.5 s.
 const OF_SLEEPERS: Gap =
     Gap { first: Duration::from_micros(200), growth: 10, longest: Duration::from_secs(10) };
 
-/// The gap is a bit more than half a second if the number of hogs that are out exceeds the number of the pool's CPUs by
-/// ten.
+/// If ten more hogs are out than the pool has CPUs, the gap is a bit more than 0.5 s.
 const OF_HOGS: Gap = Gap { first: Duration::from_millis(10), growth: 12, longest: Duration::from_secs(60) };
 
 impl Gap {
@@ -70,8 +70,8 @@ pub(crate) enum Why {
 /// After this time, a return counts half.
 const HALF_LIFE: Duration = Duration::from_secs(1);
 
-/// A pool may be covered if so many sleepers for each CPU have come back. Because only needed returns count, this takes
-/// about one and a half sleepers for each CPU at the same time.
+/// A pool may be covered if at least this many sleepers for each of its CPUs have come back. Only needed returns
+/// count. So a pool reaches this number only if about one and a half sleepers for each CPU are out at the same time.
 const COVERING: usize = 2;
 
 /// The time at which a worker was last taken out, for each reason, and the number of sleepers that have come back.
@@ -221,7 +221,7 @@ mod tests {
         };
         assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(after), expected);
         assert_eq!(after(3600), Some(2));
-        // Frequent checks let the pool forget as fast.
+        // With frequent checks, the pool forgets just as fast.
         let (mut pace, mut checked) = (begin, Vec::new());
         for check in 0..=7000 {
             let now = then + Duration::from_millis(check);

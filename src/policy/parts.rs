@@ -8,19 +8,20 @@
 //! The entries of one part leave it in order. There is no order between entries of different parts, so a worker must
 //! not neglect the parts of other CPUs:
 //!
-//! * A worker takes at most [`LONGEST`] entries from one part in a *stretch*, and then chooses a part again. While its
-//!   items are short, a stretch has no more entries than 25 µs suffice for. Otherwise, the worker reads the clock
-//!   before each entry, and all entries of a stretch begin within 1 ms. So short items that wait behind long ones start
-//!   together.
+//! * A worker takes at most [`LONGEST`] entries from one part in a *stretch*, and then chooses a part again. While the
+//!   worker's items are short, a stretch has only as many entries as fit into 25 µs. Otherwise, the worker reads the
+//!   clock before each entry, and all entries of a stretch begin within 1 ms. So short items that wait behind long
+//!   ones start together.
 //! * With each choice, the worker *passes over* all other parts that have entries. If a part was passed over twice as
-//!   often as there are parts, the next worker chooses it.
+//!   often as there are parts, the next worker that chooses a part chooses this one.
 //! * If the items are long, it hardly matters in which cache they are. Then each worker goes from part to part.
-//! * Of several such parts, the worker chooses the one that was passed over most often.
+//! * Of several parts that were passed over so often, a worker chooses the one that was passed over most often. If its
+//!   items are long, a worker chooses in this way among all parts that have entries.
 //!
-//! There are at most as many parts as CPUs. So the first entry of a part is overtaken by at most 64 entries for each
-//! CPU: by those of three stretches for each part, and by those that each running worker still takes in the stretch
-//! that it has begun before. While the items are as short as they were before, that takes at most 25 µs for each of
-//! these stretches. If the items become long during a stretch, a check of the manager ends it, as it ends a row of
+//! There are at most as many parts as CPUs. So at most 64 entries for each CPU overtake the first entry of a part.
+//! These are the entries of three stretches for each part, and those that each running worker still takes in a stretch
+//! that it had begun before. While the items are as short as they were before, each of these stretches takes at most
+//! 25 µs. If the items become long during a stretch, a check of the manager ends the stretch, as it ends a row of
 //! local items ([`local`](super::local)).
 
 #![forbid(unsafe_code)]
@@ -31,16 +32,16 @@ use std::time::Duration;
 use super::cpu_set::CpuSet;
 use super::time::Time;
 
-/// The greatest number of parts. A greater number would make a look at all parts slow.
+/// A worklist has at most this many parts. With more parts, a look at all of them would be slow.
 pub(crate) const MOST: usize = 8;
 
-/// The greatest number of entries that a worker takes from a part before it chooses again.
+/// A worker takes at most this many entries from a part before it chooses a part again.
 const LONGEST: u32 = 16;
 
-/// The time within which a worker begins the items of a stretch if its items are long.
+/// If a worker's items are long, it begins all items of a stretch within this time.
 const TIME: Duration = Duration::from_millis(1);
 
-/// A stretch takes 0.1 ms divided by this number.
+/// A stretch of short items takes at most 0.1 ms divided by this number.
 const PER_SPAN: u32 = 4;
 
 /// Returns whether items are long: so long that less than two of them fit into 25 µs. `span` is the number of items
@@ -54,8 +55,8 @@ const fn are_long(span: u32) -> bool {
 pub(crate) struct Division {
     /// The number of parts, less one. The number of parts is a power of two.
     mask: usize,
-    /// The number of low bits that a CPU's number loses. Some machines give each node only the even numbers, for
-    /// example.
+    /// The number of low bits of a CPU's number that do not count. On some machines, for example, a node has only CPUs
+    /// with even numbers.
     shift: u32,
 }
 
@@ -63,7 +64,8 @@ impl Division {
     /// The division of a worklist that has only one part.
     pub(crate) const WHOLE: Self = Self { mask: 0, shift: 0 };
 
-    /// Returns the division for a pool that serves these CPUs. As many of them as possible have a part of their own.
+    /// Returns the division for a pool that serves these CPUs. As many of the CPUs as possible have a part of their
+    /// own.
     pub(crate) fn new(cpus: &CpuSet) -> Self {
         // The greatest power of two that is not greater than the number of CPUs.
         let parts = 1 << cpus.len().clamp(1, MOST).ilog2();

@@ -10,13 +10,14 @@
 //! * At most one worker of a pool searches. This is the worker that became idle last, because the pool wakes this
 //!   worker first.
 //! * Searches spend a *credit*. A search that finds its event earns the time of a wake-up. Any other search spends the
-//!   time that it took. Without credit, the thread skips the search, which earns 1/64 of a `LIMIT`. So if events are
-//!   far apart, searches take about 1/64 of a `LIMIT` for each event.
+//!   time that it took. Without credit, the thread skips the search. Each skipped search earns 1/64 of a `LIMIT`. So
+//!   if events are far apart, searches take about 1/64 of a `LIMIT` for each event.
 //!
 //! A search is most expensive if another thread wants the CPU. The system may let that thread run for milliseconds,
-//! whereas a sleeping thread gets its CPU soon after it is woken. So a thread that waits for an item spends all of this
-//! time, even if its event has happened by then. A worker spends only the CPU time that its search has used. It often
-//! loses its CPU to the issuer of the next item, and other workers can take the items that arrive meanwhile.
+//! whereas a sleeping thread gets its CPU soon after it is woken. So a search of a thread that waits for an item
+//! spends this time, too, even if its event has happened by then. A worker spends only the CPU time that its search
+//! has used. The worker often loses its CPU to the issuer of the next item, and other workers can take the items that
+//! arrive meanwhile.
 
 #![forbid(unsafe_code)]
 
@@ -24,10 +25,10 @@ use std::time::Duration;
 
 use super::idle_set::WorkerId;
 
-/// The longest time for which a thread searches.
+/// A thread searches for at most this time.
 pub(crate) const LIMIT: Duration = Duration::from_micros(20);
 
-/// The time in ns of a wake-up. A search that finds its event saves this time.
+/// The time of a wake-up, in ns. A search that finds its event saves this time.
 const SAVES: i32 = LIMIT.as_nanos() as i32;
 
 /// The credit in ns that a skipped search earns.
@@ -36,9 +37,9 @@ const SKIP_EARNS: i32 = SAVES / 64;
 /// The credit in ns before the first search.
 const FIRST_CREDIT: i32 = 5 * SAVES;
 
-/// The greatest credit in ns, and the greatest debt. 1600 skipped searches earn back the greatest debt, so threads
-/// notice soon that no other thread wants their CPU any more. If a search loses the CPU for a time slice of 3 ms, this
-/// costs 2 µs for each of these skipped searches.
+/// The greatest credit in ns, and the greatest debt. 1600 skipped searches earn back the greatest debt. So threads
+/// notice soon that no other thread wants their CPU any more. If a search loses the CPU for a time slice of 3 ms, that
+/// is a cost of 2 µs for each of these skipped searches.
 const MOST_CREDIT: i32 = 20 * SAVES;
 const MOST_DEBT: i32 = 25 * SAVES;
 
@@ -76,7 +77,7 @@ impl Patience {
     }
 }
 
-/// Names the worker of a pool that searches, and has the patience of the pool. This is a plain value.
+/// Holds the id of the worker that searches in a pool, and the patience of the pool. This is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Searching {
     searcher: WorkerId,
@@ -87,8 +88,8 @@ impl Searching {
     /// The word of a pool in which no worker has searched yet.
     pub(crate) const NEW: Self = Self { searcher: WorkerId::MAX, patience: Patience::NEW };
 
-    /// Called by a worker that has become idle. Returns whether the worker searches. If so, it takes the search over
-    /// from a worker that became idle earlier.
+    /// Called by a worker that has become idle. Returns whether the worker searches. If so, the worker takes the
+    /// search over from a worker that became idle earlier.
     #[must_use]
     pub(crate) const fn begin(self, worker: WorkerId) -> (Self, bool) {
         let (patience, searches) = self.patience.begin();

@@ -8,11 +8,12 @@
 //! * The manager checks a pool that counts running workers every few milliseconds, because a worker that counts as
 //!   running might sleep, or might keep a CPU for itself. The first check is immediate, and the second check follows
 //!   after a millisecond. Checks become rarer while they find nothing. A finding makes checks frequent for a while.
-//! * The manager checks such a pool *rarely* if the system or the workers tell the manager of each event for which it
-//!   searches. That is so if the system records the switches of all workers that have items, and if no worker is about
-//!   to start, is out of the count, or has local items.
-//! * If many workers sleep without a guard and come back, the manager lets further workers run in their place
-//!   ([`pace`](super::pace)). It then checks the pool less often after a finding, and no record of a sleep wakes it.
+//! * The manager checks such a pool *rarely* if the system or the workers report each event for which the manager
+//!   searches. This requires that the system records the switches of all workers that have items. It also requires
+//!   that no worker is about to start, is out of the count, or has local items.
+//! * If many workers sleep without a guard and come back, the manager *covers* the pool: it lets further workers run
+//!   in their place ([`pace`](super::pace)). The manager then checks the pool less often after a finding, and no
+//!   record of a sleep wakes the manager.
 //! * In a pool that does not count running workers, a worker can keep another worker from starting only if no more
 //!   threads can be made. The manager checks such a pool rarely, for the watchdog.
 
@@ -35,17 +36,18 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(1);
 /// The number of checks that follow a finding at short intervals, before checks become rare again. A block is often
 /// followed by other blocks.
 const ALERT_LOOKS: u8 = 8;
-/// The time until the next check if a check has taken all workers that count as running out of the count, because they
-/// sleep. Then no work makes progress, and the workers that replace them may sleep as well.
+/// The time until the next check if a check has found that all workers that counted as running sleep. Then no work
+/// makes progress, and the workers that replace them may sleep as well.
 const URGENT: Duration = Duration::from_micros(100);
-/// The shortest time between two other checks.
+/// The shortest time between two checks, except after [`URGENT`].
 pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
-/// The same for a covered pool. Other workers run in place of those that the manager has not found yet.
+/// [`SHORTEST`] for a covered pool, in which other workers run in place of the sleepers that the manager has not found
+/// yet.
 const SHORTEST_COVERED: Duration = Duration::from_micros(500);
 /// The longest time between two checks of a pool that counts running workers, unless the pool is checked rarely.
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
-/// The same for a brisk pool, and for any pool with siblings. Its second check after an item has turned out to be long
-/// lets other workers take the items behind it ([`brisk`](super::brisk)).
+/// The longest time between two checks of a brisk pool, and of any pool with siblings. If an item turns out to be
+/// long, the second check after that lets other workers take the items behind it ([`brisk`](super::brisk)).
 pub(crate) const BRISK_LONGEST: Duration = Duration::from_micros(1500);
 /// The longest time between two checks of a pool that is checked rarely.
 const RARE: Duration = Duration::from_millis(24);
@@ -73,8 +75,8 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Returns whether the manager may ever check a pool rarely. `counts` says whether the pool counts running workers,
-    /// and `per_cpu` whether it belongs to a single CPU. Workers that become hogs are found by checks only.
+    /// Returns whether the manager may ever check a pool rarely. `counts` says whether the pool counts running
+    /// workers, and `per_cpu` whether it belongs to a single CPU. Only checks find workers that become hogs.
     pub(crate) const fn may_check_rarely(self, counts: bool, per_cpu: bool) -> bool {
         self.is_told && counts && !(per_cpu && self.hogs.is_some())
     }
@@ -132,9 +134,9 @@ impl Look {
         self.workers.iter().any(|(_, word)| word.phase().is_at_work(self.cpus.is_some()))
     }
 
-    /// Returns whether the pool should be covered until the next check. Further workers help while workers sleep and
-    /// work is pending. If a sibling has a free CPU, no work is pending for long. A limited pool would exceed its
-    /// quota. The items of a brisk pool do not sleep.
+    /// Returns whether the pool should be covered until the next check. Further workers help only while workers sleep
+    /// and work is pending. If a sibling has a free CPU, no work is pending for long. A limited pool would exceed its
+    /// quota if it were covered. The items of a brisk pool do not sleep.
     fn covers(&self, findings: &Findings) -> bool {
         let sleeps = self.workers.iter().any(|(_, word)| word.phase() == Phase::Asleep)
             || findings.found.iter().any(|found| found.finding == Finding::Asleep);
@@ -167,8 +169,9 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     /// Whether further workers should run in place of those that sleep without the manager's knowledge.
     pub(crate) covers: bool,
-    /// Whether the manager listens to the records of the workers' switches, if the system makes them. The workers of a
-    /// brisk pool sleep again and again. The sleepers of a covered pool need not be found at once.
+    /// Whether the manager listens to the records of the workers' switches, if the system makes them. It does not
+    /// listen for a brisk pool, whose workers sleep again and again, nor for a covered pool, whose sleepers need not
+    /// be found immediately.
     pub(crate) listens: bool,
     /// Whether rare checks suffice from now on, if the system records the switches of all workers that run.
     pub(crate) is_calm: bool,
@@ -509,7 +512,7 @@ mod tests {
         assert!(!asleep.is_calm, "a finding is followed by others");
     }
 
-    /// spec: S5.4: a covered pool is checked less often than another one that has sleepers, but never rarely.
+    /// spec: S5.4: a covered pool is checked less often than another pool that has sleepers, but never rarely.
     #[test]
     fn a_pool_is_covered_while_its_sleepers_come_back() {
         let told = Rules { sleepers: true, is_told: true, ..Rules::default() };
@@ -534,10 +537,10 @@ mod tests {
         let mut watch = Watch::new(at(0));
         watch.tell();
         assert_eq!(watch.look(&covered, told, &mut FirstSleeps, at(0)).1, at(500));
-        // One worker is asleep since an earlier check.
+        // One worker has been asleep since an earlier check.
         let asleep =
             Look { workers: vec![(0, running().found(Finding::Asleep).unwrap())], ..covered.clone() };
-        // The clocks of sleepers are due at once, but the next check is not.
+        // The next check could read the clocks of sleepers immediately, but it comes later.
         let (_, next) = Watch::new(at(0)).look(&asleep, told, &mut Threads { sleep: true }, at(0));
         assert_eq!(next, at(500));
         let (mut watch, mut now) = (Watch::new(at(0)), at(1000));

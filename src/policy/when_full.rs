@@ -30,21 +30,21 @@ pub enum WhenFull {
     /// The queue refuses the submission with [`QueueError::Full`](crate::QueueError::Full).
     #[default]
     Refuse,
-    /// The submitting call waits for room under a blocking guard, in line with the callers of
+    /// The submitting call waits for room under a blocking guard, in the same line as the callers of
     /// [`reserve`](crate::WorkQueue::reserve). Submissions that wait for [bytes](crate::Submission::bytes) have a line
-    /// of their own. A submission by an item of the queue itself is refused instead, because there may be no room
-    /// before that item ends. So is a submission by a hook on the manager's thread, because workers and timers need
-    /// that thread. A submission with a [token](crate::Submission::token) or a
-    /// [deadline](crate::Submission::deadline) waits no longer than until it is cancelled or late, and is then refused.
+    /// of their own. The queue refuses a submission by one of its own items, because there may be no room before that
+    /// item ends. It also refuses a submission by a hook on the manager's thread, because workers and timers need that
+    /// thread. A submission with a [token](crate::Submission::token) or a [deadline](crate::Submission::deadline)
+    /// waits at most until it is cancelled or late. Then the queue refuses it.
     Wait,
-    /// The submitting call runs the item itself, in one of the queue's [slots](crate::WorkQueueBuilder::max_active). If
-    /// no slot is free, the call waits for room or is refused like [`Wait`](Self::Wait). So issuers that are too fast
-    /// slow down, and do useful work meanwhile.
+    /// The submitting call runs the item itself, in one of the queue's [slots](crate::WorkQueueBuilder::max_active).
+    /// If no slot is free, the call waits for room, or is refused, as with [`Wait`](Self::Wait). So issuers that are
+    /// too fast slow down, and do useful work meanwhile.
     ///
-    /// The item is an item of the queue in every way: it counts, it is traced, it can be cancelled, waits for the queue
-    /// include it, and its panic goes to its handle. But it runs before the submitting call returns, on the caller's
-    /// thread, with that thread's name, CPUs, nice level and stack. So do not hold a lock that the item takes. The item
-    /// may overtake items that were queued before it.
+    /// The item is an item of the queue in every way: it counts, it is traced, and it can be cancelled. Waits for the
+    /// queue include it, and its panic goes to its handle. But it runs before the submitting call returns, on the
+    /// caller's thread, with that thread's name, CPUs, nice level and stack. So do not hold a lock that the item
+    /// takes. The item may overtake items that were queued before it.
     ///
     /// In these cases, the submitting call waits for room, too:
     ///
@@ -54,10 +54,10 @@ pub enum WhenFull {
     /// * The caller is itself an item that its issuer runs. So at most two items are on a stack at a time.
     /// * The item has a delay, and there is no room for its [bytes](crate::Submission::bytes).
     /// * The caller's thread unwinds from a panic.
-    /// * The queue is being drained, or its attributes have become strict or leave out CPUs of the executor.
+    /// * The queue is being drained, its attributes have become strict, or they leave out CPUs of the executor.
     ///
-    /// Ordered, per-CPU and bh queues cannot have this setting, nor queues with
-    /// [strict](crate::Attrs::strict) attributes, because a caller may be on any CPU.
+    /// Ordered, per-CPU and bh queues, and queues with [strict](crate::Attrs::strict) attributes, cannot have this
+    /// setting, because a caller may be on any CPU.
     #[doc(alias = "CallerRunsPolicy")]
     CallerRuns,
 }

@@ -58,8 +58,8 @@ pub(crate) enum Phase {
     Blocked = 5,
     /// The detector has found the worker asleep outside of all guards. The worker does not count as running.
     Asleep = 6,
-    /// The worker has an item, but a block does not change the pool's count. The reason is that the item is declared
-    /// CPU intensive, that the pool manages no concurrency, or that the worker is a rescuer.
+    /// The worker has an item, but a block does not change the pool's count. There are three possible reasons: the
+    /// item is declared CPU intensive, the pool manages no concurrency, or the worker is a rescuer.
     Uncounted = 7,
     /// The detector has found that the worker's item is CPU intensive. The worker does not count as running until the
     /// item ends.
@@ -93,7 +93,7 @@ impl Phase {
     /// running workers.
     pub(crate) const fn is_at_work(self, counts: bool) -> bool {
         match self {
-            // After a worker has taken its reservation, it stays in this phase until it begins to work.
+            // After a worker has taken its reservation, it stays in the phase `Waking` until it begins to work.
             Self::Waking | Self::Between | Self::Running | Self::MayBlock => true,
             Self::Uncounted => !counts,
             Self::Idle | Self::Blocked | Self::Asleep | Self::Hog | Self::Exiting => false,
@@ -201,8 +201,8 @@ impl WorkerState {
         }
     }
 
-    /// Leaves a `may_block` guard. Also returns whether the worker must come back into the count. It must if the
-    /// detector has taken it out.
+    /// Leaves a `may_block` guard. Also returns whether the worker must come back into the count. The worker must do
+    /// so if the detector has taken it out of the count.
     pub(crate) const fn leave_may_block(self) -> (Self, bool) {
         match self.phase() {
             Phase::MayBlock => (self.returned(Phase::Running), false),

@@ -1,7 +1,8 @@
 //! The cell of the bytes that an executor's pending items keep in memory, and the line of issuers that wait for room.
 //!
 //! One lock orders all changes. An issuer finds room or joins the line while it holds the lock. A thread that makes
-//! room takes the same lock, and hands the room to the issuers in line. So no issuer waits although there is room.
+//! room takes the same lock, and hands the room to the issuers in line. So of each queue, the first issuer in line
+//! waits only while there is no room for its item.
 //!
 //! A thread that shuts a queue first shuts the queue's intakes, and then refuses the queue's issuers in line. An issuer
 //! first joins the line, and then checks that its queue is open. With the opposite order, this could happen:
@@ -86,8 +87,8 @@ impl ByteCell {
         }
     }
 
-    /// Gives the bytes of an item back, and hands the room to issuers in line. While issuers wait, this costs
-    /// O(issuers × queues) of the line.
+    /// Gives the bytes of an item back, and hands the room to issuers in line. While issuers wait, this takes time
+    /// proportional to issuers × queues, both counted in the line.
     pub(crate) fn give_back(&self, queue: &QueueBytes, bytes: u64) {
         let mut state = self.state.lock();
         state.pending -= bytes;

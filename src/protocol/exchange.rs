@@ -4,16 +4,16 @@
 //! shows which pools have *room*. After a thread has given a pool excess or room, it issues a fence, sets the pool's
 //! bit, and searches the other set:
 //!
-//! * **Offer.** A thread has pushed to a full pool, or has withdrawn a worker or a helper from such a pool, or has
-//!   found that a [brisk](crate::policy::brisk) pool has more items than it keeps. The thread searches for a sibling
-//!   with room, and reserves a worker of that sibling, on an errand to the full pool.
+//! * **Offer.** A thread has pushed to a full pool, or has withdrawn a worker or a helper from a full pool. Or it has
+//!   found that a [brisk](crate::policy::brisk) pool has more items than this pool keeps. Then the thread searches for
+//!   a sibling with room. It reserves a worker of that sibling, on an errand to the pool with excess.
 //! * **Seek.** A thread has lowered the count of a pool, so the pool has room. The thread searches for a sibling with
 //!   excess, and reserves a worker of its own pool, on an errand to that sibling.
 //!
-//! A worker that is reserved on an errand counts as a *helper* of the pool to which it is sent. The helper counts until
-//! it has taken its first item, from any pool, or will certainly not take one. So an item is offered to one worker, and
-//! not to the workers of all pools with room. After a thread takes a helper out of the count, it issues a fence and
-//! offers the remaining items, because other threads may have relied on the helper.
+//! A worker that is reserved on an errand counts as a *helper* of the pool to which it is sent. The helper counts
+//! until it has taken its first item from any pool, or until it certainly takes no item. So an item is offered to one
+//! worker, and not to the workers of all pools with room. After a thread takes a helper out of the count, it issues a
+//! fence and offers the remaining items, because other threads may have relied on the helper.
 //!
 //! In each of the following pairs, each side issues a fence after each step but the last. So at least one of the two
 //! sides reads what the other side, or an issuer, wrote:
@@ -48,7 +48,7 @@ pub(crate) struct Exchange {
 #[derive(Debug)]
 pub(crate) struct Helpers(AtomicU64);
 
-/// The work of a pool that siblings may take.
+/// The kind of work that siblings may take from a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Excess {
     Items,
@@ -73,15 +73,15 @@ pub(crate) trait Member {
     /// Returns whether the pool's workers take its items in the order in which these were pushed.
     fn has_order(&self) -> bool;
 
-    /// Returns whether siblings may take forks of this pool. `helpers` is the number of helpers that come.
+    /// Returns whether siblings may take forks of this pool. `helpers` is the number of helpers that are on their way.
     fn has_excess_forks(&self, helpers: u64) -> bool;
-    /// Returns whether this pool takes forks of siblings. A pool takes no forks in the places of its threads that wait
-    /// for forks.
+    /// Returns whether this pool takes forks of siblings. A thread of this pool that waits for a fork keeps its place,
+    /// so the pool takes no fork of a sibling in this place.
     fn takes_forks(&self) -> bool;
     /// Reserves a worker of this pool for forks of a sibling, if this pool takes them.
     fn reserve_for_forks(&self) -> Option<Reserved>;
 
-    /// Returns what there is for one more helper.
+    /// Returns the kind of work that there is for one more helper, if there is any.
     fn excess(&self) -> Option<Excess> {
         let helpers = self.helpers().count();
         if self.running().load().has_excess(self.movable(), helpers, self.has_order()) {
@@ -110,8 +110,8 @@ pub(crate) trait Member {
         reserved
     }
 
-    /// Does the same as [`has_excess`](Self::has_excess), for a brisk pool. The pushes of its items have offered
-    /// nothing, and the caller need not have changed the word. If the answer is yes, the caller
+    /// Does the same as [`has_excess`](Self::has_excess), for a brisk pool. The pushes of the pool's items have
+    /// offered nothing. The caller need not have changed the word. If the answer is yes, the caller
     /// [offers](Exchange::offer) the items. The fence forbids this:
     ///
     /// * caller: reads the list: there are new items; reads the room bits: none is set;
@@ -165,7 +165,8 @@ impl Exchange {
         own: &P,
         pool: impl Fn(PodId) -> Option<H>,
     ) -> Option<(H, Reserved)> {
-        // If there is no excess because a helper is on its way, the end of that helper offers what is left.
+        // There may be no excess because a helper is on its way. The thread that takes this helper out of the count
+        // then offers the remaining items.
         while let Some(excess) = own.excess() {
             // The bit is set again after each failed attempt. A sibling may have cleared the bit because it relied on
             // the helper of that attempt.
@@ -188,10 +189,10 @@ impl Exchange {
         None
     }
 
-    /// Sets the room bit of the caller's pool if that pool has room. If a sibling has excess, also reserves a worker on
-    /// an errand to that sibling. If a pool is returned, the worker belongs to that pool, because the caller's pool was
-    /// filled meanwhile. Otherwise the worker belongs to the caller's pool. Before the call, the caller has lowered the
-    /// count of its pool, and has issued a fence.
+    /// Sets the room bit of the caller's pool if that pool has room. If a sibling has excess, also reserves a worker
+    /// on an errand to that sibling. Usually, the worker belongs to the caller's pool. If the result names a pool, the
+    /// worker belongs to that pool, because the caller's pool was filled meanwhile. Before the call, the caller has
+    /// lowered the count of its pool, and has issued a fence.
     #[inline]
     pub(crate) fn seek<P: Member, H: Deref<Target = P>>(
         &self,
@@ -214,7 +215,8 @@ impl Exchange {
         self.offer(other, &*sibling, pool).map(|(helper, reserved)| (Some(helper), reserved))
     }
 
-    /// Returns the pool of this pod if it has work that the caller's pool takes. If it has none, clears its bit.
+    /// Returns the pool of this pod, with the kind of its excess, if the caller's pool takes such work. If the pool of
+    /// this pod has no excess, clears its excess bit.
     fn gives<P: Member, H: Deref<Target = P>>(
         &self,
         pod: PodId,
@@ -231,8 +233,9 @@ impl Exchange {
         }
     }
 
-    /// Notes that the pool of this pod gets no worker for the work of siblings, because none can be made at present. So
-    /// siblings stop offering their items to it. When workers can be made again, the pool [seeks](Self::seek).
+    /// Notes that the pool of this pod gets no worker for the work of siblings, because none can be made at present.
+    /// So siblings stop offering their items to this pool. When workers can be made again, the pool
+    /// [seeks](Self::seek).
     #[cold]
     pub(crate) fn gets_no_worker(&self, pod: PodId) {
         self.room.clear(pod as usize);
@@ -241,8 +244,8 @@ impl Exchange {
     /// Returns a sibling from which a worker of this pool may take an item now.
     ///
     /// Usually, this is only a shortcut for a worker that will otherwise leave the count and then [seek](Self::seek).
-    /// So it considers the nearest sibling with a set bit only, and changes no bit, because the bits' cache lines are
-    /// those of all pods. A late pool does not seek, so its worker considers all siblings.
+    /// So this function considers only the nearest sibling with a set bit. It changes no bit, because all pods share
+    /// the cache lines of the bits. A late pool does not seek, so its worker considers all siblings.
     #[inline]
     pub(crate) fn source<P: Member, H: Deref<Target = P>>(
         &self,

@@ -58,7 +58,8 @@ impl ForkBits {
         pod_bits::set(&self.0, (worker % BITS) as usize);
     }
 
-    /// Clears a bit whose workers were found to have no forks. `have_forks` says whether they have any.
+    /// Clears a bit whose workers were found to have no forks. Sets the bit again if `have_forks`, which is called
+    /// afterwards, finds that they have some.
     #[cold]
     pub(crate) fn clear(&self, bit: WorkerId, have_forks: impl FnOnce() -> bool) {
         pod_bits::clear(&self.0, bit as usize);

@@ -113,8 +113,8 @@ impl LimiterCell {
         self.admit_by(Admission::admit)
     }
 
-    /// Admits an item, unless the limiter is full. One read of the word serves both: the word changes all the time, and
-    /// each read may fetch it from another CPU.
+    /// Admits an item, unless the limiter is full. One read of the word serves both the check and the admission. The
+    /// word changes all the time, so each read may fetch the word from another CPU.
     #[inline]
     pub(crate) fn admit_unless_full(&self) -> Came {
         self.admit_by(Admission::admit_unless_full)
@@ -159,9 +159,9 @@ impl LimiterCell {
         }
     }
 
-    /// Admits the first of the caller's `items` items, or all of them. `items` is at least 1. The free slots go to the
-    /// first of the admitted items. The caller puts the other admitted items on the waiting list, and then calls
-    /// [`list_many`](Self::list_many).
+    /// Admits as many of the caller's `items` items as one step can admit, beginning with the first one. `items` is at
+    /// least 1. The free slots go to the first of the admitted items. The caller puts the other admitted items on the
+    /// waiting list, and then calls [`list_many`](Self::list_many).
     pub(crate) fn admit_many(&self, items: usize) -> AdmitMany {
         self.update(|word| word.admit_many(items))
     }

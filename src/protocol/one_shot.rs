@@ -27,9 +27,9 @@
 //! **Stops.** A running item that listens for its handle leaves an alarm under the cell's *stop key*, and sets the
 //! *listens* bit while [`wakers`] holds its lock. If the handle asks the item to stop and sees this bit, it rings the
 //! alarm. If it does not see the bit, the item learns of the stop when it tries to set the bit. The worker removes the
-//! alarm before it finishes the item. A handle that goes removes the alarm before it detaches, for the same reason as
-//! above. The effect of the alarm may be final, so a late ring must not reach the alarm of another item. Only the
-//! handle rings this key, and it keeps the cell meanwhile. No other object has an odd address as a key.
+//! alarm before it finishes the item. A handle that is dropped removes the alarm before it detaches, for the same
+//! reason as above. The effect of the alarm may be final, so a late ring must not reach the alarm of another item.
+//! Only the handle rings this key, and it keeps the cell meanwhile. No other object has an odd address as a key.
 
 use crate::policy::one_shot::{Finish, Listen, OneShotState, Stop, Take, Waiting};
 use crate::sys::sync::{AtomicU64, Ordering, fence_after_update};
@@ -124,7 +124,7 @@ impl OneShotCell {
     }
 
     /// Keeps the alarm of the running item, which rings when the handle asks the item to stop. Returns false if the
-    /// handle has already done so. If the handle is gone, the alarm never rings, and is dropped.
+    /// handle has already asked. If the handle is gone, the alarm never rings, and is dropped.
     pub(crate) fn listen(&self, alarm: Alarm) -> bool {
         let mut listen = Listen::Alone;
         wakers::watch(self.stop_key(), Watcher::ONLY, alarm, || {

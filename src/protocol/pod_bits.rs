@@ -72,8 +72,8 @@ pub(super) fn clear(word: &AtomicU64, bit: usize) {
 mod tests {
     use super::*;
 
-    /// Otherwise, each change of a bit would take the other set, or whatever else is beside it in memory, from the
-    /// caches of all CPUs.
+    /// If a word shared its cache line, each change of a bit would take the other memory of this line from the caches
+    /// of all CPUs.
     #[test]
     fn no_two_words_share_a_cache_line() {
         let sets = [PodBits::new(65, true), PodBits::new(65, false)];

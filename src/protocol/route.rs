@@ -8,8 +8,8 @@
 //! marker releases the held entries, and opens the route.
 //!
 //! While a route is plugged, only late entries (see below) are pushed to the pool that it leads to. So when a plugged
-//! route is turned away from a pool, that pool may need no marker. It needs one only if the route was open at some time
-//! while it led there.
+//! route is turned away from a pool, that pool may need no marker. The pool needs a marker only if the route was open
+//! at some time while it led to this pool.
 //!
 //! **Late entries.** A push takes no lock. So an issuer can read the address of the former pool before the turn, and
 //! push its entry behind the marker. Two fences ensure that such an entry does not stay unnoticed: the fence in
@@ -33,10 +33,10 @@
 //! * worker: pushes the held entries, then opens the word (release);
 //! * issuer: finds the word open (acquire), then pushes. So the issuer's entry comes after the held entries.
 //!
-//! **Entries that take turns.** If a route leads the entries of a weighted queue, its word has a second tag. Then the
-//! fast path finds the route not open, so that it need not ask whether the queue has a weight. Such an issuer puts its
-//! entry into the queue's own line in the pool, and not on the worklist. The turn and the late entries are handled in
-//! the same way, with markers in that line.
+//! **Entries that take turns.** If a route leads the entries of a weighted queue, the route's word has a second tag.
+//! Because of this tag, the fast path finds that the route is not open. So the fast path need not check whether the
+//! queue has a weight. The issuer then puts its entry into the queue's own line in the pool, and not on the worklist.
+//! Turns of the route and late entries are handled as above, with markers in that line.
 //!
 //! A value of type `U` (a *user*) keeps a pool open. The route has a user of the pool that it leads to, and keeps the
 //! user of a former pool until the route's entries have left that pool. `E` is the type of an entry.
@@ -106,8 +106,8 @@ impl RouteEpoch {
 }
 
 impl<P, E, U> RouteCell<P, E, U> {
-    /// Makes a route that leads to this pool, which `user` keeps open. The address of a pool is even, and pools live as
-    /// long as the cell.
+    /// Makes a route that leads to this pool, which `user` keeps open. The address of a pool is a multiple of 4, and
+    /// pools live as long as the cell.
     pub(crate) fn new(pool: *const P, user: U) -> Self {
         const { assert!(align_of::<P>() > TAGS) };
         let plug = Plug { markers: 0, held: VecDeque::new(), was_open: true, user, left: Vec::new() };
@@ -144,13 +144,14 @@ impl<P, E, U> RouteCell<P, E, U> {
 
     /// Returns whether the route leads to another pool by now, or is plugged. The caller has pushed an entry to this
     /// pool, and has issued a fence since then. The answer must also be true if the route has come back to this pool
-    /// and is plugged, because the route could be turned away again without a marker behind that entry.
+    /// and is plugged. Otherwise the route could be turned away again without a marker behind that entry.
     #[inline]
     pub(crate) fn has_left(&self, pool: *const P) -> bool {
         self.word.load(Ordering::Relaxed).addr() != self.opened(pool).addr()
     }
 
-    /// Does the same as [`has_left`](Self::has_left) if the entries go to a worklist, without a look at the tag.
+    /// Does the same as [`has_left`](Self::has_left) for a route whose entries go to a worklist. It does not look at
+    /// the tag.
     #[inline]
     pub(crate) fn has_left_worklist(&self, pool: *const P) -> bool {
         self.word.load(Ordering::Relaxed).addr() != pool.addr()
@@ -213,9 +214,8 @@ impl<P, E, U> RouteCell<P, E, U> {
         plug.left.push(user);
     }
 
-    /// Notes that a marker was popped. If it was the last marker, passes each held entry to `push`, together with the
-    /// pool that the route leads to, and opens the route. Returns the users of the pools that the route no longer
-    /// needs.
+    /// Notes that a marker was popped. If it was the last marker, calls `push` with the pool that the route leads to
+    /// and each held entry, and then opens the route. Returns the users of the pools that the route no longer needs.
     pub(crate) fn marker_popped(&self, mut push: impl FnMut(*const P, E)) -> Vec<U> {
         let mut plug = self.plug.lock();
         debug_assert!(plug.markers > 0, "more markers were popped than pushed");

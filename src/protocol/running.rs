@@ -18,14 +18,15 @@
 //!     watch the pool.
 //! * **Start or keep against a rare check.** The manager checks a pool rarely if no worker is about to start and no
 //!   worker has local entries. It sets a bit of the word before it checks this. A worker that starts changes the same
-//!   word first, so it sees the bit, or the manager sees that the worker is woken. The fences in `kept` and
-//!   `check_rarely` forbid this:
+//!   word first, so either the worker sees the bit, or the manager sees that the worker is woken. The fences in `kept`
+//!   and `check_rarely` forbid this:
 //!   * worker: puts an entry on its own list; reads the word: the manager checks the pool often;
 //!   * manager: sets the bit; reads the worker's list: it is empty. So the entry may wait for a rare check.
 //! * **Push against the end of briskness.** A pool stops being [brisk](crate::policy::brisk). The fences in `pushed`
 //!   and [`not_brisk`](RunningCell::not_brisk) forbid this:
 //!   * issuer: pushes an item; reads the word: the pool is brisk, so the issuer wakes no worker and offers nothing;
-//!   * other thread: changes the word; reads the worklist: it is empty, so this thread does neither as well.
+//!   * other thread: changes the word; reads the worklist: it is empty, so this thread also wakes no worker and offers
+//!     nothing.
 //! * **Leave against short.** The manager has no room for a worker that the pool asked for. In one step, the manager
 //!   sets the short bit and learns whether a worker of the pool runs. No fence is needed, because both sides change the
 //!   same word. With two steps, this could happen:
@@ -33,8 +34,8 @@
 //!   * worker: leaves the count; reads the word: the short bit is not set;
 //!   * manager: sets the short bit. So no worker runs, and the manager does not know this.
 //!
-//! `SeqCst` accesses to the word could not replace the fences, because they would not order the accesses to the
-//! worklist, which only acquire and release.
+//! `SeqCst` accesses to the word could not replace the fences. The accesses to the worklist only acquire and release,
+//! so the accesses to the word would not order them.
 
 use crate::policy::concurrency::{Kick, Reserved, Running};
 use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
@@ -53,9 +54,9 @@ impl RunningCell {
         Running::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// Decides what the caller does about an item that it has just made visible to workers. The caller has done so with
-    /// a read-modify-write: the worklist has several producers, so a push reserves its place with one, and the sideline
-    /// has a lock.
+    /// Decides what the caller does about an item that it has just made visible to workers. The caller has used a
+    /// read-modify-write for this. A push to the worklist reserves its place with a read-modify-write, because the
+    /// worklist has several producers. A push to the sideline takes a lock.
     #[inline]
     pub(crate) fn pushed(&self) -> Kick {
         fence_after_update(); // with `look`; see the module
@@ -71,9 +72,9 @@ impl RunningCell {
         if wakes { self.decide(Running::kick_anyway) } else { self.decide(Running::keep) }
     }
 
-    /// Reserves a worker for forks, if one is wanted. The caller has made a fork, and has called
-    /// [`ForkBits::set`](super::forks::ForkBits::set). Or it has lowered the word, has then issued a fence, and has
-    /// found forks.
+    /// Reserves a worker for forks, if one is wanted. Either the caller has made a fork, and has called
+    /// [`ForkBits::set`](super::forks::ForkBits::set). Or the caller has lowered the word, has then issued a fence,
+    /// and has then found forks.
     ///
     /// `joining` returns the number of the pool's threads that wait for forks. A thread that begins to wait raises this
     /// number before it lowers the word. The loads of the word acquire, so if this call sees the lower word, `joining`
@@ -98,7 +99,8 @@ impl RunningCell {
         self.look_and(Running::kick, has_work)
     }
 
-    /// Decides like [`look`](Self::look), even if the pool is brisk. A worker no longer needs its CPU.
+    /// Decides like [`look`](Self::look), but may wake a worker even if the pool is brisk. A worker of the pool no
+    /// longer needs its CPU.
     #[inline]
     pub(crate) fn look_for_another(&self, has_work: impl FnOnce() -> bool) -> Kick {
         self.look_and(Running::kick_anyway, has_work)
@@ -125,8 +127,8 @@ impl RunningCell {
         if has_work() { self.decide(decision) } else { Kick::Enough }
     }
 
-    /// Decides what the caller does about items that the workers of the pool will not run soon, even if the pool is
-    /// brisk. The pushes of these items were complete before, so this call needs no fence.
+    /// Decides, even if the pool is brisk, what the caller does about items that the pool's workers will not run soon.
+    /// The pushes of these items were complete before, so this call needs no fence.
     #[cold]
     pub(crate) fn kick_anyway(&self) -> Kick {
         self.decide(Running::kick_anyway)
@@ -171,8 +173,8 @@ impl RunningCell {
         fence_after_update(); // with `PodBits::set` of a sibling that sets its room bit
     }
 
-    /// Notes that no woken worker is late any more. The worker that has arrived [looks](Self::look) afterwards, or the
-    /// thread that drops its reservation does.
+    /// Notes that no woken worker is late any more. Afterwards, either the worker that has arrived or the thread that
+    /// has dropped the late worker's reservation [looks](Self::look).
     #[cold]
     pub(crate) fn in_time(&self) {
         self.update(|word| (word.in_time(), ()));
@@ -249,9 +251,9 @@ impl RunningCell {
         self.load().too_many_running() && self.update(Running::shed)
     }
 
-    /// Marks the pool as abandoned, so that it runs nothing any more. From now on, each issuer that pushes is told to
-    /// wake a worker, and then finds the mark of the sideline. The caller has already marked the sideline, and checks
-    /// the worklist afterwards. The fences forbid this:
+    /// Marks the pool as abandoned, so that it runs nothing any more. From now on, an issuer that pushes tries to wake
+    /// a worker, and then finds the mark of the sideline. The caller has already marked the sideline, and checks the
+    /// worklist afterwards. The fences forbid this:
     ///
     /// * issuer: pushes an item; reads the word: the pool is saturated, so the issuer wakes no worker;
     /// * caller: marks the word; reads the worklist: it is empty. So the item stays on the worklist for ever.
@@ -261,13 +263,14 @@ impl RunningCell {
         fence_after_update(); // with `pushed`
     }
 
-    /// Notes that the manager watches the pool from now on. Returns true if the manager did not watch the pool before.
+    /// Notes that the manager watches the pool from now on. Returns true if the manager was not watching the pool.
     pub(crate) fn watch(&self) -> bool {
         self.update(Running::watch)
     }
 
-    /// Notes that the manager is about to check the pool, and may then check it rarely. The check decides this. If it
-    /// decides against it, the manager calls [`check_often`](Self::check_often). See the module for the fence.
+    /// Notes that the manager is about to check the pool, and may check it rarely afterwards. This check decides
+    /// whether the manager does so. If not, the manager calls [`check_often`](Self::check_often). See the module for
+    /// the fence.
     pub(crate) fn check_rarely(&self) {
         self.update(|word| (word.check_rarely(), ()));
         fence_after_update(); // with `kept`
@@ -293,7 +296,7 @@ impl RunningCell {
     }
 
     /// Notes that the pool's items are not short any more. Returns whether the pool was brisk. If it was, the caller
-    /// wakes workers for the backlog and offers it, as after a push.
+    /// wakes workers for the backlog and offers the backlog, as after a push.
     #[cold]
     pub(crate) fn not_brisk(&self) -> bool {
         let was_brisk = self.update(Running::not_brisk);
@@ -313,7 +316,8 @@ impl RunningCell {
         if self.update(|word| word.retarget(target)) { self.look(has_work) } else { Kick::Enough }
     }
 
-    /// Notes whether the pool is covered. If that is new, looks for work, as [`retarget`](Self::retarget) does.
+    /// Notes whether the pool is covered. If this changes the word, looks for work, as [`retarget`](Self::retarget)
+    /// does.
     #[cold]
     pub(crate) fn cover(&self, covers: bool, has_work: impl FnOnce() -> bool) -> Kick {
         if self.update(|word| word.cover(covers)) { self.look(has_work) } else { Kick::Enough }

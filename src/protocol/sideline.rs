@@ -2,28 +2,29 @@
 //! sideline also holds the mark that the pool is *abandoned*. An abandoned pool runs nothing any more, because the
 //! pool's executor was shut down.
 //!
-//! The sideline also contains the [lines](super::turns) of the queues that take turns. Their entries come after those
-//! that were put back or moved aside, and take turns with those of the worklist.
+//! The sideline also contains the [lines](super::turns) of the queues that take turns. The entries of these lines come
+//! after the entries that were put back or moved aside. They take turns with the entries of the worklist.
 //!
 //! [`Sideline`] is inside the pool's lock. [`Shown`] is outside the lock, for threads that do not take the lock.
-//! `Shown` holds the number of entries and whether turns are in force, or the mark. A thread that changes the sideline
-//! updates `Shown` before it releases the lock.
+//! `Shown` holds either the mark, or the number of entries and whether turns are in force. A thread that changes the
+//! sideline updates `Shown` before it releases the lock.
 //!
-//! * **Put back against leave.** The same holds for an entry that is put into its line. The fences of
-//!   [`RunningCell::pushed`](super::running::RunningCell::pushed) and
-//!   [`RunningCell::look`](super::running::RunningCell::look) forbid this:
+//! * **Put back against leave.** The fences of [`RunningCell::pushed`](super::running::RunningCell::pushed) and
+//!   [`RunningCell::look`](super::running::RunningCell::look) forbid this, also for an entry that an issuer puts into
+//!   its line:
 //!   * issuer: puts an entry back, and shows the number of entries; reads the running word: a worker runs;
 //!   * worker: lowers the running word; reads the number of entries: it is zero. So the entry waits, and no worker is
 //!     woken for it.
 //! * **Put back against abandon.** Both steps happen under the lock. If the entry is put back first, the thread that
 //!   abandons the pool takes the entry. If the mark is set first, `put_back` returns the entry to its caller.
-//! * **Push against empty.** The thread that abandons the pool empties the worklist. It notes this under the lock, and
-//!   only if the worklist is still empty then. A thread that finds the mark of the running word after its push takes
-//!   the lock. If it finds the note, it gives up the worklist itself. Otherwise, it leaves its entry to the thread that
-//!   abandons the pool, which finds the entry. So one thread gives up all entries that arrive before the note, and it
-//!   has counted them when the shutdown reports their number.
-//! * **Pop against abandon.** A number never replaces the mark. A worker that finds the sideline empty does not update
-//!   `Shown`, and a thread that changes the sideline after the mark was set shows the mark again.
+//! * **Push against empty.** The thread that abandons the pool empties the worklist. Then it takes the lock, and makes
+//!   a note if the worklist is still empty. A pushing thread that finds the mark in the running word after its push
+//!   takes the lock. If this thread finds the note, it gives up the worklist itself. Otherwise, it leaves its entry to
+//!   the thread that abandons the pool, which will find the entry. So one thread gives up all entries that arrive
+//!   before the note. This thread has counted these entries when the shutdown reports their number.
+//! * **Pop against abandon.** A number of entries never replaces the mark in `Shown`. A worker that finds the sideline
+//!   empty does not update `Shown`, and a thread that changes the sideline after the mark was set shows the mark
+//!   again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -53,10 +54,10 @@ pub(crate) struct Sideline<E> {
     turns: TurnList<E>,
 }
 
-/// The numbers that the sideline shows to threads without the lock. Threads write these numbers under the lock.
+/// The numbers of the sideline that threads may read without the lock. Threads write these numbers under the lock.
 #[derive(Debug)]
 pub(crate) struct Shown {
-    /// Twice the number of all entries, plus [`IN_FORCE`] while turns are in force. Or [`ABANDONED`].
+    /// Either [`ABANDONED`], or twice the number of all entries, plus [`IN_FORCE`] while turns are in force.
     word: AtomicU64,
     /// The number of bound entries.
     bound: AtomicU64,
@@ -64,7 +65,7 @@ pub(crate) struct Shown {
 
 /// While turns are in force, workers take all entries under the lock, even if only the worklist has entries.
 const IN_FORCE: u64 = 1;
-/// The part of the word that one entry adds.
+/// The amount that one entry adds to the word.
 const ENTRY: u64 = 2;
 /// The mark, which takes the place of the other values.
 const ABANDONED: u64 = u64::MAX;
@@ -145,8 +146,9 @@ impl<E: Bound> Sideline<E> {
         Ok(())
     }
 
-    /// Takes the entry whose turn it is, behind all that were put back or moved aside. `worklist_waits` returns whether
-    /// the worklist has entries, and `pop_worklist` takes the first of them. If no entry waits, forgives all debts.
+    /// Takes the entry whose turn it is. The caller has seen that no entry was put back or moved aside.
+    /// `worklist_waits` returns whether the worklist has entries, and `pop_worklist` takes the first of them. If no
+    /// entry waits, forgives all debts.
     pub(crate) fn pop_by_turn(
         &mut self,
         shown: &Shown,
@@ -188,8 +190,9 @@ impl<E: Bound> Sideline<E> {
         self.show(shown);
     }
 
-    /// Returns the flow of which a sibling gets the next entry. Returns `None` if there is no entry that may leave the
-    /// pool. The worklist may turn out to have no such entry, and is left out if `worklist_waits` is false.
+    /// Returns the flow from which a sibling gets the next entry. Returns `None` if there is no entry that may leave
+    /// the pool. May name the worklist although no entry there may leave the pool. Leaves the worklist out if
+    /// `worklist_waits` is false.
     pub(crate) fn next_movable(&mut self, worklist_waits: bool) -> Option<FlowId> {
         if self.turns.is_in_force() {
             self.turns.next_movable(worklist_waits)
@@ -198,7 +201,7 @@ impl<E: Bound> Sideline<E> {
         }
     }
 
-    /// Takes the first entry of a flow's line that may leave the pool.
+    /// Takes the first entry that may leave the pool from the line of this flow.
     pub(crate) fn take_movable(&mut self, flow: FlowId, shown: &Shown) -> Option<E> {
         let entry = self.turns.take(flow, |entry| !entry.is_bound());
         self.show(shown);
@@ -215,8 +218,8 @@ impl<E: Bound> Sideline<E> {
         self.pop_front(shown).expect("the sideline was not empty")
     }
 
-    /// Takes the first entry for which `wanted` returns true, also if it waits for its turn. All entries of a line give
-    /// the same answer.
+    /// Takes the first entry for which `wanted` returns true, even if this entry waits for its turn. `wanted` gives
+    /// the same answer for all entries of a line.
     pub(crate) fn take_any(&mut self, shown: &Shown, wanted: impl Fn(&E) -> bool) -> Option<E> {
         let first = self.take_first(shown, &wanted);
         first.or_else(|| {

@@ -5,7 +5,7 @@
 //! worker leaves, and learns in the same step whether the manager has asked. With two steps, this could happen:
 //!
 //! * manager: finds no room;
-//! * worker: leaves; reads that the manager has not asked;
+//! * worker: leaves; sees no request of the manager;
 //! * manager: asks. So there is room, and no thread tells the manager.
 //!
 //! **Request to give way.** At the cap on threads, the manager first asks that a busy worker give way, and then looks
@@ -13,7 +13,7 @@
 //! reads whether the manager has asked. The order of the steps and the lock forbid this:
 //!
 //! * manager: asks; locks the pool: no worker is idle;
-//! * worker: locks the pool, becomes idle; reads that the manager has not asked. So an idle worker stays, although its
+//! * worker: locks the pool, becomes idle; sees no request of the manager. So an idle worker stays, although its
 //!   thread is needed.
 //!
 //! If the manager locks the pool first, the worker reads the word after the request was made. If the worker locks the

@@ -1,6 +1,6 @@
 //! The entries of weighted queues that wait for their turn in one pool. Each queue has a *line* of entries, in the
-//! order in which they arrived. [`policy::fairness`](crate::policy::fairness) decides from which line the next entry
-//! comes, or whether it comes from the pool's worklist.
+//! order in which they arrived. [`policy::fairness`](crate::policy::fairness) decides whether the next entry comes
+//! from the pool's worklist or from a line, and from which line.
 //!
 //! A [`TurnList`] is a part of the [`Sideline`](super::sideline::Sideline), and so inside the pool's lock. A
 //! [`FairShare`] belongs to a queue, and all pools of the queue use it.
@@ -27,7 +27,7 @@ pub(crate) struct FairShare {
     waiting: AtomicU64,
 }
 
-/// What a queue has used while its entries took turns, and what waits.
+/// What a queue has used while its entries took turns, and how many of its entries wait.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Use {
     pub(crate) turns: u64,
@@ -35,7 +35,8 @@ pub(crate) struct Use {
     pub(crate) waiting: u64,
 }
 
-/// A turn, and the share of the queue to which it belongs. `None` if the entry came from the worklist.
+/// A turn, and the share of the queue to which the turn belongs. The share is `None` if the entry came from the
+/// worklist.
 #[derive(Debug)]
 pub(crate) struct OwnedTurn {
     turn: Turn,
@@ -152,14 +153,14 @@ impl<E: Bound> TurnList<E> {
     }
 
     /// Returns the first flow, in the order of turns, that has an entry which may leave the pool. The worklist counts
-    /// as having one.
+    /// as a flow with such an entry.
     pub(super) fn next_movable(&mut self, worklist_waits: bool) -> Option<FlowId> {
         self.next(worklist_waits)?;
         let may_move = |line: &Line<E>| line.bound < line.entries.len();
         self.fairness.in_order().find(|flow| self.lines.get(flow).is_none_or(may_move))
     }
 
-    /// Takes the first entry of a flow's line for which `wanted` returns true.
+    /// Takes from a flow's line the first entry for which `wanted` returns true.
     pub(super) fn take(&mut self, flow: FlowId, wanted: impl Fn(&E) -> bool) -> Option<E> {
         let line = self.lines.get_mut(&flow)?;
         let at = line.entries.iter().position(wanted)?;
@@ -176,7 +177,7 @@ impl<E: Bound> TurnList<E> {
         Some(entry)
     }
 
-    /// Takes the first of all entries for which `wanted` returns true. Checks only the first entry of each line.
+    /// Takes an entry for which `wanted` returns true. Checks only the first entry of each line.
     pub(super) fn take_first(&mut self, wanted: impl Fn(&E) -> bool) -> Option<E> {
         let is_wanted = |line: &Line<E>| line.entries.front().is_some_and(&wanted);
         let flow = *self.lines.iter().find(|(_, line)| is_wanted(line))?.0;

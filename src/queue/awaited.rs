@@ -10,8 +10,8 @@ use crate::queue::WorkQueue;
 /// its work at once, and the returned future only waits until the work has ended. `wait_idle_async` begins nothing.
 impl WorkQueue {
     /// Begins a [`flush`](Self::flush). The returned future is ready when every item that was queued before this call
-    /// has ended. A later item may wait for the flush, with the exception that `flush` names. Dropping the future ends
-    /// only the wait.
+    /// has ended. An item that is queued later can itself wait for the flush without a deadlock, except in the case
+    /// that `flush` names. Dropping the future ends only the wait.
     ///
     /// # Examples
     ///
@@ -98,7 +98,7 @@ impl WorkQueue {
     /// # Errors
     ///
     /// Returns the errors of [`flush_async`](Self::flush_async). Even after [`WaitError::WouldDeadlock`], the queue
-    /// refuses submissions from outside, because the call itself has begun its end.
+    /// refuses submissions from outside, because the call itself has begun to end the queue.
     pub fn destroy_async(&self) -> impl Future<Output = Result<usize, WaitError>> + Send + Sync + use<> {
         awaited::destroy(Arc::clone(&self.handle))
     }

@@ -26,7 +26,7 @@ use crate::work::Work;
 /// The submission of many items: see [`WorkQueue::items`].
 ///
 /// The options are those of a [`Submission`](crate::Submission), and apply to each item. They can be combined in every
-/// way and in any order. Only a [permit](crate::Permit) is missing, because it is a place for one item.
+/// way and in any order. Only a [permit](crate::Permit) is missing, because a permit is a place for one item.
 ///
 /// # Examples
 ///
@@ -50,8 +50,8 @@ pub struct Batch<'queue, C> {
 }
 
 impl WorkQueue {
-    /// Begins the submission of many items: of an iterator of closures, or of a slice or vector of [`Work`]. The items
-    /// are queued in order, on one CPU. This is the caller's CPU, unless [`on_cpu`](Batch::on_cpu) chooses another. The
+    /// Begins the submission of many items: an iterator of closures, or a slice or vector of [`Work`]. The items are
+    /// queued in order, on one CPU. This is the caller's CPU, unless [`on_cpu`](Batch::on_cpu) chooses another. The
     /// pool is notified once for the whole batch, or once for each 256 items of a longer batch, instead of once per
     /// item.
     ///
@@ -129,14 +129,14 @@ impl<C: IntoIterator> Batch<'_, C> {
         self
     }
 
-    /// Queues the closures, which run once each. Returns their handles. The call first runs the iterator to its end,
-    /// and then queues the closures. If the iterator panics, no closure is queued.
+    /// Queues the closures and returns their handles. Each closure runs once. The call first runs the iterator to its
+    /// end, and then queues the closures. If the iterator panics, no closure is queued.
     ///
     /// # Errors
     ///
     /// If a closure is refused, the error contains the reason, as for [`Submission::spawn`](crate::Submission::spawn).
-    /// It also contains the handles of the earlier closures, which stay accepted, and returns the refused closure and
-    /// all later closures.
+    /// It also contains the handles of the earlier closures, which stay accepted. It gives back the refused closure
+    /// and all later closures.
     #[expect(clippy::type_complexity, reason = "an alias would hide what the call returns")]
     pub fn spawn<T>(self) -> Result<Vec<JoinHandle<T>>, RefusedBatch<C::Item, Vec<JoinHandle<T>>>>
     where
@@ -187,7 +187,7 @@ impl<C: IntoIterator> Batch<'_, C> {
     /// # Errors
     ///
     /// If a closure is refused, the error contains the reason, as for [`spawn`](Self::spawn). It also contains the
-    /// number of closures that were accepted earlier, and returns the refused closure and all later closures.
+    /// number of closures that were accepted earlier. It gives back the refused closure and all later closures.
     pub fn spawn_detached<T>(self) -> Result<(), RefusedBatch<C::Item, usize>>
     where
         C::Item: FnOnce() -> T + Send + 'static,
@@ -229,9 +229,9 @@ impl<C: AsRef<[Work]>> Batch<'_, C> {
     ///
     /// # Errors
     ///
-    /// If an item is refused, the error contains the reason, as for
-    /// [`Submission::enqueue`](crate::Submission::enqueue), and the item's index. The items before it stay queued, and
-    /// the items after it were not tried.
+    /// If an item is refused, the error contains the item's index and the reason. The reasons are those of
+    /// [`Submission::enqueue`](crate::Submission::enqueue). The earlier items stay queued. The call does not try the
+    /// later items.
     pub fn enqueue(self) -> Result<usize, EnqueueBatchError> {
         let place = self.options.place(self.queue.executor());
         let place = place.map_err(|error| EnqueueBatchError::new(error, 0, 0))?;
@@ -266,19 +266,19 @@ struct To<'batch> {
     queue: &'batch WorkQueue,
     place: Place,
     after: Duration,
-    /// Those of each closure.
+    /// The number of bytes of each closure.
     bytes: u64,
     name: Option<Name>,
     leash: &'batch Leash,
 }
 
 impl To<'_> {
-    /// Returns whether the closures are submitted one by one, because each has a timer or bytes of its own.
+    /// Returns whether the closures are submitted one by one. They are if each has a timer or bytes of its own.
     fn goes_one_by_one(&self) -> bool {
         !self.after.is_zero() || self.bytes > 0
     }
 
-    /// Returns the way of one closure, if the closures are submitted one by one.
+    /// Returns the queue and the options for one closure, if the closures are submitted one by one.
     fn way_of_one(&self) -> submission::To<'_> {
         submission::To {
             queue: self.queue.handle(),
@@ -351,7 +351,8 @@ impl To<'_> {
     }
 }
 
-/// Why a closure was refused, what the queue returned for the closures before it, and the closures from it on.
+/// The reason why a closure was refused, the results for the earlier closures, and the refused closure with all later
+/// ones.
 type Rest<H, F> = (QueueError, Vec<H>, Vec<F>);
 
 /// Submits closures in order, and stops at the first closure that is refused.

@@ -145,19 +145,19 @@ impl WorkQueueBuilder {
     /// wait for its items while they hold a resource that the system lacks.
     ///
     /// The name of the rescuer's thread is `cmwq/R-` followed by the queue's name. The rescuer sleeps until a worker
-    /// pool with items of this queue has needed a worker for 10 ms and could not have one, because the system refused a
-    /// thread or `max_threads` was reached. Then the rescuer runs this queue's items from that pool, one at a time,
-    /// until the pool has a worker. If several pools need the rescuer, it alternates between them. While the need
-    /// lasts, the rescuer is called again every 100 ms. Items that the rescuer runs count as rescued, and not as
+    /// pool with items of this queue has needed a worker for 10 ms in vain. The reason can be that the system refuses
+    /// a thread, or that `max_threads` is reached. Then the rescuer runs this queue's items from that pool, one at a
+    /// time, until the pool has a worker. If several pools need the rescuer, it alternates between them. While the
+    /// need lasts, the rescuer is called again every 100 ms. Items that the rescuer runs count as rescued, and not as
     /// running in the pool. The rescuer is bound to the CPUs of the pool that it serves. The rescuer keeps the nice
     /// level that the queue's workers have when the queue is built.
     ///
     /// A rescuer is one thread, so an item that it runs must not wait for another item that also needs the rescuer.
     /// Rescuers do not count towards [`max_threads`](crate::ExecutorBuilder::max_threads), because they help out when
     /// these threads are not enough. The executor calls its thread hooks for rescuers, too. A rescuer ends with its
-    /// queue. A bh queue cannot have a rescuer. A rescuer cannot help if a
-    /// [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook, or the system's call that makes a thread, never
-    /// returns instead of refusing the thread.
+    /// queue. A bh queue cannot have a rescuer. A rescuer cannot help if the
+    /// [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook or the system's call that makes a thread never
+    /// returns. The hook or the call must refuse the thread.
     ///
     /// # Examples
     ///
@@ -221,14 +221,14 @@ impl WorkQueueBuilder {
     }
 
     /// Limits the number of accepted items of the whole queue that have not begun. At this limit, the queue refuses
-    /// further items with [`QueueError::Full`](crate::QueueError::Full). Without this setting, the limit is a hundred
-    /// million of the items that were queued on one CPU. A cancelled item counts until a worker reaches its place in
-    /// the queue.
+    /// further items with [`QueueError::Full`](crate::QueueError::Full). Without this setting, there is a limit for
+    /// each CPU: a hundred million of the items that were queued on it. A cancelled item counts until a worker reaches
+    /// its place in the queue.
     ///
     /// Armed timers do not count. When a timer fires, the queue accepts the timer's item even if the limit is reached.
-    /// There are two exceptions. First, a cancelled item can keep its former place until a worker has reached that
-    /// place, in ordered queues and during flushes. Until then, the item can be armed again only if the queue has room.
-    /// Second, [`reschedule`](crate::Submission::reschedule) without a delay needs room, as any submission does.
+    /// There are two exceptions. First, in ordered queues and during flushes, a cancelled item can keep its former
+    /// place until a worker has reached that place. Until then, the item can be armed again only if the queue has
+    /// room. Second, [`reschedule`](crate::Submission::reschedule) without a delay needs room, as any submission does.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
         self
@@ -263,10 +263,10 @@ impl WorkQueueBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if settings contradict each other or are out of range. The error says which settings, and why.
-    /// Returns [`BuildQueueError::Rescuer`] if the queue's rescuer cannot be made, [`BuildQueueError::ShutDown`] if the
-    /// executor is shut down, and [`BuildQueueError::Forked`] in a forked process. In each of these cases, nothing was
-    /// made.
+    /// Returns an error if settings contradict each other or are out of range. The error names these settings and the
+    /// reason. Returns [`BuildQueueError::Rescuer`] if the queue's rescuer cannot be made,
+    /// [`BuildQueueError::ShutDown`] if the executor is shut down, and [`BuildQueueError::Forked`] in a forked
+    /// process. In each of these cases, nothing was made.
     pub fn build(self) -> Result<WorkQueue, BuildQueueError> {
         self.build_on(&Executor::default_for_queues())
     }

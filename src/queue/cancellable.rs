@@ -63,15 +63,15 @@ impl<I> Submission<'_, I> {
     ///
     /// * If the token is cancelled before the item begins, the item does not run. A join returns
     ///   [`JoinError::Cancelled`](crate::JoinError::Cancelled) immediately. The timer of a [delayed](Self::after) item
-    ///   is removed. The closure of an item without a delay is dropped when the queue reaches the item, or when its
-    ///   handle is joined.
+    ///   is removed. The closure of an item without a delay is dropped when the queue reaches the item, or when the
+    ///   item's handle is joined.
     /// * If the item runs, [`is_cancelled`](crate::is_cancelled) becomes true in it.
     /// * A [periodic](Self::spawn_every) item is not called again.
     ///
     /// If the token is already cancelled, the submission is accepted, and its item does not run. The caller has no
-    /// extra case to handle, because a token may also be cancelled just after the submission. But a full queue keeps no
-    /// such item: if the submission [waits for room](crate::WhenFull::Wait), a cancel of the token ends the wait with
-    /// [`QueueError::Full`](crate::QueueError::Full).
+    /// extra case to handle, because a token may also be cancelled just after the submission. But a full queue does
+    /// not accept such an item. If the submission [waits for room](crate::WhenFull::Wait), a cancel of the token ends
+    /// the wait with [`QueueError::Full`](crate::QueueError::Full).
     ///
     /// For an item with a token, the submission makes three more allocations. The submission and the end of the item
     /// each take the lock of the parent token for a short time.
@@ -107,9 +107,9 @@ impl<I> Submission<'_, I> {
     /// A deadline in the past is accepted, and its item does not run. A submission that [waits for
     /// room](crate::WhenFull::Wait) waits until the deadline at most, and is then refused with
     /// [`QueueError::Full`](crate::QueueError::Full). Of several deadlines, the earliest applies. A deadline arms no
-    /// timer, unless a task awaits the item. If the [delay](Self::after) of an item ends later, the timer of the delay
-    /// fires at the deadline instead, and the item is given up. A [periodic](Self::spawn_every) item is not called
-    /// after its deadline.
+    /// timer, unless a task awaits the item. If the [delay](Self::after) of an item ends after the deadline, the timer
+    /// of the delay fires at the deadline instead, and the item is given up. A [periodic](Self::spawn_every) item is
+    /// not called after its deadline.
     ///
     /// # Examples
     ///
@@ -162,12 +162,12 @@ impl WorkQueue {
     /// Ends the queue without running the items that have not begun. Waits under a blocking guard until the queue is
     /// empty.
     ///
-    /// From the call on, every submission is refused with [`QueueError::Destroyed`](crate::QueueError::Destroyed), even
-    /// those by the queue's own items. Items that have not begun are cancelled: a join returns
-    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), and [`Work::flush`](crate::Work::flush) returns. Items
-    /// that run are asked to stop: [`is_cancelled`](crate::is_cancelled) is true in them. The call waits for these
-    /// items, so it takes as long as they do. Armed timers are cancelled, and the call returns their number, as
-    /// [`destroy`](Self::destroy) does.
+    /// From the call on, the queue refuses every submission with
+    /// [`QueueError::Destroyed`](crate::QueueError::Destroyed), even a submission by one of its own items. Items that
+    /// have not begun are cancelled: a join returns [`JoinError::Cancelled`](crate::JoinError::Cancelled), and
+    /// [`Work::flush`](crate::Work::flush) returns. Items that run are asked to stop:
+    /// [`is_cancelled`](crate::is_cancelled) is true in them. The call waits for these items, so it takes as long as
+    /// they do. Armed timers are cancelled, and the call returns their number, as [`destroy`](Self::destroy) does.
     ///
     /// If an item waits for a slot, its owner learns of the cancellation immediately. Otherwise the owner learns of it
     /// as soon as a worker reaches the item. [`counters`](Self::counters) counts the items as cancelled. A

@@ -8,9 +8,10 @@ impl WorkQueueBuilder {
     /// or a tracing span.
     ///
     /// At each submission, the issuer calls `capture`, which reads the current values and returns a function. The
-    /// worker calls this function directly before the item's own function, and drops its result directly after the
-    /// item's function has returned or panicked. So the function makes the values current, and the drop of its result
-    /// restores the former values. The items that an item submits get the same values.
+    /// worker calls this function directly before the item's own function. The worker drops the result of this call
+    /// directly after the item's own function has returned or panicked. So the function that `capture` returns makes
+    /// the values current, and the drop of its result restores the former values. The items that an item submits get
+    /// the same values.
     ///
     /// If the hook is set several times, all hooks apply, in the order in which they were set. The hooks of the
     /// executor ([`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry)) come first. The results are dropped in the
@@ -18,15 +19,16 @@ impl WorkQueueBuilder {
     ///
     /// * A reusable item carries the values of the submission that made it pending. If the item is pending already, a
     ///   submission drops the values that it has captured. [`reschedule`](crate::Submission::reschedule) captures anew.
-    /// * A delayed item carries the values of the moment of its submission. The first tick of a periodic item carries
-    ///   the issuer's values. Each later tick carries the values of the tick before it.
+    /// * A delayed item carries the values that were current when it was submitted. The first tick of a periodic item
+    ///   carries the issuer's values. Each later tick carries the values of the tick before it.
     /// * A submission that is refused or cancelled drops its captured values.
     /// * If the hook or the function that it has returned panics, the item runs without these values.
     /// * Items that `capture` itself submits carry nothing.
     /// * A hook that owns a handle to its own queue keeps the queue for ever.
     ///
-    /// A hook costs three allocations per submission, four if it submits a closure, up to two per run, and the time of
-    /// its calls. With the feature `tracing`, the function `cmwq::trace::current_span` can be used as a hook.
+    /// A hook costs three allocations per submission (four for the submission of a closure), up to two allocations per
+    /// run, and the time of its calls. With the feature `tracing`, the function `cmwq::trace::current_span` can be
+    /// used as a hook.
     ///
     /// # Examples
     ///

@@ -15,7 +15,7 @@ impl WorkQueue {
         Some(self.handle.queue().max_active()).filter(|items| *items != NO_LIMIT)
     }
 
-    /// Sets the limit of active items, from 1 to 512, or to 2000 for a plain [unbound](Self::unbound) queue.
+    /// Sets the limit of active items. It must be 1 to 512, or 1 to 2000 for a plain [unbound](Self::unbound) queue.
     ///
     /// Raising the limit immediately starts waiting items, in order. Lowering the limit does not stop active items, so
     /// the new limit holds only once enough of these items have ended.

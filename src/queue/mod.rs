@@ -69,20 +69,21 @@ impl WorkQueue {
     /// *managed*. Items run near their issuer. A pod runs as many items at a time as it has CPUs. Items that block
     /// under a guard do not count.
     ///
-    /// If an item's pod is full, or gets no CPU, the item starts in another pod of the queue that has a free CPU.
+    /// If an item's pod is full, or gets no CPU, the item starts in another of the queue's pods, one that has a free
+    /// CPU.
     ///
-    /// While items are short, the items that an item queues stay with its worker, and other workers of the pod take
-    /// them from there. So such items may overtake an item that was queued earlier. On each CPU, at most 64 of them
-    /// overtake it, and then one for each item that the pod takes before it.
+    /// While items are short, the items that a running item queues stay with its worker. Other workers of the pod take
+    /// them from there. So these items may overtake an item that was queued earlier. On each CPU, at most 64 of them
+    /// overtake it. After that, one overtakes it for each item that the pod takes before it.
     ///
     /// A pod also keeps the items of different issuing CPUs apart, so that short items mostly run where they were
     /// queued. The items of one CPU leave the pod's list in order. At most 64 items for each CPU of the pod overtake
-    /// the first of them. While items are short, that takes less than 1 ms. If they become long, it ends with the
-    /// second check of the manager, which comes within 48 ms, and mostly within 6 ms. While they are long, the issuing
-    /// CPUs take turns.
+    /// the first of them. While items are short, these 64 items take less than 1 ms. If the items become long, the
+    /// overtaking ends with the second check of the manager, which comes within 48 ms, and mostly within 6 ms. While
+    /// the items are long, the issuing CPUs take turns.
     ///
-    /// Managed queues share this limit if they divide the same CPUs in the same way and have the same nice level. So a
-    /// hundred such queues run no more items at a time than one queue: see [Classes](crate#classes).
+    /// Managed queues share the limit of a pod if they divide the same CPUs in the same way and have the same nice
+    /// level. So a hundred such queues run no more items at a time than one queue: see [Classes](crate#classes).
     /// [`builder`](Self::builder) makes such a queue with other settings, or on another executor.
     ///
     /// If the global executor was shut down, the queue refuses all items.

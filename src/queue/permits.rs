@@ -11,8 +11,8 @@ use crate::join::JoinHandle;
 use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
 
-/// A place in a queue for one submission, which the queue does not refuse as [full](QueueError::Full) for lack of a
-/// place.
+/// A reserved place in a queue for one submission. The queue does not refuse this submission as
+/// [full](QueueError::Full) for lack of a place.
 ///
 /// [`WorkQueue::reserve`] returns a permit when the queue has room. So a caller can wait for room before it makes the
 /// item, for example before it takes a job from a connection. Until the permit is used or dropped, it counts like a
@@ -44,7 +44,7 @@ pub struct Permit {
 }
 
 impl WorkQueue {
-    /// Waits under a blocking guard until the queue has room for one more item, and reserves that place. Returns
+    /// Waits under a blocking guard until the queue has room for one more item, and reserves a place for it. Returns
     /// immediately if the queue has room, or has no [`max_pending`](crate::WorkQueueBuilder::max_pending).
     ///
     /// # Examples
@@ -169,8 +169,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// The future returns the errors of [`reserve`](Self::reserve), but [`QueueError::WouldDeadlock`] only under
-    /// [`block_on`](crate::blocking::block_on).
+    /// The future returns the errors of [`reserve`](Self::reserve). It returns [`QueueError::WouldDeadlock`] only
+    /// under [`block_on`](crate::blocking::block_on).
     pub fn reserve_async(&self) -> impl Future<Output = Result<Permit, QueueError>> + Send + Sync + use<> {
         let reserved = permits::reserve_async(&self.handle);
         async { reserved.await.map(Permit::new) }
@@ -182,7 +182,7 @@ impl Permit {
         Self { reserved }
     }
 
-    /// Queues a closure in the reserved place: see [`WorkQueue::spawn`]. For a submission with options, or of a
+    /// Queues a closure in the reserved place: see [`WorkQueue::spawn`]. To submit a closure with options, or a
     /// [`Work`](crate::Work), give the permit to [`Submission::with`](crate::Submission::with).
     ///
     /// # Errors

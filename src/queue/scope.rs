@@ -55,7 +55,7 @@
 //! });
 //! ```
 //!
-//! The closure of an item must not be sent to another thread:
+//! The closure of an item captures a value that must not be sent to another thread:
 //!
 //! ```compile_fail,E0277
 //! let queue = cmwq::WorkQueue::new("q");
@@ -100,8 +100,8 @@ impl WorkQueue {
     ///
     /// The caller waits under a blocking guard, and never runs another item on its own stack. There is no variant with
     /// a timeout, because items that had not ended would still hold their borrows. To stop early, give the items a
-    /// [token](crate::ScopedSubmission::token), or [stop](ScopedJoinHandle::stop) them through their handles. For the
-    /// same reason, the wait at the end of a scope is never refused. So the wait never ends if an item of the scope
+    /// [token](crate::ScopedSubmission::token), or [stop](ScopedJoinHandle::stop) them through their handles. Because
+    /// of the borrows, the wait at the end of a scope is never refused. So the wait never ends if an item of the scope
     /// waits for something that the caller does only after the scope.
     ///
     /// # Examples
@@ -125,7 +125,7 @@ impl WorkQueue {
     ///
     /// If `body` panics, its payload is rethrown once all items have ended. Otherwise, if an item panicked and no join
     /// returned its panic, the payload of that panic is rethrown. If this applies to several items, one of their
-    /// payloads is rethrown. If the payload was lost with a leaked handle, another payload takes its place.
+    /// payloads is rethrown. If the payload was lost with a leaked handle, the call panics with another payload.
     ///
     /// Also panics if items of the scope never ran, because a shutdown of the executor ran out of time, or because
     /// [`destroy_now`](Self::destroy_now) ended the queue. Also panics in a process that was forked inside `body`. In
@@ -157,9 +157,8 @@ impl WorkQueue {
     /// # Errors
     ///
     /// Returns [`ScopeError::Dropped`] if an item of the scope did not run because a shutdown of the executor ran out
-    /// of time, or because [`destroy_now`](Self::destroy_now) ended the queue. Items that their handles, tokens or
-    /// deadlines have cancelled do not count. Returns [`ScopeError::Forked`] in a process that was forked inside
-    /// `body`.
+    /// of time, or because [`destroy_now`](Self::destroy_now) ended the queue. An item does not count if its handle,
+    /// token or deadline has cancelled it. Returns [`ScopeError::Forked`] in a process that was forked inside `body`.
     ///
     /// # Panics
     ///
@@ -204,7 +203,7 @@ impl<'scope> Scope<'scope, '_> {
     /// Returns the same errors as [`WorkQueue::spawn`]. They do not contain the closure, because an error that borrows
     /// could not leave the scope. [`try_spawn`](Self::try_spawn) hands the closure back. Also returns
     /// [`QueueError::WouldDeadlock`] if the item that opened the scope holds the only slot in which the new item could
-    /// run, as in an ordered queue. Such an item could begin only after the scope has ended.
+    /// run, as in an ordered queue. The new item could begin only after the scope has ended.
     #[inline]
     pub fn spawn<F, T>(&'scope self, closure: F) -> Result<ScopedJoinHandle<'scope, T>, QueueError>
     where
@@ -316,7 +315,7 @@ impl fmt::Debug for Scope<'_, '_> {
 /// # }
 /// ```
 pub struct ScopedJoinHandle<'scope, T> {
-    /// `None` once it is joined.
+    /// `None` once the item is joined.
     raw: Option<RawHandle<T>>,
     scope_state: &'scope ScopeState,
 }
@@ -367,7 +366,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.raw().cancel()
     }
 
-    /// Cancels the item as [`cancel`](Self::cancel) does or, if it has begun, asks it to stop. See
+    /// Cancels the item as [`cancel`](Self::cancel) does. If the item has begun, asks it to stop instead. See
     /// [`JoinHandle::stop`](crate::JoinHandle::stop).
     ///
     /// # Examples

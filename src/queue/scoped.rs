@@ -60,7 +60,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///
     /// # Examples
     ///
-    /// The first item that finds a word lets the others stop:
+    /// The first item that finds the word stops the other items:
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -112,16 +112,17 @@ impl<'scope, F> ScopedSubmission<'scope, '_, F> {
     /// Lets a token cancel the item. The item's own token becomes a [child](CancelToken::child) of `token`.
     ///
     /// An item that has not begun when the token is cancelled does not run, and its join returns
-    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled) at once. The join drops the closure. Such an item does not
-    /// make the scope panic. If it is not joined, the scope waits until the queue reaches it.
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled) at once. The join drops the closure. An item that was
+    /// cancelled does not make the scope panic. If the item is not joined, the scope waits until the queue reaches the
+    /// item.
     pub fn token(mut self, token: &CancelToken) -> Self {
         self.leash.holds(token);
         self
     }
 
-    /// Sets the time until which the item must begin, as [`Submission::deadline`](crate::Submission::deadline) does.
-    /// An item that is too late does not make the scope panic. If it is not joined, the scope waits until the queue
-    /// reaches it.
+    /// Sets the time by which the item must begin, as [`Submission::deadline`](crate::Submission::deadline) does. An
+    /// item that is too late does not make the scope panic. If the item is not joined, the scope waits until the queue
+    /// reaches the item.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.leash.ends_at(deadline);
         self

@@ -40,7 +40,7 @@ mod to;
 /// | [`Work`] | [`enqueue`](Self::enqueue) | whether this call made the item pending |
 /// | [`Work`] | [`reschedule`](Self::reschedule) | whether a pending run was replaced |
 ///
-/// If an option is wrong, the method that ends the submission returns an error, with the closure. Nothing else changes.
+/// If an option is wrong, the last method of the chain returns an error, with the closure. Nothing else changes.
 ///
 /// A closure that runs once costs one allocation more if it has a name, a token, a deadline or bytes, or if its queue
 /// has a [hook](crate::WorkQueueBuilder::carry) or a subscriber of traces.
@@ -106,8 +106,8 @@ impl<I> Submission<'_, I> {
 impl<I> Submission<'_, I> {
     /// Queues the item in a place that was [reserved](WorkQueue::reserve), so the queue does not refuse the item for
     /// lack of a place. An item with a delay needs no place yet, so its submission gives the place back. A submission
-    /// that is refused for another reason also gives it back. If the permit is for another queue, the end of the
-    /// submission returns [`QueueError::ForeignPermit`].
+    /// that is refused for another reason also gives it back. If the permit is for another queue, the method that ends
+    /// the submission returns [`QueueError::ForeignPermit`].
     ///
     /// # Examples
     ///
@@ -129,8 +129,8 @@ impl<I> Submission<'_, I> {
 /// Submissions of closures.
 impl<I> Submission<'_, I> {
     /// Gives the item a name. Snapshots show the name while the item runs, until the item
-    /// [describes](crate::set_description) itself otherwise. At the run, this costs one more allocation and one lock.
-    /// [`Work::named`] gives a reusable item a name.
+    /// [describes](crate::set_description) itself otherwise. When the item runs, the name costs one more allocation
+    /// and one lock. [`Work::named`] gives a reusable item a name.
     ///
     /// # Examples
     ///
@@ -174,9 +174,8 @@ impl<I> Submission<'_, I> {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`WorkQueue::spawn`], with the closure, except that a delayed item without bytes is never
-    /// refused with [`QueueError::Full`]. Also returns the errors of [`on_cpu`](Self::on_cpu) and
-    /// [`on_node`](Self::on_node).
+    /// Returns the errors of [`WorkQueue::spawn`], with the closure. A delayed item without bytes is never refused
+    /// with [`QueueError::Full`]. Also returns the errors of [`on_cpu`](Self::on_cpu) and [`on_node`](Self::on_node).
     pub fn spawn<T>(self) -> Result<JoinHandle<T>, Refused<I>>
     where
         I: FnOnce() -> T + Send + 'static,
@@ -221,8 +220,8 @@ impl<I> Submission<'_, I> {
     /// [`after`](Self::after) or, without that option, after one period.
     ///
     /// Calls never overlap, so the closure may change what it owns. Ticks are at fixed times, so the calls do not
-    /// drift. If the closure still runs for an earlier tick, or has not begun for it yet, the new tick is missed, and
-    /// is counted as missed. A panic ends only the call in which it happens.
+    /// drift. If the call for an earlier tick has not ended, or has not even begun, the new tick is missed, and is
+    /// counted as missed. A panic ends only the call in which it happens.
     ///
     /// # Examples
     ///
@@ -311,8 +310,9 @@ impl<I: Borrow<Work>> Submission<'_, I> {
     /// Queues the item. If the item is pending on any queue, replaces the pending run. Returns whether a pending run
     /// was replaced.
     ///
-    /// This suits debouncing. If the call is made at each change, the item runs once, the [delay](Self::after) after
-    /// the last change. Without a delay, the item is queued immediately, behind the items that are queued already.
+    /// This suits debouncing. If `reschedule` is called at each change, the item runs once: one [delay](Self::after)
+    /// after the last change. Without a delay, the item is queued immediately, behind the items that are queued
+    /// already.
     ///
     /// # Examples
     ///

@@ -11,27 +11,30 @@ use crate::queue::WorkQueue;
 use super::builder::{Kind, WorkQueueBuilder};
 
 impl WorkQueueBuilder {
-    /// Sets the queue's weight, from 1 to 10 000. The queue then gets its share of the pools that it uses together with
-    /// other queues, whatever the lengths of their backlogs and of their items are. Without this setting, the queue's
-    /// items start about in the order in which the items of all such queues were queued, and so behind the backlogs of
-    /// others.
+    /// Sets the queue's weight, from 1 to 10 000. The queue then gets its share of each pool that it uses together
+    /// with other queues. The lengths of the queues' backlogs and items do not matter. The items of all queues without
+    /// this setting start about in the order in which they were queued. So an item of such a queue waits behind the
+    /// backlogs of the others.
     ///
-    /// While several queues have items that wait in a pool, each of them gets CPU time in proportion to its weight. All
-    /// queues without weights count as one queue with the weight 100. A queue alone gets all of the pool's workers. If
-    /// a queue uses less than its share, its first waiting item starts as soon as a worker of the pool has ended its
-    /// item, behind the first items of other such queues at most. A queue cannot save up time: what it has not used
-    /// while it had no items is lost.
+    /// While several queues have items that wait in a pool, each of these queues gets CPU time in proportion to its
+    /// weight. All queues without weights count as one queue with the weight 100. If only one queue has waiting items,
+    /// it gets all of the pool's workers. If a queue uses less than its share, its first waiting item starts as soon
+    /// as a worker of the pool has ended an item. Only the first items of other queues that use less than their shares
+    /// may start before it. A queue cannot save up time: it loses the share that it does not use while it has no
+    /// items.
     ///
-    /// Weights change neither the order of one queue's items nor its limits, and an item that waits for a slot of
-    /// `max_active` takes no turn. Items are charged for the CPU time that they use, and so not for the time while they
-    /// sleep. High-priority queues have pools of their own, as before. Each pool divides its own workers, so a queue
-    /// whose items are queued in one [pod](crate::AffinityScope) competes with the queues of that pod.
+    /// Weights change neither the order of a queue's items nor the queue's limits. An item that waits for a slot of
+    /// `max_active` takes no turn. The pool charges items for the CPU time that they use, but not for the time for
+    /// which they sleep. High-priority queues have pools of their own, with or without weights. Each pool divides its
+    /// own workers, so a queue whose items are queued in one [pod](crate::AffinityScope) competes with the queues of
+    /// that pod.
     ///
     /// An item of a weighted queue takes the pool's lock when it is queued and when it starts. While weighted queues
     /// have waiting items, the pool's workers take the lock for each item. If several queues then share the pool, the
     /// workers also read their CPU clocks for each item, so items should run for several microseconds. At other times,
-    /// queues without weights cost what they cost without this setting.
-    /// [`WorkQueue::set_weight`](crate::WorkQueue::set_weight) can change the weight later. A bh queue cannot have one.
+    /// this setting does not change the cost of queues without weights.
+    /// [`WorkQueue::set_weight`](crate::WorkQueue::set_weight) can change the weight later. A bh queue cannot have a
+    /// weight.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! A seed stands for one order of steps. What other code of the process did before does not change this order.
+//! A seed stands for one order of steps. Earlier work of the process does not change this order.
 //!
 //! Red under: `free-cells-have-points`.
 
@@ -18,7 +18,7 @@ const ITEMS: usize = 2000;
 /// The time at which an item began, and the name of its worker.
 type Begin = (Time, String);
 
-/// Queues items, and waits until all of them have begun. Returns where they began, in their order.
+/// Queues items, and waits until all of them have begun. Returns the time and the worker of each begin, in order.
 fn work(executor: &Executor, body: impl Fn() + Clone + Send + 'static) -> Vec<Begin> {
     let begins = Arc::new(Mutex::new(Vec::new()));
     let queue = WorkQueue::builder("q").build_on(executor).unwrap();

@@ -21,7 +21,7 @@ const CPUS: usize = 8;
 /// The longest time from waking a worker until it begins.
 const LATENCY: Duration = Duration::from_micros(5);
 
-/// The time between two items of an issuer that is still quick.
+/// The time between two pushes of an issuer that is just quick enough to leave its items to workers.
 const GAP: Duration = Duration::from_nanos(800);
 
 /// The longest time between two checks of the manager.
@@ -44,7 +44,7 @@ fn queue(queue: &WorkQueue, time: Duration) {
     assert!(queue.spawn_detached(move || burn(time)).is_ok());
 }
 
-/// Queues items of half a microsecond at intervals that are a little shorter, so that a single worker is nearly fast
+/// Queues items that take 500 ns each, and pauses for 450 ns after each item. So a single worker is nearly fast
 /// enough.
 fn stream(queue: &WorkQueue, items: usize) {
     for _ in 0..items {
@@ -53,7 +53,8 @@ fn stream(queue: &WorkQueue, items: usize) {
     }
 }
 
-/// Calls `body` with a queue whose pool has eight CPUs and is brisk. Each of the runs has its threads in another order.
+/// Calls `body` with a queue whose pool has eight CPUs and is brisk. The threads of each run take their steps in
+/// another order.
 fn with_brisk_pool(body: impl Fn(&WorkQueue) + Copy + Send + 'static) {
     with_brisk_pool_of(move |_, queue| body(queue));
 }
@@ -122,8 +123,8 @@ fn a_few_items_behind_a_long_one_start_on_a_free_cpu_after_one_check() {
     }
 }
 
-/// spec: C3.4 (the bound): the same for the items of a weighted queue, which wait in the queue's line. Workers take
-/// them by turns.
+/// spec: C3.4 (the bound): a few items of a weighted queue come behind a long item. They wait in the queue's line, and
+/// workers take them by turns. The next check finds them.
 #[test]
 fn a_few_items_of_a_weighted_queue_start_on_a_free_cpu_after_one_check() {
     for later in (0..10).map(|n| 171 * n) {
@@ -144,8 +145,8 @@ fn a_few_items_of_a_weighted_queue_start_on_a_free_cpu_after_one_check() {
     }
 }
 
-/// spec: C3.4: many items come behind a long one. Their issuer checks after each sixteen items whether it has left more
-/// than four to the worker with the long one.
+/// spec: C3.4: many items come behind a long one. After every sixteen items, their issuer checks whether it has left
+/// more than four items to the worker that runs the long one.
 #[test]
 fn many_items_behind_a_long_one_start_soon() {
     with_brisk_pool(|queue| {
@@ -166,7 +167,8 @@ fn many_items_behind_a_long_one_start_soon() {
 /// spec: C2.1, C3.4: a worker that blocks leaves its CPU to another worker, although a third one runs.
 #[test]
 fn a_worker_that_blocks_is_replaced_at_once() {
-    // After some streams, the issuer is about to find that it is slow, and wakes workers itself.
+    // After a stream of one of these lengths, the issuer is about to find that it is slow. Then it wakes workers
+    // itself.
     for later in [0, 4, 8, 12] {
         with_brisk_pool(move |queue| {
             stream(queue, later);
@@ -207,7 +209,7 @@ fn all_cpus_run_a_long_backlog_of_short_items() {
     }
 }
 
-/// spec: C3.4: each woken worker of a burst wakes the next one, because its issuer checks only after each sixteen
+/// spec: C3.4: in a burst, each woken worker wakes the next one, because the issuer checks only after every sixteen
 /// items.
 #[test]
 fn a_short_burst_is_run_by_all_cpus() {
@@ -220,7 +222,8 @@ fn a_short_burst_is_run_by_all_cpus() {
     });
 }
 
-/// spec: C3.4 (the bound): the items of the backlog are not short any more. Each CPU gets one within the bound.
+/// spec: C3.4 (the bound): the items of the backlog are not short any more. Each CPU gets one of these items within
+/// the bound.
 #[test]
 fn a_backlog_of_long_items_starts_on_all_cpus_within_the_bound() {
     with_brisk_pool(|queue| {

@@ -19,7 +19,7 @@ use crate::{AffinityScope, Attrs, Executor, WorkQueue, WorkQueueBuilder};
 /// The time after which even the only running worker of a pool gives way.
 const TURN: Duration = Duration::from_millis(1);
 
-/// The time without a begin after which a pool gets a thread even if its workers seem to run.
+/// If a pool has begun no item for this time, it gets a thread even if its workers seem to run.
 const FAMINE: Duration = Duration::from_secs(1);
 
 /// The times at which the items of each queue began.
@@ -50,7 +50,7 @@ impl Setup {
         Self { executor, begins: Arc::default() }
     }
 
-    /// Makes a stream from a per-CPU queue, whose items go to one CPU, or from a queue of another kind.
+    /// Makes a stream of items for this queue. If the queue is per-CPU, the items go to the CPU `cpu`.
     fn stream(&self, cpu: usize, queue: WorkQueueBuilder) -> Stream<'_> {
         let mut begins = self.begins.lock();
         let number = begins.len();
@@ -95,8 +95,8 @@ fn per_cpu(high: bool) -> WorkQueueBuilder {
     if high { queue.high_priority(true) } else { queue }
 }
 
-/// Runs streams that share one thread. Each stream has a high priority or not, and consists of `count` items of this
-/// length.
+/// Runs streams that share one thread. `high` says for each stream whether it has a high priority. Each stream
+/// consists of `count` items of this length.
 fn take_turns(high: &[bool], length: Duration, count: usize) {
     run(Config::new(high.len()), || {
         let setup = Setup::new(high.len(), 1);
@@ -175,8 +175,8 @@ fn a_pool_with_many_workers_gives_one_up_without_a_turn() {
     });
 }
 
-/// spec: E2.5 (pools take turns): a thread has left, but the manager does not know this yet. The place was given up for
-/// a starving pool. Other pools that ask for their first worker at that moment do not get it.
+/// spec: E2.5 (pools take turns): a thread has left, but the manager does not know this yet. The thread's place was
+/// given up for a starving pool. Other pools that ask for their first worker at that moment do not get this place.
 #[test]
 fn pools_that_ask_while_a_thread_leaves_wait_in_the_line() {
     for (seed, high) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
@@ -223,7 +223,7 @@ fn a_pool_whose_workers_only_seem_to_run_gets_a_thread() {
     });
 }
 
-/// Forty items that sleep, and whose sleep the manager has to find, share three threads.
+/// Forty items share three threads. Each item sleeps, and the manager has to find the sleep.
 ///
 /// spec: E2.5, S5.2: a pool that waits for a thread sends no worker of its own away.
 #[test]
@@ -245,8 +245,8 @@ fn a_pool_that_waits_for_a_thread_keeps_its_own() {
     }
 }
 
-/// A worker becomes idle and sees that a worker is asked to give way. Before the worker sends an idle worker away, the
-/// manager may withdraw the request, or note that the pool itself starves.
+/// A worker becomes idle and sees a request that some worker gives way. Before this worker sends an idle worker away,
+/// the manager may withdraw the request, or note that the pool itself starves.
 ///
 /// spec: E2.5: an idle worker leaves only for another pool, and only while that pool wants its thread.
 #[test]

@@ -5,16 +5,16 @@
 //! the pool also has pending work.
 //!
 //! * The worker's word says that it runs, its thread sleeps, and one more sleeper may be taken out. Bound: [`LONGEST`].
-//! * The worker's word says that it runs, its thread uses the CPU of a per-CPU pool, and one more hog may be taken out.
-//!   Bound, in CPU time: [`LONGEST`] + 2 × ([`SHORTEST`] + the greater of [`LONGEST`] and the threshold), because a
-//!   sleep, such as one for a lock, restarts the count.
+//! * The worker's word says that it runs, its thread uses the CPU of a per-CPU pool, and one more hog may be taken
+//!   out. Bound, in CPU time: [`LONGEST`] + 2 × ([`SHORTEST`] + the greater of [`LONGEST`] and the threshold). The
+//!   factor is 2 because a sleep, such as one for a lock, restarts the count.
 //! * The worker's word says that it may block. Bound: [`LONGEST`] + [`MAY_BLOCK`] + [`SHORTEST`].
 //! * The worker was found asleep, and uses the CPU again. Bound: [`LONGEST`].
 //!
-//! One more worker *may be taken out* if fewer workers are out for the same reason than the pool keeps CPUs busy, or if
-//! the gap since the last finding is over. Each sleeper that has come back may permit one more finding of a sleeper
-//! before the gap is over. The numbers are those that the documentation promises, and a separate formula computes the
-//! gap here.
+//! One more worker *may be taken out* in two cases. The number of workers that are out for this reason is below the
+//! number of CPUs that the pool keeps busy, or the gap since the last finding is over. Each sleeper that has come back
+//! may permit one more finding of a sleeper before the gap is over. The numbers are those that the documentation
+//! promises, and a separate formula computes the gap here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -126,7 +126,8 @@ fn is_out(phase: Phase, why: Why) -> bool {
         }
 }
 
-/// Returns the gap before the next finding, if `beyond` more workers are out than the pool keeps CPUs busy.
+/// Returns the gap before the next finding. `beyond` is the number of workers that are out beyond the permitted
+/// number.
 fn gap(why: Why, beyond: usize) -> Duration {
     let (first, growth, longest) = match why {
         Why::Asleep => (200e-6, 1.25_f64, 10.0),
@@ -202,8 +203,8 @@ impl Detective {
         }
     }
 
-    /// Returns the time from which one more worker may be found, if `out` workers are out. So many sleepers that have
-    /// come back permit findings before the gap is over.
+    /// Returns the time from which one more worker may be found, if `out` workers are out. `returns` is the number of
+    /// sleepers that have come back. Each of them permits one finding before the gap is over.
     fn permitted_from(&self, pool: &Pool, why: Why, out: usize, returns: usize) -> Time {
         let cpus = pool.running.load().target().map_or(usize::MAX, |target| target as usize);
         let spared = cpus.saturating_add(returns);
@@ -261,7 +262,7 @@ impl Detective {
             Case::Burns => {
                 let once = self.hogs.unwrap_or(Duration::MAX).max(LONGEST) + SHORTEST;
                 let bound = LONGEST + 2 * once;
-                // The pace also ends when another hog ends. The next check may come this much later.
+                // The pace also ends when another hog ends. The next check may come up to [`LONGEST`] later.
                 let paced = self.paced.get(&pool.spec.kind.name()).copied().unwrap_or_default();
                 let is_paced = moment.until.since(permitted(Why::Hog).max(paced)) <= LONGEST;
                 let used = sight.cpu_time - entry.cpu_time;

@@ -1,5 +1,6 @@
-//! Queues with weights that share pools: their shares of the CPUs, how long the items of one wait behind the backlog of
-//! another, and what weights do not change. The bounds are the numbers that the documentation promises.
+//! Queues with weights that share pools. The runs check the queues' shares of the CPUs, how long an item of one queue
+//! waits behind the backlog of another queue, and what weights do not change. The bounds are the numbers that the
+//! documentation promises.
 //!
 //! Red under: `turn-is-free`.
 
@@ -12,14 +13,14 @@ use crate::sys::clock;
 use crate::sys::machine::{Config, Mutex, burn, pause, run, stand_on};
 use crate::{AffinityScope, Attrs, Executor, WorkQueue, WorkQueueBuilder};
 
-/// The CPUs of the machine of most runs, which has one pool for all of them.
+/// The number of CPUs of the machine in most runs. The machine has one pool for all CPUs.
 const CPUS: usize = 24;
 
 fn now() -> Duration {
     Duration::from_nanos(clock::now().as_nanos())
 }
 
-/// Calls `body` with an executor on a machine of so many CPUs. The calling thread needs no CPU.
+/// Calls `body` with an executor on a machine of this many CPUs. The calling thread needs no CPU.
 fn on_machine<R: Send>(cpus: usize, body: impl FnOnce(&Executor) -> R + Send) -> R {
     run(Config { fine: false, ..Config::new(cpus) }, || {
         let executor = executor(&format!("l3:1 core:{cpus} pu:1"), |builder| builder);
@@ -42,7 +43,7 @@ fn backlog(queue: &WorkQueue, items: usize, length: Duration) {
     assert!(queue.items((0..items).map(|_| move || burn(length))).spawn_detached().is_ok());
 }
 
-/// Queues an item of this length. Adds the time until it begins to `waits`.
+/// Queues an item of this length. When the item begins, it adds its waiting time to `waits`.
 fn visit(queue: &WorkQueue, length: Duration, waits: &Arc<Mutex<Vec<Duration>>>) {
     let (queued, waits) = (now(), Arc::clone(waits));
     let item = move || {
@@ -52,8 +53,8 @@ fn visit(queue: &WorkQueue, length: Duration, waits: &Arc<Mutex<Vec<Duration>>>)
     assert!(queue.spawn_detached(item).is_ok());
 }
 
-/// spec: B3.3: a tenant has 10^6 queued items of 10 ms. The items of another begin when the next item of the pool ends,
-/// so each waits for 10 ms at most.
+/// spec: B3.3: a tenant has up to 10^6 queued items of 10 ms. An item of another tenant begins when the next item of
+/// the pool ends. So it waits for 10 ms at most.
 #[test]
 fn an_item_waits_for_one_item_of_a_backlog_of_any_length() {
     const LENGTH: Duration = Duration::from_millis(10);
@@ -98,8 +99,8 @@ fn weight(own: Option<u32>) -> f64 {
     f64::from(own.unwrap_or(100))
 }
 
-/// Returns the CPU times that queues of these weights and lengths of items have used when they have competed for
-/// `time`.
+/// Returns the CPU time that each queue uses while all queues compete with each other. `tenants` has the weight of
+/// each queue and the length of its items. The competition lasts for `time`.
 fn used(cpus: usize, tenants: &[(Option<u32>, Duration)], time: Duration) -> Vec<Duration> {
     on_machine(cpus, |executor| {
         let queues: Vec<_> =
@@ -189,7 +190,8 @@ fn an_ordered_queue_pays_for_its_items() {
     assert!((0.09..0.11).contains(&share), "{share}");
 }
 
-/// spec: B3.5: neither the order of a queue's items nor its limit change, also while the queue's attributes change.
+/// spec: B3.5: weights change neither the order of a queue's items nor its limit, even while the queue's attributes
+/// change.
 #[test]
 fn weights_keep_order_and_limits() {
     run(Config::new(4).seed(7), || {
@@ -225,8 +227,8 @@ fn weights_keep_order_and_limits() {
     });
 }
 
-/// spec: B3.6: on a machine of several caches, the items of a weighted queue that were queued in one pod go to pods
-/// with free CPUs.
+/// spec: B3.6: on a machine of several caches, all items of weighted queues are queued in one pod. Some of these items
+/// go to other pods, which have free CPUs.
 #[test]
 fn items_of_weighted_queues_go_to_free_pods() {
     run(Config { fine: false, ..Config::new(DOCUMENTED.cpus()) }, || {

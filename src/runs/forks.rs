@@ -22,14 +22,15 @@ use crate::sys::clock;
 use crate::sys::machine::{Config, Mutex, burn, pause, run};
 use crate::{Executor, WorkQueue, join};
 
-/// The time that a worker needs to wake up and take a fork, and some steps of other threads.
+/// The time in which a worker wakes up and takes a fork, and other threads take some steps.
 const SOON: Duration = Duration::from_micros(200);
 
 fn now() -> Duration {
     Duration::from_nanos(clock::now().as_nanos())
 }
 
-/// Calls `body` on a machine of this many CPUs, with this topology. Runs several orders of the threads' steps.
+/// Calls `body` on a machine of this many CPUs, with this topology. Repeats this with several orders of the threads'
+/// steps.
 fn always(cpus: usize, topology: &'static str, body: impl Fn(&Executor, &WorkQueue) + Send + Sync + 'static) {
     let body = Arc::new(body);
     for seed in 0..5 {
@@ -60,11 +61,12 @@ fn divide_badly(time: Duration, leaf: Duration) {
     join(|| divide_badly(time / 5, leaf), || divide_badly(time - time / 5, leaf));
 }
 
-/// spec: W7.8, W7.14: a recursion uses all CPUs, also those of other caches. In each pool, it needs one more worker
-/// than CPUs at most, or two if the pool has siblings.
+/// spec: W7.8, W7.14: a recursion uses all CPUs, also those of other caches. In each pool, it needs at most one worker
+/// more than the pool has CPUs, or two more if the pool has siblings.
 #[test]
 fn a_recursion_uses_all_cpus_and_needs_hardly_more_threads() {
-    // The topology, the CPUs of a pod, the most workers of a pool, and the longest time in percent of the ideal time.
+    // The topology, the number of CPUs, the permitted number of workers in a pool, and the permitted time in percent
+    // of the ideal time.
     let machines =
         [("l3:1 core:2 pu:1", 2, 3, 110), ("l3:1 core:8 pu:1", 8, 9, 120), ("l3:4 core:6 pu:1", 24, 8, 150)];
     for (topology, cpus, most, percent) in machines {
@@ -82,8 +84,8 @@ fn a_recursion_uses_all_cpus_and_needs_hardly_more_threads() {
     }
 }
 
-/// The moment at which the fork of an item begins, and the moment at which the item has forked. `first` is the item's
-/// first closure.
+/// Queues an item that forks. Returns the moment at which the item forks, and the moment at which the fork begins.
+/// `first` is the item's first closure.
 fn fork_beside(queue: &WorkQueue, first: impl FnOnce() + Send + 'static) -> Arc<Mutex<(Duration, Duration)>> {
     let moments = Arc::new(Mutex::new((Duration::ZERO, Duration::ZERO)));
     let noted = Arc::clone(&moments);
@@ -170,7 +172,8 @@ fn a_joining_thread_runs_the_parts_of_its_fork() {
     });
 }
 
-/// spec: W7.14: the same, if a worker of another pool runs the fork. A CPU of the first pool takes the part.
+/// spec: W7.14: a part of a fork begins at once even if a worker of another pool runs the fork. A thread on the first
+/// pool's CPU takes the part.
 #[test]
 fn a_part_that_is_made_in_another_pool_begins_at_once() {
     always(2, "l3:2 core:1 pu:1", |_, queue| {
@@ -198,7 +201,7 @@ fn a_fork_begins_when_an_item_blocks_beside_a_joining_thread() {
                 burn(ms(3));
                 join(|| burn(ms(20)), || noted.lock().1 = now())
             };
-            // The fork is taken, and then this thread sleeps.
+            // Another worker takes the fork. Then this thread sleeps until the fork ends.
             join(|| burn(ms(1)), second);
         });
         pause(micros(500));
@@ -243,7 +246,8 @@ fn a_fork_begins_when_a_sleeper_is_found() {
     });
 }
 
-/// spec: W7.14: a thread that waits for a fork takes its parts, and nothing that its worker does later.
+/// spec: W7.14: a thread that waits for a fork takes the parts of this fork. It takes nothing that the fork's worker
+/// forks later.
 #[test]
 fn a_fork_that_is_over_has_no_parts() {
     let worker = Arc::new(Worker::new(0, Phase::Between, List::new_fifo().stealer()));
@@ -260,7 +264,7 @@ fn a_fork_that_is_over_has_no_parts() {
     assert!(parts.take().is_none() && next.take() == Some(part));
 }
 
-/// spec: W7.14: the parts of a part for which the fork's thread waits are parts of the fork.
+/// spec: W7.14: if the thread of a fork waits for a part, the parts of this part are also parts of the fork.
 #[test]
 fn a_fork_has_the_parts_of_its_parts() {
     let workers: [_; 2] =
@@ -277,7 +281,7 @@ fn a_fork_has_the_parts_of_its_parts() {
     lists[1].push(ForkAddress::of_nothing());
     assert!(!parts[0].are_any());
     workers[0].forks.joins(Some(&parts[1]));
-    // What the thread runs meanwhile has a level of its own.
+    // An item that the thread runs meanwhile has a level of its own.
     let inner = List::new_lifo();
     workers[0].forks.add(inner.stealer());
     assert!(parts[0].are_any());

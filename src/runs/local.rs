@@ -1,6 +1,6 @@
 //! Items that stay with the worker whose item has queued them: how long they wait, how many other items they overtake,
-//! and whether other CPUs get their share. The bounds are the numbers that the documentation promises, not those of
-//! policy.
+//! and whether other CPUs get their share. The bounds are the numbers that the documentation promises, not the
+//! constants of `policy`.
 //!
 //! Red under: `crowd-wakes-no-worker`, `local-entries-stay`, `row-never-ends`, `row-outlasts-checks`,
 //! `turn-forgets-local-entries`, `turn-strands-local-entries`.
@@ -51,8 +51,8 @@ fn default_queue(name: &str) -> WorkQueueBuilder {
     WorkQueue::builder(name).attrs(Attrs::new().scope(AffinityScope::System))
 }
 
-/// Keeps short items pending for 8 ms and `time`, so the manager's checks become rare. Then waits until no item is
-/// left. The time from then on until the manager's next check depends on `time`.
+/// Keeps short items pending for 8 ms plus `time`, so the manager's checks become rare. Then waits until no item is
+/// left. The time from the end of this call until the manager's next check depends on `time`.
 fn becomes_rarely_checked(queue: &WorkQueue, time: Duration) {
     let end = now() + ms(8) + time;
     for _ in 0..4 {
@@ -66,7 +66,7 @@ fn becomes_rarely_checked(queue: &WorkQueue, time: Duration) {
     pause(time / 4);
 }
 
-/// Runs for 4 µs, and then queues itself again, until this time.
+/// Runs for 4 µs, and then queues itself again, until the time `end`.
 fn go_on_until(queue: &WorkQueue, end: Duration) {
     burn(micros(4));
     if now() < end {
@@ -193,7 +193,7 @@ fn idle_workers_steal_local_items() {
             queue.flush().unwrap();
             now() - begin
         });
-        // One CPU alone would take 1500 µs. Two take 900 µs, and longer if the second begins later.
+        // One CPU alone would take 1500 µs. Two CPUs take 900 µs, or longer if the second CPU begins later.
         assert!(took <= micros(900), "{later:?}: {took:?}");
     }
 }

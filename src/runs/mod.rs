@@ -1,11 +1,11 @@
-//! The crate itself, on [machines](crate::sys::machine) with simulated CPUs and simulated time. For tests only.
+//! Runs of the crate itself on [machines](crate::sys::machine) with simulated CPUs and simulated time. For tests only.
 //!
 //! The runs do not reimplement any step of the engine: the engine's own code runs, and other threads may run between
 //! any two accesses to an atomic or a lock. Only `flushes` calls the cells directly, so that it can try millions of
-//! orders. `CMWQ_SIM_RUNS` sets the number of random runs. A run that fails prints its seed, and `CMWQ_SIM_SEED`
-//! repeats the run of this seed.
+//! orders of steps. `CMWQ_SIM_RUNS` sets the number of random runs. A run that fails prints its seed, and
+//! `CMWQ_SIM_SEED` repeats the run of this seed.
 //!
-//! The records of a run are behind the machine's own locks, which have no place in the crate's order of locks.
+//! The machine's own locks protect the records of a run. These locks have no place in the crate's order of locks.
 //!
 //! | file | what |
 //! |---|---|

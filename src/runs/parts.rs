@@ -1,5 +1,5 @@
-//! The parts of a pool's worklist: how many items overtake an item in the part of another CPU, and for how long. The
-//! bounds are the numbers that the documentation promises, not those of policy.
+//! Tests of the parts of a pool's worklist: how many items overtake an item that is in another CPU's part, and how
+//! long this takes. The bounds are the numbers that the documentation promises, not those of policy.
 //!
 //! Red under: `part-is-neglected`, `slot-bypasses-other-parts`, `stretch-outlasts-short-items`.
 
@@ -33,8 +33,8 @@ struct Overtaken {
     waits: Duration,
 }
 
-/// Queues many items of CPU 0 to a queue with `max_active`, each of which runs for `each`, after short items have run
-/// for a while. Then queues an item of CPU 1 to another queue, and tells what happens to it.
+/// Runs short items for a while. Then queues many items of CPU 0 to a queue with `max_active`, where item `n` runs for
+/// `each(n)`. Then queues an item of CPU 1 to another queue, and returns what happens to this item.
 fn overtaken(max_active: usize, each: impl Fn(u64) -> Duration + Copy + Send + 'static) -> Overtaken {
     run(Config { slice: ms(3), ..Config::new(2) }, move || {
         let executor = executor("l3:1 core:2 pu:1", |builder| builder.detection(Detection::Sampling));

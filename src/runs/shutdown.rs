@@ -25,7 +25,7 @@ const END: Duration = Duration::from_millis(1);
 /// The time that the destructor of an item takes.
 const DESTROYS: Duration = Duration::from_micros(10);
 
-/// The numbers of items that the thread of the shutdown has dropped, and that other threads have.
+/// The number of items that the thread of the shutdown has dropped, and the number that other threads have dropped.
 #[derive(Clone)]
 struct Dropped {
     main: ThreadId,
@@ -33,7 +33,7 @@ struct Dropped {
     elsewhere: Arc<AtomicUsize>,
 }
 
-/// A value of an item, whose destructor takes some time.
+/// A value that an item owns. The destructor of the value takes some time.
 struct Slow(Dropped);
 
 impl Drop for Slow {
@@ -64,12 +64,13 @@ fn until(time: Duration) -> Duration {
     time.saturating_sub(Duration::from_nanos(clock::now().as_nanos()))
 }
 
-/// The machine of a run, whose workers need no CPU.
+/// The machine of a run. On this machine, the workers need no CPU.
 fn config(seed: u64) -> Config {
     Config { switches: 20, apart: &["/manager", ":0", ":1"], ..Config::new(1) }.seed(seed)
 }
 
-/// Makes an executor of one CPU. The second worker of each pool arrives at this time, and then looks for work.
+/// Makes an executor of one CPU. The second worker of each pool arrives at the time `arrives`, and then looks for
+/// work.
 fn with_late_workers(arrives: Duration, arrived: &Arc<AtomicUsize>) -> Executor {
     let arrived = Arc::clone(arrived);
     executor("core:1 pu:1", |builder| {
@@ -121,7 +122,7 @@ fn each_item_that_has_not_begun_is_reported_as_dropped() {
 }
 
 /// The queue has been moved to another pool and back, so the second pool's marker releases items to the first pool. By
-/// then, the shutdown has dropped all that the first pool had.
+/// then, the shutdown has dropped all items that the first pool had.
 ///
 /// spec: E5.3 (returns what did not finish in time)
 #[test]

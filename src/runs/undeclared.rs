@@ -17,7 +17,7 @@ use crate::sys::machine::{self, Config, burn, pause, run, stand_on};
 use crate::sys::wait::Until;
 use crate::{AffinityScope, Attrs, Executor, WorkQueue, WorkQueueBuilder, blocking};
 
-/// The longest time for which a sleep can stay unnoticed.
+/// A sleep may stay unnoticed for at most this long.
 const LONGEST: Duration = Duration::from_millis(3);
 
 fn now() -> Duration {
@@ -40,7 +40,7 @@ fn note(moment: &Moment) -> impl FnOnce() + Send + 'static + use<> {
     move || *moment.lock() = Some(now())
 }
 
-/// Queues items of this body to a queue on two CPUs. `queue` makes the queue, and the body gets the item's number.
+/// Queues `items` items to a queue on two CPUs. `queue` makes the queue. Each item calls `body` with its number.
 /// Returns how long the load takes, and how many threads there are.
 fn load(
     detection: Detection,
@@ -101,7 +101,7 @@ fn a_mixed_load_without_guards_stays_near_the_ideal_makespan() {
     }
 }
 
-/// How long pools were covered, how long they were so although a CPU was free, and although no item sleeps any more.
+/// How long pools were covered: in all, while a CPU was free, and after the last sleep of an item.
 #[derive(Default)]
 struct Covered {
     all: Duration,
@@ -127,9 +127,10 @@ impl Covered {
     }
 }
 
-/// Queues 500 items on the first of several pods with two CPUs each, and then an item after each 0.2 ms. An item burns
-/// for 0.5 ms. Every second item then sleeps for 5 ms without a guard. So no CPU is free at first. The later items need
-/// two and a half CPUs. In the end come 500 items that only burn. Returns how long the pools were covered.
+/// Queues 500 items on the first of several pods with two CPUs each. Then queues 500 further items, one every 0.2 ms.
+/// Each item burns for 0.5 ms. Every second item then sleeps for 5 ms without a guard. So no CPU is free at first. The
+/// later items need two and a half CPUs. At the end, queues 500 items that only burn. Returns how long the pools were
+/// covered.
 fn covered(pods: usize) -> Covered {
     run(machine_of(2 * pods), || {
         let covered = Arc::new(Mutex::new(Covered::default()));
@@ -236,7 +237,7 @@ fn an_item_behind_two_hundred_spinners_starts_within_150_ms() {
 }
 
 /// Runs as many items as there are CPUs. Each item waits for a later item, without a guard. Returns how long this
-/// takes. The waits are ended after a second.
+/// takes. After a second, the caller ends waits that still last.
 fn dependent(cpus: usize, detection: Detection) -> Duration {
     run(machine_of(cpus), || {
         let executor = on_cpus(cpus, detection);

@@ -54,8 +54,8 @@ pub(crate) fn time(at: Instant) -> Time {
     Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Returns the time of the last tick of the system's clock, which was a few milliseconds ago at most. This call takes a
-/// fifth of the time of [`now`]. If the system has no such clock, returns [`now`].
+/// Returns the time of the last tick of the system's clock. This tick was a few milliseconds ago at most. The call
+/// takes a fifth of the time that [`now`] takes. If the system has no such clock, returns [`now`].
 #[inline]
 pub(crate) fn coarse() -> Time {
     if sys::PORTABLE || machine::listens() {
@@ -64,8 +64,8 @@ pub(crate) fn coarse() -> Time {
     Time::from_nanos(imp::coarse_nanos().saturating_sub(origin().coarse))
 }
 
-/// Returns the last tick of the coarse clock in a portable build or on a machine. This clock ticks all the time, unless
-/// a test sets another period.
+/// Returns the last tick of the coarse clock in a portable build or on a machine. This clock ticks at every instant,
+/// unless a test sets another period.
 #[cfg(not(test))]
 #[inline(always)]
 fn last_tick(now: Time) -> Time {
@@ -80,7 +80,8 @@ fn last_tick(now: Time) -> Time {
 
 #[cfg(test)]
 thread_local! {
-    /// The time between two ticks that the calling thread sees on a machine, or zero if the clock ticks all the time.
+    /// The time between two ticks that the calling thread sees on a machine, or zero if the clock ticks at every
+    /// instant.
     static TICK: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 

@@ -1,4 +1,4 @@
-//! The locks that each thread holds, which a debug build records. A release build records nothing.
+//! The records of the locks that each thread holds. Only a debug build records locks.
 
 #[cfg(debug_assertions)]
 pub(super) use recorded::{Held, Place};
@@ -17,7 +17,8 @@ mod recorded {
 
     use crate::policy::locks::Rank;
 
-    /// The maximum number of held locks that are recorded for a thread. Further locks are not checked.
+    /// The maximum number of held locks that are recorded for a thread. A further lock is checked but not recorded. So
+    /// later locks are not checked against it.
     const MOST: usize = 8;
 
     thread_local! {

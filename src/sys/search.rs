@@ -1,4 +1,4 @@
-//! Stays awake for a short time in the hope that an event happens.
+//! Keeps the calling thread awake for a short time in case an event happens.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_nanos(250);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     pub(crate) found: bool,
-    /// The time for which the search has kept the CPU, at most its limit.
+    /// The time for which the search has kept the CPU. It is at most the limit of the search.
     pub(crate) used: Duration,
     /// The time that has passed, including the time for which other threads used the CPU.
     pub(crate) took: Duration,

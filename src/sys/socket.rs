@@ -68,8 +68,8 @@ fn new_socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
 }
 
-/// Makes a socket that `exec` closes. These systems need two calls. A program that another thread starts between them
-/// inherits the socket.
+/// Makes a socket that `exec` closes. These systems need two calls. A program that another thread starts between the
+/// two calls inherits the socket.
 #[cfg(target_vendor = "apple")]
 fn new_socket() -> io::Result<OwnedFd> {
     let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
@@ -82,7 +82,7 @@ pub(crate) fn is_path_short_enough(path: &Path) -> bool {
     SocketAddrUnix::new(path).is_ok()
 }
 
-/// Returns the user under which the process on the other side connected or began to listen.
+/// Returns the user that the process on the other side had when it connected or began to listen.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
     Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw())

@@ -1,17 +1,17 @@
-//! Atomics and locks with *points* around each operation, at which other threads may run. All unit tests have them, and
-//! so do unoptimised builds with the feature `__testing`, which the other tests of the crate use. No user's build has
-//! them.
+//! Atomics and locks with *points* around each operation, at which other threads may run. All unit tests have points.
+//! Unoptimised builds with the feature `__testing` also have points, and the crate's other tests use such builds. No
+//! user's build has points.
 //!
 //! In unit tests, a simulated [`machine`](super::machine) decides at each point which of its threads runs next.
 //!
 //! On real threads, a point does nothing unless the environment has `CMWQ_YIELD_SEED`. Real threads seldom hit a race
-//! between two instructions, because hardly any time passes between them. With a seed, the thread may yield or sleep at
-//! each point. So sooner or later, the threads interleave in each way that a race needs, in the same code that is
-//! shipped.
+//! between two instructions, because hardly any time passes between the two. With a seed, the thread may yield or
+//! sleep at each point. So sooner or later, the threads interleave in each way that a race needs. They run the same
+//! code that is shipped.
 //!
 //! Each thread draws its actions from its own pseudo-random sequence, which derives from the seed and the thread's
-//! name. For a thread without a name, the number of nameless threads before it takes the place of the name. So a failed
-//! run can be repeated as exactly as real threads permit.
+//! name. A thread without a name uses the number of earlier nameless threads instead. So a failed run can be repeated
+//! as exactly as real threads permit.
 
 #![allow(
     dead_code,
@@ -29,15 +29,16 @@ use std::time::{Duration, Instant};
 
 pub(crate) use std::sync::{Arc, atomic::Ordering};
 
-/// The most eager thread yields at one in this many points.
+/// The most eager thread yields once in this many points, on average.
 const YIELD: u64 = 16;
-/// The most eager thread sleeps at one in this many points. The calmest thread sleeps at one in `16 * SLEEP` points.
+/// The most eager thread sleeps once in this many points, on average. The calmest thread sleeps once in `16 * SLEEP`
+/// points.
 const SLEEP: u64 = 1024;
 /// The longest sleep.
 const NAP_MICROS: u64 = 40;
-/// If a yield or sleep takes longer than this, other threads compute on this CPU, and each yield may last for one of
-/// their time slices. So the thread then goes on for the same time without an action at its points. In this way, the
-/// points take at most half of the thread's time.
+/// If a yield or sleep takes longer than this, other threads compute on this CPU. Then each yield may last for a time
+/// slice of another thread. So the thread goes on for as long as the yield or sleep took, and neither yields nor
+/// sleeps at its points. In this way, the points take at most half of the thread's time.
 const LOST: Duration = Duration::from_micros(300);
 
 /// The behaviour of a thread at its points.
@@ -150,7 +151,8 @@ pub(crate) fn fence(ordering: Ordering) {
     around(|| atomic::fence(ordering));
 }
 
-/// Defines the parts that all atomics have. Their layout and initial values are those of the standard library.
+/// Defines the parts that all atomics have. The atomics have the layout and initial values of the standard library's
+/// atomics.
 macro_rules! atomic {
     ($name:ident$(<$parameter:ident>)?, $value:ty) => {
         #[repr(transparent)]

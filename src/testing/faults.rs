@@ -91,8 +91,8 @@ impl Faults {
         Self::default()
     }
 
-    /// Lets each seed draw faults of these kinds. About half of the seeds have faults of a kind. Runs without a seed
-    /// have the faults of seed 0. The drawn faults can be combined with others.
+    /// Lets each seed draw faults of these kinds. For each kind, about half of the seeds have faults of this kind.
+    /// Runs without a seed have the faults of seed 0. The drawn faults can be combined with others.
     ///
     /// # Panics
     ///
@@ -116,9 +116,9 @@ impl Faults {
         Self { drawn: kinds.to_vec(), ..Self::new() }
     }
 
-    /// Refuses threads for this time, from the attempt with this number on. The attempts of executors and of
-    /// [`blocking::thread::spawn`](crate::blocking::thread::spawn) are numbered. The first thread of an executor is its
-    /// manager. [`Duration::MAX`] means for ever.
+    /// Refuses threads for this time, which begins at the attempt with this number to make a thread. The attempts of
+    /// executors and of [`blocking::thread::spawn`](crate::blocking::thread::spawn) are numbered. The first thread of
+    /// an executor is its manager. [`Duration::MAX`] means for ever.
     ///
     /// # Panics
     ///
@@ -175,7 +175,7 @@ impl Faults {
 
     /// Refuses one submission to a queue with this text in its name, with the error
     /// [`QueueError::Full`](crate::QueueError::Full). Only submissions that need a place among the pending items are
-    /// numbered. So an item that is pending already, an item with a delay, and the submission of a permit are never
+    /// numbered. So an item that is pending already, an item with a delay, and a submission with a permit are never
     /// refused. An issuer that [waits](crate::WhenFull::Wait) for a place is not refused, and gets its place. If
     /// [callers run](crate::WhenFull::CallerRuns) the queue's items, the issuer runs the item or waits for a place.
     ///
@@ -252,9 +252,9 @@ impl Faults {
         self
     }
 
-    /// Takes a CPU from the process during this time, as if the CPU went offline. The threads on it move to the other
-    /// CPUs. An executor that has work notices the change in less than a second. An executor that is made meanwhile
-    /// does not use the CPU.
+    /// Takes a CPU from the process during this time, as if the CPU went offline. The threads on this CPU move to the
+    /// other CPUs. An executor that has work notices the change in less than a second. An executor that is made
+    /// meanwhile does not use the CPU.
     ///
     /// # Panics
     ///
@@ -284,7 +284,8 @@ impl Faults {
 
     /// Lets an item panic at the start of one of its runs. The runs of all items with this text in their description
     /// are numbered. The [`events`](super::events) have the descriptions, for example
-    /// `item my_crate::send::{{closure}} of queue "mails"`. The run does not fail if no thread learns of the panic.
+    /// `item my_crate::send::{{closure}} of queue "mails"`. If no thread learns of this panic, the test run
+    /// does not fail.
     ///
     /// # Panics
     ///

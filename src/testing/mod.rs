@@ -60,8 +60,8 @@
 //! # Faults
 //!
 //! By default, nothing fails. [`Faults`] plans what fails in a run: threads that cannot be made, refused submissions,
-//! late timers, CPUs that go and come back, panics of items, and a shutdown at any step. Together with a seed, faults
-//! can also be [drawn at random](Faults::random), and the seed repeats them.
+//! late timers, CPUs that go and come back, panics of items, and a shutdown at any step. With a seed, faults can also
+//! be [drawn at random](Faults::random). The same seed then leads to the same faults.
 //!
 //! ```
 //! use cmwq::WorkQueue;
@@ -86,8 +86,8 @@
 //! * An item does not end: it computes for too long, it takes too many steps while no time passes, or it still waits
 //!   when the rest of the run is over.
 //! * A thread waits outside of the kit for longer than the [`patience`](Setup::patience). For example, it waits for a
-//!   lock of another crate whose holder was interrupted. Sleeps in real time may take a tenth of that time, all sleeps
-//!   of the run together.
+//!   lock of another crate whose holder was interrupted. All sleeps of a run in real time may together take a tenth of
+//!   that time.
 //! * A thread that does not belong to the run uses one of its queues.
 //! * An item panics, and no thread learns of it: neither a `join`, nor a scope, nor a
 //!   [`panic_handler`](crate::ExecutorBuilder::panic_handler).
@@ -98,22 +98,23 @@
 //!
 //! # Limits
 //!
-//! * A thread gives way only at operations of this crate, and nothing interrupts it between two of them. To let other
-//!   threads go on between two accesses to an atomic, put a [`point`] there.
+//! * A thread gives way only at operations of this crate, and nothing interrupts it between two such operations. To
+//!   let other threads go on between two accesses to an atomic, put a [`point`] there.
 //! * Waits of other crates and of the standard library stop the run, because no other thread goes on meanwhile. A lock
 //!   of another crate that is held across an operation of this crate can stop the run, too. Use the waits and the locks
 //!   of [`blocking`](mod@crate::blocking). Files, processes and sockets may be used, but take real time. The peer of a
 //!   socket must be another process or a thread outside of the run, because a thread that waits for it stops the run.
 //! * `Instant::now`, `SystemTime` and timers of other crates do not follow virtual time. Their values, random numbers,
-//!   addresses and the order of a `HashMap` differ from run to run. If code depends on them, a seed does not repeat it.
+//!   addresses and the order of a `HashMap` differ from run to run. If code depends on these, the same seed may lead
+//!   to another run.
 //! * Code takes no time, unless it calls [`compute`]. So the run shows no effect of slow code.
-//! * Threads that are not made by this crate ([`blocking::thread`](mod@crate::blocking::thread)) do not belong to the
-//!   run. They cannot wake its threads.
+//! * Only threads that this crate makes ([`blocking::thread`](mod@crate::blocking::thread)) belong to the run. Other
+//!   threads cannot wake the threads of the run.
 //! * A queue in a `static` belongs to the run that has made it, and other runs cannot use it. Runs at the same time
 //!   must not share a lock of [`blocking::sync`](mod@crate::blocking::sync) either.
-//! * On other systems than Linux, the kit does not see what a thread waits for. There, a wait outside of the kit is
-//!   told only after ten times the patience, as an item that does not come to an end. The order of events for a seed
-//!   may differ between operating systems.
+//! * On other systems than Linux, the kit does not see what a thread waits for. There, the kit reports a wait outside
+//!   of the kit only after ten times the patience, and reports it as an item that does not end. The order of events
+//!   for a seed may differ between operating systems.
 //! * A channel of capacity 0 transmits no messages. Its receivers learn only that it is closed. `select!` stops the
 //!   run.
 //! * A parked thread ([`blocking::thread::park`](crate::blocking::thread::park)) also wakes up when no other thread can
@@ -121,14 +122,14 @@
 //! * Only one thread runs at a time, so a run does not show wrong memory orderings. Models of `loom` do.
 //! * A closure that calls [`Executor::global`](crate::Executor::global) or
 //!   [`build_global`](crate::ExecutorBuilder::build_global) leaves its executor in memory.
-//! * The threads of a run take turns on one real CPU. Threads of other crates, and programs, that begin inside a run
-//!   stay on that CPU, too.
+//! * The threads of a run take turns on one real CPU. If code in a run starts threads of other crates, or programs,
+//!   these stay on that CPU, too.
 //! * If the threads take a million steps while no time passes, the kit reports an item without an end. So a loop that
 //!   polls must sleep in between. A test that submits hundreds of thousands of items at one moment must [permit
 //!   more](Setup::max_steps).
-//! * If more than a million timers fire while the test's own thread waits, the kit reports a wait without an end. So a
-//!   deadlock beside a periodic item is found only then. A test that advances by a day, while an item has a period of
-//!   50 ms, must [permit more](Setup::max_steps).
+//! * If more than a million timers fire while the test's own thread waits, the kit reports a wait without an end. So
+//!   if the run has a periodic item, the kit finds a deadlock only then. If an item has a period of 50 ms, a test that
+//!   advances by a day must [permit more](Setup::max_steps).
 //! * If a debugger stops the process for several seconds of real time, the run may fail, because it has taken no step.
 
 mod explore;
@@ -219,7 +220,7 @@ pub fn advance(time: Duration) {
     run_until_idle();
 }
 
-/// Waits until no other thread can go on before time passes. So all items that can run now have run.
+/// Waits until no other thread can go on unless time passes. So all items that can run now have run.
 ///
 /// # Panics
 ///
@@ -241,7 +242,7 @@ pub fn run_until_idle() {
     in_a_run(machine::settle());
 }
 
-/// Lets virtual time pass until a condition holds. Checks the condition each time that no thread can go on before time
+/// Lets virtual time pass until a condition holds. Checks the condition each time when no thread can go on unless time
 /// passes.
 ///
 /// # Panics
@@ -338,8 +339,8 @@ pub fn compute(time: Duration) {
 
 /// Marks a point at which another thread of the run may go on, if the run has a seed. Outside of a run, does nothing.
 ///
-/// Each operation of this crate is such a point by itself. Code that is built with the feature for its tests only calls
-/// this function under `#[cfg(test)]`.
+/// Each operation of this crate is such a point by itself. If code is built with the feature only in its tests, it
+/// calls this function under `#[cfg(test)]`.
 ///
 /// # Examples
 ///

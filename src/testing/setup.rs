@@ -25,7 +25,7 @@ const MAX_STEPS: u64 = 1_000_000;
 /// The name of the thread that performs planned shutdowns.
 const FAULTS: &str = "test/faults";
 
-/// The number of events in the message of a failure.
+/// The message of a failure has at most this many events.
 const TOLD: usize = 200;
 
 /// Describes the runs of a test, and performs them.
@@ -83,9 +83,10 @@ impl Setup {
         self
     }
 
-    /// Sets how long a thread may wait in real time for something outside of the kit, such as a file. If a thread waits
-    /// longer, the run fails. A thread may compute for ten times as long without calling this crate. All sleeps in real
-    /// time together may take a tenth of the patience, as far as they are noticed. Default: one second.
+    /// Sets how long a thread may wait in real time for something outside of the kit, such as a file. If a thread
+    /// waits longer, the run fails. Without calling this crate, a thread may compute for at most ten times the
+    /// patience. All sleeps in real time that the kit notices may together take at most a tenth of the patience.
+    /// Default: one second.
     ///
     /// # Panics
     ///
@@ -100,7 +101,7 @@ impl Setup {
         self
     }
 
-    /// Sets the number of steps after which a run counts as endless, if no time passes meanwhile. The same number of
+    /// Sets the number of steps after which a run counts as endless, if no time passes meanwhile. At most this many
     /// timers may fire while the test's own thread waits. Default: a million. A test needs more if it submits hundreds
     /// of thousands of items at one moment, or advances by a year while an item has a short period.
     ///
@@ -193,7 +194,7 @@ impl Setup {
         self.seed.unwrap_or(0)
     }
 
-    /// Returns the setup as code. The faults are left out.
+    /// Returns the setup as code. The patience and the details of the faults are left out.
     fn code(&self) -> String {
         let mut code = match self.seed {
             Some(seed) => format!("cmwq::testing::seed({seed})"),
@@ -230,8 +231,8 @@ impl Setup {
     }
 }
 
-/// First draws a bound, which is one of the first `powers` powers of two, beginning with 2. Then draws a number from 1
-/// to this bound.
+/// Draws a number from 1 to a bound, which is drawn first. The bound is one of the first `powers` powers of two,
+/// beginning with 2.
 pub(super) fn magnitude(random: &mut Rng, powers: u32) -> u64 {
     let magnitude = random.u32(0..powers);
     random.u64(1..=2_u64 << magnitude)
@@ -246,7 +247,8 @@ fn main<R>(plan: Plan, test: impl FnOnce() -> R) -> R {
     result.unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Lets the planned faults happen from now on. If there is a shutdown among them, makes the thread that performs it.
+/// Lets the planned faults happen from now on. If a shutdown is among these faults, makes the thread that performs the
+/// shutdown.
 fn begin(plan: Plan) {
     if plan == Plan::default() {
         return;
@@ -296,7 +298,7 @@ enum Cause {
 }
 
 impl Failure {
-    /// Returns a text about the events of the run, and about how to repeat it with this setup.
+    /// Returns a text about the events of the run, and about how to repeat the run with this setup.
     pub(super) fn story(&self, setup: &Setup) -> String {
         let mut story = String::from("cmwq::testing: ");
         _ = match setup.seed {

@@ -239,7 +239,7 @@ impl Work {
     }
 
     /// Returns whether the item is disabled, which means that it was disabled more times than it was enabled. The
-    /// answer is a hint, as that of [`is_pending`](Self::is_pending).
+    /// answer is only a hint, like the answer of [`is_pending`](Self::is_pending).
     #[must_use]
     pub fn is_disabled(&self) -> bool {
         self.item.cell.load().is_disabled()

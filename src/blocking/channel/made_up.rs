@@ -9,7 +9,7 @@ use crate::engine::refusal::Cancelled;
 use crate::policy::time::Time;
 use crate::sys::{clock, machine};
 
-/// The key of all channels, by its address. crossbeam's channels have no address that both ends know.
+/// The address of this static is the key of all channels. crossbeam's channels have no address that both ends know.
 static CHANNELS: u8 = 0;
 
 /// A part of each end of a channel. Dropping it wakes the threads that wait on a made-up machine.

@@ -36,10 +36,10 @@ impl WaitTimeoutResult {
 
 /// A condition variable for this module's [`Mutex`](super::Mutex), on which threads wait under a guard.
 ///
-/// Each wait is under a guard from before the mutex is released until it is locked again. The guard costs about 20 ns,
-/// far less than the wait. A wait may end without a notification, so [`wait_while`](Self::wait_while) then checks its
-/// condition again, outside the guard. A notification costs as much as with parking_lot. If it finds no thread in a
-/// wait that cannot be cancelled, it costs one load more.
+/// The guard of a wait begins before the mutex is released, and ends after the mutex is locked again. The guard costs
+/// about 20 ns, far less than the wait. A wait may end without a notification, so [`wait_while`](Self::wait_while)
+/// then checks its condition again, outside the guard. A notification costs as much as with parking_lot. If it finds
+/// no thread in a wait that cannot be cancelled, it costs one load more.
 ///
 /// # Examples
 ///
@@ -336,7 +336,7 @@ impl Condvar {
         if !machine::listens() {
             return None;
         }
-        // Between the caller's look at its data and the wait, another thread may notify, if it does not need the mutex.
+        // Between the caller's check of its data and the wait, a thread that does not need the mutex may notify.
         machine::step();
         let (key, until) = (self.key(), deadline.map(clock::time));
         let wait = || machine::until_woken(key, until, "a condition variable");

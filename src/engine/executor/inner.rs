@@ -66,7 +66,8 @@ pub(crate) struct ExecutorInner {
     making_pools: Mutex<()>,         // U
 }
 
-/// The pools and the bh contexts of one CPU: one of each for normal priority, and one of each for high priority.
+/// The pools and the bh contexts of one CPU. There is one pool and one bh context for each of the two priorities,
+/// normal and high.
 #[derive(Debug, Default)]
 struct CpuPools {
     pools: [OnceLock<Arc<Pool>>; 2],
@@ -173,8 +174,8 @@ impl ExecutorInner {
         if let Some(pool) = pool.get() {
             return Arc::clone(pool);
         }
-        // A made-up machine does not know of threads that wait for a `OnceLock`. Under this lock, no thread waits for
-        // one.
+        // A made-up machine does not know of threads that wait for a `OnceLock`. Each thread that makes a pool here
+        // holds this lock, so no thread waits for a `OnceLock`.
         let _making = self.making_pools.lock();
         Arc::clone(pool.get_or_init(make))
     }

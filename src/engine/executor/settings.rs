@@ -52,7 +52,8 @@ impl Settings {
     }
 }
 
-/// The user code that the executor calls on certain events, while it holds no lock. A panic in this code is contained.
+/// The user code that the executor calls on certain events. The executor holds no lock during such a call, and
+/// contains a panic of this code.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub(crate) on_thread_start: Option<Box<dyn Fn() + Send + Sync>>,
@@ -60,12 +61,12 @@ pub(crate) struct Hooks {
     pub(crate) before_spawn: Option<Box<BeforeSpawn>>,
     pub(crate) panic_handler: Option<Box<PanicHandler>>,
     pub(crate) stall_handler: Option<Box<StallHandler>>,
-    /// The hooks that capture values for submissions to carry. They drop themselves as the other hooks are dropped
-    /// below.
+    /// The hooks that capture values for submissions to carry. The carriers destroy their hooks themselves, as `drop`
+    /// below does for the other hooks.
     pub(crate) carriers: Vec<Carrier>,
 }
 
-/// A hook that is called before a thread is made, with the thread's name.
+/// A hook that is called with a thread's name before the thread is made.
 pub(crate) type BeforeSpawn = dyn Fn(&str) -> io::Result<()> + Send + Sync;
 /// A hook that is called for each panic of an item.
 pub(crate) type PanicHandler = dyn Fn(&PanicReport<'_>) + Send + Sync;

@@ -89,7 +89,8 @@ impl ExecutorInner {
     /// Refuses a shutdown for which the caller would wait for itself.
     pub(super) fn check_shutdown(&self) -> Result<(), ShutdownError> {
         // A shutdown waits until all threads of the executor have ended. So a caller on such a thread would wait for
-        // itself. So would an item that runs on another executor, but is pending again on a queue of this executor.
+        // itself. An item that runs on another executor, but is pending again on a queue of this executor, would also
+        // wait for itself.
         let would_wait_for_itself = self.core.threads.has_current_thread()
             || self.queues.any(|queue| waits::check_queue(queue).is_err());
         if would_wait_for_itself { Err(ShutdownError::WouldDeadlock) } else { Ok(()) }
@@ -126,8 +127,8 @@ impl ExecutorInner {
         let pools = self.upkeep.pools.all();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);
-        // A marker of any pool may release entries to a pool that comes before it. This thread gives up these entries,
-        // too, because no pool counts as empty before all markers are gone.
+        // A marker of any pool may release entries to a pool that comes earlier in `pools`. This thread gives up these
+        // entries, too, because no pool counts as empty before all markers are gone.
         pools.iter().for_each(|pool| pool.give_up_worklist());
         pools.iter().for_each(|pool| pool.empty());
         for limiter in queues.iter().flat_map(|queue| queue.limiters()) {

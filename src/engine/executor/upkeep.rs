@@ -24,7 +24,8 @@ pub(crate) struct Upkeep {
     pub(crate) timers: Arc<Timers>, // K
     /// Destroys what the manager must not destroy.
     pub(crate) cleaner: Arc<Cleaner>, // K
-    /// Calls the wakers that are due. It is not the cleaner, because a destructor may wait for a waker.
+    /// Calls the wakers that are due. This is not the `cleaner`, because a destructor may wait until a waker is
+    /// called.
     pub(crate) ringer: Arc<Cleaner>, // K
     pub(crate) shortfall: Shortfall, // K
     /// Keeps the system ready to record context switches of threads.

@@ -26,8 +26,8 @@ use super::token::Token;
 use super::with_options::{ClosureOptions, into_closures};
 use super::work::WorkHandle;
 
-/// The largest number of items that are admitted and pushed before a kick. Because of this limit, a long batch begins
-/// to run while it is still being queued.
+/// At most this many items are admitted and pushed before a kick. Because of this limit, a long batch begins to run
+/// while it is still being queued.
 const AT_ONCE: usize = 256;
 
 /// A batch of closures that ended early because a closure was refused.
@@ -56,7 +56,8 @@ pub(crate) struct CutAt {
 
 impl Queue {
     /// Queues closures in order, and stops at the first closure that is refused. If `token` counts as cancelled, the
-    /// call does not wait for room any more. No item has this token, because an item could cancel its own token.
+    /// call does not wait for room any more. None of the items gets this token, because an item could cancel its own
+    /// token.
     pub(crate) fn spawn_batch<F, T>(
         &self,
         place: Place,
@@ -218,7 +219,7 @@ impl Queue {
 
     /// Queues one-shots in order, and stops at the first one-shot that is refused. The one-shots were made for this
     /// queue. The error contains the number of one-shots that were queued, and the reason for the refusal. `token` is
-    /// that of the batch, as in [`spawn_batch`](Self::spawn_batch).
+    /// the batch's token, as in [`spawn_batch`](Self::spawn_batch).
     fn push_run(
         &self,
         place: Place,
@@ -275,8 +276,9 @@ impl Queue {
         Ok(newly_pending)
     }
 
-    /// Returns the place of all items of a batch. If the issuer named no place, this is near its CPU. A batch calls
-    /// this only once, because the system may move the issuer to another CPU before the batch ends.
+    /// Returns the place of all items of a batch. If the issuer named no place, the items' place is near the issuer's
+    /// CPU. A batch calls this function only once, because the system may move the issuer to another CPU before the
+    /// batch ends.
     fn place_of_batch(&self, place: Place) -> Place {
         match place {
             Place::Here => Place::Near(self.executor.placement.slot_for(Place::Here)),
@@ -370,7 +372,8 @@ impl<'a> BatchKick<'a> {
 
     #[inline(always)] // A call would cost 20 instructions for each item.
     fn push(&mut self, shard: &'a Shard, entry: Entry) {
-        // These entries are submitted one by one, because user code (a hook or a subscriber) runs between two entries.
+        // If submissions carry values, their entries are submitted one by one, because user code (a hook or a
+        // subscriber) runs between two entries.
         let open = if shard.queue().carries() { None } else { shard.open_pool() };
         let Some(pool) = open.filter(|pool| self.to.is_none_or(|(_, known)| std::ptr::eq(known, *pool)))
         else {

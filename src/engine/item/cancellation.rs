@@ -1,9 +1,9 @@
 //! The token for which the calling thread works, and whether the item of this thread should stop.
 //!
-//! An item that was submitted with a token or with a deadline *enters* its token while it runs. Every other item gets a
-//! token only when it asks for one. Such a token is a child of the queue's token. A variable of the thread keeps it,
-//! together with the item's number. When the worker begins another item, the number no longer fits. So an item that
-//! does not ask pays nothing.
+//! An item that was submitted with a token or with a deadline *enters* its token while it runs. Every other item gets
+//! a token only when it asks for one. This token is a child of the queue's token. A thread-local variable keeps the
+//! token, together with the item's number. When the worker begins another item, this number no longer matches. So an
+//! item that does not ask pays nothing.
 //!
 //! Without a token, the answer comes from three places: the item's own state, in which a handle can ask it to stop; the
 //! queue's token; and the executor's token.
@@ -129,8 +129,8 @@ pub(crate) fn current_token() -> Option<Token> {
     })
 }
 
-/// Returns the address of the [current token](current_token), for code of the worker's item that another thread runs
-/// while the item waits for it. The item keeps the token meanwhile.
+/// Returns the address of the [current token](current_token). Another thread uses this address while it runs code of
+/// the worker's item, and the item waits for this code. The item keeps the token in memory meanwhile.
 #[inline]
 pub(crate) fn token_for_fork(worker: &WorkerThread) -> Option<KeptToken> {
     let entered = ENTERED.try_with(|entered| entered.borrow().as_ref().map(Token::kept)).ok()?;
@@ -143,7 +143,8 @@ pub(crate) fn forget() {
     let _former = ASKED.try_with(RefCell::take);
 }
 
-/// Takes the tokens of the calling thread until the returned value is dropped. Meanwhile the thread runs another item.
+/// Sets the tokens of the calling thread aside until the returned value is dropped. Meanwhile the thread runs another
+/// item.
 pub(crate) fn set_aside() -> impl Sized {
     struct Aside {
         entered: Option<Token>,

@@ -11,10 +11,10 @@
 //! been dropped or moved away. So any thread of the process can use the chunk next. All chunks of a class have the same
 //! layout.
 //!
-//! The amount of cached memory is bounded. A thread keeps at most [`THREAD_CACHE_LEN`] chunks of each class, or 126 KiB
-//! of all classes together, and frees these chunks when the thread ends. The global caches keep at most
-//! [`GLOBAL_CACHE_BYTES`] of each class, or 7 MiB of all classes together. The arrays of the thread caches take another
-//! 7 KiB per thread.
+//! The amount of cached memory is bounded. A thread keeps at most [`THREAD_CACHE_LEN`] chunks of each class, which is
+//! 126 KiB for all classes together. When the thread ends, it frees these chunks. The global caches keep at most
+//! [`GLOBAL_CACHE_BYTES`] of each class, which is 7 MiB for all classes together. The arrays of the thread caches take
+//! another 7 KiB per thread.
 //!
 //! The global caches belong to the process, so a simulated machine has no points in them. Otherwise the order of a run
 //! would depend on the cells that other runs have left there.
@@ -39,7 +39,7 @@ const CACHED: bool = cfg!(not(any(cmwq_uncached, miri)));
 
 /// The number of classes. If a pointer has 8 bytes, the classes serve cells of up to 248 bytes.
 const CLASSES: usize = 14;
-/// The alignment of `malloc`, in bytes. The sizes of neighbouring classes differ by the same number. So a cell takes no
+/// The alignment of `malloc`, in bytes. The sizes of neighbouring classes differ by this number. So a cell takes no
 /// more memory in a chunk than in an allocation of its own.
 const ALIGN: usize = 2 * size_of::<usize>();
 /// The number of bytes that an allocator keeps for itself in front of a chunk. The sum of this number and the size of a
@@ -50,10 +50,10 @@ const FIRST: usize = 3 * ALIGN;
 
 /// The number of chunks that move between a thread cache and the global cache in one step.
 const CHAIN: usize = 32;
-/// The largest number of chunks in a thread cache. The thread cache is half full after a chain has moved. So at least
+/// A thread cache holds at most this many chunks. The thread cache is half full after a chain has moved. So at least
 /// [`CHAIN`] chunks are put or taken before the next chain moves.
 const THREAD_CACHE_LEN: usize = 2 * CHAIN;
-/// The largest number of bytes of each class in the global cache. This is approximately the number of bytes in flight
+/// The global cache holds at most this many bytes of each class. This is approximately the number of bytes in flight
 /// between a producer and a worker that alternate on one CPU.
 const GLOBAL_CACHE_BYTES: usize = 512 << 10;
 

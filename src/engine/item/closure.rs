@@ -12,12 +12,12 @@ use super::token::Token;
 
 /// A closure that runs once.
 pub(crate) trait Closure<T> {
-    /// The value that tells the type of the user's closure. The item's cell keeps it.
+    /// The value that tells the type of the user's closure. The item's cell keeps this value.
     type Type: TypeOfClosure;
 
     fn type_of_closure(&self) -> Self::Type;
 
-    /// Takes room for the bytes that the closure keeps in memory, unless it has taken it already.
+    /// Takes room for the bytes that the closure keeps in memory, unless it has taken this room already.
     #[inline(always)] // most closures have no bytes, and the compiler then removes the code for them
     fn take_bytes(&mut self, _queue: &Queue, _ask: Ask) -> Result<(), QueueError> {
         Ok(())
@@ -49,7 +49,7 @@ pub(crate) trait TypeOfClosure: Copy {
     fn item_type(self) -> &'static ItemType;
 }
 
-/// Takes no memory, because the type of the cell tells the type of the closure.
+/// A value that takes no memory, because the type of the cell already tells the type of the closure.
 pub(crate) struct OwnType<F>(PhantomData<fn(F)>);
 
 impl<F> OwnType<F> {

@@ -81,8 +81,8 @@ impl Queue {
         spawned.map_err(|(error, boxed)| (error, unsafe { boxed.into_closure::<F>() }))
     }
 
-    /// Queues a closure after a delay, without a handle. Returns the name of the timer, if one is needed. If the
-    /// submission is refused, returns the closure with the error.
+    /// Queues a closure after a delay, without a handle. Returns the name of the timer, or `None` if the delay is
+    /// zero. If the submission is refused, returns the closure with the error.
     pub(crate) fn spawn_detached_after<F, T>(
         handle: &Arc<QueueHandle>,
         place: Place,
@@ -257,8 +257,8 @@ impl Queue {
             armed = Some((name.clone(), wake));
             name
         });
-        // The drop may run a user's destructor, which may wait for the item. So it comes after the timer has fired or
-        // the manager was woken.
+        // The drop may run a user's destructor, which may wait for the item. So the value is dropped only after the
+        // timer has fired or the manager was woken.
         let _former = taken.carried.take();
         work.complete_taken_back(taken);
         if let Some((name, wake)) = armed {

@@ -85,7 +85,7 @@ pub(crate) struct ItemOperations {
 pub(crate) enum Share<'entry> {
     /// The entry was popped from a list.
     Listed(&'entry Entry),
-    /// The item is a one-shot that was on no list yet. The caller has taken it, with this answer.
+    /// The item is a one-shot that was on no list yet. The caller has taken the item, and got this answer.
     Taken(Take),
 }
 
@@ -98,7 +98,7 @@ pub(crate) enum Abandoned {
     /// The item would not have run, because its token was cancelled or its deadline had passed. Its owner learns of
     /// this only now.
     Obstructed(Cancelled),
-    /// The submission had been cancelled before. `late` says whether the reason was its deadline.
+    /// The submission had been cancelled before. `late` says whether the reason was the item's deadline.
     Cancelled { late: bool },
 }
 

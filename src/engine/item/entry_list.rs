@@ -8,8 +8,8 @@ use super::entry::Entry;
 
 /// The entries leave the list in the order in which they came.
 ///
-/// On a machine that models cache lines, each call tells which ends of the list it reads and changes. A real list
-/// spares some of the reads of its last end, and has further lines for its entries.
+/// On a machine that models cache lines, each call reports the ends of the list that it reads, and those that it
+/// changes. A real list avoids some of these reads of its last end, and has further cache lines for its entries.
 #[derive(Debug)]
 pub(crate) struct EntryList(Injector<Entry>);
 

@@ -1,27 +1,30 @@
 //! Fork and join: an item lets other workers do a part of its work.
 //!
-//! [`join`] calls two closures. While it calls the first one, the second one, the *fork*, is on a list of the calling
-//! worker. When the first closure has returned, the worker usually takes the fork back and calls it. The fork is then a
-//! part of the calling item, and costs no more than a call and two fences.
+//! [`join`] calls two closures. The worker calls the first closure. Meanwhile, the second closure, the *fork*, is on a
+//! list of this worker. When the first closure has returned, the worker usually takes the fork back and calls it. The
+//! fork is then a part of the calling item, and costs no more than a call and two fences.
 //!
-//! A worker of the pool that has nothing else to do *takes* the oldest fork of another worker, and the workers of
-//! sibling pools take forks as they take excess items. A fork that was taken is an item of its own, of the same queue:
-//! it has a slot of the queue's limit, is counted, and has its own spans, guards and panics. A fork never waits for a
-//! slot: if no slot is free, the worker gives the fork back, and the joining thread calls it.
+//! If a worker of the pool has nothing else to do, it *takes* the oldest fork of another worker. The workers of
+//! sibling pools take forks in the same way as they take excess items. A fork that was taken is an item of its own, in
+//! the queue of the forking item. It has a slot of the queue's limit, is counted, and has its own spans, guards and
+//! panics. A fork never waits for a slot: if no slot is free, the worker gives the fork back, and the joining thread
+//! calls it.
 //!
 //! The joining thread waits for a fork that was taken. While the fork itself has forks that no worker has taken, the
-//! joining thread takes these *parts* and runs them. It needs their results anyway. If it already sleeps when the fork
-//! makes a part and a CPU is free, it is called, in the place of another worker. So a deep recursion needs hardly more
-//! threads than CPUs. The joining thread takes no other work, for three reasons:
+//! joining thread takes these *parts* and runs them. It needs their results anyway. The joining thread may already
+//! sleep when the fork makes a part. If a CPU is free at that time, the thread that runs the fork calls the joining
+//! thread, instead of waking another worker. So a deep recursion needs hardly more threads than CPUs. The joining
+//! thread takes no other work, for three reasons:
 //!
 //! * Other work could last longer than the fork, and would then delay the caller.
 //! * Other work could need a lock that the caller holds.
-//! * The stack grows no deeper than if no worker took any forks, apart from the frames of this crate.
+//! * Without other work, the stack grows no deeper than if no worker took any forks. Only the frames of this crate are
+//!   added.
 //!
-//! **The cell.** A fork is on the stack of the joining thread, with the cell of a one-shot. The joining thread is the
-//! cell's handle, and the list or the worker that has taken the fork is the cell's entry. `join` returns or unwinds
-//! only after the entry's side has ended. If the fork was given back, its state is *cancelled*, and the closure is
-//! still in its place.
+//! **The cell.** A fork is on the stack of the joining thread, with the cell of a one-shot. The joining thread has the
+//! handle's side of the cell. The list has the entry's side, until a worker takes the fork together with this side.
+//! `join` returns or unwinds only after the entry's side has ended. If the fork was given back, its state is
+//! *cancelled*, and the closure is still in its place.
 #![allow(unsafe_code, reason = "a fork is on the stack of the thread that waits for it")]
 
 use std::cell::UnsafeCell;
@@ -85,7 +88,8 @@ enum Contents<F, T> {
 }
 
 /// Calls both closures, and returns both results. Another worker may call the second closure meanwhile. If the calling
-/// thread is no worker whose item [may fork](WorkerThread::forking_item), only calls one after the other.
+/// thread is not a worker whose item [may fork](WorkerThread::forking_item), this thread calls the closures one after
+/// the other.
 pub(crate) fn join<A, B, T, U>(first: A, second: B) -> (T, U)
 where
     A: FnOnce() -> T,
@@ -216,8 +220,8 @@ impl Untyped {
             }
             true
         };
-        // A fork that has not begun is given back if it gets no slot. So it needs no slot to end, like an item that its
-        // deadline will end.
+        // A fork that has not begun is given back if it gets no slot. So the fork needs no slot in order to end. In
+        // this, it is like an item that its deadline will end.
         let target = Target::OneShot { item, limiter: shard.lane(), state, has_deadline: true };
         worker.sleeps_for_fork(|| {
             if waits::wait(target, Until::FOREVER, || self.is_over(), sleep).is_err() {
@@ -227,8 +231,9 @@ impl Untyped {
         });
     }
 
-    /// Called by the joining thread when it counts as running. If it was called, ends the reservation of the worker in
-    /// whose place it has come.
+    /// Answers the call that another thread has made to the joining thread, if there was one. This ends the
+    /// reservation of the worker in whose place the joining thread has come. The joining thread does this when it
+    /// counts as running.
     fn answer(&self, worker: &WorkerThread) {
         let call = self.fork.take_call();
         if let Some(reserved) = call {

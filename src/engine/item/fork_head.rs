@@ -1,5 +1,5 @@
-//! The part of a fork that every thread uses, whatever the types of its closure and result are. `fork` says what a fork
-//! is.
+//! The part of a fork that is the same for all types of closures and results. All threads use this part. The module
+//! `fork` says what a fork is.
 //!
 //! Workers keep forks on lists, and pools look for them there. To avoid a dependency cycle, this file knows the pool of
 //! the joining thread only as a [`JoiningPool`], and calls the code that admits a fork through a pointer.
@@ -21,16 +21,16 @@ pub(super) struct ForkHead {
     pub(super) head: Head,
     /// See [`ForkAddress::admit`].
     pub(super) admit: unsafe fn(ForkAddress) -> Option<Entry>,
-    /// The fork that made this fork, if it is a part of one. That fork does not end before this one.
+    /// The fork that made this fork as a part of itself, or `None`. That fork does not end before this one.
     pub(super) whole: Option<ForkAddress>,
     /// The address of the forking item's `Current`, which is on the joining thread's stack.
     forking: NonNull<()>,
-    /// The pool of the joining thread, which keeps the pool in memory.
+    /// The pool of the joining thread. This thread keeps the pool in memory.
     pool: NonNull<dyn JoiningPool>,
-    /// The call of a thread that has made a part: the joining thread is to take the part in the place of the worker for
-    /// which this is the reservation.
+    /// The call of a thread that has made a part of this fork. The call asks the joining thread to take the part. It
+    /// contains the reservation of a worker's place, and the joining thread takes that place.
     call: Mutex<Option<Reserved>>, // K
-    /// Whether there is a call. A thread that is about to sleep reads this, and must not take a lock then.
+    /// Whether there is a call. A thread reads this field when it is about to sleep, and then it must not take a lock.
     is_called: AtomicBool, // A
 }
 
@@ -78,13 +78,14 @@ impl ForkHead {
         self.is_called.load(Ordering::Acquire)
     }
 
-    /// If the joining thread sleeps, was not called, and a CPU of its pool is free, wakes it in the place of a worker.
-    /// Returns whether it did. The caller runs this fork or a part of it.
+    /// Wakes the joining thread in the place of a worker, if this thread sleeps, was not called, and a CPU of its pool
+    /// is free. Returns whether it woke the thread. The caller runs this fork or a part of it.
     fn call(&self) -> bool {
         if !self.head.cell.load().is_joined() || self.is_called.load(Ordering::Relaxed) {
             return false;
         }
-        // SAFETY: the joining thread keeps its pool in memory, and waits until the fork is over, which the caller runs.
+        // SAFETY: the joining thread keeps its pool in memory, and waits until the fork is over. The caller runs this
+        // fork or a part of it.
         let pool = unsafe { self.pool.as_ref() };
         let Some(reserved) = pool.reserve_place() else { return false };
         let mut call = self.call.lock();
@@ -129,8 +130,9 @@ impl ForkAddress {
         self.0.cast()
     }
 
-    /// Admits a fork that the calling thread has taken off its list. Returns an entry with a slot, which the caller
-    /// executes next. If the queue has no free slot, or lets no item in, gives the fork back and returns `None`.
+    /// Admits a fork that the calling thread has taken off its list. Returns an entry that has a slot. The caller
+    /// executes this entry next. If the queue has no free slot, or lets no item in, gives the fork back and returns
+    /// `None`.
     pub(crate) fn admit(self) -> Option<Entry> {
         // SAFETY: the calling thread owns the entry's side of the cell, which keeps the fork in place.
         let admit = unsafe { self.0.as_ref() }.admit;
@@ -138,8 +140,8 @@ impl ForkAddress {
         unsafe { admit(self) }
     }
 
-    /// Returns the addresses of the `Current` of the item that made this fork, of the item that made the fork of which
-    /// this fork is a part, and so on. None of these items ends before this fork.
+    /// Returns the address of the forking item's `Current` for this fork, then for the fork of which it is a part, and
+    /// so on. None of these items ends before this fork.
     ///
     /// # Safety
     ///
@@ -151,8 +153,8 @@ impl ForkAddress {
         std::iter::successors(Some(self), move |fork| head(*fork).whole).map(move |fork| head(fork).forking)
     }
 
-    /// Calls a thread in the place of a worker, that waits for this fork or for a fork of which this fork is a part.
-    /// The thread can take a new part of this fork. Returns whether there was such a thread.
+    /// Calls a thread that waits for this fork, or for a fork of which this fork is a part. The thread takes the place
+    /// of a worker, and can take a new part of this fork. Returns whether there was such a thread.
     ///
     /// # Safety
     ///
@@ -173,7 +175,7 @@ impl ForkAddress {
 }
 
 /// Gives a fork back to the joining thread, which then calls the closure. The calling thread owns the entry's side of
-/// the fork's cell, and this ends here.
+/// the fork's cell. This function ends that side.
 #[cold]
 pub(super) fn give_back(item: NonNull<Header>) {
     // SAFETY: the entry's side of the cell keeps the fork in place.

@@ -1,8 +1,8 @@
 //! Submissions that find no room, and items that their issuer therefore runs itself.
 //!
-//! The issuer admits such an item only if the item gets a slot immediately. So no more items are active than the
-//! limiter permits, and the entry is on no list: the issuer executes it. Otherwise the issuer waits for a place, and
-//! queues the item as usual.
+//! The issuer admits such an item only if the item gets a slot immediately. So the number of active items stays within
+//! the limit. The entry is on no list, because the issuer executes it itself. Otherwise the issuer waits for a place,
+//! and queues the item as usual.
 
 use std::ptr::NonNull;
 
@@ -46,8 +46,8 @@ impl Queue {
         }
     }
 
-    /// Queues a closure like [`spawn_made`](Self::spawn_made), after there was found to be no room for its bytes. The
-    /// issuer may run the closure itself, which then begins immediately and needs no room.
+    /// Queues a closure like [`spawn_made`](Self::spawn_made), after the issuer found no room for the closure's bytes.
+    /// The issuer may run the closure itself. If it does, the closure begins immediately, and needs no room.
     #[cold]
     #[inline(never)]
     pub(super) fn spawn_without_bytes<F, T, H>(
@@ -89,8 +89,8 @@ impl Queue {
         Some((Kept::take_over(self), pass))
     }
 
-    /// Returns whether the caller would run a reusable item itself. It would not if the item runs already, because runs
-    /// of an item do not overlap.
+    /// Returns whether the caller would run a reusable item itself. The caller would not do so if the item runs
+    /// already, because runs of an item do not overlap.
     #[cold]
     pub(super) fn would_run_here(&self, work: &WorkItem) -> bool {
         self.spec.when_full == WhenFull::CallerRuns && !work.cell.load().is_running()

@@ -43,8 +43,8 @@ struct OneShot<F: Closure<T>, T, O> {
     contents: UnsafeCell<Contents<F, T, O>>,
 }
 
-/// The owner of an item, which learns when the item is over. If the item is cancelled, the owner is told. If the item
-/// is dropped without a run for another reason, the owner is dropped. In both cases, the closure is gone before.
+/// The owner of an item, which learns when the item is over. The owner is told if the item is cancelled. If the item
+/// does not run for another reason, the owner is dropped. In both cases, the closure is already gone.
 pub(crate) trait Owner: Send {
     /// Notes that the item begins. The worker that is about to run the item calls this with the item's address.
     fn begins(&self, _item: NonNull<Header>) {}
@@ -166,7 +166,7 @@ where
         }
     };
     let chunk = Chunk::find();
-    // The cell is made after the chunk was found, so that the compiler can make the cell there.
+    // The cell is made after the chunk was found, so that the compiler can make the cell in the chunk.
     let cell = OneShot {
         head: Head { header: Header::new(item), cell },
         closure_type: function.type_of_closure(),
@@ -340,7 +340,7 @@ unsafe fn end_without_run<F: Closure<T>, T, O: Owner>(
         OneShotCell::wake(key, waiting);
     }
     match given_up {
-        // The owner itself did not cancel the item, so it is only dropped.
+        // The item was not cancelled, so the owner is only dropped.
         Abandoned::Ready => drop(owner),
         Abandoned::Obstructed(_) | Abandoned::Cancelled { .. } => owner.cancelled(),
     }

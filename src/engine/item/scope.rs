@@ -176,8 +176,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.spawn_as_is(place, function)
     }
 
-    /// Queues an item with options like [`spawn_raw`](Self::spawn_raw), and captures the values that the submission
-    /// carries.
+    /// Queues an item as [`spawn_raw`](Self::spawn_raw) does, but with options. Captures the values that the
+    /// submission carries.
     #[cold]
     #[inline(never)]
     pub(crate) fn spawn_raw_with<F, T>(

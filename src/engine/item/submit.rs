@@ -25,7 +25,7 @@ use super::one_shot::handle::RawHandle;
 use super::place::Place;
 use super::work::WorkHandle;
 
-/// The answer to a submission of a reusable item: whether it made the item pending.
+/// The answer to a submission of a reusable item: whether the submission made the item pending.
 type Answer = Result<bool, QueueError>;
 
 impl Queue {
@@ -238,8 +238,8 @@ impl Queue {
         (carried, is_idle): (Option<Carried>, bool),
         put: impl FnOnce(&'q Shard, Entry, bool),
     ) -> Answer {
-        // The drop may run a user's destructor, which may wait for the queue. So it comes after the admission is
-        // undone.
+        // The drop of the unused values may run a user's destructor, and the destructor may wait for the queue. So the
+        // drop comes after the admission is undone.
         let mut unused = None;
         let queued = match (carried, is_idle) {
             (None, true) => work.cell.queue(shard.new_place(), pass.ticket),
@@ -381,7 +381,8 @@ pub(crate) fn enqueue<'q>(
     put(shard, entry, has_slot);
 }
 
-/// Traces an entry, passes it to `put`, and marks a point of the calling thread's machine, if there is one.
+/// Traces an entry, and passes it to `put`. If the calling thread belongs to a machine, then marks a point of that
+/// machine.
 #[cold]
 #[inline(never)]
 fn enqueue_traced<'q>(

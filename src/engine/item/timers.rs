@@ -9,8 +9,8 @@
 //! item's slow-path state. See `protocol::item`.
 //!
 //! A second map holds the wakers of tasks that await an item with a deadline. The manager takes a waker off the map at
-//! the deadline, and a thread like the cleaner calls it. These wakers have no queue and no item, so no count includes
-//! them.
+//! the deadline, and a thread such as the cleaner calls the waker. These wakers have no queue and no item, so no count
+//! includes them.
 #![allow(unsafe_code, reason = "a one-shot with a delay is a pointer that owns its entry's side")]
 
 use std::ptr::NonNull;
@@ -99,8 +99,8 @@ impl Timers {
         timer.into_iter().chain(waker).min()
     }
 
-    /// Drops all wakers, because the executor has ended. In a forked process, a thread of the parent may have held the
-    /// lock at the fork.
+    /// Drops all wakers, because the executor has ended. Does nothing in a forked process, because a thread of the
+    /// parent may have held the lock at the fork.
     pub(crate) fn forget_wakers(&self) {
         if !self.origin.is_forked() {
             let wakers = self.wakers.lock().take_all(|_| true);
@@ -108,7 +108,7 @@ impl Timers {
         }
     }
 
-    /// If the first waker is due, takes it off its map. The caller calls it.
+    /// If the first waker is due, takes the waker off its map. The caller calls the waker.
     pub(crate) fn take_due_waker(&self, now: Time) -> Option<Waker> {
         self.wakers.lock().take_due(now).map(|(_, waker)| waker)
     }
@@ -255,7 +255,7 @@ impl Unlisted {
 
     /// Ends the item, which was taken with this answer.
     fn end(&self, take: Take) {
-        // SAFETY: the item was taken, and the thread that took it has left it to this call.
+        // SAFETY: the item was taken, and the thread that took the item has left the item's end to this call.
         let operations = unsafe { self.0.as_ref() }.operations;
         // SAFETY: these are the functions for the item's own type. The entry's side is given up only once, either by
         // `give_up` or by `drop`.

@@ -2,8 +2,8 @@
 //!
 //! A token is a node of a tree ([`CancelNode`]), and may have a deadline. A token counts as cancelled if its own node
 //! or a node above is cancelled, or if its deadline has passed. A child's deadline is never later than that of its
-//! parent. So no timer is needed: a thread that asks compares the deadline with the clock, and a thread that waits also
-//! waits for the deadline.
+//! parent. So no timer is needed. A thread that checks a token compares the deadline with the clock. A thread that
+//! waits for the cancel of a token waits at most until the deadline.
 //!
 //! A token keeps its parent in memory. When the last handle to a token is dropped, the token leaves its parent's list.
 
@@ -141,8 +141,9 @@ impl Token {
         }
     }
 
-    /// Registers a waker that the cancel of the token calls, as long as the returned value lives. The deadline calls no
-    /// waker. Returns `None` if the token is already cancelled, or if this is a forked process.
+    /// Registers a waker that the cancel of the token calls. The waker stays registered as long as the returned value
+    /// lives. The deadline calls no waker. Returns `None` if the token is already cancelled, or if this is a forked
+    /// process.
     pub(crate) fn on_cancel(&self, waker: Waker) -> Option<CancelWatch> {
         if self.is_forked() {
             return None;

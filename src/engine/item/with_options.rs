@@ -59,7 +59,7 @@ struct Boxed<C: ?Sized> {
     closure: C,
 }
 
-/// A closure that is called once, although its type is not known.
+/// A closure of unknown type that is called once.
 trait Callable<T> {
     fn call(&mut self) -> T;
 }
@@ -204,8 +204,8 @@ impl<T> Closure<T> for WithOptions<'_, T> {
         self.0.token.as_ref().and_then(Token::reason)
     }
 
-    /// The hooks that make the carried values current may ask for the item's token, so the worker enters it first. It
-    /// also sets the name first, so a hook may describe the item otherwise.
+    /// Hooks make the carried values current, and may ask for the item's token. So the worker enters the token first.
+    /// The worker also sets the name before it calls the hooks, so that a hook may give the item another description.
     fn call(self) -> T {
         let mut boxed = self.0;
         drop(boxed.kept.take());

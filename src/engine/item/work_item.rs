@@ -74,8 +74,8 @@ impl WorkItem {
     /// Cancels a pending submission. Returns whether a submission was pending.
     ///
     /// In a forked process this returns false, because no thread there would run a submission. This function and the
-    /// following ones do not use the slow-path state in a forked process, because a thread of the parent may have held
-    /// the state's lock at the fork.
+    /// following functions do not use the slow-path state in a forked process, because a thread of the parent may have
+    /// held the state's lock at the fork.
     pub(crate) fn cancel(&self) -> bool {
         machine::step();
         if self.origin.is_forked() {
@@ -235,7 +235,7 @@ unsafe fn run_carrying(item: NonNull<WorkItem>, entry: Entry, worker: &WorkerThr
     let call = |function: &mut Function, handle: &WorkHandle| match (carried, &handle.token) {
         (None, _) => function(handle),
         (Some(carried), None) => carried.run(|| function(handle)),
-        // The hooks may ask for the item's token, so the worker enters it first.
+        // The hooks may ask for the item's token, so the worker enters this token first.
         (Some(carried), Some(token)) => token.enter_item(|| carried.run(|| function(handle))),
     };
     // SAFETY: as the caller promises.

@@ -1,19 +1,21 @@
-//! The cleaner: the thread that destroys what the manager must not destroy.
+//! The cleaner: the thread that destroys the values that the manager must not destroy.
 //!
 //! A user's destructor may wait for a timer or for an item. But the manager itself fires timers, and makes the workers
 //! that run items. So the manager calls no such destructor, and [leaves](super::super::user_code::destroy) the values
-//! to the cleaner. Examples are the last handle to an item whose timer fires too late, an entry of a pool that no
-//! longer runs items, and the hooks of an executor that no other thread holds.
+//! to the cleaner. Examples of such values are the last handle to an item whose timer fires too late, an entry of a
+//! pool that no longer runs items, and the hooks of an executor that no other thread holds.
 //!
 //! The manager makes the cleaner's thread when there are values to destroy and the thread does not exist. The thread
 //! ends when it has destroyed all values. If the thread cannot be made, the manager tries again later, as it does for
 //! every thread. The cleaner counts as a thread of the executor, so a shutdown waits for it.
 //!
 //! A second list of the same kind, with a thread of its own, is for the wakers of tasks whose deadline has come. A
-//! waker is code of a user, too. It must not wait for a destructor, because the destructor may wait for that task.
+//! waker is code of a user, too. The call of a waker must not wait for a destructor, because the destructor may wait
+//! for the waker's task.
 //!
-//! The hook `before_spawn` is not called for the cleaner. If a hook refuses a thread, the hook's error is itself left
-//! to the cleaner. So if the hook also refused the cleaner's thread, more and more errors would be left.
+//! The hook `before_spawn` is not called for the cleaner. If the hook refuses a thread, the manager leaves the hook's
+//! error to the cleaner. So if the hook could also refuse the cleaner's thread, the manager would leave more and more
+//! errors.
 
 use std::io;
 use std::sync::Arc;
@@ -134,7 +136,8 @@ impl Last {
     }
 
     /// Makes a thread that destroys the values that the ending manager has left. If that thread cannot be made,
-    /// destroys the values on the calling thread, because no other thread depends on the calling thread any more.
+    /// destroys the values on the calling thread. This is safe, because no other thread depends on the calling thread
+    /// any more.
     pub(super) fn clean(self, left: Vec<Leftover>) {
         let cleaner = Arc::new(Cleaner::default());
         if !cleaner.leave(left) {

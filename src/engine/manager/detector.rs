@@ -11,11 +11,11 @@
 //! to check. The record says that the thread gave its CPU away, but by now the thread may have a CPU again. However, a
 //! ring can prove that a worker is awake. The manager empties all rings in each round.
 //!
-//! A worker sleeps for a good reason if it is inside a guard or has no item. The manager then ignores the worker's ring
-//! until a check finds the worker at work again. So such a worker wakes the manager at most once between two checks.
-//! Rare checks suffice only while the rings of all workers with items can wake the manager. So if a ring cannot do so
-//! any more, the next check comes soon. While the rings together give too many false alarms, the manager ignores all of
-//! them, opens no other ones, and checks often instead.
+//! A worker sleeps for a good reason if it is inside a guard or has no item. The manager then ignores the worker's
+//! ring until a check finds the worker at work again. So such a worker wakes the manager at most once between two
+//! checks. Rare checks suffice only while the rings of all workers with items can wake the manager. So if a ring
+//! cannot wake the manager any more, the next check comes soon. While the rings together give too many false alarms,
+//! the manager ignores all of them, opens no further rings, and checks often instead.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -39,10 +39,10 @@ use crate::engine::worker::shared::Worker;
 
 use super::detection::Shortfall;
 
-/// The maximum number of eyes that are kept open. For every further worker, each check opens a new eye.
+/// At most this many eyes are kept open. For every further worker, each check opens a new eye.
 const KEPT_EYES: usize = 64;
 
-/// The maximum number of open rings. Each ring takes up to two descriptors, and a process is often limited to about a
+/// At most this many rings are open. Each ring takes up to two descriptors, and a process is often limited to about a
 /// thousand descriptors.
 const KEPT_RINGS: usize = 64;
 
@@ -176,8 +176,8 @@ impl Detector {
         if std::mem::take(&mut watched.is_new) {
             return Hearing::New.check_within(look.shares);
         }
-        // Ignored rings are closed with the watch. So a pool without rings counts, too. Otherwise, the rings would be
-        // ignored for ever if the watch ended meanwhile.
+        // Ignored rings are closed when the watch ends. So the check of a pool without rings counts, too. Otherwise,
+        // the detector would ignore all rings for ever if the watch ended meanwhile.
         self.false_alarms = self.false_alarms.checked();
         let mut look_in = None;
         for sight in &mut watched.sights {

@@ -228,13 +228,13 @@ impl ManagerHandle {
         self.bell.ring();
     }
 
-    /// Makes the manager count as missing, as while another thread makes it.
+    /// Makes the manager count as missing, as if another thread were making it.
     #[cfg(test)]
     pub(crate) fn hide(&self) {
         self.inbox.lock().presence = Presence::Starting;
     }
 
-    /// Undoes [`hide`](Self::hide), as when the other thread has made the manager.
+    /// Undoes [`hide`](Self::hide), as if another thread had made the manager.
     #[cfg(test)]
     pub(crate) fn appear(&self) {
         let mut inbox = self.inbox.lock();

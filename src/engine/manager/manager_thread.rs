@@ -6,9 +6,9 @@
 //! replacing the attributes that its own thread has inherited. The manager handles no signals, but its workers adopt
 //! the main thread's signal mask.
 //!
-//! If the manager cannot be made, another thread tries again when it sends a request or waits. Only one thread tries at
-//! a time, and at most once a second. Once the manager exists, it lives until its executor ends, even if its own code
-//! panics (`supervision`).
+//! If the manager's thread cannot be made, the next thread that sends a request or waits tries again. Only one thread
+//! tries at a time, and at most once a second. Once the manager exists, it lives until its executor ends, even if its
+//! own code panics (`supervision`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -60,7 +60,8 @@ impl Maker for Upkeep {
         let last = cleaner::Last::new(&core);
         ThreadPlace::of_manager(&core).spawn(&core, name, move || {
             let managing = ManagerThread::new(self).live();
-            // If this thread dropped the executor last, the executor's hooks are among the leftovers.
+            // If this thread has dropped the last reference to the executor, the executor's hooks are among the
+            // leftovers.
             let left = managing.left();
             drop(managing);
             last.clean(left);
@@ -255,8 +256,8 @@ impl ManagerThread {
         }
     }
 
-    /// Makes the threads that destroy the values and call the wakers which this thread has left. If a thread cannot be
-    /// made, tries again later.
+    /// Makes the threads for the values and the wakers that the manager has left. One thread destroys the values, and
+    /// one calls the wakers. If a thread cannot be made, tries again later.
     fn clean(&mut self, upkeep: &Arc<Upkeep>) {
         for cleaner in [&upkeep.cleaner, &upkeep.ringer] {
             if let Err(error) = cleaner::make(cleaner, &upkeep.core) {
@@ -267,8 +268,8 @@ impl ManagerThread {
         }
     }
 
-    /// Watches a pool from now on. If the pool is watched already, its next check may have been too far away, and comes
-    /// soon.
+    /// Watches a pool from now on. If the manager already watches the pool, brings the next check forward, because it
+    /// might be too far away.
     fn watch(&mut self, pool: &Weak<Pool>, now: Time) {
         self.schedule.watch(pool, Weak::ptr_eq, now);
     }

@@ -62,7 +62,7 @@ impl Offenders {
         match found.finding {
             Finding::Asleep => self.blocker(item_type, queue),
             Finding::Hog => self.hog(item_type, queue),
-            // The item has declared that it may block, or does nothing wrong.
+            // This is no offence: the item has declared that it may block, or it need not declare that.
             Finding::Blocks | Finding::Runs => {}
         }
     }

@@ -297,7 +297,7 @@ impl Drop for ShutsDown {
     }
 }
 
-/// spec: I3.5: a task is told of the deadline although a destructor keeps the cleaner.
+/// spec: I3.5: a task is woken at the deadline although a destructor keeps the cleaner busy.
 #[test]
 fn a_destructor_on_the_cleaner_may_await_an_item_that_is_late() {
     struct Awaits(WorkQueue, Sender<bool>);

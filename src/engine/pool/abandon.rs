@@ -6,7 +6,8 @@
 //! count and the word anyway, so the marks cost nothing.
 //!
 //! Until the thread that abandons the pool has emptied the worklist, all other threads leave their entries to this
-//! thread. Otherwise, the shutdown could report an item as running that another thread is about to give up.
+//! thread. Otherwise, another thread could be about to give up an item while the shutdown reports this item as
+//! running.
 
 use std::collections::VecDeque;
 
@@ -16,9 +17,9 @@ use crate::engine::item::entry::Entry;
 use super::worker_pool::Pool;
 
 impl Pool {
-    /// Marks the pool as abandoned. From now on the pool runs nothing, and entries that arrive at it are given up.
-    /// Returns the entries of the sideline. The caller gives up these entries first, and then [empties](Self::empty)
-    /// the worklist.
+    /// Marks the pool as abandoned. From now on the pool runs nothing, and threads give up the entries that arrive at
+    /// it. Returns the entries of the sideline. The caller gives up these entries first, and then
+    /// [empties](Self::empty) the worklist.
     #[cold]
     #[must_use]
     pub(crate) fn abandon(&self) -> VecDeque<Entry> {

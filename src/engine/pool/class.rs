@@ -1,14 +1,15 @@
-//! The unbound pools of one set of attributes. There is one pool for each pod, and it is made when it is first used.
+//! The unbound pools of one set of attributes. There is one pool for each pod. Each pool is made when it is first
+//! used.
 //!
-//! Items of a strict queue stay in their pod. Otherwise, in a managed class, *items* move: a pool with surplus items
-//! offers them to a sibling that has room ([`Exchange`]). The threads of such a class stay in their pods, because
-//! moving a thread costs the system milliseconds. An unmanaged class starts each item immediately, so no item waits in
-//! a pod. In such a class *threads* move: the system may run them on any CPU of the class.
+//! Items of a strict queue stay in their pod. In a managed class of queues that are not strict, *items* move: a pool
+//! with surplus items offers them to a sibling that has room ([`Exchange`]). The threads of this class stay in their
+//! pods, because moving a thread costs the system milliseconds. An unmanaged class starts each item immediately, so no
+//! item waits in a pod. In such a class *threads* move: the system may run them on any CPU of the class.
 //!
 //! The pools of a class are open as long as the class has *users*. They stay in memory as long as the class has users
 //! or *keepers*, because a class that has keepers can get users again. Until a class ends, no other class has the same
-//! key. Pools whose items move have strong references to their class. The class has weak references to its pools, and a
-//! list of strong references that is emptied when the class ends.
+//! key. Pools whose items move have strong references to their class. The class has weak references to its pools. It
+//! also has a list of strong references to them, which is emptied when the class ends.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -37,7 +38,8 @@ pub(crate) struct ClassKey {
     moves: Moves,
     nice: i32,
     pods: Vec<CpuSet>,
-    /// Whether there is one more pod, with the CPUs of all pods, for issuers on a CPU that belongs to no pod.
+    /// Whether there is one more pod, which has the CPUs of all pods. It serves issuers on a CPU that belongs to no
+    /// pod.
     outside: bool,
 }
 
@@ -121,8 +123,8 @@ impl Division {
         self.attrs == *attrs
     }
 
-    /// Returns the pod for items that are queued on `cpu`. This is the CPU's own pod if it has one, otherwise the pod
-    /// of all CPUs if there is one, and otherwise a near pod.
+    /// Returns the pod for items that are queued on `cpu`. If the CPU belongs to a pod, this is the pod. If not, it is
+    /// the pod of all CPUs if there is one, and otherwise a near pod.
     pub(crate) fn pod_for(&self, cpu: usize, topology: &Topology) -> PodId {
         let pods = self.pods.pods();
         let pod = match self.pods.pod_of(cpu) {

@@ -45,7 +45,8 @@ impl Pool {
         (look, workers)
     }
 
-    /// Lets further workers run in place of those that sleep without the manager's knowledge, or ends this.
+    /// If `covers` is true, lets further workers run in place of those that sleep without the manager's knowledge.
+    /// Otherwise ends this.
     pub(crate) fn cover(&self, covers: bool) {
         if covers != self.running.load().is_covered() {
             let kick = self.running.cover(covers, || self.has_work());
@@ -62,7 +63,7 @@ impl Pool {
         self.core.settings.rules().may_check_rarely(self.spec.manages_concurrency(), self.is_per_cpu())
     }
 
-    /// Stores the pool's pace and the start of its stall, both as a check has determined them.
+    /// Stores the pool's pace and the start of its stall. A check has determined both.
     pub(crate) fn keep(&self, pace: Pace, stalled_since: Option<Time>) {
         let mut state = self.state.lock();
         (state.pace, state.stalled_since) = (pace, stalled_since);

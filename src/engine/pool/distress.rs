@@ -1,10 +1,11 @@
-//! The work of a pool in distress: rescuers get it if the manager cannot make a worker.
+//! The work of a pool in distress: rescuers take this work if the manager cannot make a worker.
 //!
-//! The parts of the worklist are `Injector`s, which can be neither scanned nor unlinked from. So their entries are
-//! first moved to the sideline, under the pool's lock and in the order of each part. There are few entries to move:
-//! each entry on a worklist holds a slot, so there are at most `max_active` entries for each queue and CPU. A worker
-//! that pops at the same time may get one entry ahead of the entries that were just moved. The lines of weighted queues
-//! can be searched, so their entries stay there, and come after those that were moved aside.
+//! The parts of the worklist are `Injector`s. No thread can scan an `Injector`, or unlink an entry from it. So a
+//! thread that holds the pool's lock first moves the entries to the sideline, in the order of each part. There are few
+//! entries to move: each entry on a worklist holds a slot, so there are at most `max_active` entries for each queue
+//! and CPU. A worker that pops at the same time may get one entry ahead of the entries that were just moved. Threads
+//! can search the lines of weighted queues. So the entries in these lines stay there. They come after the entries that
+//! were moved aside.
 
 use std::sync::Arc;
 
@@ -20,9 +21,9 @@ use super::calls::Rescuer;
 use super::worker_pool::{Pool, State};
 
 impl Pool {
-    /// Notes that the worker that the pool asked for cannot be made now. If a reservation waits for that worker, a call
-    /// for help begins. Returns the pool's first deadline, unless the manager knows this deadline or an earlier one. A
-    /// bh context makes no call, because no rescuer could serve it.
+    /// Notes that the pool has asked for a worker that cannot be made now. If a reservation waits for that worker, a
+    /// call for help begins. Returns the pool's first deadline, unless the manager knows this deadline or an earlier
+    /// one. A bh context makes no call, because no rescuer could serve it.
     pub(crate) fn unserved(&self) -> Option<Time> {
         if self.spec.is_bh() {
             return None;
@@ -37,12 +38,12 @@ impl Pool {
         self.state.lock().idle_set.needs_help()
     }
 
-    /// Called by the manager. If the deadline of a call for help has come, calls the rescuers of all queues that have
-    /// work here.
+    /// If the deadline of a call for help has come, calls the rescuers of all queues that have work here. The manager
+    /// calls this function.
     pub(super) fn mayday(self: &Arc<Self>, now: Time) {
         if self.needs_help() {
-            // Workers may never get to their local entries, so these go to the worklist, from which rescuers can take
-            // them.
+            // Workers may never begin their local entries. So these entries go to the worklist, from which rescuers
+            // can take them.
             self.spread();
         }
         let mut state = self.state.lock();
@@ -98,9 +99,9 @@ impl Pool {
 }
 
 impl State {
-    /// Adds the pool to the list of each rescuer whose queue has entries on the sideline. Returns the rescuers that the
-    /// caller must call after it has released all its locks. The entries stay on the sideline while the pool's lock is
-    /// held, so each call is counted before its rescuer takes an entry.
+    /// Adds the pool to the list of each rescuer whose queue has entries on the sideline. Returns the rescuers that
+    /// the caller must call after it has released all its locks. The entries stay on the sideline while the pool's
+    /// lock is held, so each call is counted before the called rescuer takes an entry.
     fn list_with_rescuers(&self, pool: &Arc<Pool>) -> Vec<Arc<Rescuer>> {
         let mut found: Vec<&Arc<Rescuer>> = Vec::new();
         let mut called = Vec::new();

@@ -1,4 +1,5 @@
-//! The pool's side of forks: it wakes a worker for a fork, and a worker without work takes the forks of other workers.
+//! The pool's side of forks: the pool wakes a worker for a fork, and a worker without work takes the forks of other
+//! workers.
 
 use std::sync::Arc;
 
@@ -28,8 +29,8 @@ impl Pool {
         has_free_cpu
     }
 
-    /// Wakes or requests a worker for a fork, if the pool has a free CPU and a worker is wanted beside the threads that
-    /// wait for forks. Otherwise offers the fork to siblings.
+    /// Wakes or requests a worker for a fork, if the pool has a free CPU and a worker is wanted in addition to the
+    /// threads that wait for forks. Otherwise offers the fork to siblings.
     pub(crate) fn find_worker_for_fork(&self, has_free_cpu: bool) {
         if has_free_cpu {
             self.wake_for_forks(Near::Anywhere, true);
@@ -39,9 +40,9 @@ impl Pool {
     }
 
     /// Wakes or requests a worker for forks, if one is wanted. Before the call, the caller has left the count, used up
-    /// a reservation, or lowered the number of threads that wait for forks, and has issued a fence. `joins` says
-    /// whether the threads that wait for forks keep their places. They do not if the caller leaves its CPU to others,
-    /// because no thread would call them then.
+    /// a reservation, or lowered the number of threads that wait for forks. After that, it has issued a fence. `joins`
+    /// says whether the threads that wait for forks keep their places. They do not if the caller leaves its CPU to
+    /// other threads, because then no thread would call the waiting threads.
     #[inline]
     pub(super) fn look_for_forks(&self, near: impl FnOnce() -> Near, joins: bool) {
         if self.forks.are_any() {
@@ -73,10 +74,10 @@ impl Pool {
 
     /// Calls `wait`, in which a thread of this pool waits for a fork.
     ///
-    /// During the call, the thread is not counted as running, but keeps its place as far as forks are concerned. It is
-    /// counted here before it leaves the other count, and it comes back to the other count before it is no longer
-    /// counted here. While it is in both counts, another thread may wake no worker for a fork. So the thread looks for
-    /// forks itself each time after it was in both.
+    /// During the call, the thread is not counted as running, but keeps its place as far as forks are concerned. The
+    /// thread enters the count `joining` before it leaves the count of running workers, and comes back to the latter
+    /// before it leaves `joining`. While both counts include the thread, another thread may fail to wake a worker for
+    /// a fork. So the thread looks for forks itself each time after it was in both counts.
     pub(crate) fn keep_place_during(&self, wait: impl FnOnce()) {
         self.joining.fetch_add(1, Ordering::AcqRel);
         // The guard of the wait looks for forks after the thread has left the count.
@@ -99,7 +100,8 @@ impl Pool {
         false
     }
 
-    /// Returns whether items of this pool may fork: the pool is managed, and may have a free CPU, or a sibling may.
+    /// Returns whether items of this pool may fork. They may if the pool is managed, and if it or a sibling may have a
+    /// free CPU.
     #[inline]
     pub(crate) fn permits_forks(&self) -> bool {
         self.several_cpus || self.has_siblings()

@@ -1,5 +1,5 @@
-//! The pool's side of its workers' local lists: it names a worker that has more local entries than it needs, and other
-//! threads take entries from these lists. [`policy::local`](crate::policy::local) says what a local list is for.
+//! The pool's side of its workers' local lists. The pool names a worker that has more local entries than it needs.
+//! Other threads take entries from these lists. [`policy::local`](crate::policy::local) says what a local list is for.
 //!
 //! The worker that owns a list pushes and pops. Idle workers of the pool steal half of a list that has several entries.
 //! The manager, and threads that end or abandon the pool, move whole lists to the worklist.
@@ -37,8 +37,8 @@ impl Pool {
         self.crowded.unname(worker);
     }
 
-    /// Steals half of the entries of a worker that has several. The calling worker, which has none, gets them. Returns
-    /// the first of them.
+    /// Steals half of the entries of a worker that has several. The calling worker, which has none, gets the stolen
+    /// entries. Returns the first of these.
     pub(crate) fn steal_local(&self, thief: WorkerId, own: &List<Entry>) -> Option<Entry> {
         while let Some(victim) = self.crowded.named().filter(|victim| *victim != thief) {
             let state = self.state.lock();
@@ -62,16 +62,16 @@ impl Pool {
         None
     }
 
-    /// Moves a worker's local entries to the worklist. Called if the worker will not get to them soon. Returns how many
-    /// entries were moved. The caller makes sure that workers take them.
+    /// Moves a worker's local entries to the worklist. The caller uses this if the worker will not get to these
+    /// entries soon. Returns how many entries were moved. The caller makes sure that workers take them.
     pub(crate) fn take_local(&self, worker: &Worker) -> usize {
         let state = self.state.lock();
         self.take_local_of(&state, worker)
     }
 
-    /// Does the same as [`take_local`](Self::take_local). The caller holds the lock, because an entry is on neither
-    /// list for a moment. Without the lock, a thread that turns a route away from this pool could find no entry, and
-    /// close the pool.
+    /// Does the same as [`take_local`](Self::take_local). The caller holds the lock, because an entry that moves is on
+    /// neither list for a moment. Without the lock, a thread that turns a route away from this pool could find no
+    /// entry, and close the pool.
     fn take_local_of(&self, _state: &State, worker: &Worker) -> usize {
         let mut moved = 0;
         while let Some(entry) = steal_one(&worker.local) {
@@ -82,11 +82,12 @@ impl Pool {
         moved
     }
 
-    /// Called by the manager at each check. Moves the local entries of a worker to the worklist if the worker will not
-    /// get to them soon. That is so if the worker still has the item that it had at the last check, or does not count
-    /// as running. If the pool has a free CPU, or siblings that may have one, moves the local entries of all workers.
-    /// Also ends rows that last too long, and the briskness of a pool that has become slow. If the pool stays brisk,
-    /// wakes a worker for pending items, and offers what it does not keep.
+    /// Moves the local entries of a worker to the worklist if the worker will not get to them soon. The manager calls
+    /// this at each check. A worker will not get to its entries soon if it still has the item that it had at the last
+    /// check, or if it does not count as running. If the pool has a free CPU, or has siblings that may have one, moves
+    /// the local entries of all workers. Also ends rows that last too long, and ends the briskness of a pool that has
+    /// become slow. If the pool stays brisk, wakes a worker for pending items, and offers the items that the pool does
+    /// not keep.
     pub(crate) fn check_progress(&self) {
         let (keeps_local, shares) = (self.has_local_lists(), self.has_siblings());
         if !keeps_local && !shares {

@@ -16,7 +16,7 @@ use crate::engine::item::entry_list::EntryList;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Worklist {
-    /// The part that each worklist has. It needs no pointer, because most pools have no other part.
+    /// The part that each worklist has. It is stored without a pointer, because most pools have no other part.
     first: Part, // A
     others: Box<[CachePadded<Part>]>, // I
     division: Division,               // I
@@ -60,7 +60,7 @@ impl Worklist {
         std::iter::once(&self.first).chain(self.others.iter().map(|part| &**part))
     }
 
-    /// Adds an entry to the end of its part. `cpu` is that of the entry's shard.
+    /// Adds an entry to the end of its part. `cpu` is the CPU of the entry's shard.
     #[inline]
     pub(super) fn push(&self, entry: Entry, cpu: usize) {
         self.part_of(cpu).list.push(entry);
@@ -78,7 +78,7 @@ impl Worklist {
         self.part(part).list.take()
     }
 
-    /// Passes the entries that each part has now to `take`, in the order of the part.
+    /// Calls `take` with each entry that the parts have now. The entries of one part come in the order of the part.
     pub(super) fn take_all(&self, mut take: impl FnMut(Entry)) {
         // Entries that are pushed from now on stay on the worklist. So a stream of pushes cannot keep this thread busy.
         for part in self.parts() {

@@ -13,8 +13,8 @@
 //! change. If the worker is not on the manager's list, it enters the list after the manager wrote the new binding. So
 //! its next read finds the change, too.
 //!
-//! The manager binds a thread only while the thread lives, and a rescuer only while the rescuer serves the pool. For
-//! this, [`Worker::pin`] holds a lock during the call, and a worker that ends waits for that lock.
+//! The manager binds a thread only while the thread lives, and a rescuer only while the rescuer serves the pool. To
+//! ensure this, [`Worker::pin`] holds a lock while it binds the thread. A worker that ends waits for that lock.
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::idle_set::{free_cpu, must_take, should_shed};
@@ -80,8 +80,8 @@ impl Pool {
     }
 
     /// Binds the calling thread, which is about to become a worker, to its pod. Afterwards the caller
-    /// [binds](Self::bind) the thread to all CPUs that it may use, so the thread begins in the pod. If the system
-    /// denies the binding to the pod, the thread begins on the CPU where it is.
+    /// [binds](Self::bind) the thread to all CPUs that the thread may use. The thread is in the pod by then, so it
+    /// begins there. If the system denies the binding to the pod, the thread begins on the CPU where it is.
     pub(crate) fn begin_at_home(&self) {
         if let Some(home) = &self.spec.home {
             let home = home.intersection(&self.binding.state.lock().cpus);
@@ -90,8 +90,8 @@ impl Pool {
     }
 
     /// Before a worker is woken, binds it to this CPU if the pool still has this CPU. So the worker begins there.
-    /// Without this call, the system would put the worker where it ran last, behind the thread that runs there now, and
-    /// leave this CPU idle.
+    /// Without this call, the system would put the worker on the CPU where it ran last, behind the thread that runs
+    /// there now. This CPU would stay idle.
     pub(super) fn place_on(&self, cpu: usize, worker: &Worker) {
         if self.binding.state.lock().cpus.contains(cpu) {
             let comes_home = self.left_home(worker).is_some_and(|home| home.contains(cpu));
@@ -111,7 +111,7 @@ impl Pool {
     /// Adopts a change of the CPUs: sets the pool's target, and binds the pool's workers.
     ///
     /// The workers are bound even if the pool's CPUs have not changed, because the system may have bound them to other
-    /// CPUs. It does so when a thread loses all its CPUs.
+    /// CPUs. The system does so when a thread loses all its CPUs.
     pub(crate) fn adapt(&self, present: &Present) {
         let share = present.cpus.share(&self.spec.reach);
         let (kick, mut threads) = {

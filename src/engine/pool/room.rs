@@ -49,8 +49,8 @@ impl Pool {
     }
 
     /// Called by a worker that is asked to give way while it is idle or between two items. If this pool is known to
-    /// starve, the pool would gain nothing by giving this thread away. In this case, returns true. The first such call
-    /// asks the manager to check the pool again, because the pool has a worker now.
+    /// starve, the pool would gain nothing by giving this thread away. In this case, returns true. The first call that
+    /// returns true also asks the manager to check the pool again, because the pool has a worker now.
     #[cold]
     pub(crate) fn has_recovered(&self) -> bool {
         match self.starves.0.load(Ordering::Relaxed) {
@@ -109,8 +109,8 @@ impl Pool {
 }
 
 impl State {
-    /// Returns a number that grows by one with each item that is begun here or taken by a sibling or a rescuer. The
-    /// number may also change when a worker arrives or leaves.
+    /// Returns a number that grows by one with each item that a worker begins here, or that a sibling or a rescuer
+    /// takes. The number may also change when a worker arrives or leaves.
     fn begun(&self) -> u64 {
         let workers = self.workers.iter().filter_map(Slot::worker);
         workers.fold(self.given, |sum, worker| sum.wrapping_add(worker.cell.load().sequence()))

@@ -1,9 +1,9 @@
 //! A pool that shares items with its siblings: how it offers items, gives them away, and takes items of siblings.
 //!
-//! [`Exchange`](crate::protocol::exchange::Exchange) and the running word's `has_excess` decide when items move, and
-//! from which pool to which. Bound entries, for which the issuer has named a place, stay in the pool. A thief that
-//! finds bound entries on the worklist moves them to the sideline, which the pool's own workers serve first. So bound
-//! entries keep their order, and each of them is moved only once.
+//! [`Exchange`](crate::protocol::exchange::Exchange) and the running word's `has_excess` decide when items move, from
+//! which pool, and to which pool. Bound entries, for which the issuer has named a place, stay in the pool. A thief
+//! that finds bound entries on the worklist moves them to the sideline, which the pool's own workers serve first. So
+//! bound entries keep their order, and each of them is moved only once.
 
 use std::sync::Arc;
 
@@ -64,8 +64,8 @@ impl Pool {
         self.seat.is_some()
     }
 
-    /// Returns whether the pool becomes [brisk](crate::policy::brisk) when its items are short. In a pool without
-    /// siblings whose workers share one CPU, that would change nothing.
+    /// Returns whether the pool becomes [brisk](crate::policy::brisk) when its items are short. Briskness would change
+    /// nothing in a pool that has no siblings and only one CPU.
     pub(crate) fn may_be_brisk(&self) -> bool {
         self.spec.manages_concurrency() && (self.has_siblings() || self.has_several_cpus())
     }
@@ -110,9 +110,9 @@ impl Pool {
         wakes
     }
 
-    /// Notes what the last items of a worker show. If the pool goes on to be brisk, wakes a worker for too many items,
-    /// and offers what the pool does not keep. A worker that has run few items shows nothing, because other workers may
-    /// have run many.
+    /// Notes what the last items of a worker show about the pool. In a pool that stays brisk, wakes a worker if too
+    /// many items wait, and offers the items that the pool does not keep. A worker that has run few items shows
+    /// nothing about the pool, because other workers may have run many items.
     #[cold]
     pub(crate) fn note_items(&self, items: Items) {
         let word = self.running.load();

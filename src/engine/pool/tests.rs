@@ -1,4 +1,4 @@
-//! Tests of what threads do with a pool: which of them take its lock, and when, and which give up its entries.
+//! Tests of what threads do with a pool: when they take its lock, and which thread gives up its entries.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use testkit::{SOON, eventually};
 
 use super::worker_pool::*;
 
-/// The number of items. A batch may push more than this at once, and more than this may be active.
+/// The number of items in a batch. A batch may push more items at once, and more items may be active.
 const ITEMS: usize = 200;
 
 /// Makes an executor without detection. Its pools know only the blocks that items declare.
@@ -62,8 +62,8 @@ fn is_pushed_whole(pool: &Pool, batch: impl FnOnce() + Send) {
     });
 }
 
-/// spec: W8.6 (one wake-up decision for a batch): an issuer that decided after each item would wait after the first
-/// one.
+/// spec: W8.6 (one wake-up decision for a batch): if the issuer decided after each item, it would wait for the lock
+/// after the first item.
 #[test]
 fn a_batch_is_pushed_before_a_worker_is_woken() {
     let executor = executor("core:1 pu:1");
@@ -150,9 +150,10 @@ fn offers_end_although_no_worker_can_be_made() {
     });
 }
 
-/// spec: E5.3 (drops unfinished items), A3: the two marks of an abandoned pool are set in one critical section. If a
-/// thread found the mark of the sideline without the mark of the running word, a sibling could offer its work to this
-/// pool, be refused, and offer the work again from inside of the refused offer, until its stack overflowed.
+/// spec: E5.3 (drops unfinished items), A3: the two marks of an abandoned pool are set in one critical section.
+/// Suppose that a thread found the mark of the sideline without the mark of the running word. Then a sibling could
+/// offer its work to this pool, be refused, and offer the work again from inside of the refused offer. This would go
+/// on until the stack overflowed.
 #[test]
 fn a_thread_with_the_lock_finds_both_marks_of_an_abandoned_pool_or_none() {
     for seed in 0..100 {

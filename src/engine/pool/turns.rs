@@ -40,8 +40,8 @@ impl Pool {
     }
 
     /// Takes the first entry of the sideline, or else the entry whose turn it is. Returns `None` if there is no entry,
-    /// or if the pool is abandoned. `ended`: the calling worker's last turn, and the CPU time that its item has used.
-    /// Also returns the turn that begins now, if turns are in force.
+    /// or if the pool is abandoned. `ended` is the calling worker's last turn, together with the CPU time that the
+    /// item of this turn has used. Also returns the turn that begins now, if turns are in force.
     #[cold]
     pub(crate) fn pop_aside(
         &self,
@@ -55,7 +55,7 @@ impl Pool {
         if let Some((turn, used)) = ended {
             sideline.ends(turn, used, &self.aside);
         }
-        // No entry is on the sideline when a marker is taken off the worklist here, so the marker need not go back.
+        // This takes a marker off the worklist only while no entry is on the sideline, so the marker need not go back.
         let entry = sideline.pop_front(&self.aside).or_else(|| {
             sideline.pop_by_turn(&self.aside, || !self.worklist.is_empty(), || self.worklist.take())
         });
@@ -64,7 +64,7 @@ impl Pool {
     }
 
     /// Counts an entry that a thread other than the pool's workers takes, and charges the entry's queue. The queue is
-    /// charged for the length that is expected of the item, because the thread does not report the item's use.
+    /// charged for the item's expected length, because the thread does not report how much CPU time the item uses.
     pub(super) fn note_given(&self, state: &mut State, given: Option<&Entry>) {
         if let Some(entry) = given {
             state.given += 1;

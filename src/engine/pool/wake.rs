@@ -32,7 +32,8 @@ impl Pool {
     }
 
     /// Does the same as [`look`](Self::look), for a worker that is about to block on its CPU. Returns whether a worker
-    /// was woken for an item. `joins` says whether the worker waits for a fork of its own pool, so it keeps its place.
+    /// was woken for an item. `joins` says whether the worker waits for a fork of its own pool, and so keeps its
+    /// place.
     #[inline]
     pub(crate) fn look_before_blocking(&self, joins: bool) -> bool {
         let kick = self.running.look_for_another(|| self.has_work());
@@ -45,9 +46,9 @@ impl Pool {
         self.seek(if self.has_several_cpus() { near() } else { Near::Anywhere }) || wakes
     }
 
-    /// Does the same as [`look`](Self::look), for a worker that the manager has taken out of the count. `free`: a free
-    /// CPU, on which the woken worker begins. This may be the manager's own CPU, which the system would not choose
-    /// because it looks busy.
+    /// Does the same as [`look`](Self::look), for a worker that the manager has taken out of the count. `free` is a
+    /// free CPU, if there is one. The woken worker begins there. The free CPU may be the manager's own, which the
+    /// system would not choose because this CPU looks busy.
     pub(super) fn look_for_free(&self, free: Option<usize>) -> bool {
         let near = free.map_or(Near::Anywhere, Near::Free);
         let kick = self.running.look_for_another(|| self.has_work());
@@ -65,8 +66,8 @@ impl Pool {
     }
 
     /// Leaves an item to the workers of the brisk pool, unless the calling thread pushes items slowly. The items may
-    /// have become long. So after some items that the thread has left in any pools, it checks whether the workers of
-    /// this pool have too many.
+    /// have become long. So after the thread has left some items in any pools, it checks whether the workers of this
+    /// pool have too many.
     pub(super) fn leave_to_workers(&self) {
         let (habit, left) = HABIT.get().pushes(clock::now);
         HABIT.set(habit);
@@ -77,9 +78,9 @@ impl Pool {
         }
     }
 
-    /// Wakes a worker for the items that the workers of the brisk pool will not run soon, if there are such items. The
-    /// pushes of these items have woken no worker. The woken worker does the same when it begins. Returns whether there
-    /// are such items.
+    /// Wakes a worker for the *rest* of the brisk pool's items, if there is a rest. The rest are the items that the
+    /// pool's workers will not run soon. The pushes of these items have woken no worker. The woken worker does the
+    /// same when it begins. Returns whether there is a rest.
     pub(super) fn wake_for_rest(&self) -> bool {
         let pending = || if self.crowded.named().is_some() { u64::MAX } else { self.pending() as u64 };
         let wants = self.running.load().wants_worker_for_rest(pending, !self.sideline_comes_first());
@@ -94,7 +95,8 @@ impl Pool {
     #[inline]
     pub(super) fn perform(&self, kick: Kick, near: Near) {
         match kick {
-            // Only a push may have left an item. Other callers check afterwards whether the workers have too many.
+            // `Leave` needs no action here. After a push, the caller handles it. Other callers check afterwards
+            // whether the workers have too many items.
             Kick::Enough | Kick::Leave => {}
             Kick::Wake(reserved) => {
                 let _comes = self.wake(reserved, near);
@@ -133,7 +135,7 @@ impl Pool {
     }
 
     /// Serves a reservation: wakes an idle worker, asks the manager for a new one, or calls for help. Returns false if
-    /// there is no manager that could make one, so that the caller must not try again.
+    /// there is no manager that could make a worker. Then the caller must not try again.
     #[cold]
     pub(super) fn wake(&self, reserved: Reserved, near: Near) -> bool {
         let mut state = self.state.lock();
@@ -195,8 +197,8 @@ impl Pool {
     /// [`manager_came`](Self::manager_came) is called for every pool.
     #[cold]
     pub(super) fn no_worker_comes(&self) {
-        // The drop of a reservation makes the pool of its errand offer its items again. Without this step, the pool
-        // would offer them to this pool again and again, from inside of the refused offer.
+        // The drop of a reservation makes the pool of the reservation's errand offer its items again. Without this
+        // step, that pool would offer them to this pool again and again, from inside of the refused offer.
         if let Some(seat) = &self.seat {
             seat.class.exchange.gets_no_worker(seat.pod);
         }
@@ -206,8 +208,8 @@ impl Pool {
         drop(state);
         dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
         // A manager that was made meanwhile may have checked this pool before the reservations were dropped, and may
-        // have found enough of them. One check is enough for several dropped reservations, because each worker that
-        // arrives checks again before it parks. The check also shows siblings that the pool has room again.
+        // have found enough reservations. One check is enough for several dropped reservations, because each worker
+        // that arrives checks again before it parks. The check also shows siblings that the pool has room again.
         if !self.core.manager.is_missing() {
             self.look();
         }

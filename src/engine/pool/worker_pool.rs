@@ -199,9 +199,9 @@ impl Pool {
         }
     }
 
-    /// Called by a worker without an item. Returns what the worker does next. `counted`: whether the worker still
-    /// counts as running. If so, it leaves the count in the same critical section in which it becomes idle. So a thread
-    /// that sees the lower count finds the idle worker.
+    /// Returns what the calling worker, which has no item, does next. `counted` says whether the worker still counts
+    /// as running. If so, the worker leaves the count in the same critical section in which it becomes idle. So a
+    /// thread that sees the lower count finds the idle worker.
     pub(crate) fn rest(&self, worker: &Worker, counted: bool) -> Rest {
         let now = clock::now();
         let mut state = self.state.lock();
@@ -267,13 +267,13 @@ impl Pool {
         at as WorkerId
     }
 
-    /// Returns whether the manager now makes the worker that it was asked for. It does so if the worker is still wanted
-    /// and is not being made already.
+    /// Returns whether the manager now makes the worker that it was asked for. The manager makes the worker if it is
+    /// still wanted and is not being made already.
     pub(crate) fn begin_making(&self) -> bool {
         self.state.lock().idle_set.begin_making()
     }
 
-    /// Notes that the worker that the manager was asked for could not be made. Returns whether the worker is still
+    /// Notes that the manager could not make the worker that it was asked for. Returns whether the worker is still
     /// wanted.
     pub(crate) fn still_wants_worker(&self) -> bool {
         self.state.lock().idle_set.still_wanted()

@@ -2,8 +2,9 @@
 //!
 //! Issuers push to the worklist, which has [parts](super::parts). Workers take the entries of the *sideline* before
 //! those of the worklist. The sideline holds entries that were put back or moved aside. Entries can only be taken from
-//! the front of a part. So a thread that has to search the worklist moves its entries to the sideline first. The
-//! entries of weighted queues do not go to the worklist, but take turns with it: see [`turns`](super::turns).
+//! the front of a part. So a thread that has to search the worklist first moves the entries of the worklist to the
+//! sideline. The entries of weighted queues do not go to the worklist, but take turns with its entries: see
+//! [`turns`](super::turns).
 
 use crate::policy::concurrency::Kick;
 use crate::policy::fairness::FlowId;
@@ -23,7 +24,7 @@ impl Bound for Entry {
 
 impl Pool {
     /// Adds an entry to the end of the worklist, or to the list of the calling worker. Wakes or requests a worker for
-    /// the entry if the pool needs another worker. `cpu` is that of the entry's shard.
+    /// the entry if the pool needs another worker. `cpu` is the CPU of the entry's shard.
     #[inline]
     pub(crate) fn submit(&self, entry: Entry, cpu: usize) {
         let is_bound = entry.is_bound();
@@ -46,7 +47,7 @@ impl Pool {
     }
 
     /// Pushes the entry, which is the first half of [`submit`](Self::submit). Until the second half is done, it is not
-    /// certain that a worker takes the entry. `cpu` is that of the entry's shard.
+    /// certain that a worker takes the entry. `cpu` is the CPU of the entry's shard.
     #[inline]
     pub(crate) fn push(&self, entry: Entry, cpu: usize) {
         self.worklist.push(entry, cpu);
@@ -65,8 +66,9 @@ impl Pool {
         self.pushed_one(false);
     }
 
-    /// Does the second half of [`submit`](Self::submit) for several entries. Wakes workers for all of these entries, or
-    /// for those that a brisk pool does not leave to its workers. The last worker would begin late if each worker woke
+    /// Does the second half of [`submit`](Self::submit) for several entries. Wakes workers for all of these entries.
+    /// If the pool is brisk, wakes workers only for the entries that the pool does not leave to its running workers.
+    /// The calling thread wakes all these workers itself, because the last worker would begin late if each worker woke
     /// the next.
     pub(crate) fn pushed_many(&self, entries: usize) {
         self.pushed();
@@ -101,7 +103,8 @@ impl Pool {
         self.aside.has_entries() || !self.worklist.is_empty() || self.crowded.named().is_some()
     }
 
-    /// Returns whether the pool has work that comes before an entry of this CPU, even if the parts of other CPUs wait.
+    /// Returns whether the pool has work that comes before an entry of this CPU. Entries in the parts of other CPUs
+    /// do not count.
     #[inline]
     pub(crate) fn has_other_work(&self, cpu: usize) -> bool {
         self.aside.has_entries() || self.worklist.has_entries_of(cpu) || self.crowded.named().is_some()

@@ -59,8 +59,9 @@ impl Queue {
         }
     }
 
-    /// Admits an item, even if the limiter should refuse more items, as long as its word can count the item. The
-    /// manager calls this for items of timers, which were accepted before. An issuer calls this off the common path.
+    /// Admits an item, even if the limiter should refuse more items, as long as the limiter's word can count the item.
+    /// The manager calls this for items of timers, which were accepted before. An issuer calls this off the common
+    /// path.
     #[cold]
     pub(crate) fn admit(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         match self.pass(limiter, None) {
@@ -101,9 +102,9 @@ impl Queue {
         (came == Came::Started).then_some(Pass { ticket, has_slot: true })
     }
 
-    /// Admits at least one of these items, and as many more as the queue has room for and one step can admit. The first
-    /// of the admitted items have slots, and the others go to the waiting list. `token` is that of the
-    /// batch, and ends a wait for room.
+    /// Admits at least one of these items, and as many more as the queue has room for and one step can admit. The
+    /// first of the admitted items have slots, and the others go to the waiting list. `token` is the token of the
+    /// batch. A wait for room ends when this token counts as cancelled.
     pub(crate) fn admit_many(
         &self,
         limiter: &Limiter,

@@ -118,8 +118,8 @@ impl Drop for Flushing {
     fn drop(&mut self) {
         let queue = self.queue.queue();
         if let Some((wait, flush)) = self.flush.take().filter(|_| !queue.executor.origin.is_forked()) {
-            // The wait shares the flush's signal. It is dropped first, so that `abandon` does not find the flush
-            // shared.
+            // The wait shares the flush's signal. So the wait is dropped first, and `abandon` finds that no other part
+            // shares the flush.
             drop(wait);
             queue.flush.abandon(flush);
         }

@@ -8,7 +8,8 @@
 //! that another issuer has reserved, while the other issuer waits for the bytes of the first. The bytes are also taken
 //! after the hooks of the submission have run, because a hook may submit items, too.
 //!
-//! An item with a delay keeps its bytes during the delay. So an issuer may wait for its room until a delay ends.
+//! An item with a delay keeps its bytes during the delay. So an issuer may have to wait for room until the delay of
+//! another item ends.
 
 use crate::policy::backlog;
 use crate::protocol::bytes::{ByteCell, ByteTurn, QueueBytes};
@@ -100,7 +101,8 @@ impl Queue {
         }
     }
 
-    /// Returns the executor's count of bytes, and that of the queue. `None` if the executor does not count bytes.
+    /// Returns the executor's count of bytes, and the queue's count. Returns `None` if the executor does not count
+    /// bytes.
     fn byte_cell(&self) -> Option<(&ByteCell, &Arc<QueueBytes>)> {
         self.executor.bytes.as_ref().zip(self.bytes.as_ref())
     }

@@ -1,9 +1,10 @@
 //! Cancels a whole queue: items that have not begun do not run, and running items are asked to stop.
 //!
-//! Lists cannot be searched, and a queue's entries lie on the worklists of pools that other queues share. So the thread
-//! that cancels a queue sets flags, which each worker reads before it calls a function. A worker that finds them
-//! set completes the entry without a run. The waiting lists belong to the queue alone, so the canceller itself empties
-//! them. So the owners of the listed items learn of the cancel even while the running items hold all slots.
+//! Lists cannot be searched, and a queue's entries lie on the worklists of pools that other queues share. So the
+//! thread that cancels a queue sets flags, which each worker reads before it calls a function. A worker that finds
+//! them set completes the entry without a run. The waiting lists belong to the queue alone, so the thread that cancels
+//! the queue empties them itself. Therefore the owners of the listed items learn of the cancel even while the running
+//! items hold all slots.
 
 use std::sync::OnceLock;
 
@@ -82,21 +83,21 @@ impl Queue {
                 requested.end = End::Now;
             }
             // The flags are set before the intakes are shut. A shut limiter may give a slot to an item beyond its
-            // limit, and the worker that gets this item must find the flags. So the limiter's word passes the flags on
-            // to the item's issuer, and the worklist passes them on to the worker.
+            // limit, and the worker that gets this item must find the flags. So the limiter's word makes the flags
+            // visible to the item's issuer, and the worklist makes them visible to the worker.
             self.gives_up.store(true, Ordering::Relaxed);
             self.is_unusual.store(true, Ordering::Relaxed);
         });
-        // The owners of the listed items are told first, because the cancel of the token may call a waker that waits
-        // for one of them.
+        // The owners of the listed items are told first, because the cancel of the token may call a waker, and the
+        // waker's code may wait for one of these items.
         self.cancel_listed();
         self.token().cancel();
         true
     }
 
     /// Completes the entries of the waiting lists without a run. An item that reaches a list later gets a slot
-    /// immediately, and goes to a worker. If so many items come that some stay on a list, these get the slots of the
-    /// others.
+    /// immediately, and goes to a worker. If very many items come, some of them stay on a list. These get the slots of
+    /// items that complete.
     fn cancel_listed(&self) {
         for limiter in self.limiters() {
             while limiter.cell.recall() {

@@ -118,7 +118,8 @@ impl Queue {
         }
     }
 
-    /// Opens the queue to outsiders again, unless another drain goes on. Fires the timers that the drain has held back.
+    /// Ends one drain. If no other drain goes on, opens the queue to outsiders again, and fires the timers that were
+    /// held.
     fn end_drain(&self) {
         self.change(|requested| requested.drains -= 1);
         let mut making = self.making.lock();

@@ -28,11 +28,12 @@ impl Queue {
         self.making.lock().requested.max_active
     }
 
-    /// Returns whether the queue, when it is not frozen, gives this one of its limiters a single slot, and the
-    /// limiter has one active item. A calling item that has a slot holds the only slot then, and sees the effects of
-    /// all items that are done.
+    /// Returns whether this limiter of the queue has one active item, and has a single slot while the queue is not
+    /// frozen. If so, a calling item that has a slot holds the only slot. Such an item sees the effects of all items
+    /// that are done.
     pub(crate) fn has_one_item_in_its_one_slot(&self, limiter: &Limiter) -> bool {
-        // `in_flight` acquires what the items have released that left the limiter before the first read.
+        // Some items have left the limiter before the first read. `in_flight` acquires everything that they have
+        // released.
         let is_alone = || limiter.cell.load().active() == 1 && limiter.cell.in_flight() > 0;
         match limiter.cell.load().max() {
             0 => self.max_active() == 1 && is_alone(),

@@ -48,8 +48,8 @@ pub(crate) fn reserve(queue: &Arc<QueueHandle>, until: Until) -> Result<Reserved
     Ok(ReservedPlace::new(Arc::clone(queue)))
 }
 
-/// Reserves a place. Waits in line until there is one, or until `token` counts as cancelled. The outer error is that of
-/// the token.
+/// Reserves a place. Waits in line until there is one, or until `token` counts as cancelled. The outer error says why
+/// the token counts as cancelled.
 pub(crate) fn reserve_unless(
     queue: &Arc<QueueHandle>,
     token: &Token,

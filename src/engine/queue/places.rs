@@ -24,7 +24,7 @@ impl<'queue> Kept<'queue> {
         Self(queue)
     }
 
-    /// Leaves the place to an item, which gives it back when it begins.
+    /// Leaves the place to an item. The item gives the place back when it begins.
     #[inline]
     pub(crate) fn leave(self) {
         std::mem::forget(self);
@@ -67,7 +67,7 @@ impl Queue {
     }
 
     /// Counts an item that is refused for lack of room, and returns the error. Each submission whose error reaches the
-    /// user calls this once. Code that may try again does not.
+    /// user calls this once. Code that may try again does not call this.
     #[cold]
     pub(crate) fn count_refusal(&self, error: QueueError) -> QueueError {
         self.count_refusals(error, 1)
@@ -117,9 +117,9 @@ impl Queue {
         }
     }
 
-    /// Ends the line if it has become empty, so that it does not keep free places from other issuers. Without a bound,
-    /// no call is needed: all places are taken, and the thread that gives the next one back ends the line. With a
-    /// bound, items of other queues may make room, but they only hand it to listed queues.
+    /// Ends the line if it has become empty, so that the line does not keep free places from other issuers. Without a
+    /// bound, no call is needed: all places are taken, and the thread that gives the next place back ends the line.
+    /// With a bound, items of other queues may make room, but they hand this room only to listed queues.
     #[cold]
     fn line_may_be_empty(&self) {
         if self.executor.backlog.is_some() {
@@ -181,7 +181,7 @@ impl Queue {
         }
     }
 
-    /// Returns how many items may be pending at present. `None` if the queue does not count them.
+    /// Returns how many items may be pending at present. Returns `None` if the queue does not count its pending items.
     #[inline]
     fn most_pending(&self) -> Option<u64> {
         self.counts_pending.map(|most| match &self.executor.backlog {

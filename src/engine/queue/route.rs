@@ -132,8 +132,8 @@ impl Shard {
         }
     }
 
-    /// Puts an entry of a weighted queue into its line. Gives an entry to the plugged route, which holds it back.
-    /// Starts the entry on the worklist if the route was opened meanwhile.
+    /// Starts an entry that does not go to an open worklist. An entry of a weighted queue goes into the queue's line.
+    /// A plugged route holds the entry back. If the route was opened meanwhile, the entry goes to the worklist.
     #[cold]
     fn submit_otherwise(&self, entry: Entry) {
         let mut entry = entry;
@@ -212,8 +212,8 @@ impl Shard {
             if self.limiter().cell.load().in_flight() == 0 {
                 return false;
             }
-            // The marker must lie behind the local entries, too. An issuer that keeps an entry after this sees the
-            // turn, and calls `came_late`.
+            // The marker must lie behind the local entries, too. An issuer that keeps a local entry after this sees
+            // the turn, and calls `came_late`.
             former.take_all_local();
             former.has_entries()
         };

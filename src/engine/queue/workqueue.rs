@@ -299,8 +299,8 @@ impl Queue {
         &self.spec.name
     }
 
-    /// Returns whether the calling thread belongs to a made-up machine. All queues of a machine are unusual, so the
-    /// other queues pay for one load.
+    /// Returns whether the calling thread belongs to a made-up machine. All queues of a machine are unusual, so this
+    /// call costs the other queues only one load.
     #[inline]
     pub(crate) fn is_on_machine(&self) -> bool {
         machine::MAY_EXIST && self.is_unusual.load(Ordering::Relaxed) && machine::listens()

@@ -127,7 +127,7 @@ pub(super) fn execute_start(
     }
 }
 
-/// Calls an item's function, and tells the calling thread's machine of the item, if the thread belongs to a machine.
+/// Calls an item's function. If the calling thread belongs to a machine, also reports the item to this machine.
 #[cold]
 #[inline(never)]
 pub(super) fn call_on_machine<R>(
@@ -147,8 +147,9 @@ pub(super) fn call_on_machine<R>(
     result
 }
 
-/// A hook for [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry) and
-/// [`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry), which makes the issuer's span current in the item.
+/// A hook that makes the issuer's span current in the item. The hook is for
+/// [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry) and
+/// [`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry).
 ///
 /// If the item runs in a span `execute`, then `execute` stays the current span, because it is a child of the issuer's
 /// span.

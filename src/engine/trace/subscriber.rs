@@ -41,15 +41,16 @@ pub(super) fn told(tell: impl FnOnce()) {
 /// means nothing.
 ///
 /// Subscribers cannot be compared, so this function compares their debug texts. The text of the global subscriber
-/// contains its address. Two subscribers of single threads never have equal texts, so for them the answer is false.
+/// contains its address. The texts of two subscribers that serve single threads are never equal, so for these the
+/// answer is false.
 #[cfg(feature = "tracing")]
 pub(super) fn is_of_this_thread(span: &Span) -> bool {
     let is_same = |made: &Dispatch| get_default(|here| format!("{here:?}") == format!("{made:?}"));
     span.with_subscriber(|(_, made)| is_same(made)).unwrap_or(false)
 }
 
-/// Keeps the parent of the calling thread's run, and makes it the parent again when the returned value is dropped.
-/// Until then, the thread runs another item.
+/// Sets the parent of the calling thread's run aside while the thread runs another item. When the returned value is
+/// dropped, the parent applies again.
 pub(crate) fn set_aside() -> impl Sized {
     #[cfg(feature = "tracing")]
     {

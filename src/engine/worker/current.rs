@@ -88,8 +88,8 @@ impl Current {
 
     /// Calls `look` with the entry for the running item's next run, if that entry already has its slot.
     pub(crate) fn with_kept<R>(&self, look: impl FnOnce(&Entry) -> R) -> Option<R> {
-        // SAFETY: as in `pending_on`, or another thread calls this method as `shard` says, while the item's function
-        // runs.
+        // SAFETY: as in `pending_on`. Another thread calls this method only while it may follow the addresses (see
+        // `Current`) and the item's function runs.
         unsafe { self.reusable().as_ref() }?.cell.with_kept(look)
     }
 

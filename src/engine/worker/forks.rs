@@ -18,8 +18,8 @@ use super::worker_thread::{Role, WorkerThread};
 impl WorkerThread {
     /// If the current item may fork, returns the item.
     ///
-    /// The item may fork while it uses its CPU, if its pool permits forks, and its limit has a free slot and lets items
-    /// in. Otherwise no other worker could run the fork now.
+    /// The item may fork while it uses its CPU, if its pool permits forks and its queue's limit has a free slot and
+    /// lets items in. Otherwise no other worker could run the fork now.
     #[inline]
     pub(crate) fn forking_item(&self) -> Option<Current> {
         let may_fork = self.pool.permits_forks()
@@ -28,7 +28,8 @@ impl WorkerThread {
         item.shard().limiter().cell.load().takes_fork().then_some(item)
     }
 
-    /// Returns the items that have made the fork that this level runs, or of which this fork is a part.
+    /// Returns the item that has made the fork of this level. If this fork is a part of other forks, also returns the
+    /// items that have made those.
     pub(super) fn forking_items(&self) -> impl Iterator<Item = Current> {
         // SAFETY: this thread runs the fork.
         let items = self.fork_at_work().map(|fork| unsafe { fork.forking() });
@@ -88,8 +89,8 @@ impl WorkerThread {
         }
     }
 
-    /// Finds a thread for a fork: a thread that waits for what this thread runs, or a worker. If the pool has no free
-    /// CPU, the pool of such a thread may have one.
+    /// Finds a thread for a fork: a thread that waits for the fork that this thread runs, or a worker. If this
+    /// thread's pool has no free CPU, the pool of the waiting thread may have one.
     #[cold]
     fn find_thread(&self, has_free_cpu: bool) {
         // SAFETY: this thread runs the fork.
@@ -105,7 +106,8 @@ impl WorkerThread {
         self.runs.get()
     }
 
-    /// Notes the parts of the fork for which this level waits from now on, or that it does not wait any more.
+    /// Notes the parts of the fork for which this level waits from now on. `None` says that there are none, or that
+    /// this level does not wait any more.
     pub(crate) fn joins(&self, parts: Option<&Forks>) {
         if let Some(outermost) = self.outermost() {
             outermost.shared.forks.joins(parts);
@@ -120,8 +122,8 @@ impl WorkerThread {
         outermost.keeps_place.set(false);
     }
 
-    /// Takes the fork off the list again, which the current item has made last. Returns false if another thread has
-    /// taken it.
+    /// Takes the fork that the current item has made last off the list again. Returns false if another thread has
+    /// taken this fork.
     #[inline]
     pub(crate) fn takes_back(&self, fork: ForkAddress) -> bool {
         // Other threads take older forks first. So if this fork is gone, the list is empty.
@@ -133,7 +135,7 @@ impl WorkerThread {
         last.is_some()
     }
 
-    /// Removes the list of this level, which is the innermost one and ends now. The list is empty.
+    /// Removes the list of this level, which is empty. This level is the innermost one, and ends now.
     pub(super) fn end_level(&self) {
         if self.forks.get().is_some() {
             if let Some(outermost) = self.outermost() {

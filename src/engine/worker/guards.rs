@@ -25,7 +25,7 @@ impl WorkerThread {
             // Even a worker that the detector has taken out of the count may have local entries.
             let mut given = self.take_out_local();
             if self.shared.cell.block() {
-                // The check below wakes a worker for one of these entries, so this count leaves it out.
+                // The check below wakes a worker for one of these entries, so `given` leaves that entry out.
                 given = given.saturating_sub(1);
                 self.pool.running.leave();
                 if self.pool.look_before_blocking(self.keeps_place.get()) {
@@ -121,7 +121,8 @@ impl WorkerThread {
     }
 
     /// Calls `act` with the worker of the outer item, if the thread is lent. A guard of this item is a guard of that
-    /// item, too. The call stays out of its callers. Otherwise they would call themselves, and could not be inlined.
+    /// item, too. This function is not inlined into its callers. Otherwise, the callers would call themselves, and
+    /// could not be inlined.
     #[cold]
     #[inline(never)]
     fn with_outer(&self, act: impl FnOnce(&Self)) {

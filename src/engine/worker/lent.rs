@@ -9,7 +9,8 @@
 //! * **Waits.** The outer item cannot end before the inner item. So the inner item must not wait for anything for which
 //!   the outer item must not wait.
 //! * **CPU time.** The queue of the outer item is not charged for the CPU time of the inner item.
-//! * **The stack.** An item on a lent thread does not lend this thread again. So it has at most two items on its stack.
+//! * **The stack.** An item on a lent thread does not lend this thread again. So the thread has at most two items on
+//!   its stack.
 #![allow(unsafe_code, reason = "the worker of the outer item is known by its address")]
 
 use std::ptr::NonNull;
@@ -96,16 +97,16 @@ impl WorkerThread {
         matches!(self.role, Role::Lent { .. })
     }
 
-    /// Returns the items that cannot end before the present one, beginning with the present one: the items on the
-    /// thread's stack, and the items that wait for these because these are their forks.
+    /// Returns the items that cannot end before the present one, beginning with the present one. These are the items
+    /// on the thread's stack, and each item that waits because one of the items on the stack is its fork.
     #[inline]
     pub(crate) fn items(&self) -> impl Iterator<Item = Current> {
         let levels = std::iter::successors(Some(self), |worker| worker.outer());
         levels.flat_map(|level| level.current().into_iter().chain(level.forking_items()))
     }
 
-    /// Submits an entry that got its slot from an entry of this thread, and that does not go to this pool's worklist or
-    /// must not run on this thread.
+    /// Submits an entry that got its slot from an entry of this thread. The submitted entry does not go to this pool's
+    /// worklist, or must not run on this thread.
     #[cold]
     pub(super) fn hand_over(&self, next: Entry) {
         match &self.role {

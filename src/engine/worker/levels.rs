@@ -1,9 +1,9 @@
-//! The lists of the forks that a worker's items have made, as other threads use them.
+//! The lists of the forks that a worker's items have made. Other threads take forks from these lists.
 //!
 //! The items on the stack of a worker's thread are *levels*: the item that the worker has taken from its pool, and the
 //! parts of forks that the thread runs while it waits. Each level has a list of its own, so a thread that waits for a
-//! fork finds the parts of this fork, and no other ones. The owner pushes and pops at one end. Other threads take from
-//! the other end, where the largest forks are.
+//! fork finds the parts of this fork, and no other forks. The owner pushes and pops at one end. Other threads take
+//! from the other end, where the largest forks are.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::engine::item::fork_head::ForkAddress;
 
 use super::shared::Worker;
 
-/// The parts of a fork: the forks that the fork has made itself, on the thread that runs it, and their parts.
+/// The parts of a fork: the forks that the fork itself has made on its thread, and the parts of these forks.
 #[derive(Clone, Debug)]
 pub(crate) struct Forks {
     worker: Arc<Worker>,
@@ -38,7 +38,7 @@ struct Lists {
 #[derive(Debug)]
 struct Level {
     forks: Stealer<ForkAddress>,
-    /// The number of the run of the fork that this level runs. 0 if it runs none.
+    /// If this level runs a fork, the number of that run. Otherwise 0.
     run: u64,
     /// The parts of the fork for which this level waits.
     joins: Option<Forks>,
@@ -49,8 +49,8 @@ impl Forks {
         Self { worker, run }
     }
 
-    /// Takes a part of the fork, if there is one: the oldest one that the fork's thread has made, or else a part of a
-    /// part for which that thread waits.
+    /// Takes a part of the fork, if there is one. This is the oldest part that the fork's thread has made. If there is
+    /// none, it is a part of a part for which that thread waits.
     pub(crate) fn take(&self) -> Option<ForkAddress> {
         self.find(Level::take)
     }
@@ -64,8 +64,8 @@ impl Forks {
         let mut left = vec![self.clone()];
         while let Some(forks) = left.pop() {
             let lists = forks.worker.forks.0.lock();
-            // What the fork's thread runs while it waits is a part of the fork, too. If no level has this number, the
-            // fork is over.
+            // The levels further in run parts of the fork, while its thread waits. If no level has the number of this
+            // run, the fork is over.
             let Some(from) = lists.lists.iter().position(|level| level.run == forks.run) else { continue };
             let found = lists.lists[from..].iter().find_map(&find);
             if found.is_some() {
@@ -94,7 +94,7 @@ impl Levels {
         Self(Mutex::new(Lists::default()))
     }
 
-    /// Adds the list of a level, which is the innermost one from now on.
+    /// Adds the list of a level. This level is the innermost one from now on.
     pub(crate) fn add(&self, forks: Stealer<ForkAddress>) {
         self.0.lock().lists.push(Level { forks, run: 0, joins: None });
     }
@@ -121,7 +121,8 @@ impl Levels {
         }
     }
 
-    /// Notes the parts of the fork for which the innermost level waits from now on, or that it does not wait any more.
+    /// Notes that the innermost level begins to wait for the fork with these parts. `None` means that it no longer
+    /// waits.
     pub(crate) fn joins(&self, parts: Option<&Forks>) {
         let mut parts = parts.cloned();
         if let Some(level) = self.0.lock().lists.last_mut() {

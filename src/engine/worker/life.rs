@@ -55,7 +55,7 @@ impl WorkerThread {
                 Rest::Exit => return,
                 Rest::Start(reserved, prepare) => (reserved, prepare),
                 Rest::Park => {
-                    // An item that arrived meanwhile may need a worker in the place of this one, which no longer runs.
+                    // An item that arrived meanwhile may need another worker, because this worker no longer runs.
                     self.pool.look();
                     // Another pool may need this worker's thread.
                     self.pool.core.threads.cell.rested(|| self.pool.give_up_one_to_another());
@@ -72,7 +72,7 @@ impl WorkerThread {
                     }
                 }
             };
-            // This worker may block soon. So a spare worker is made before it begins.
+            // This worker may block soon. So the worker asks for a spare worker before it begins.
             if prepare == Prepare::CreateSpare {
                 self.pool.ask_for_worker();
             }

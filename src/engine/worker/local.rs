@@ -36,7 +36,7 @@ impl WorkerThread {
         }
         self.pool.kept(kept + 1);
         // Another thread may have emptied this list before the push. After the fence in `kept`, the worker sees why:
-        // its pool is abandoned, or another thread has taken it out of the count.
+        // its pool is abandoned, or another thread has taken this worker out of the count.
         if self.pool.running.load().is_abandoned() || self.shared.cell.load().phase() != Phase::Running {
             self.give_up_local();
         }
@@ -109,7 +109,7 @@ impl WorkerThread {
     }
 
     /// Returns whether other entries of the pool come before this entry, which was given the slot of the worker's last
-    /// item. If not, the worker executes this entry next. Then it counts as an entry of the present stretch.
+    /// item. If not, the worker executes this entry next, and the entry counts as one of the present stretch.
     #[inline(always)] // for the same reason as `work_for`
     pub(super) fn gives_way_to_others(&self, next: &Entry) -> bool {
         if !self.local.is_empty() {
@@ -156,8 +156,8 @@ impl WorkerThread {
         })
     }
 
-    /// Submits an entry that goes to this pool's worklist. `route_epoch` is that of the pool before the caller has read
-    /// the entry's route.
+    /// Submits an entry that goes to this pool's worklist. `route_epoch` is the pool's route epoch, which the caller
+    /// read before it read the entry's route.
     #[inline(always)] // for the same reason as `work_for`
     pub(super) fn submit_next(&self, next: Entry, route_epoch: u64) {
         let (shard, cpu) = (next.shard().id(), next.shard().cpu);
@@ -168,8 +168,8 @@ impl WorkerThread {
         }
     }
 
-    /// Submits an entry that does not go to this pool's worklist. If the entry belongs to a weighted queue, and goes to
-    /// its line in this pool while the pool has no other work, keeps the entry instead.
+    /// Submits an entry that does not go to this pool's worklist. But if the entry goes to the line of its weighted
+    /// queue in this pool, and the pool has no other work, keeps the entry as the worker's next one.
     #[cold]
     pub(super) fn hand_on(&self, next: Entry) {
         if next.shard().leads_to_line(&self.pool) && !self.pool.has_work() && self.local.is_empty() {
@@ -179,8 +179,8 @@ impl WorkerThread {
         }
     }
 
-    /// Moves the local entries to the pool's list, and wakes workers for all of them. Called if the worker will not get
-    /// to them soon.
+    /// Moves the local entries to the pool's list, and wakes workers for all of them. Called if the worker will not
+    /// execute them soon.
     #[inline]
     pub(super) fn give_up_local(&self) {
         let given = self.take_out_local();

@@ -1,4 +1,4 @@
-//! The name of a worker's thread, which may be that of the queue whose items the worker runs.
+//! The name of a worker's thread. The thread may bear the name of the queue whose items the worker runs.
 
 use crate::sys;
 

@@ -89,8 +89,8 @@ impl Rescuer {
         }
     }
 
-    /// Runs the queue's items in one pool, until the pool has no more items of the queue or needs no more help, or
-    /// until it is another pool's turn.
+    /// Runs the queue's items in one pool. Stops when the pool has no more items of the queue, when the pool needs no
+    /// more help, or when it is another pool's turn.
     fn serve(self: &Arc<Self>, worker: &WorkerThread) {
         let mut rescued = 0;
         while let Some(entry) = worker.pool.take_for(self) {
@@ -108,7 +108,7 @@ impl Rescuer {
         worker.pool.relieved();
     }
 
-    /// Submits an entry that got its slot from an entry that the rescuer has completed while it serves `pool`. If the
+    /// Submits an entry. The entry got its slot when the rescuer, which serves `pool`, completed another entry. If the
     /// submitted entry goes to another pool that is in distress, the rescuer lists that other pool itself. So the
     /// rescuer serves the other pool without being called.
     #[cold]

@@ -47,8 +47,8 @@ pub(crate) struct Worker {
     pub(crate) forks: Levels, // K
     /// The sequence number of the worker's item at the manager's last check. Only the manager uses this field.
     checked: AtomicU64, // A
-    /// Set when the worker's row is over. The worker then takes its next item from the pool's list, even if it has
-    /// local entries. The manager sets this hint, and the worker clears it.
+    /// Whether the worker's row is over. If so, the worker takes its next item from the pool's list, even if the
+    /// worker has local entries. The manager sets this hint, and the worker clears it.
     row_is_over: AtomicBool, // A
     /// The sequence number of an item, and the item's description of itself. Both are out of date once the worker has
     /// begun another item. Threads read and write both together under the lock, so there is no race to model.
@@ -90,8 +90,8 @@ impl Worker {
         self.thread.name().unwrap_or_default()
     }
 
-    /// Binds the worker's thread to these CPUs, unless the worker has left. Ignores errors, because if the process has
-    /// lost these CPUs, the manager notices the loss at its next check of the process's CPUs.
+    /// Binds the worker's thread to these CPUs, unless the worker has left. Ignores errors: if the process has lost
+    /// these CPUs, the manager notices the loss at its next check of the process's CPUs.
     pub(crate) fn pin(&self, cpus: &CpuSet) {
         drop(self.system.with(|thread| thread.pin_to_set(cpus)));
     }
@@ -135,8 +135,8 @@ impl Worker {
         self.placed.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether the waking thread brought the worker home when it [placed](Self::place) the worker, or `None` if
-    /// it did not place the worker. The worker calls this after it wakes up.
+    /// Returns whether the waking thread brought the worker home when it [placed](Self::place) the worker, or `None`
+    /// if the waking thread did not place the worker. The worker calls this after it wakes up.
     pub(super) fn was_placed(&self) -> Option<bool> {
         let placed = self.placed.swap(false, Ordering::Relaxed);
         placed.then(|| self.brought_home.load(Ordering::Relaxed))
@@ -193,8 +193,8 @@ impl Worker {
         (seen.phase().has_item() && *item == seen.sequence()).then(|| text.clone())
     }
 
-    /// Called by the manager at each check of the pool. Returns the number of items that the worker has begun since the
-    /// last check.
+    /// Returns the number of items that the worker has begun since the last check. The manager calls this at each
+    /// check of the pool.
     pub(crate) fn begun_since_last_check(&self) -> u64 {
         let begun = self.cell.load().sequence();
         let before = self.checked.load(Ordering::Relaxed);
@@ -202,12 +202,12 @@ impl Worker {
         begun.wrapping_sub(before)
     }
 
-    /// Called by the manager. Ends the worker's row, so the worker takes its next item from the pool's list.
+    /// Ends the worker's row, so that the worker takes its next item from the pool's list. The manager calls this.
     pub(crate) fn end_row(&self) {
         self.row_is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Called by the worker. Returns whether the manager has ended the worker's row since the last call.
+    /// Returns whether the manager has ended the worker's row since the last call. The worker calls this.
     #[inline]
     pub(crate) fn is_row_over(&self) -> bool {
         let is_over = self.row_is_over.load(Ordering::Relaxed);

@@ -11,7 +11,7 @@ use super::worker_thread::WorkerThread;
 pub(super) struct Stocktaking {
     /// The number of items until the worker takes stock.
     countdown: Cell<Countdown>,
-    /// Whether the worker had no item for a while since it last took stock.
+    /// Whether the worker has run out of items since it last took stock.
     has_rested: Cell<bool>,
     /// `None` if the pool never becomes brisk.
     stock: Option<Cell<Stock>>,
@@ -33,7 +33,7 @@ impl Stocktaking {
 }
 
 impl WorkerThread {
-    /// Counts an item that has ended, and takes stock after some of them.
+    /// Counts an item that has ended. After some items, takes stock.
     #[inline]
     pub(super) fn count_in_stock(&self) {
         let (countdown, is_time) = self.stocktaking.countdown.get().counted();

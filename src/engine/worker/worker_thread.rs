@@ -103,9 +103,9 @@ pub(super) enum Role {
     Own,
     /// A rescuer, which does not belong to the pool's idle set.
     Rescuer(Arc<Rescuer>),
-    /// A thread that is [lent](super::lent) to one item. `outer` is the worker that executes another item on this
-    /// thread meanwhile, if there is one. That worker is further up the stack, so it outlives this value. `runs_part`
-    /// says whether the item is a part of a fork for which the outer item waits.
+    /// A thread that is [lent](super::lent) to one item. If another item is being executed on this thread meanwhile,
+    /// `outer` is the worker that executes it. That worker is further up the stack, so it outlives this value.
+    /// `runs_part` says whether the item is a part of a fork for which the outer item waits.
     Lent { outer: Option<NonNull<WorkerThread>>, runs_part: bool },
 }
 
@@ -276,8 +276,8 @@ impl WorkerThread {
         self.work_for(entry, entry.shard(), ItemType::LEFT_BEHIND, std::ptr::null());
     }
 
-    // This function is always inlined. Otherwise, code in other modules would decide whether the compiler inlines this
-    // function, and without inlining each item costs two more calls (17 instructions).
+    // This function is always inlined, because two more calls for each item would cost 17 instructions. Without the
+    // attribute, code in other modules would decide whether the compiler inlines this function.
     #[inline(always)]
     fn work_for(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: *const WorkItem) {
         self.current.set(Some(Current {
@@ -310,7 +310,7 @@ impl WorkerThread {
     }
 
     /// Finds out where the worker runs. A counted worker does this for the first item of a window, and for each item
-    /// that follows an item of another shard. Other items start at the same place.
+    /// that follows an item of another shard. Any other item starts at the place of the item before it.
     #[inline(never)]
     fn look_around(&self, shard: &Shard) {
         // Both uses below share one call of the system.

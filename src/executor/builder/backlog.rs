@@ -4,14 +4,15 @@ use crate::error::BuildExecutorError;
 use crate::executor::builder::ExecutorBuilder;
 
 impl ExecutorBuilder {
-    /// Limits the number of items that are accepted and have not begun, in all queues together. So the executor's items
-    /// never need more memory than the program can spare. It must be at least 1. By default, there is no such limit.
+    /// Limits the number of items that are accepted and have not begun, in all queues together. So the executor's
+    /// items never need more memory than the program can spare. The limit must be at least 1. By default, there is
+    /// none.
     ///
     /// The queues share the room. A queue is full when it has eight times as many pending items as there is room left
-    /// in the executor. So the queue with the longest backlog is refused first, and other queues still find room: a
-    /// lone queue fills eight ninths of it, and two queues fill eight seventeenths each. A queue without pending items
-    /// always accepts one. So the number of items can exceed the limit by one for each queue, and by a few more if
-    /// threads submit at the same moment.
+    /// in the executor. So the queue with the longest backlog is refused first, and other queues still find room. A
+    /// lone queue fills eight ninths of the room, and two queues fill eight seventeenths each. A queue without pending
+    /// items always accepts one. So the number of items can exceed the limit by one for each queue, and by a few more
+    /// if threads submit at the same moment.
     ///
     /// A full queue refuses the item with [`QueueError::Full`](crate::QueueError::Full), or lets the issuer wait or run
     /// the item ([`WhenFull`](crate::WhenFull)), as at its own
@@ -55,20 +56,20 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Limits the bytes of the items that are accepted and have not begun, in all queues together. Only closures count
-    /// whose submission [says how many bytes](crate::Submission::bytes) they keep in memory. By default, there is no
-    /// such limit. A limit must be at least 1.
+    /// Limits the bytes of the items that are accepted and have not begun, in all queues together. A closure counts
+    /// only if its submission [says how many bytes](crate::Submission::bytes) the closure keeps in memory. By default,
+    /// there is no such limit. A limit must be at least 1.
     ///
-    /// The queues share the room as they share that of [`max_pending`](Self::max_pending): a queue is full when its
+    /// The queues share the room in the same way as for [`max_pending`](Self::max_pending). A queue is full when its
     /// pending items have eight times as many bytes as there is room left. A queue whose pending items have no bytes
     /// always accepts one item, of any size. So the bytes can exceed the limit by one item for each queue. Both limits
     /// can be set, and apply together.
     ///
     /// If there is no room, the submission is refused, waits, or lets the issuer run the item
-    /// ([`WhenFull`](crate::WhenFull)), as at `max_pending`. Issuers that wait get in one after the other, and overtake
-    /// only those of other queues. [Delayed](crate::Submission::after) items count during the delay, because they keep
-    /// their closures. With a limit, an item with bytes takes a lock of the executor when it is submitted, and again
-    /// when it begins.
+    /// ([`WhenFull`](crate::WhenFull)), as at `max_pending`. Issuers that wait get room one after the other. An issuer
+    /// overtakes only issuers of other queues. [Delayed](crate::Submission::after) items count during the delay,
+    /// because they keep their closures. With a limit, an item with bytes takes a lock of the executor when it is
+    /// submitted, and again when it begins.
     ///
     /// # Examples
     ///

@@ -13,8 +13,8 @@ use crate::policy::pods::AffinityScope;
 use super::ExecutorBuilder;
 use super::self_management::SelfManagement;
 
-/// The settings that a configuration can have. Each has the name of its setter. Hooks, the topology and the context are
-/// set in code.
+/// The settings that a configuration can have. Each setting has the name of its setter. Hooks, the topology and the
+/// context are set in code.
 #[derive(Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
@@ -39,7 +39,8 @@ struct Config {
 }
 
 impl Config {
-    /// Names each field of the builder, so that no setting is forgotten.
+    /// Returns the settings of a builder. The pattern names each field of the builder, so that no setting is
+    /// forgotten.
     fn of(builder: &ExecutorBuilder) -> Self {
         let ExecutorBuilder {
             cpus,

@@ -39,8 +39,8 @@ fn the_default_executor_uses_the_cpus_of_the_process_without_a_topology_too() {
     assert_eq!(*executor.cpus(), sys::affinity::process_cpus().unwrap());
 }
 
-/// spec: E1.2 (the global executor works when its manager can be made at last), P1.1: work that came before waits for
-/// it.
+/// spec: E1.2 (the global executor works when its manager can be made at last), P1.1: work that was queued earlier
+/// waits for the manager.
 #[test]
 fn a_push_makes_the_missing_manager() {
     let attempts = AtomicUsize::new(0);
@@ -53,7 +53,8 @@ fn a_push_makes_the_missing_manager() {
 
     let early = WorkQueue::per_cpu("early").build_on(&executor).unwrap().spawn(|| "early").unwrap();
     let queue = WorkQueue::builder("late").build_on(&executor).unwrap();
-    // No attempt is made for a second. The first push after it makes the manager, for all queues.
+    // For one second, no thread makes another attempt. The first push after this second makes the manager, for all
+    // queues.
     let late = queue.spawn(|| "late").unwrap();
     for _ in 0..200 {
         drop(queue.spawn(|| ()).unwrap());
@@ -84,7 +85,7 @@ fn a_manager_that_panics_as_it_arrives_goes_on() {
     assert!(!executor.inner.core.manager.has_faults());
 }
 
-/// spec: E2.9: the error does not speak of an empty set, because none was given.
+/// spec: E2.9: the error does not mention an empty set, because the user gave no empty set.
 #[test]
 fn a_process_without_a_cpu_of_the_topology_is_told_both_sets() {
     let known: CpuSet = "0-1".parse().unwrap();
@@ -140,8 +141,8 @@ fn a_thread_that_waits_makes_the_missing_manager() {
     );
 }
 
-/// spec: P1.5 (at most one attempt per second): an attempt that takes longer is still the only one, and there is one
-/// manager.
+/// spec: P1.5 (at most one attempt per second): if an attempt takes longer than a second, no thread makes another
+/// attempt meanwhile. So there is only one manager.
 #[test]
 fn a_manager_that_is_made_slowly_is_made_once() {
     const SOON: Duration = Duration::from_secs(20);
@@ -184,14 +185,15 @@ fn a_manager_that_is_made_slowly_is_made_once() {
     assert_eq!(attempts.load(Ordering::SeqCst), 2);
 }
 
-/// spec: E2.4: workers inherit the time slice of the manager, which Linux has since 6.12.
+/// spec: E2.4: workers inherit the time slice of the manager. Linux has such time slices since version 6.12.
 #[cfg(all(target_os = "linux", not(any(cmwq_portable, cmwq_loom))))]
 #[test]
 fn workers_have_the_time_slice_of_their_manager() {
     use crate::engine::manager::manager_thread::TIME_SLICE;
     use crate::sys::thread::{set_slice, slice};
 
-    // What the system makes of the slice: Linux before 6.12 ignores it, and a filter of system calls may refuse it.
+    // The slice that a thread gets from the system: Linux before 6.12 ignores the wish, and a filter of system calls
+    // may refuse it.
     let probe = || set_slice(TIME_SLICE).and_then(|()| slice()).ok();
     let of_thread = std::thread::scope(|scope| scope.spawn(probe).join().unwrap());
     let executor = crate::Executor::builder().build().unwrap();

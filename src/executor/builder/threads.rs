@@ -23,8 +23,8 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets how long a surplus worker stays idle before it ends. Default: 300 s. With zero, it ends as soon as it has
-    /// nothing to do. [`idle_ratio`](Self::idle_ratio) says which workers are surplus.
+    /// Sets how long a surplus worker stays idle before it ends. Default: 300 s. With zero, the worker ends as soon as
+    /// it has nothing to do. [`idle_ratio`](Self::idle_ratio) says which workers are surplus.
     #[doc(alias = "IDLE_WORKER_TIMEOUT")]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.idle_limits.idle_timeout = timeout;
@@ -41,9 +41,9 @@ impl ExecutorBuilder {
     }
 
     /// Sets the number of idle workers of each pool that are never surplus. These workers stay as long as the pool
-    /// exists. The number must be at least 2, which is the default: one worker takes the next item, and the other one
-    /// replaces it if that item blocks. A pool has that many workers only after it has needed them, unless the executor
-    /// [prestarts](Self::prestart) them.
+    /// exists. The number must be at least 2, which is the default: one worker takes the next item, and the other
+    /// worker replaces the first one if that item blocks. A pool has that many workers only after it has needed them,
+    /// unless the executor [prestarts](Self::prestart) them.
     ///
     /// If the executor has reached [`max_threads`](Self::max_threads), and another pool needs a thread, idle workers
     /// end in spite of this setting.
@@ -70,11 +70,11 @@ impl ExecutorBuilder {
     }
 
     /// Sets whether the threads of a queue are made together with the queue. Default: false. By default, a pool makes
-    /// its first worker when it gets its first item, so this item waits for a new thread, about 0.1 ms.
+    /// its first worker when it gets its first item. So this item waits about 0.1 ms for a new thread.
     ///
     /// When a queue is built, each pool that serves the queue is given [`min_idle`](Self::min_idle) workers, one after
-    /// the other, and building the queue does not wait for them. A per-CPU queue has a pool for each CPU, so this makes
-    /// two threads for each CPU. An unbound queue has a pool for each pod. The number of threads stays within
+    /// the other. Building the queue does not wait for these workers. A per-CPU queue has a pool for each CPU, so this
+    /// makes two threads for each CPU. An unbound queue has a pool for each pod. The number of threads stays within
     /// [`max_threads`](Self::max_threads). If the system refuses a thread, the pool begins without it. A change of a
     /// queue's attributes makes no threads.
     #[doc(alias = "prestartAllCoreThreads")]
@@ -92,7 +92,7 @@ impl ExecutorBuilder {
     /// At the limit, items wait, but not for ever. Idle workers of other pools end to make room. A pool that has work
     /// and no running worker gets the thread of a busy worker of another pool when that worker ends its item. In the
     /// first millisecond, only a worker whose pool has other running workers gives its thread away. After that, any
-    /// worker can. Such threads go alternately to the pool that has waited longest and to the pool of the highest
+    /// worker can. These threads go alternately to the pool that has waited longest and to the pool of the highest
     /// priority. So of the pools that wait, the pool that has waited `k`-th longest gets one of the next `2k` threads.
     /// The wait for each of these threads has up to four parts: a millisecond, the time until the first item ends, the
     /// hook [`on_thread_stop`](Self::on_thread_stop), and the creation of a thread. However, the items of [plain

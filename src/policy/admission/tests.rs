@@ -317,9 +317,9 @@ fn lets_in(intake: Intake, by: Option<Intake>) -> bool {
 
 proptest! {
     /// spec: Q3 (never more than max active), F8. Compares the word with a plain model that has real lists. No item
-    /// overtakes an item on the list. A slot stays free beside a listed item only if a thread is about to start that
-    /// item. A slot that a lower limit has removed is given to no item. A flush counts exactly the items in flight,
-    /// even if some pushed items do not count as listed yet.
+    /// overtakes an item on the list. While an item is listed, a slot stays free only if a thread is about to start
+    /// that item. A slot that a lower limit has removed is given to no item. A flush counts exactly the items in
+    /// flight, even if some pushed items do not count as listed yet.
     #[test]
     fn agrees_with_a_model_of_lists(max in 0usize..4, steps in prop::collection::vec(step(), 0..80)) {
         let mut word = Admission::new(max);
@@ -441,7 +441,7 @@ proptest! {
             prop_assert_eq!(word.coming() as usize, coming + pushed);
             prop_assert_eq!(word.listed() as usize, list.len() - pushed);
             prop_assert_eq!((word.max() as usize, word.intake()), (max, intake));
-            // An item that was taken off the list while the intake is shut counts as active until it completes.
+            // If an item is taken off the list while the intake is shut, it counts as active until it completes.
             let shut = intake == Intake::Shut;
             prop_assert!(active <= max.max(before) || shut, "{:?}", word);
             let expected = pushed > 0 || raising || shut;

@@ -84,7 +84,7 @@ fn a_sleeper_is_found_at_the_first_look_and_put_back_when_it_runs() {
     assert_eq!(workers[0].1.phase(), Phase::Running);
 }
 
-/// spec: S1 (a guard has said so already), C4
+/// spec: S1 (a guard has already said that the worker blocks), C4
 #[test]
 fn no_facts_are_asked_about_workers_that_do_not_count_or_have_no_item() {
     let blocked = running().block().0;
@@ -184,8 +184,8 @@ fn a_look_that_fails_hides_no_hog() {
     }
 }
 
-/// spec: S2: a worker can have the number and the word of an earlier worker, whose CPU time does not apply to the new
-/// worker.
+/// spec: S2: a worker can have the number and the word of an earlier worker. The earlier worker's CPU time does not
+/// apply to the new worker.
 #[test]
 fn a_clock_that_goes_back_is_taken_for_another_threads() {
     let mut workers = [(0, running())];

@@ -1,5 +1,5 @@
-//! The part of the running word that decides which items are left to the workers that run, and which of the others go
-//! to further workers of the pool or to siblings.
+//! Decides by the running word which items are left to the workers that run. Of the other items, decides which go to
+//! further workers of the pool, and which to siblings.
 
 #![forbid(unsafe_code)]
 
@@ -10,10 +10,10 @@ impl Running {
     /// Returns whether the pool has items that siblings may take. `pending` is the number of items that are pending in
     /// the pool. `helpers` is the number of siblings' workers that were woken for these items and have not arrived yet.
     ///
-    /// Each worker that was woken in this pool takes one item, unless the worker does not get a CPU. Below the limit,
-    /// no helper is needed, because a worker of this pool is woken first. A brisk pool keeps some items for its own
-    /// workers, but only if few later items can come before them: `has_order` says that the workers take the items of
-    /// each issuing CPU in order.
+    /// Each worker that was woken in this pool takes one item, if the worker gets a CPU. While the pool runs fewer
+    /// workers than it may, no helper is needed, because a worker of this pool is woken first. A brisk pool keeps some
+    /// items for its own workers, but only if few later items can come before them. `has_order` says so: the workers
+    /// take the items of each issuing CPU in order.
     pub(crate) const fn has_excess(self, pending: u64, helpers: u64, has_order: bool) -> bool {
         if self.is_late() {
             pending > helpers
@@ -23,15 +23,16 @@ impl Running {
         }
     }
 
-    /// Returns whether a brisk pool has begun so few items since the manager's last check that it is not brisk any
-    /// more, or that its backlog may have to wait until the next check.
+    /// Returns whether a brisk pool has begun too few items since the manager's last check. Either the pool is not
+    /// brisk any more, or its backlog may have to wait until the next check.
     pub(crate) const fn is_slow(self, begun: u64) -> bool {
         self.is_brisk() && (begun < MANY || begun <= self.ahead())
     }
 
-    /// Returns whether a thread that sees work leaves it to the workers that run or come: they will be there before
-    /// another worker would. If only one worker comes and none runs, another one is woken, because the first may get no
-    /// CPU. The threads that push to an abandoned pool must find its mark.
+    /// Returns whether a thread that sees work leaves it to the workers that run or come. They will be there before
+    /// another worker would. If only one worker comes and none runs, another one is woken, because the first may get
+    /// no CPU. In an abandoned pool, a thread leaves nothing, because each thread that pushes must find the pool's
+    /// mark.
     pub(super) const fn leaves_items_to_workers(self) -> bool {
         let has_workers = self.running() > 0 || self.waking() > 1;
         self.is_brisk() && has_workers && !self.is_late() && !self.is_abandoned()
@@ -49,8 +50,8 @@ impl Running {
         AHEAD * (self.running() + self.waking())
     }
 
-    /// Does the same as [`kick`](Self::kick), even if the pool is brisk. The workers of the pool will not run the items
-    /// soon, or one of them no longer needs its CPU.
+    /// Does the same as [`kick`](Self::kick), even if the pool is brisk. Either the workers of the pool will not run
+    /// the items soon, or one of the workers no longer needs its CPU.
     pub(crate) const fn kick_anyway(self) -> (Self, Kick) {
         if self.starves() { self.kick() } else { self.kick_further() }
     }

@@ -100,7 +100,7 @@ fn an_unmanaged_pool_and_an_abandoned_one_have_no_target_to_change() {
     assert!(Running::managed(usize::MAX).target() < Running::managed(1).abandoned().target());
 }
 
-/// spec: A2.2, A3.8 (elsewhere only when its own pod cannot take it)
+/// spec: A2.2, A3.8 (an item goes elsewhere only when its own pod cannot take it)
 #[test]
 fn what_no_worker_here_comes_for_may_go_to_siblings() {
     let table = [
@@ -193,7 +193,7 @@ fn a_brisk_pool_is_not_checked_rarely() {
     assert_eq!(brisk.check_rarely(), brisk);
 }
 
-/// spec: S5.4 (up to twice as many workers as CPUs, whose places no sibling takes)
+/// spec: S5.4 (up to twice as many workers as CPUs; no sibling takes the places of these workers)
 #[test]
 fn a_covered_pool_keeps_twice_its_target_running() {
     let full = word(1, 1, Some(2)).sharing().watch().0.check_rarely();
@@ -233,7 +233,7 @@ fn a_covered_pool_keeps_twice_its_target_running() {
     }
 }
 
-/// spec: A3.8 (elsewhere only what the own pod cannot take)
+/// spec: A3.8 (only items that the own pod cannot take go elsewhere)
 #[test]
 fn a_late_pool_gives_away_what_it_woke_a_worker_for_and_takes_nothing() {
     let pool = word(0, 1, Some(2)).sharing();

@@ -5,7 +5,7 @@
 use super::{BRISK, CHECKED_SOON, COVERED, RARELY_CHECKED, Running, WATCHED};
 
 impl Running {
-    /// Returns whether the manager checks the pool only rarely, or is about to decide that.
+    /// Returns whether the manager checks the pool only rarely, or is about to decide whether to check it rarely.
     pub(crate) const fn is_rarely_checked(self) -> bool {
         self.0 & RARELY_CHECKED != 0
     }
@@ -26,8 +26,8 @@ impl Running {
         Self(next.0 & !(WATCHED | RARELY_CHECKED | BRISK | CHECKED_SOON))
     }
 
-    /// Notes that the manager is about to check the pool, and may then check it rarely. From now on, a worker that
-    /// starts, or that puts an item on its local list, tells the manager. A brisk or covered pool is not checked
+    /// Notes that the manager is about to check the pool, and may check it rarely afterwards. From now on, a worker
+    /// that starts, or that puts an item on its local list, tells the manager. A brisk or covered pool is not checked
     /// rarely.
     pub(crate) const fn check_rarely(self) -> Self {
         if self.is_brisk() || self.is_covered() { self } else { Self(self.0 | RARELY_CHECKED) }
@@ -38,8 +38,9 @@ impl Running {
         (Self(self.0 & !RARELY_CHECKED), self.is_rarely_checked())
     }
 
-    /// Notes whether the pool is covered. Returns whether that is new. If it is, the caller checks the worklist, as
-    /// after [`retarget`](Self::retarget). A covered pool is not checked rarely, because no ring tells of its sleepers.
+    /// Notes whether the pool is covered. Returns whether this changes the word. If so, the caller checks the
+    /// worklist, as after [`retarget`](Self::retarget). A covered pool is not checked rarely, because no ring reports
+    /// the pool's sleepers.
     pub(crate) const fn cover(self, covers: bool) -> (Self, bool) {
         match self.target() {
             Some(target) if covers != self.is_covered() && !self.is_abandoned() => {

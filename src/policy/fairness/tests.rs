@@ -10,12 +10,12 @@ use super::*;
 const MICRO: u64 = 1_000;
 const MILLI: u64 = 1_000_000;
 
-/// A flow of the world. Its items have the same length.
+/// A flow of the world. All its items have the same length.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     weight: u32,
     length: u64,
-    /// The greatest number of items that wait or run at a time.
+    /// At most this many items wait or run at a time.
     active: usize,
 }
 
@@ -34,7 +34,7 @@ struct World {
     fairness: Fairness,
     loads: Vec<Load>,
     seen: Vec<Seen>,
-    /// The times at which the workers become free, with what they run.
+    /// The time at which each worker becomes free, with the worker's number.
     ends: BinaryHeap<Reverse<(u64, usize)>>,
     turns: Vec<Option<(Option<Turn>, usize)>>,
 }
@@ -65,8 +65,8 @@ impl World {
         }
     }
 
-    /// Lets the worker that becomes free next take an item. Returns the time, and the flow of the item. Returns `None`
-    /// for the flow if no item waits.
+    /// Lets the worker that becomes free next take an item. Returns the time and the item's flow, or `None` instead of
+    /// the flow if no item waits.
     fn step(&mut self) -> (u64, Option<usize>) {
         let Reverse((now, worker)) = self.ends.pop().unwrap();
         if let Some((turn, at)) = self.turns[worker].take() {
@@ -99,7 +99,7 @@ impl World {
         while self.step().0 < end {}
     }
 
-    /// Returns the share of each flow of the CPU time that all have used.
+    /// Returns, for each flow, its share of the CPU time that all flows have used.
     fn shares(&self) -> Vec<f64> {
         let all: u64 = self.seen.iter().map(|seen| seen.used).sum();
         self.seen.iter().map(|seen| seen.used as f64 / all as f64).collect()
@@ -129,7 +129,8 @@ fn flows_with_backlogs_share_by_their_weights() {
     }
 }
 
-/// spec: B3.3: a queue that has used little begins its first item at the next end of an item, however many others wait.
+/// spec: B3.3: a queue that has used little begins its first item when the next item ends, however many other queues
+/// wait.
 #[test]
 fn a_fresh_flow_has_the_next_turn() {
     for workers in [1, 24] {
@@ -143,7 +144,7 @@ fn a_fresh_flow_has_the_next_turn() {
             let (_, begun) = world.step();
             assert_eq!(begun, Some(40));
             world.loads[40].active = 0;
-            // Until the others have caught up, the flow has no claim to the next turn.
+            // The flow has a claim to the next turn again only when the other flows have caught up.
             for _ in 0..200 {
                 world.step();
             }
@@ -167,7 +168,7 @@ fn fresh_flows_come_in_the_order_of_their_arrival() {
     assert_eq!(order, [3, 1, 2, 9]);
 }
 
-/// spec: B3.2: a queue that has one entry at a time does not get a turn whenever it has one.
+/// spec: B3.2: a queue that has only one entry at a time does not always get the next turn.
 #[test]
 fn a_flow_of_one_entry_at_a_time_pays_for_its_items() {
     let loads = [Load { weight: 1, length: 10 * MILLI, active: 1 }, backlog(99, 10 * MICRO)];
@@ -207,8 +208,8 @@ fn debts_are_forgiven_when_nothing_waits() {
     assert!(!world.fairness.is_in_force(), "a turn from before counts no more");
 }
 
-/// spec: B3.4: the short items of a flow that is alone are free, but for some that are measured. When another flow
-/// arrives, it comes next, and both share from then on.
+/// spec: B3.4: the short items of a lone flow are free, except for some that are measured. When another flow arrives,
+/// that flow has the next turn. From then on, both flows share.
 #[test]
 fn short_items_of_a_lone_flow_are_free() {
     let loads = [backlog(100, 2 * MICRO), Load { weight: 100, length: 2 * MICRO, active: 0 }];
@@ -232,7 +233,7 @@ fn short_items_of_a_lone_flow_are_free() {
     }
 }
 
-/// spec: B3.3: an item of a flow that was alone was free, but it was the flow's turn.
+/// spec: B3.3: a free item of a lone flow still counts as the flow's turn.
 #[test]
 fn a_free_item_is_a_turn() {
     let mut fairness = Fairness::default();
@@ -242,7 +243,7 @@ fn a_free_item_is_a_turn() {
     assert!(fairness.in_order().eq([flow(1), flow(0)]));
 }
 
-/// The worklist is no reason to take turns.
+/// Only weighted queues make a pool take turns. The worklist does not.
 #[test]
 fn only_weighted_queues_are_remembered() {
     let mut fairness = Fairness::default();
@@ -277,8 +278,9 @@ fn load() -> impl Strategy<Value = Load> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// spec: B3.2: at any time, two queues that have had backlogs since the same moment differ by at most two items for
-    /// each worker, divided by their weights.
+    /// spec: B3.2: two queues have had backlogs since the same moment. At any time, their CPU times, divided by their
+    /// weights, differ by at most 2 × (workers + 1) items of each queue, divided by its weight. An item counts with at
+    /// least [`FIRST_ESTIMATE`].
     #[test]
     fn no_flow_falls_behind(
         workers in 1..=8_usize,
@@ -301,7 +303,7 @@ proptest! {
         }
     }
 
-    /// The state never remembers more flows than have entries or debts, whatever happens in which order.
+    /// The state remembers only flows that have entries or debts, in whatever order events happen.
     #[test]
     fn the_order_agrees_with_the_flows(steps in proptest::collection::vec((0..5_u8, 0..6_u64, 1..3_u32), 0..300)) {
         let (mut fairness, mut turns) = (Fairness::default(), Vec::new());

@@ -5,10 +5,10 @@
 use crate::policy::concurrency::Running;
 use crate::policy::cpu_set::CpuSet;
 
-/// Returns whether the worker on the CPU `mine` goes idle. The number of running workers exceeds the pool's limit.
+/// Returns whether the worker on the CPU `mine` goes idle. The pool has more running workers than its limit allows.
 /// `others` are the CPUs of the other running workers. A worker that is alone on its CPU keeps running if two others
-/// share a CPU. If it went idle, the system would take milliseconds to move one of these two to its CPU. All workers
-/// follow this rule, so one of the two goes idle.
+/// share a CPU. If this worker went idle, the system would take milliseconds to move one of these two workers to the
+/// free CPU. All workers follow this rule, so one of the two goes idle.
 pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clone) -> bool {
     let two_share = |(at, cpu)| others.clone().skip(at + 1).any(|other| other == cpu);
     others.clone().any(|cpu| cpu == mine) || !others.clone().enumerate().any(two_share)
@@ -18,8 +18,7 @@ pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clo
 /// woken worker ran on the CPU `ran_on` last. `running` includes the reservation.
 ///
 /// The system would put the woken worker on `ran_on`, behind the thread that runs there now, and would leave `left`
-/// idle for milliseconds. But if the pool needs yet another worker, another of its CPUs is free, and the system can
-/// choose that CPU.
+/// idle for milliseconds. But if another CPU of the pool is free, the system can choose that CPU.
 ///
 /// The waker may be entering a blocking guard that returns immediately. In that case, the waker stays on `left` after
 /// all. The woken worker then waits there for the end of one time slice, even if another CPU becomes idle meanwhile. A

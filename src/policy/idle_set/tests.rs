@@ -54,7 +54,8 @@ fn the_first_reservation_makes_a_worker_and_that_one_a_spare() {
     assert!(!idle_set.is_help_coming());
 }
 
-/// spec: Q1 (bh: one context), C3 (need to create): this also holds if several deadlines repeat the attempt.
+/// spec: Q1 (bh: one context), C3 (need to create): the worker is made once even if several deadlines repeat the
+/// attempt.
 #[test]
 fn a_worker_that_was_asked_for_once_is_made_once() {
     let mut idle_set = IdleSet::new(LIMITS);

@@ -36,7 +36,7 @@ fn at(micros: u64) -> Time {
     Time::from_nanos(0) + Duration::from_micros(micros)
 }
 
-/// Begins a stretch after another one, in which `span` items took 0.1 ms.
+/// Begins a stretch of a worker that takes 0.1 ms for `span` items.
 fn begin(part: usize, span: u32, micros: u64) -> Stretch {
     Stretch::begin(part, Stretch::default(), span, || at(micros))
 }
@@ -57,7 +57,8 @@ fn a_stretch_takes_25_microseconds_or_16_entries() {
     assert!(!items_are_long && !Stretch::default().goes_on(1024, || at(0)));
 }
 
-/// spec: F8.7 (the length of a stretch): short items behind long ones start together, and not one for each long item.
+/// spec: F8.7 (the length of a stretch): after long items, a worker takes several short items in one stretch, and not
+/// only one.
 #[test]
 fn a_stretch_of_long_items_ends_by_the_clock() {
     for (each, entries) in [(0, 16), (62, 16), (100, 10), (500, 2), (5000, 1)] {

@@ -10,11 +10,12 @@ use crate::protocol::signal::Signal;
 /// See the module. `L` protects all fields.
 #[derive(Debug)]
 pub(super) struct SlowState<E, T, C> {
-    /// The shards on whose lists cancelled entries of the item lie. Each such entry adds its shard once more. The entry
-    /// that the word records is not included.
+    /// The shards on whose lists cancelled entries of the item lie. A shard appears once for each such entry. The
+    /// entry that the word records is not included.
     pub(super) stale: Vec<ShardId>,
     /// The ticket, if any, of the entry that the word records. The outer `None` means that the ticket is not known, or
-    /// that the entries are in order. The ticket is known only if `stale` names a shard after the entry was pushed.
+    /// that the entries are in order. The ticket is known only if `stale` named a shard when the issuer pushed the
+    /// entry.
     pub(super) home: Option<Option<Ticket>>,
     /// The entry for the item's next run, if a worker popped this entry while the item ran.
     pub(super) kept: Option<E>,
@@ -37,9 +38,9 @@ pub(super) struct SlowState<E, T, C> {
 /// Whether the present run was asked to stop.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// It was not asked, and has left no alarm. This is also the value while there is no run.
+    /// The run was not asked, and has left no alarm. This is also the value while there is no run.
     No,
-    /// It was not asked. The alarm rings when it is.
+    /// The run was not asked. The alarm rings when a thread asks it.
     Listens(Alarm),
     Asked,
 }

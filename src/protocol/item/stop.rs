@@ -30,7 +30,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
     }
 
     /// Keeps the alarm of the present run, which rings when a thread asks the run to stop. Returns false if a thread
-    /// has already done so. The run itself calls this.
+    /// has already asked. The run itself calls this.
     pub(crate) fn listen(&self, alarm: Alarm) -> bool {
         let mut slow_state = self.slow_state.lock();
         if matches!(slow_state.stop, Stop::Asked) {

@@ -21,7 +21,7 @@
 //! * abandoning thread: sets the mark;
 //! * worker: overwrites the mark to show that there are no entries, and goes on with the worklist.
 //!
-//! Fourth, a shutdown would report an item as running that never began:
+//! Fourth, a shutdown would report an item as running although the item never began:
 //!
 //! * abandoning thread: marks the word;
 //! * worker: looks for work before it parks, and takes an entry to give it up;

@@ -1,5 +1,5 @@
-//! Models of [`ByteCell`](crate::protocol::bytes::ByteCell): an issuer waits for room, other threads make room or shut
-//! the queue.
+//! Models of [`ByteCell`](crate::protocol::bytes::ByteCell): an issuer waits for room while other threads make room or
+//! shut the queue.
 //!
 //! Red under: `bytes-check-before-the-line`, `bytes-handed-to-none`, `bytes-left-line-hands-nothing`,
 //! `bytes-overtake-the-line`.

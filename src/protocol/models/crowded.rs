@@ -1,5 +1,5 @@
 //! Models of [`CrowdedCell`](crate::protocol::crowded::CrowdedCell). A worker keeps entries on its local list.
-//! Meanwhile another worker leaves the count, or the manager stops watching the pool, or checks it rarely.
+//! Meanwhile another worker leaves the count, or the manager stops watching the pool, or begins to check it rarely.
 //!
 //! The model of a local list is a count of entries, which its owner stores without a read-modify-write.
 //!
@@ -61,8 +61,8 @@ fn a_worker_leaves_while_another_worker_keeps_entries() {
     });
 }
 
-/// A worker keeps an entry while the manager calls `manage` and then looks at the list. One of the two learns of the
-/// other.
+/// A worker keeps an entry while the manager calls `manage` and then looks at the list. The manager finds the entry,
+/// or the worker tells the manager of it.
 fn an_entry_is_kept_while(manage: fn(&RunningCell)) {
     check_all(move || {
         let pool = Pool::new(Running::managed(2));
@@ -94,7 +94,7 @@ fn the_manager_checks_rarely_while_a_worker_keeps_an_entry() {
     an_entry_is_kept_while(RunningCell::check_rarely);
 }
 
-/// A worker is woken and starts. The model of its phase is a flag, which the waking thread sets.
+/// A worker that was woken starts. The model of its phase is a flag, which the worker sets before it starts.
 ///
 /// spec: S1.10
 #[test]

@@ -3,8 +3,8 @@
 //!
 //! Pool 0 is full because its item never ends. So an item that is pushed there must be taken by a sibling, or a worker
 //! of a sibling must be reserved for it. The sibling's last item can end at any moment. The worklist is one counter.
-//! The thread that gets a reservation carries it out in the engine's order. It first takes an item of the errand's
-//! home, then ends the errand, and then offers the remaining items.
+//! The thread that gets a reservation carries it out in the engine's order. The thread first takes an item of the
+//! errand's home. Then it ends the errand, and then it offers the remaining items.
 //!
 //! Red under: `push-without-fence`, `seek-announces-nothing`, `offer-announces-nothing`, `offer-announces-once`,
 //! `announce-without-fence`, `room-clear-without-look`, `excess-clear-without-look`, `helper-leaves-without-fence`,
@@ -224,8 +224,8 @@ fn bits_that_were_set_and_cleared_before_hide_nothing() {
     });
 }
 
-/// No pool is marked as having room or too many items. The issuer and the sibling that gets room each set a bit, and
-/// then read the other one's.
+/// No pool is marked as having room or too many items. The issuer and the sibling that gets room each set a bit. Then
+/// each of the two reads the other's bit.
 ///
 /// spec: A3.1
 #[test]
@@ -238,7 +238,7 @@ fn two_bits_that_are_set_at_the_same_time_are_seen() {
     });
 }
 
-/// Starts these functions at the same time. The choice of the thread that begins is not counted as a preemption.
+/// Starts these functions at the same time. The choice of the first thread does not count as a preemption.
 fn at_once<const N: usize>(class: &Arc<Class>, threads: [fn(&Class); N]) {
     let threads = threads.map(|run| {
         let class = class.clone();
@@ -279,7 +279,7 @@ fn two_pools_and_two_siblings_with_room() {
 }
 
 /// Two siblings get room. While one of them seeks, its pool is filled with work of its own. The other sibling may have
-/// relied on it to take the item.
+/// relied on the first one to take the item.
 #[test]
 fn a_seeker_whose_pool_is_filled_meanwhile_passes_the_item_on() {
     check(2, || {
@@ -295,8 +295,8 @@ fn a_seeker_whose_pool_is_filled_meanwhile_passes_the_item_on() {
     });
 }
 
-/// An item arrives while the pool stops being brisk. The issuer relies on the thread that ends the briskness, or the
-/// other way round.
+/// An item arrives while the pool stops being brisk. The issuer may rely on the thread that ends the briskness, or
+/// this thread may rely on the issuer.
 ///
 /// spec: A3.1
 #[test]
@@ -326,8 +326,8 @@ fn the_end_of_briskness_meets_a_sibling_that_gets_room() {
     });
 }
 
-/// A brisk pool of one worker keeps four items. An issuer pushes the fifth item, and a thread that takes stock sees it,
-/// while a sibling gets room.
+/// A brisk pool of one worker keeps four items. An issuer pushes the fifth item, and another thread takes stock and
+/// sees this item. Meanwhile, a sibling gets room.
 ///
 /// spec: A3.1
 #[test]

@@ -1,7 +1,8 @@
 //! Models of [`ForkBits`](crate::protocol::forks::ForkBits), and of a thread that waits for a fork. A worker makes a
 //! fork. Meanwhile another worker leaves the count, another thread clears the worker's bit, or a thread falls asleep.
 //!
-//! The model of a worker's list is a count of forks, which its owner stores without a read-modify-write.
+//! In the models, a worker's list is a count of forks. The owner of the list stores the count without a
+//! read-modify-write.
 //!
 //! Red under: `fork-without-fence`, `fork-bit-stays-clear`, `join-without-fence`, `fork-wakes-beside-joining-threads`.
 
@@ -94,7 +95,8 @@ fn a_bit_is_cleared_while_its_worker_forks() {
     });
 }
 
-/// The thread that waits for a fork sees the part that the fork makes, or the maker of the part sees the thread.
+/// Either the thread that waits for a fork sees the part that the fork makes, or the maker of the part sees the
+/// waiting thread.
 ///
 /// spec: W7.14
 #[test]
@@ -114,7 +116,8 @@ fn a_thread_falls_asleep_while_its_fork_makes_a_part() {
     });
 }
 
-/// A thread begins to wait for a fork while its fork makes a part. It keeps its place, so no worker is woken.
+/// A thread begins to wait for its fork while this fork makes a part. The thread keeps its place, so no worker is
+/// woken.
 ///
 /// spec: W7.14
 #[test]

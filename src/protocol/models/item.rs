@@ -1,8 +1,8 @@
 //! Models of [`ItemCell`](crate::protocol::item::ItemCell): an item is submitted, run, cancelled and submitted again.
 //!
 //! There are two shards. Each shard has a list for the item's entries. Every accepted submission that is not cancelled
-//! runs exactly once, by one worker at a time. A run sees what was written before each submission that it answers. On
-//! neither list is an entry lost or doubled. At the end, the item is as good as new. The thread that drops the last
+//! runs exactly once, by one worker at a time. A run sees what was written before each submission that it answers. No
+//! entry of either list is lost or doubled. At the end, the item is as good as new. The thread that drops the last
 //! reference to the item frees it.
 //!
 //! Red under: `coalesce-by-load`, `item-without-acquire`, `end-ignores-met`, `meet-without-asking-again`,
@@ -319,8 +319,8 @@ fn issue(model: &Arc<Model>, shard: usize, f: impl FnOnce(&Model) + 'static) -> 
     })
 }
 
-/// Two issuers submit the item to one shard while it runs. Each submission is answered by a run that saw what its
-/// issuer wrote.
+/// Two issuers submit the item to one shard while it runs. Each submission is answered by a run that saw what the
+/// submission's issuer wrote.
 ///
 /// spec: W4.1
 #[test]

@@ -44,8 +44,8 @@ impl Queue {
         }
     }
 
-    /// Does what an issuer does with a new item. Returns whether an item now has a slot, this item or another. If so,
-    /// the caller runs the item that has the slot.
+    /// Does what an issuer does with a new item. Returns whether an item has now got a slot: this item, or another
+    /// one. If so, the caller runs the item that has the slot.
     pub(super) fn come(&self) -> bool {
         if self.limiter.admit() == Came::Started {
             return true;
@@ -143,7 +143,7 @@ fn items_of_one_issuer_start_one_after_the_other() {
     });
 }
 
-/// An issuer runs its item itself if a slot is free, while another item comes and an active one completes.
+/// An issuer runs its item itself if a slot is free. Meanwhile, another item comes, and an active item completes.
 ///
 /// spec: B2.2 (never past `max_active`)
 #[test]

@@ -72,7 +72,7 @@ impl Pool {
         unknown_deadline(&mut state)
     }
 
-    /// Does what the rescuer does: takes the items that it finds, and leaves.
+    /// Takes the items on the list, and then leaves, as the rescuer does.
     fn rescue(&self) -> Option<Time> {
         while self.state.lock().0.needs_help() && self.list.pop() {}
         let dropped = self.state.lock().0.relieved(self.list.has_work());
@@ -173,8 +173,8 @@ fn an_item_is_pushed_at_the_deadline_of_a_call() {
     });
 }
 
-/// As above, but for a pool of two CPUs. The pool gives up its two reservations, while each of two issuers relies on
-/// one of them.
+/// Like the test above, but for a pool of two CPUs. The pool gives up its two reservations, while each of two pushes
+/// relies on one of the reservations.
 ///
 /// spec: P2 (no item is left behind without a worker)
 #[test]

@@ -1,9 +1,9 @@
 //! Models of [`RunningCell`](crate::protocol::running::RunningCell) and [`IdleSet`](crate::policy::idle_set::IdleSet):
 //! how workers are woken and park.
 //!
-//! Issuers push items. Meanwhile workers go idle, are refused when they start, or are woken by a reservation that they
-//! made themselves. Every item must run. A lost wake-up shows as a deadlock. The pools are not watched. A push that
-//! sets the watched bit is a read-modify-write, so it would see more than the usual push does.
+//! Issuers push items. Meanwhile workers go idle, are refused when they start, or are woken by their own reservations.
+//! Every item must run. A lost wake-up shows as a deadlock. The pools are not watched. A push that sets the watched
+//! bit is a read-modify-write, so it would see more than the usual push does.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
 //! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`, `cover-without-look`,
@@ -122,8 +122,8 @@ fn a_pool_without_a_target_starts_every_item() {
     });
 }
 
-/// While one worker runs and never comes back, an item is pushed and another thread calls `makes_room`. Only then does
-/// the pool have room for the item. The issuer sees the room, or the other thread sees the item.
+/// One worker runs and never comes back. Meanwhile, an issuer pushes an item, and another thread calls `makes_room`.
+/// Only this call gives the pool room for the item. The issuer sees the room, or the other thread sees the item.
 fn an_item_is_pushed_while(makes_room: fn(&Pool)) {
     check(3, move || {
         let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 1));
@@ -206,8 +206,8 @@ fn an_item_that_is_left_to_a_worker_meets_the_end_of_briskness() {
 }
 
 /// A new manager does not know that its predecessor watched the brisk pool. Meanwhile a worker finds that the pool's
-/// items are short, and leaves an item to the workers. If no worker is woken for this item, the pool is brisk, and the
-/// new manager is told of it.
+/// items are short, and leaves an item to the workers. If no thread wakes a worker for this item, the pool is brisk,
+/// and the first worker tells the new manager of it.
 ///
 /// spec: C3.4
 #[test]
@@ -230,8 +230,8 @@ fn short_items_meet_the_end_of_the_watch() {
     });
 }
 
-/// While another worker runs, the manager finds no room for a worker that the pool has asked for. Meanwhile the other
-/// worker leaves the count. Work is pending. So the manager either sees that no worker runs, or is told.
+/// A worker runs, and the manager finds no room for another worker that the pool has asked for. Meanwhile the first
+/// worker leaves the count. Work is pending. So the manager sees that no worker runs, or the first worker tells it.
 ///
 /// spec: E2.5 (work waits, never for ever)
 #[test]
@@ -261,10 +261,10 @@ fn the_manager_learns_that_a_pool_begins_to_starve() {
     });
 }
 
-/// A pool has asked for two workers. The manager has no room for one, and the other is on its way. An issuer finds that
-/// no worker runs, and tells the manager. The manager sees the worker on its way, and sets the short bit again.
-/// Meanwhile this worker starts, and leaves the count. In the end the manager knows that no worker runs, or is told
-/// again. The issuer tells it only once.
+/// A pool has asked for two workers. The manager has no room for one, and the other is on its way. An issuer finds
+/// that no worker runs, and tells the manager. The manager sees the worker on its way, and sets the short bit again.
+/// Meanwhile this worker starts, and leaves the count. In the end, the manager knows that no worker runs, or the
+/// worker tells it again. The issuer tells the manager only once.
 ///
 /// spec: E2.5 (work waits, never for ever)
 #[test]

@@ -7,8 +7,9 @@
 //! * other thread: puts an entry back or into its line, and sees that a worker runs;
 //! * worker: leaves the count, and rests. So the entry waits, and no worker takes it.
 //!
-//! The fences prevent it. Either the worker, which has left the count, sees that the sideline has an entry, or the
-//! other thread, which has shown the entry, sees a free place.
+//! The fences prevent this. The worker leaves the count, and then reads whether the sideline has an entry. The other
+//! thread shows the entry, and then reads whether a worker runs. At least one of the two threads sees what the other
+//! thread has written.
 //!
 //! Red under: `put-back-shows-nothing`, `line-shows-nothing`, `push-without-fence`, `look-without-fence`.
 

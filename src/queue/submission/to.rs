@@ -22,16 +22,17 @@ use super::Submission;
 /// Submissions of closures that keep much memory.
 impl<I> Submission<'_, I> {
     /// Says how many bytes the closure keeps in memory until it runs, such as the length of a buffer. If the executor
-    /// has a limit on the bytes of pending items
-    /// ([`max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes)), the bytes count from the submission until
-    /// the closure begins. If it never begins, they count until it is dropped. So those of a [delayed](Self::after)
-    /// item count during the delay, too. Without a limit, this option has no effect. By default, a closure has no
-    /// bytes. Of several calls, the last one applies. More than 2^48 bytes count as 2^48.
+    /// has a limit on the bytes of pending items ([`max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes)),
+    /// the bytes count from the submission until the closure begins. If it never begins, they count until it is
+    /// dropped. So the bytes of a [delayed](Self::after) item count during the delay, too. Without a limit, this
+    /// option has no effect. By default, a closure has no bytes. Of several calls, the last one applies. More than
+    /// 2^48 bytes count as 2^48.
     ///
     /// If there is no room for the bytes, the submission is refused with [`QueueError::Full`], waits, or lets the
-    /// issuer run the item, as the queue's [`when_full`](crate::WorkQueueBuilder::when_full) says. An issuer that waits
-    /// occupies a place among the pending items meanwhile, and may have to wait until a delay ends. A permit reserves
-    /// no bytes. A [periodic](Self::spawn_every) item has none, because it keeps its closure while it runs.
+    /// issuer run the item, as the queue's [`when_full`](crate::WorkQueueBuilder::when_full) says. While an issuer
+    /// waits, it occupies a place among the pending items. The wait may last until the delay of another item ends. A
+    /// permit reserves no bytes. A [periodic](Self::spawn_every) item has no bytes, because it keeps its closure while
+    /// it runs.
     ///
     /// # Examples
     ///

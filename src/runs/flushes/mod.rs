@@ -1,5 +1,5 @@
-//! Random runs of flushes: several at the same time, over several limiters, with later items that wait for the flushes.
-//! Some items are reusable, and are cancelled and queued again meanwhile.
+//! Random runs of several flushes at the same time, over several limiters. Later items wait for the flushes. Some
+//! items are reusable, and are cancelled and queued again during the flushes.
 //!
 //! The cells are the crate's own, and each step of a thread is one call into them. The loom models cover interleavings
 //! *within* such a call. `CMWQ_SIM_RUNS` and `CMWQ_SIM_SEED` have the same meaning as for all runs.
@@ -28,8 +28,8 @@ const RUNS: u64 = 20_000;
 const STEPS: usize = 60;
 
 /// spec: F1.2, F1.5, F1.6 (a flush waits for exactly the items that were queued before it, however many threads flush;
-/// a later item that waits for a flush cannot hang the flush, even if the item was queued and cancelled before, or if
-/// an earlier item that needs its slot is still on its way)
+/// a later item that waits for a flush cannot hang the flush, even if the later item was queued and cancelled before,
+/// or if an earlier item that needs the later item's slot is still on its way)
 #[test]
 fn a_flush_ends_with_the_last_item_that_was_queued_before_it() {
     let mut seen = Seen::default();
@@ -71,7 +71,7 @@ struct Item {
     state: State,
     /// The flush that must end before this item can end.
     waits_for: Option<usize>,
-    /// Whether a flush counted the item as coming and the issuer has not yet reported that it has arrived.
+    /// Whether a flush counted the item as coming, and the issuer has not yet reported that the item has arrived.
     is_arriving: bool,
 }
 
@@ -159,8 +159,8 @@ impl World {
         self.check();
     }
 
-    /// Lets all items and flushes end in a random order, without any new item or flush. Each limiter gets at least one
-    /// slot.
+    /// Lets all items and flushes end in a random order. No further item or flush begins meanwhile. Each limiter gets
+    /// at least one slot.
     fn run_out(&mut self) {
         for limiter in 0..self.limiters.len() {
             let max = self.prng.within(1..=3);
@@ -216,7 +216,7 @@ impl World {
         self.items.push(Item { work: None, limiter, ticket, state, waits_for, is_arriving: false });
     }
 
-    /// Chooses one of the first `most` flushes, for which a later item will wait, or `None`.
+    /// Chooses one of the first `most` flushes, or none. A later item will wait for the chosen flush.
     fn choose_a_flush(&mut self, most: usize) -> Option<usize> {
         let begun = self.flushers.len().min(most);
         let waiting: Vec<usize> = (0..begun).filter(|flush| self.flushers[*flush].waits()).collect();

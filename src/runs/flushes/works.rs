@@ -1,4 +1,4 @@
-//! Reusable items of these runs. The calls have the engine's order.
+//! Reusable items of these runs. The runs make the calls in the engine's order.
 
 #![forbid(unsafe_code)]
 
@@ -58,8 +58,9 @@ impl Work {
 impl World {
     pub(super) fn begin_to_queue(&mut self) {
         let (work, limiter) = (self.prng.below(self.works.len()), self.prng.below(self.limiters.len()));
-        // A run may keep the entry of another submission, which had only been admitted when a flush began. So while
-        // such a submission of the item exists, the item waits only for flushes that began before that submission.
+        // A run of the item may keep the entry of another submission. When a flush began, this other submission may
+        // only have been admitted. So while such a submission of the item exists, the item waits only for flushes that
+        // began before that submission.
         let issues = self.issues.iter().filter(|issue| issue.work == work);
         let begun = issues.map(|issue| issue.submission.begun).min();
         let waits_for = self.choose_a_flush(begun.unwrap_or(usize::MAX));

@@ -1,5 +1,5 @@
 //! Loads that are designed to break work conservation, on the machine of the kernel documentation: 24 CPUs, 4 caches.
-//! Each load is played in many orders of steps. The rules of `conserve` are checked in addition to those of each test.
+//! Each load is played in many orders of steps. Each test checks its own rules and those of `conserve`.
 //!
 //! Red under: `cull-hides-sooner-deadlines`, `late-after-twice-the-time`, `stream-looked-at-too-rarely`,
 //! `stream-look-not-exact`, `stream-never-ends`, `late-worker-keeps-the-stream`, `came-strikes-out-the-last`,
@@ -160,7 +160,7 @@ fn occupy(setup: &Setup, pods: &[(usize, Duration)]) -> Duration {
     at
 }
 
-/// spec: A3.6 (the thief does not get a CPU either): the bound counts once for each such pod.
+/// spec: A3.6 (the thief does not get a CPU either): the bound counts once for each pod whose CPUs are taken.
 #[test]
 fn a_thief_that_gets_no_cpu_is_replaced() {
     for taken in 1..=3_u32 {
@@ -220,9 +220,9 @@ fn stream(setup: &Setup, pods: usize, from: Duration, until: Duration) {
     }
 }
 
-/// spec: A3.10 (steady load makes the bound longer, up to the longest one): after a long stream of items that began in
-/// time, the CPUs of their pod are taken, and so are the CPUs of the siblings that are called. The bound holds at every
-/// moment of the manager's rounds.
+/// spec: A3.10 (steady load makes the bound longer, up to the longest one): first, a long stream of items begins in
+/// time. Then other processes take the CPUs of the items' pod, and the CPUs of the siblings that are called. The bound
+/// holds for every moment between two rounds of the manager.
 #[test]
 fn after_a_stream_an_item_whose_cpus_are_taken_keeps_to_the_longest_bound() {
     for taken in 1..=3_u32 {
@@ -325,7 +325,7 @@ fn workers_that_are_woken_while_another_one_is_late_are_late_in_their_turn() {
         setup.neighbours(1..6, LONG * 3);
         setup.neighbours(0..1, micros(12_850));
         let first = setup.queue(0, 1, burns(micros(100)));
-        // From 12.75 to 12.9 ms on, the siblings have no CPU.
+        // From 12 to 12.9 ms, the siblings have no CPU.
         setup.at(begin + micros(12_000));
         setup.neighbours(6..24, micros(900));
         setup.at(begin + micros(12_750));

@@ -1,5 +1,5 @@
-//! Pods whose items are short: they keep a small backlog, share a long one, and give the backlog away if items turn out
-//! to be long.
+//! Pods whose items are short: such pods keep a small backlog, share a long backlog, and give a backlog away if its
+//! items turn out to be long.
 //!
 //! Red under: `brisk-for-ever`, `brisk-checked-too-rarely`, `not-brisk-offers-nothing`, `brisk-offers-nothing`,
 //! `brisk-keeps-nothing`, `checks-offer-nothing`, `long-items-stay-brisk`.
@@ -17,7 +17,7 @@ const BATCH: usize = 20;
 
 const STEP: Duration = Duration::from_micros(100);
 
-/// Lets batches of short items arrive in pod 0, one in each [`STEP`]. Each batch fills the pod for a moment.
+/// Lets batches of short items arrive in pod 0, one batch in each [`STEP`]. Each batch fills the pod for a moment.
 fn short_items(setup: &Setup, from: Duration, until: Duration) {
     for step in from.as_micros() / STEP.as_micros()..until.as_micros() / STEP.as_micros() {
         setup.at(STEP * step as u32);
@@ -25,15 +25,15 @@ fn short_items(setup: &Setup, from: Duration, until: Duration) {
     }
 }
 
-/// Makes pod 0 brisk, and ends at this time.
+/// Makes pod 0 brisk, and returns at the time `until`.
 fn make_brisk(setup: &Setup, until: Duration) {
     short_items(setup, Duration::ZERO, until);
     setup.at(until);
     assert!(conserve::is_brisk(setup, 0));
 }
 
-/// spec: A3.8, A3.10: the workers of a brisk pod run a small backlog themselves. Workers of other pods come for few of
-/// the items. These are items of the moments after a watch has ended, because a pod without backlog is not watched.
+/// spec: A3.8, A3.10: the workers of a brisk pod run a small backlog themselves. Workers of other pods take only few
+/// of the items. These few items arrive just after a watch has ended, because a pod without a backlog is not watched.
 #[test]
 fn a_brisk_pod_keeps_a_small_backlog() {
     always(AffinityScope::Cache, |setup| {
@@ -61,7 +61,7 @@ fn a_brisk_pod_shares_a_long_backlog() {
     });
 }
 
-/// spec: A3.10: an item may wait behind long items that come after short ones, for 3.2 ms at most.
+/// spec: A3.10: if long items come after short ones, another item may wait behind the long items for 3.2 ms at most.
 #[test]
 fn items_behind_long_ones_leave_a_brisk_pod_within_the_bound() {
     for begin in [3000, 3900, 5200] {
@@ -76,8 +76,8 @@ fn items_behind_long_ones_leave_a_brisk_pod_within_the_bound() {
     }
 }
 
-/// spec: A3.10: items arrive one by one that are neither short nor so long that the pod begins few of them. They leave
-/// the pod within the bound. After that, the pod is not brisk any more.
+/// spec: A3.10: items arrive one by one. They are not short, but the pod still begins many of them. They leave the pod
+/// within the bound. After that, the pod is not brisk any more.
 #[test]
 fn items_that_are_not_quite_short_leave_a_brisk_pod_within_the_bound() {
     for time in [30, 70, 150, 290, 400] {
@@ -85,8 +85,8 @@ fn items_that_are_not_quite_short_leave_a_brisk_pod_within_the_bound() {
     }
 }
 
-/// The same for pods of six CPUs. Their workers have run items that are so short that each worker takes stock only
-/// after many further items.
+/// Such items leave a pod of six CPUs within the bound, too. The workers of this pod have run very short items before.
+/// So each worker takes stock only after many further items.
 ///
 /// spec: A3.10
 #[test]
@@ -95,8 +95,8 @@ fn items_that_are_not_quite_short_leave_a_large_brisk_pod_within_the_bound() {
     always(AffinityScope::Cache, |setup| longer_items_leave(setup, very_short, 90, micros(290)));
 }
 
-/// Queues items that take the time `short`, until the pod is brisk. Then queues `count` items that take `time`. They
-/// leave the pod within the bound.
+/// Queues items that take the time `short`, until the pod is brisk. Then queues `count` items that take `time`, and
+/// later twelve more of them. Checks that all these items begin within the bound.
 fn longer_items_leave(setup: &Setup, short: Duration, count: usize, time: Duration) {
     let (begin, end) = (micros(3000), micros(3000) + BRISK);
     for at in (0..3000).step_by(25) {
@@ -113,7 +113,8 @@ fn longer_items_leave(setup: &Setup, short: Duration, count: usize, time: Durati
     setup.assert_delays(&later, Duration::ZERO..=BRISK + LATENCY);
 }
 
-/// spec: A3.1: a steady stream of items that are not short ends the briskness, although the pod begins many of them.
+/// spec: A3.1: if a steady stream consists of items that are not short, it ends the briskness, although the pod begins
+/// many of these items.
 #[test]
 fn a_stream_of_longer_items_ends_the_briskness() {
     always(AffinityScope::Cpu, |setup| {

@@ -1,27 +1,28 @@
-//! Work conservation, exactly: how long an item may wait while a CPU of its class idles.
+//! The exact bound of work conservation: how long an item may wait while a CPU of its class idles.
 //!
-//! An item that may leave its pod *waits* from its submission until it begins. A pod *idles* while it has an unused CPU
-//! and fewer counted workers than CPUs, and none of its workers waits for a CPU. (A worker that waits was placed on a
-//! CPU that its waker was about to leave but did not leave. The worker gets this CPU after a time slice.) The time for
-//! which an item waits and a pod idles, without a break, is at most
+//! An item that may leave its pod *waits* from its submission until it begins. A pod *idles* while it has an unused
+//! CPU and fewer counted workers than CPUs, and none of its workers waits for a CPU. (A worker that waits was placed
+//! on a CPU that its waker was about to leave but did not leave. The worker gets this CPU after a time slice.) The
+//! unbroken time for which an item waits while a pod idles is at most
 //!
 //! > one wake-up latency × (1 + diversions) + the patience of the item's pod + the patience of each futile pod + the
 //! > time in which the item's pod is brisk + the time for which the item stays with the worker that queued it
 //!
-//! *Patience* is the time by which a pod's woken worker may be late before siblings may take its item. It is
-//! [`AFTER_A_PAUSE`]. In a stream of the pod's wake-ups, it is the time for which the stream has lasted, up to
-//! [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. An item waits for the items of a *brisk* pod for [`BRISK`]
-//! at most. A pod can be brisk only if one of its workers has begun [`MANY`] items within [`SOON`] in the last
-//! [`PAUSE`]. Once that has been so, an item that another item has queued may stay with its worker, for [`LOCAL`] at
-//! most. The documentation promises these numbers. The checks do not read policy's own numbers, so they fail if policy
-//! becomes less exact.
+//! *Patience* is the time by which a pod's woken worker may be late before siblings may take its item. After a pause,
+//! the patience is [`AFTER_A_PAUSE`]. In a stream of the pod's wake-ups, the patience is the time for which the stream
+//! has lasted, up to [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. An item waits for the items of a
+//! *brisk* pod for [`BRISK`] at most. A pod can be brisk only if one of its workers has begun [`MANY`] items within
+//! [`SOON`] in the last [`PAUSE`]. After that, an item that another item has queued may stay with the other item's
+//! worker, for [`LOCAL`] at most. The documentation promises these numbers. The checks do not read policy's own
+//! numbers, so they fail if policy becomes less exact.
 //!
-//! *Diversions* count the workers that may have been called for the item's pod meanwhile, but found work of their own
-//! pod when they arrived. These are the workers of other pods that had slept and began an item of their own pod. Then
-//! another worker is called. A *futile pod* is another pod that had called workers meanwhile but had no CPU for them.
+//! While the item waits, a worker of another pod may be called for the item's pod, but may find work of its own pod
+//! when it arrives. Then another worker is called. *Diversions* count such workers: they are the workers of other pods
+//! that had slept and then began an item of their own pod. A *futile pod* is another pod that has called workers while
+//! the item waited, but had no CPU for them.
 //!
-//! So an item whose own pod has lost its CPUs is late by the patience. The nearest sibling that seems to have room may
-//! also have lost its CPUs unnoticed. Each such sibling makes the item late by as much again.
+//! So an item whose own pod has lost its CPUs is late by this pod's patience. The nearest sibling seems to have room,
+//! but may also have lost its CPUs unnoticed. Each such sibling makes the item later by the sibling's patience.
 //!
 //! A moment at which a thread waits for a CPU in the middle of a step is not counted, because this thread may have
 //! reserved a worker that it has not woken yet.
@@ -44,10 +45,10 @@ use crate::sys::clock;
 use crate::sys::machine::Mutex;
 use crate::sys::machine::{self, Config, Moment};
 
-/// The time by which the first worker that is woken after a pause may be late before siblings may take its item.
+/// Siblings may take an item if the first worker that its pod woke after a pause is later than this.
 pub(super) const AFTER_A_PAUSE: Duration = Duration::from_micros(200);
 
-/// The time by which any worker may be late before siblings may take its item.
+/// Siblings may take an item if any worker of its pod is later than this.
 pub(super) const IN_A_STREAM: Duration = Duration::from_micros(3200);
 
 /// A pool that has woken no worker for this time is in no stream.
@@ -73,15 +74,15 @@ const HIGH: i32 = -20;
 pub(super) struct Waits {
     home: Pod,
     since: Time,
-    /// The diversions before the item began to wait.
+    /// The number of diversions before the item began to wait.
     diverted: u32,
-    /// The longest patience since the item began to wait, of its own pod and of each futile pod.
+    /// For the item's own pod and for each futile pod, the longest patience since the item began to wait.
     patience: BTreeMap<Pod, Duration>,
-    /// Whether its own pod was brisk since the item began to wait.
+    /// Whether the item's own pod has been brisk at any time since the item began to wait.
     brisk: bool,
-    /// Whether another item has queued it.
+    /// Whether another item has queued this item.
     by_item: bool,
-    /// Whether it may have stayed with the worker of that item.
+    /// Whether this item may have stayed with the other item's worker.
     local: bool,
 }
 
@@ -106,14 +107,14 @@ pub(super) struct Ledger {
     /// The longest time from a wake-up until the thread is ready.
     latency: Duration,
     pod_size: usize,
-    /// For each pod that has room, the time from which it has had room at every moment.
+    /// For each pod that has room, the time since which it has had room at every moment.
     roomy: BTreeMap<Pod, Time>,
     /// The pods that have called workers but have no CPU for them.
     futile: BTreeSet<Pod>,
     streams: BTreeMap<Pod, Stream>,
 }
 
-/// The pools of the setup that have been made, by their pods.
+/// The pools of the setup that exist, by pod.
 type Pools = BTreeMap<Pod, Arc<Pool>>;
 
 /// Checks conservation whenever time is about to pass.
@@ -161,8 +162,8 @@ pub(super) fn check_theft(setup: &Setup, home: Pod) {
     );
 }
 
-/// Returns whether a worker has been on its way to this pool for longer than is permitted after a pause. This is not
-/// known of a worker whose thread was made but has not begun, so such a worker counts as late.
+/// Returns whether a worker has been on its way to this pool for longer than is permitted after a pause. How long a
+/// worker has been on its way is not known if its thread was made but has not begun. Such a worker counts as late.
 fn is_late(setup: &Setup, pool: &Pool) -> bool {
     let (name, (counts, workers)) = (worker_of(pool), pool.counts());
     let state_of = |thread: &str| workers.iter().find(|(worker, _)| worker.name() == thread);

@@ -138,8 +138,8 @@ impl Log {
     }
 }
 
-/// An executor on a machine of several caches, and a managed queue. The calling thread needs no CPU. As the
-/// director, it decides what happens next.
+/// An executor on a machine of several caches, and a managed queue. The calling thread needs no CPU. This thread is
+/// the director, which decides what happens next.
 #[derive(Clone)]
 pub(super) struct Setup {
     pub(super) executor: Executor,
@@ -152,7 +152,8 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Makes a setup in which [conservation](conserve) is checked from now on. `config` is the machine's.
+    /// Makes a setup in which [conservation](conserve) is checked from now on. `config` is the configuration of the
+    /// machine.
     pub(super) fn new(caches: Caches, scope: AffinityScope, config: &Config) -> Self {
         let executor = executor(&caches.description(), |builder| builder);
         let queue = WorkQueue::builder("q").attrs(Attrs::new().scope(scope)).build_on(&executor).unwrap();
@@ -251,7 +252,7 @@ impl Setup {
         item
     }
 
-    /// Starts a thread that needs this CPU, and calls `acts` there.
+    /// Starts a thread that calls `acts`, and runs only on this CPU.
     pub(super) fn on_cpu(&self, cpu: usize, acts: impl FnOnce(&Self) + Send + 'static) -> JoinHandle<()> {
         let setup = self.clone();
         let body = move || {

@@ -37,7 +37,7 @@ enum Step {
 enum Act {
     /// Queues the item with the first number, from the CPU with the second number.
     Queue(usize, usize),
-    /// Queues the item likewise, but bound to this CPU.
+    /// Queues the item with the first number, bound to the CPU with the second number.
     QueueBound(usize, usize),
     /// From this CPU, queues an item of another class that takes the given time.
     QueueOther(usize, Duration),
@@ -74,7 +74,8 @@ fn percent(random: &mut Rng, chance: u32) -> bool {
     random.u32(..100) < chance
 }
 
-/// Returns a random duration. The steps are coarse, because they cause ties, which make a run interesting.
+/// Returns a random duration. Only five durations are possible, so several events happen at the same time. Such ties
+/// make a run interesting.
 fn duration(random: &mut Rng, longest: Duration) -> Duration {
     longest * random.u32(..=4) / 4
 }
@@ -148,7 +149,8 @@ impl Load {
     }
 }
 
-/// Draws the steps of an item. Items queue only later items, each of them once, so every chain ends.
+/// Draws the steps of an item. Items queue only later items, and each later item is queued at most once. So every
+/// chain ends.
 fn script(random: &mut Rng, item: usize, longest: Duration, chained: &mut [bool]) -> Vec<Step> {
     let mut script = Vec::new();
     for _ in 0..random.usize(0..=3) {

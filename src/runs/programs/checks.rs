@@ -1,4 +1,4 @@
-//! The rules that hold whenever time is about to pass, because no thread can take a step.
+//! The rules that hold at each moment at which no thread can take a step, so that time passes next.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use crate::sys::machine;
 /// The properties of a program that decide what is checked at each of its moments.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
-    /// Whether workers may be missing, because there is a limit on threads or because the system refuses some.
+    /// Whether workers may be missing, because there is a limit on threads, or because the system refuses some
+    /// threads.
     pub(super) lacks_threads: bool,
     /// Whether issuers name the CPUs of items.
     pub(super) placed: bool,
@@ -22,10 +23,10 @@ pub(super) struct Rules {
     pub(super) closes_pools: bool,
 }
 
-/// Checks from now on that counts are exact, and that each pool keeps a spare. Also checks that each pool that has work
-/// has as many workers as it wants. If no item is placed on a CPU, where it would stay, also checks that no pool has
-/// too much work while a sibling has room. A pool whose workers are late is exempt, because it gives its items away
-/// only at the manager's next check.
+/// Checks from now on that counts are exact, and that each pool keeps a spare. Also checks that each pool that has
+/// work has as many workers as it wants. If issuers name no CPUs, also checks that no pool has too much work while a
+/// sibling has room. (An item whose issuer names a CPU stays there.) This last check omits a pool whose workers are
+/// late, because such a pool gives its items away only at the manager's next check.
 pub(super) fn watch(executor: &Executor, rules: Rules) {
     let upkeep = Arc::downgrade(&executor.inner.upkeep);
     machine::check(Box::new(move |moment| {
@@ -53,7 +54,7 @@ pub(super) fn watch(executor: &Executor, rules: Rules) {
     }));
 }
 
-/// Checks that the word of a pool agrees with its workers, and that no more workers are woken than may run.
+/// Checks that the word of a pool agrees with its workers, and that the pool wakes no more workers than may run.
 ///
 /// spec: C1, C5, P1.4, S1.7 (counts are exact), C3 (a burst wakes no more workers than may run; an unmanaged pool wakes
 /// one at a time)
@@ -72,8 +73,8 @@ fn counts_are_exact(pool: &Pool, now: Time) {
     assert!(word.waking() <= most, "at {now:?} pool {name} wakes too many: {word:?}");
 }
 
-/// Checks that one of these holds while an item runs: a worker is idle, a worker is being made, or the worker that was
-/// woken last has not begun yet and will ask for one.
+/// Checks that one of these holds while an item runs: a worker is idle; a worker is being made; or a woken worker has
+/// not begun yet, and will ask for an idle worker.
 ///
 /// spec: C3 (a worker keeps one idle spare before it starts working)
 fn has_a_spare(pool: &Pool, now: Time) {
@@ -94,9 +95,9 @@ fn has_enough_workers(pool: &Pool, now: Time) {
     }
     let (word, pending) = (pool.running.load(), pool.pending() as u64);
     let enough = match word.target() {
-        // Pushes leave items to the workers that run or come.
+        // Issuers leave their items to the workers that run or are on their way.
         Some(_) if word.is_brisk() => pending == 0 || word.running() + word.waking() > 0,
-        // Once a pool is covered, each worker that starts wakes the next one.
+        // In a pool that is covered, each worker that starts wakes the next one.
         Some(_) if word.is_covered() && word.waking() > 0 => true,
         Some(target) => {
             let limit = target << u32::from(word.is_covered());
@@ -109,8 +110,9 @@ fn has_enough_workers(pool: &Pool, now: Time) {
     assert!(enough, "at {now:?} pool {name} has {pending} items and too few workers: {word:?}");
 }
 
-/// Returns whether the calling item runs alone: if its pool has one CPU, no other item that wants this CPU runs there.
-/// Returns true if the detector is on, because the detector may have put a worker back into the count.
+/// Returns whether the calling item runs alone. In a managed pool of one CPU, no worker with another item may count as
+/// running. For other pools, returns true. Also returns true if the detector is on, because the detector may have put
+/// a worker back into the count.
 ///
 /// spec: C1 (one item at a time while it is runnable)
 pub(super) fn runs_alone(detection: Detection) -> bool {

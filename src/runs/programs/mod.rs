@@ -1,7 +1,7 @@
 //! Random programs, which the engine itself runs on random machines, in random orders of steps.
 //!
-//! A program consists of issuers, each of which has a list of operations on a few queues. Nothing in a program is drawn
-//! while the program runs. So the seed determines what a program does, and also the order of its steps.
+//! A program consists of issuers, each of which has a list of operations on a few queues. A program is drawn
+//! completely before it runs. So the seed determines what the program does, and also the order of its steps.
 //!
 //! | file | what |
 //! |---|---|
@@ -101,7 +101,7 @@ struct Program {
     issuers: Vec<Vec<Operation>>,
     /// The time from the end of the issuers until the executor is shut down.
     ends_after: Duration,
-    /// Whether the first queue is then destroyed without running its items.
+    /// Whether the first queue is destroyed after that time, so that its pending items do not run.
     destroys_now: bool,
 }
 
@@ -287,8 +287,9 @@ impl Program {
         program
     }
 
-    /// Lets the callers of the first queue run its items, perhaps. Items of other queues may wait for a place in this
-    /// queue. So it is the only one, and workers are not missing. Otherwise these waits could form a cycle.
+    /// Draws whether the callers of the first queue run its items. Items of other queues may wait for a place in this
+    /// queue. So no other queue works in this way, and no thread may be lacking. Otherwise these waits could form a
+    /// cycle.
     fn draw_callers(&mut self, random: &mut Rng) {
         let first = &mut self.queues[0];
         let fits = matches!(first.which, Which::Managed | Which::Unbound);
@@ -307,7 +308,7 @@ impl Program {
         builder.build().unwrap()
     }
 
-    /// Returns whether an issuer does this.
+    /// Returns whether an issuer has an operation for which `is_it` returns true.
     fn has(&self, is_it: fn(&Operation) -> bool) -> bool {
         self.issuers.iter().flatten().any(is_it)
     }

@@ -1,19 +1,19 @@
-//! The cost of short items on machines with up to 128 CPUs, if the movement of cache lines and the waking of threads
-//! take time.
+//! The cost of short items on machines with up to 128 CPUs, on which it takes time to move cache lines and to wake
+//! threads.
 //!
 //! `make lab-scale` prints the results ([`page`]). The assumptions are the same for all rows:
 //!
 //! * **CPUs.** Each cache has up to [`OF_CACHE`] CPUs. A thread keeps its CPU until it waits, or until another thread
 //!   has waited for that CPU for [`SLICE`].
-//! * **Lines.** It takes 40 ns to get a line from a CPU of the same cache, and 110 ns from another cache. A line serves
-//!   one CPU after the other, and stays with each of them until a failed exchange is repeated. The machine's
-//!   [lines](crate::sys::machine::Costs) are those of the crate's atomics and locks, and of the ends of its worklists
-//!   and waiting lists. In addition, each item has a line that its issuer writes and its worker reads.
-//! * **Waking.** A thread that unparks another one uses its CPU for 2 µs. The other thread begins up to 5 µs after the
-//!   beginning of the call. One idle worker of each pool stays awake for up to 20 µs. To wake it takes only the time of
-//!   the lines that move.
-//! * **Everything else.** The submission of an item takes [`SUBMITS`], and the run of an item, with its worker's own
-//!   steps, takes [`Load::runs`], as on one CPU.
+//! * **Lines.** It takes 40 ns to get a line from a CPU of the same cache, and 110 ns from another cache. A line
+//!   serves one CPU after the other. It stays with each CPU until the thread there has repeated a failed exchange. The
+//!   machine has [lines](crate::sys::machine::Costs) for the crate's atomics and locks, and for the ends of its
+//!   worklists and waiting lists. In addition, each item has a line that its issuer writes and its worker reads.
+//! * **Waking.** A thread that unparks another thread uses 2 µs of CPU time for this call. The other thread begins at
+//!   most 5 µs after the beginning of the call. One idle worker of each pool stays awake for up to 20 µs. Waking this
+//!   worker takes only the time of the lines that move.
+//! * **Everything else.** The submission of an item takes [`SUBMITS`]. The run of an item, together with its worker's
+//!   own steps, takes [`Load::runs`]. Both are times on one CPU.
 
 mod page;
 
@@ -48,9 +48,9 @@ enum Load {
     OneIssuer,
     /// For every two CPUs, one issuer queues items.
     Empty,
-    /// The same, with items that take 5 µs.
+    /// For every two CPUs, one issuer queues items that take 5 µs.
     Short,
-    /// For each CPU, one item queues the next one.
+    /// For each CPU, there is a chain of items: each item queues the next one.
     Chain,
     /// For each CPU, an item queues four items, each of these queues four items, and so on.
     FanOut,
@@ -86,7 +86,7 @@ impl Load {
         }
     }
 
-    /// Returns the time that an item and all that its worker does take on one CPU.
+    /// Returns the time that one CPU takes for an item and for its worker's own steps.
     const fn runs(self) -> Duration {
         match self {
             Self::Short => Duration::from_micros(5),
@@ -107,8 +107,8 @@ impl Load {
 /// The results of a row.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
-    /// The CPU time of all CPUs for each item, whether they were used or not, in nanoseconds. Of one issuer, the time
-    /// of the work for each item.
+    /// The CPU time of all CPUs for each item, in nanoseconds. It includes the time of CPUs that were not used. For
+    /// [`Load::OneIssuer`], it includes only the time of one CPU.
     cost: f64,
     /// The number of lines that moved for each item.
     lines: f64,
@@ -139,8 +139,8 @@ impl Row {
         machine::quietly(|| self.done.iter().map(|done| done.load(Relaxed)).sum())
     }
 
-    /// Writes a new item's line, and returns its address. Items use few lines again and again, as if their memory came
-    /// from an allocator.
+    /// Writes a new item's line, and returns its address. Items use the same few lines again and again, as if an
+    /// allocator reused their memory.
     fn own_line(&self) -> usize {
         let cpu = machine::current_cpu().expect("it is of the machine");
         let number = machine::quietly(|| self.queued[cpu].fetch_add(1, Relaxed)) as usize;
@@ -201,7 +201,7 @@ impl Row {
         };
         let threads: Vec<_> = (0..issuers).map(issue).collect();
         threads.into_iter().for_each(|thread| thread::join(thread, Until::FOREVER).unwrap());
-        // During a flush or a wait for the queue, the items would have to be counted.
+        // This loop does not flush or wait for the queue, because then the queue would have to count its items.
         while self.items() < end {
             pause(micros(1));
         }
@@ -263,8 +263,8 @@ fn measure(cpus: usize, kind: Kind, load: Load, seed: u64) -> Measured {
     })
 }
 
-/// An item on a per-CPU queue moves hardly any line. If half of the CPUs issue items, the other half has nothing to do.
-/// This counts as a cost.
+/// An item on a per-CPU queue moves hardly any line. If half of the CPUs issue items, the other half has nothing to
+/// do. The idle time of the other half counts as a cost.
 #[test]
 fn an_item_that_stays_on_its_cpu_costs_at_most_30_percent_more_on_8_cpus() {
     for (load, idle) in [(Load::Empty, 2.0), (Load::FanOut, 1.0)] {
@@ -273,7 +273,7 @@ fn an_item_that_stays_on_its_cpu_costs_at_most_30_percent_more_on_8_cpus() {
     }
 }
 
-/// Other CPUs that are free do not make the no-ops of one issuer more expensive.
+/// The no-ops of one issuer do not become more expensive if more CPUs are free.
 ///
 /// spec: C3.4
 #[test]

@@ -8,11 +8,11 @@ use testkit::table::aligned;
 
 use super::{Kind, LOADS, Load, Measured, OF_CACHE, measure};
 
-/// The numbers of CPUs, if the environment has no others.
+/// The numbers of CPUs, unless the environment sets others.
 const CPUS: &str = "1,2";
 
-/// On a machine of many caches, an item on the default queue costs at most this many times as much as on a machine of
-/// one cache.
+/// An item of the default queue may cost at most this many times as much on a machine of many caches as on a machine
+/// of one cache.
 const MOST: f64 = 4.0;
 
 /// Items that cost less than this, in nanoseconds, count as if they cost this much.
@@ -70,14 +70,14 @@ const fn title(load: Load) -> &'static str {
     }
 }
 
-/// Returns the median of three runs, in which the threads take their steps in other orders.
+/// Returns the median of three runs, in which the threads take their steps in different orders.
 fn median(cpus: usize, kind: Kind, load: Load) -> Measured {
     let mut runs = [1, 2, 3].map(|seed| measure(cpus, kind, load, seed));
     runs.sort_by(|one, other| one.cost.total_cmp(&other.cost));
     runs[1]
 }
 
-/// Prints the page. Writes it to the file that `CMWQ_SCALE_PAGE` names, if it names one. `CMWQ_SCALE` has the numbers
+/// Prints the page. Writes it to the file that `CMWQ_SCALE_PAGE` names, if it names one. `CMWQ_SCALE` sets the numbers
 /// of CPUs.
 #[test]
 fn show() {
@@ -96,7 +96,8 @@ fn show() {
         for cpus in &cpus {
             let measured = [Kind::Default, Kind::PerCpu].map(|kind| median(*cpus, kind, load));
             if *cpus > OF_CACHE {
-                // Runs differ by a factor of two. Without brisk pools, 64 CPUs cost fifty times as much as eight.
+                // Runs differ by a factor of two. Without brisk pools, an item on 64 CPUs costs fifty times as much as
+                // on eight.
                 let one = *of_one_cache.get_or_insert_with(|| median(OF_CACHE, Kind::Default, load).cost);
                 assert!(measured[0].cost <= MOST * one.max(FLOOR), "{load:?}, {cpus} CPUs: {measured:?}");
             }

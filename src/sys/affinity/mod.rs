@@ -10,8 +10,8 @@
 //! * `pin_to_set(&CpuSet) -> io::Result<()>`: binds the calling thread to a set. The system silently ignores CPUs that
 //!   it does not have. It is an error if no CPU of the set remains.
 //! * `ThreadId::current()` returns the id of the calling thread. `ThreadId::pin_to_set(&CpuSet) -> io::Result<()>`
-//!   binds the thread with this id to a set. The thread must not have ended, because its number may belong to another
-//!   thread by then, even to a thread of another process. `ThreadId::cpus() -> io::Result<CpuSet>` returns the CPUs to
+//!   binds the thread with this id to a set. This thread must not have ended. After its end, its number may belong to
+//!   another thread, even to a thread of another process. `ThreadId::cpus() -> io::Result<CpuSet>` returns the CPUs to
 //!   which the system has bound the thread. `ThreadId::shown() -> Option<u32>` returns the thread's number, if the
 //!   system has such numbers.
 
@@ -32,7 +32,7 @@ pub(crate) use linux::{ThreadId, current_cpu, pin_to_cpu, pin_to_set, process_cp
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 pub(crate) use portable::{ThreadId, current_cpu, pin_to_cpu, pin_to_set, process_cpus, watched_cpus};
 
-/// Returns the CPUs to assume if `process_cpus` fails: the first ones, as many as the process may use, but at least
+/// Returns the CPUs to assume if `process_cpus` fails: the first CPUs, as many as the process may use, but at least
 /// one.
 pub(crate) fn assumed_cpus() -> CpuSet {
     (0..thread::available_parallelism().map_or(1, NonZeroUsize::get)).collect()

@@ -144,7 +144,7 @@ impl<T: Send + Sync> PerProcess<T> {
 mod tests {
     use super::*;
 
-    /// Runs `child` in a forked process. Returns its result.
+    /// Runs `child` in a forked process. Returns the result of `child`.
     #[cfg(target_os = "linux")]
     fn in_a_child(child: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child takes no lock that another thread may hold, and ends without exit handlers.
@@ -187,7 +187,8 @@ mod tests {
             assert!(testkit::emulator().is_some(), "Linux 4.14");
             testkit::skip("emulated", "the emulator does not empty pages");
         }
-        // The portable word may be the one that this process uses, so it only gets the value that it then has.
+        // The portable word may be the word that this process uses. So the test stores only the value that the word in
+        // use has.
         let here = Origin::here().0;
         for word in of_linux.into_iter().chain([portable::word()]) {
             word.store(here, Ordering::Relaxed);

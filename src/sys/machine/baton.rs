@@ -116,7 +116,7 @@ impl Machine {
         inner
     }
 
-    /// Marks a point, at which the baton may pass from the calling thread to another.
+    /// Marks a point, at which the baton may pass from the calling thread to another thread.
     pub(super) fn point(&self, me: Tid) {
         let mut inner = self.enter();
         let other = inner.schedule.switches(me);
@@ -160,7 +160,8 @@ impl Machine {
         !timed_out
     }
 
-    /// Puts the calling thread behind all others that can go on, and waits until its turn comes again.
+    /// Puts the calling thread behind all other threads that can go on, and waits until the calling thread's turn
+    /// comes again.
     pub(super) fn let_others_go_on(&self, mut inner: Guard<'_>, me: Tid) {
         inner.schedule.yields(me);
         if inner.schedule.is_endless() {
@@ -225,7 +226,7 @@ impl Machine {
 
     fn wait_for_turn(&self, mut inner: Guard<'_>, me: Tid) {
         if let Some(lock) = held().filter(|_| !self.fine) {
-            // Another thread of the machine may need the lock, and would wait for it without giving the baton away.
+            // If another thread of the machine needs the lock, it waits for the lock without giving the baton away.
             inner.fail(format!("a thread gives the baton away while it holds {lock}"));
         }
         let baton = Arc::clone(&inner.batons[me]);

@@ -1,7 +1,7 @@
 //! The CPUs of a machine: which thread has each CPU, and for how long.
 //!
 //! A thread that becomes ready gets an idle CPU of its mask. A thread that burns shares its CPU, in time slices, with
-//! the threads that wait for this CPU. A thread with a *claim* goes before all others, and immediately takes its CPU
+//! the threads that wait for this CPU. A thread with a *claim* goes before all others, and immediately takes a CPU
 //! from a thread without a claim.
 
 #![forbid(unsafe_code)]
@@ -23,7 +23,7 @@ impl Schedule {
     }
 
     /// Returns the CPUs on which the thread may run at the moment, or `None` if it needs no CPU. If all CPUs to which
-    /// the thread is bound are away, it may run on any other CPU.
+    /// the thread is bound are away, the thread may run on any CPU that is not away.
     pub(super) fn mask(&self, thread: Tid) -> Option<CpuSet> {
         let mask = self.threads[thread].mask.as_ref()?;
         if self.away.is_empty() {
@@ -82,7 +82,7 @@ impl Schedule {
         }
     }
 
-    /// Gives idle CPUs to threads that wait for one.
+    /// Gives idle CPUs to threads that wait for a CPU.
     pub(super) fn fill(&mut self) {
         for at in 0.. {
             let Some(thread) = self.ready.get(at).copied() else { break };
@@ -118,8 +118,8 @@ impl Schedule {
         self.set_slices();
     }
 
-    /// Makes each thread that burns share its CPU with the threads that wait for it. A waiting thread with a claim gets
-    /// the CPU immediately.
+    /// Makes each thread that burns share its CPU with the threads that wait for this CPU. A waiting thread with a
+    /// claim gets the CPU immediately.
     fn set_slices(&mut self) {
         for cpu in 0..self.cpus.len() {
             let Some(thread) = self.burner(cpu) else { continue };
@@ -220,7 +220,7 @@ impl Schedule {
         self.make_ready(thread);
     }
 
-    /// Adds the time for which a thread has burned so far to its CPU time.
+    /// Updates a thread's CPU time: adds the time for which the thread has burned since the last update.
     pub(super) fn account(&mut self, thread: Tid) {
         let burner = &mut self.threads[thread];
         if let State::Burns(since) = burner.state {

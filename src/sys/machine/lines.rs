@@ -2,18 +2,18 @@
 //!
 //! A CPU that reads a line gets a copy of it, and a CPU that writes a line gets the only copy. While a line is on its
 //! way, no other CPU gets it. So a line that all CPUs write serves one CPU after the other. A thread whose CPU lacks
-//! the line burns until the line is there. An access to a line that the CPU has costs nothing, and neither does the
-//! first access to a line.
+//! the line burns CPU time until the line arrives. An access to a line that the CPU has costs nothing, and neither
+//! does the first access to a line.
 //!
-//! At the instant at which a line arrives, its CPU has the line, even if other CPUs already wait for it. So a thread
-//! whose compare-and-exchange fails repeats it at once, and then succeeds. A failed exchange leaves the line in the
-//! CPU's own cache, and the next attempt comes long before the line could reach another CPU. If each attempt had to
-//! wait for all other CPUs instead, one of these would change the value meanwhile. Of 80 CPUs that repeat such
-//! exchanges, all but one would fail in each round, and the line would move 80 times for each change.
+//! At the instant at which a line arrives at a CPU, this CPU has the line, even if other CPUs already wait for it. So
+//! a thread whose compare-and-exchange fails repeats it at once, and then succeeds. A failed exchange leaves the line
+//! in the CPU's own cache, and the next attempt comes long before the line could reach another CPU. If each attempt
+//! had to wait for all other CPUs instead, one of these CPUs would change the value meanwhile. Of 80 CPUs that repeat
+//! such exchanges, all but one would fail in each round, and the line would move 80 times for each change.
 //!
 //! The model knows the crate's atomics and locks, and the ends of worklists and waiting lists. It knows neither the
-//! memory that they protect, nor reference counts, nor the workers' own lists. Threads that need no CPU have no copies.
-//! Only an unpark counts as a wake-up; a thread that waits for a lock is woken for nothing.
+//! memory that the locks protect, nor reference counts, nor the workers' own lists. Threads that need no CPU have no
+//! copies. Only an unpark counts as a wake-up. It costs nothing to wake a thread that waits for a lock.
 
 #![forbid(unsafe_code)]
 
@@ -30,11 +30,11 @@ const LINE: usize = 64;
 pub(crate) struct Costs {
     /// The number of CPUs that share a cache.
     pub(crate) of_cache: usize,
-    /// The time that a line takes from a CPU of the same cache.
+    /// The time that a line takes to come from a CPU of the same cache.
     pub(crate) near: Duration,
-    /// The time that a line takes from another cache.
+    /// The time that a line takes to come from another cache.
     pub(crate) far: Duration,
-    /// The CPU time of a thread that wakes another one.
+    /// The CPU time that each wake-up costs the waking thread.
     pub(crate) wake: Duration,
 }
 
@@ -71,7 +71,8 @@ struct Transfer {
 }
 
 impl Line {
-    /// Returns whether the line arrives at this CPU at this instant, for such an access.
+    /// Returns whether the line arrives at this CPU at this instant. A copy that was fetched for a read does not
+    /// suffice for a write.
     fn arrives(&mut self, cpu: usize, writes: bool, now: Time) -> bool {
         while self.transfers.front().is_some_and(|first| first.ends < now) {
             self.transfers.pop_front();
@@ -126,7 +127,7 @@ impl Lines {
         line.free_at.since(now)
     }
 
-    /// Notes that a thread wakes another one. Returns the CPU time of the call.
+    /// Notes that a thread wakes another one. Returns the CPU time that the call costs.
     pub(super) fn wakes(&mut self) -> Duration {
         self.moved.wakes += 1;
         self.costs.wake

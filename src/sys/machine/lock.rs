@@ -1,5 +1,5 @@
-//! The locks in unit tests. Their waits are visible to a machine. For threads outside of all machines, these locks are
-//! those of parking_lot.
+//! The locks in unit tests. Their waits are visible to a machine. For threads outside of all machines, these locks
+//! work like those of parking_lot.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,7 +12,7 @@ thread_local! {
     static WAITS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns how many times the calling thread has taken a lock in a way that can wait.
+/// Returns how many times the calling thread has taken a lock through a call that can wait.
 pub(crate) fn locks_taken() -> u64 {
     WAITS.get()
 }
@@ -60,7 +60,7 @@ impl<T> Mutex<T> {
     }
 
     fn take(&self) -> MutexGuard<'_, T> {
-        // This value no longer exists while the thread's other thread-local values are destroyed.
+        // `WAITS` may no longer exist while the thread's other thread-local values are destroyed.
         let _counted = WAITS.try_with(|waits| waits.set(waits.get() + 1));
         loop {
             if let Some(guard) = self.lock.try_lock() {

@@ -1,16 +1,16 @@
 //! A machine with simulated CPUs and simulated time, on which tests run the real engine.
 //!
 //! The threads are real, but only one of them runs at a time: the thread that has the *baton*. At a *point*, the
-//! machine may give the baton to another thread that has a CPU. A thread that waits, in any of the ways that this crate
-//! has, gives the baton away until it is woken or its time has come. If every thread waits, the time moves on. So a run
-//! takes no more real time than its steps, and the same seed gives the same run.
+//! machine may give the baton to another thread that has a CPU. A thread that waits by a means of this crate gives the
+//! baton away, until the thread is woken or its time has come. If every thread waits, the time moves on. So a run
+//! takes no more real time than its steps take, and the same seed gives the same run.
 //!
 //! There are two kinds of machines. [`run`] makes a machine for the crate's own unit tests. There, each access to an
-//! atomic or a lock of the crate is a point ([`Config::fine`]). [`run_watched`] makes a machine for the tests of users,
-//! and notices if a run hangs. There, points are only at operations of the crate and at wake-ups, the crate holds none
-//! of its locks at a point, and the order of events depends on nothing but the seed. With the feature `testing`, the
-//! crate's atomics are those of the standard library, and a thread that belongs to no machine pays one load for each
-//! step, as long as the process has no machine.
+//! atomic or a lock of the crate is a point ([`Config::fine`]). [`run_watched`] makes a machine for the tests of
+//! users, and notices if a run hangs. There, points are only at operations of the crate and at wake-ups. The crate
+//! holds none of its locks at a point. The order of events depends on nothing but the seed. With the feature
+//! `testing`, the crate's atomics are those of the standard library. As long as the process has no machine, a thread
+//! pays one load for each step.
 //!
 //! The threads that a thread of the machine makes through this crate belong to the machine, too. All other threads of
 //! the process have the system's CPUs and time. On a machine, user code can use the CPU with [`burn`], wait with
@@ -108,7 +108,7 @@ pub(crate) const MAY_EXIST: bool = true;
 
 thread_local! {
     static ME: RefCell<Option<Me>> = const { RefCell::new(None) };
-    /// Whether the thread takes no points at the moment, because its caller must not be interrupted.
+    /// Whether the thread takes no points at the moment, because the thread must keep the baton.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -177,7 +177,7 @@ fn as_main_thread<R, E>(
     drop(inner);
     ME.set(Some(Me { machine: Arc::clone(machine), tid: 0 }));
     let result = catch_unwind(AssertUnwindSafe(main));
-    // The value may refer to the machine.
+    // The kept value may refer to the machine.
     let kept = machine.kept.lock().take();
     drop(kept);
     let end = end(result);
@@ -209,7 +209,7 @@ pub(crate) fn quietly<R>(act: impl FnOnce() -> R) -> R {
 struct OneCpu(Option<CpuSet>);
 
 impl OneCpu {
-    /// If the system refuses, the run is only slower.
+    /// Binds the calling thread to its current CPU. If the system refuses this, the run is only slower.
     fn new() -> Self {
         let cpus = affinity::ThreadId::current().cpus().ok();
         let one = affinity::current_cpu().map(CpuSet::single);
@@ -237,8 +237,8 @@ pub(crate) fn point() -> bool {
     .is_some()
 }
 
-/// Returns the value that belongs to the calling thread's machine. The first call makes the value. While it does so, no
-/// other thread of the machine goes on.
+/// Returns the value that belongs to the calling thread's machine. The first call makes the value. Meanwhile no other
+/// thread of the machine goes on.
 #[inline(always)]
 pub(crate) fn own<T: Any + Send + Sync>(make: impl FnOnce() -> T) -> Option<Arc<T>> {
     with(|machine, _| {

@@ -1,8 +1,9 @@
-//! The locks in builds for the tests of users. These locks are those of parking_lot, and cost what they cost elsewhere.
+//! The locks in builds for the tests of users. These locks are those of parking_lot, and cost as much as in other
+//! builds.
 //!
-//! A machine need not see them: its threads hold none of the crate's locks while they give the baton away, so a thread
-//! of a machine never finds such a lock taken by another thread of its machine. A debug build checks this at each
-//! hand-over. Only waits for a condition variable are visible to the machine.
+//! A machine need not see these locks. Its threads hold none of the crate's locks while they give the baton away. So a
+//! thread never finds one of these locks taken by another thread of the same machine. A debug build checks this at
+//! each hand-over. Only waits for a condition variable are visible to the machine.
 
 use super::{Key, machine, sleep, wake};
 

@@ -23,15 +23,15 @@ pub(super) struct Record {
     threads: BTreeMap<Tid, Doing>,
     /// The threads that hold each lock, by the address of the lock.
     holders: BTreeMap<usize, Vec<Tid>>,
-    /// The panics of items that no thread has been told of.
+    /// The panics of which no thread has been told. Each is a panic of an item.
     pub(super) panics: Vec<Panic>,
 }
 
 /// The present activity of a thread.
 #[derive(Default, Debug)]
 struct Doing {
-    /// The items that the thread runs, in the order in which they began. An item that joins another item may run that
-    /// item.
+    /// The items that the thread runs, in the order in which they began. An item that joins another item may itself
+    /// run the other item.
     items: Vec<Item>,
     waits: Option<Waits>,
     /// The thread's id in the system.
@@ -132,7 +132,7 @@ impl Record {
 
     pub(super) fn lets_go(&mut self, thread: Tid, lock: usize) {
         if let Some(holders) = self.holders.get_mut(&lock) {
-            // A guard may be dropped on another thread than the one that took the lock.
+            // A guard may be dropped on a thread other than the one that took the lock.
             let at = holders.iter().position(|holder| *holder == thread).unwrap_or(0);
             holders.remove(at);
             if holders.is_empty() {
@@ -146,7 +146,7 @@ impl Record {
         (self.events.iter().cloned().collect(), self.forgotten)
     }
 
-    /// Returns the items with a panic that no thread was told of.
+    /// Returns the items that panicked, if no thread has been told of the panic.
     pub(super) fn untold_panics(&self) -> Vec<String> {
         self.panics.iter().map(|panic| panic.item.clone()).collect()
     }
@@ -226,7 +226,7 @@ impl Inner {
     }
 
     /// Returns a line for the main thread, if it waits, and for each waiting thread that runs an item or gives a
-    /// reason.
+    /// reason for its wait.
     pub(super) fn waiting(&self) -> String {
         let sleeps =
             |thread: &Tid| matches!(self.schedule.threads[*thread].state, State::Sleeps | State::Wakes);

@@ -37,7 +37,8 @@ pub(crate) fn pause(time: Duration) {
     assert!(nap(time), "the thread belongs to a machine");
 }
 
-/// From now on, refuses this many of a thousand attempts to make a thread, if the calling thread's machine has a seed.
+/// From now on, the calling thread's machine refuses this many of a thousand attempts to make a thread, if the machine
+/// has a seed.
 pub(crate) fn refuse_threads(of_a_thousand: u32) {
     with(|machine, _| machine.inner.lock().schedule.refuses = of_a_thousand)
         .expect("the thread belongs to a machine");
@@ -54,7 +55,8 @@ pub(crate) fn refuse_threads_named(part: &str) {
         .expect("the thread belongs to a machine");
 }
 
-/// Gives the calling thread a claim. From now on, it goes before all threads without a claim, and takes CPUs from them.
+/// Gives the calling thread a claim. From now on, this thread goes before all threads without a claim, and takes CPUs
+/// from them.
 pub(crate) fn claim() {
     with(|machine, me| machine.inner.lock().schedule.claim(me)).expect("the thread belongs to a machine");
 }
@@ -105,7 +107,8 @@ pub(crate) fn bind(thread: Tid, cpus: &CpuSet) -> Option<bool> {
         let some = !cpus.is_empty();
         if some {
             inner.schedule.bind(thread, cpus);
-            // The calling thread may have lost its own CPU. If it has bound another thread, it may hold a lock.
+            // The calling thread may have lost its own CPU. A thread that binds another thread may hold a lock, so it
+            // gives up its CPU here only on a `fine` machine.
             if machine.fine || thread == me {
                 machine.hand_over(inner, me);
             }
@@ -145,8 +148,8 @@ pub(crate) fn sleeps_so_far(thread: Tid) -> Option<u64> {
     with(|machine, _| machine.inner.lock().schedule.threads[thread].sleeps)
 }
 
-/// Lets the calling thread use its CPU for this time, in which it waits for another thread. Returns false immediately
-/// if another thread wants the CPU, or if the machine has no [costs](super::Costs).
+/// Lets the calling thread use its CPU for this time, while the calling thread waits for another thread. Returns false
+/// immediately if another thread wants the CPU, or if the machine has no [costs](super::Costs).
 #[cfg(test)]
 pub(crate) fn stays_awake(time: Duration) -> Option<bool> {
     with(|machine, me| {
@@ -166,15 +169,15 @@ pub(crate) fn stays_awake(_time: Duration) -> Option<bool> {
     None
 }
 
-/// Notes that the calling thread accesses this address, and burns until its CPU has the line. Does nothing if the
-/// machine has no [costs](super::Costs).
+/// Notes that the calling thread accesses this address. Lets this thread burn until its CPU has the address's cache
+/// line. Does nothing if the machine has no [costs](super::Costs).
 #[cfg(test)]
 #[inline(always)]
 pub(crate) fn touch(address: usize, writes: bool) {
     charge(|lines, cpu, now| lines.access(cpu, address, writes, now));
 }
 
-/// Notes that the calling thread wakes another one.
+/// Notes that the calling thread wakes another thread.
 #[cfg(test)]
 pub(super) fn wakes() {
     charge(|lines, _, _| lines.wakes());

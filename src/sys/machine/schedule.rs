@@ -1,4 +1,4 @@
-//! Which thread of a machine takes the next step, and when time passes.
+//! The schedule of a machine: it decides which thread takes the next step, and when time passes.
 //!
 //! A thread that has a CPU *runs*: its steps cost no time. A thread *burns* while it uses its CPU for some time. If no
 //! thread runs, the time moves on to the next timer. So everything that can be done at an instant is done at that
@@ -21,10 +21,10 @@ use crate::policy::time::Time;
 pub(crate) type Tid = usize;
 
 /// After this number of steps without any time passing, the machine assumes that a thread waits in a loop for another
-/// one.
+/// thread.
 const ENDLESS: u64 = 10_000_000;
 
-/// After time has passed this number of times without a step of the main thread, a run counts as restless.
+/// If time passes this many times without a step of the main thread, a run counts as restless.
 const RESTLESS: u64 = 1_000_000;
 
 /// The behaviour of a machine.
@@ -37,7 +37,7 @@ pub(crate) struct Config {
     pub(crate) switches: u32,
     /// The time for which a thread burns before it gives its CPU to a thread that waits for this CPU.
     pub(crate) slice: Duration,
-    /// If there is a seed, the longest time from waking a thread until it is ready.
+    /// The longest time from the wake-up of a thread until the thread is ready. Without a seed, this time is zero.
     pub(crate) latency: Duration,
     /// Threads whose names end in one of these texts are ready immediately.
     pub(crate) prompt: &'static [&'static str],
@@ -48,13 +48,13 @@ pub(crate) struct Config {
     /// If there is a seed, the rule by which the machine chooses the thread that goes on.
     pub(crate) order: Order,
     /// The costs of communication between CPUs. Without them, all accesses to memory cost nothing. With them, the same
-    /// seed need not give the same run, because lines are those of real addresses.
+    /// seed need not give the same run, because the cache lines are those of real addresses.
     #[cfg(test)]
     pub(crate) costs: Option<super::lines::Costs>,
     /// The number of steps without any time passing after which a run counts as endless.
     pub(crate) endless: u64,
-    /// After time has passed this number of times without a step of the main thread, a run counts as restless: it never
-    /// comes to an end.
+    /// If time passes this many times without a step of the main thread, a run counts as restless: it never comes to
+    /// an end.
     pub(crate) restless: u64,
 }
 
@@ -131,7 +131,7 @@ pub(super) struct Thread {
     pub(super) in_a_step: bool,
     /// Whether the thread was unparked and has not parked since.
     pub(super) token: bool,
-    /// The condition on which the machine wakes the sleeping thread although no other thread wakes it.
+    /// The condition under which the machine itself wakes the sleeping thread.
     pub(super) rests: Rests,
     /// Whether the thread *keeps house*: it repeats routine work, which leads nowhere unless another thread takes a
     /// step.
@@ -150,7 +150,7 @@ pub(super) enum Timer {
     Slice(usize),
     /// The thread was woken, and is ready now.
     Woken(Tid),
-    /// A CPU goes or comes back.
+    /// A CPU goes away or comes back.
     Cpus,
 }
 
@@ -171,10 +171,10 @@ pub(super) struct Schedule {
     pub(super) ready: VecDeque<Tid>,
     /// The threads that need no CPU, and run.
     pub(super) apart: Vec<Tid>,
-    /// The timers by time, and by their order.
+    /// The timers, ordered by time. Timers with equal times are in the order in which they were set.
     pub(super) timers: BTreeMap<(Time, u64), Timer>,
     next_timer: u64,
-    /// The number of attempts to make a thread, out of a thousand, that are refused.
+    /// Of a thousand attempts to make a thread, this many are refused.
     pub(super) refuses: u32,
     /// Each attempt to make a thread whose name contains one of these parts is refused.
     pub(super) refused: Vec<String>,

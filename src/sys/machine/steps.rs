@@ -289,7 +289,7 @@ pub(crate) fn waiting_threads() -> String {
     with(|machine, _| machine.enter().waits_and_circle()).unwrap_or_default()
 }
 
-/// Returns the number of times that time may pass while the main thread waits, before the run fails.
+/// Returns how often time may pass while the main thread waits. If time passes more often, the run fails.
 pub(crate) fn most_moves() -> Option<u64> {
     with(|machine, _| machine.enter().schedule.config.restless)
 }

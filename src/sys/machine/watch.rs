@@ -24,8 +24,8 @@ const COMPUTES: u32 = 10;
 /// The number of times that the watcher looks at the machine during one patience.
 const LOOKS: u32 = 20;
 
-/// The number of looks at which the watcher sees a thread sleep in real time before it ends the run: a tenth of the
-/// patience. No file and no process makes a thread sleep so.
+/// The watcher ends the run when it has seen a thread sleep in real time at this many looks. This is a tenth of the
+/// looks during one patience. A wait for a file or a process is no such sleep.
 const NAPS: u32 = LOOKS / 10;
 
 /// Tells the watcher of a failure.
@@ -178,7 +178,7 @@ impl Holder {
     }
 }
 
-/// Returns whether a thread that sleeps in this function of the kernel waits for nothing but a time.
+/// Returns whether a thread that sleeps in this function of the kernel only waits for time to pass.
 fn is_nap(function: &str) -> bool {
     function.contains("nanosleep")
 }

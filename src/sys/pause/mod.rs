@@ -5,11 +5,11 @@
 //!   itself. Fails if the process has no descriptor left.
 //! * `wake()`: wakes the sleeper. A thread may call this if it knows that the sleeper sleeps, or that the sleeper's
 //!   `validate` has returned true. If the sleeper is awake already, its next sleep may end immediately.
-//! * `sleep(validate, until, rings) -> bool`: calls `validate` once the sleeper can be woken, and sleeps only if
-//!   `validate` returns true. Only one thread calls this. Returns false if the time has come. The sleep may also end
-//!   for no reason. In a listening pause, each of `rings` can end the sleep. Afterwards, `is_over` returns true for the
-//!   ring of each thread that has ended. A parking pause has no rings, and no code of the program runs between its
-//!   `validate` and the end of its sleep.
+//! * `sleep(validate, until, rings) -> bool`: calls `validate` when other threads can already wake the sleeper, and
+//!   sleeps only if `validate` returns true. Only one thread calls this. Returns false if the time has come. The sleep
+//!   may also end for no reason. In a listening pause, each of `rings` can end the sleep. Afterwards, `is_over`
+//!   returns true for the ring of each thread that has ended. A parking pause has no rings, and no code of the program
+//!   runs between its `validate` and the end of its sleep.
 //!
 //! The portable version always parks.
 

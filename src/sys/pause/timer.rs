@@ -1,4 +1,4 @@
-//! A timer that the system keeps, and that ends a sleep for descriptors.
+//! A timer of the system, which ends a sleep of a thread that waits for descriptors.
 
 #![allow(unsafe_code, reason = "libc's calls for timers take raw pointers")]
 

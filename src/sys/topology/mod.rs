@@ -54,15 +54,15 @@ pub enum TopologySource {
     Probe,
     /// A description in [hwloc's synthetic format](https://www.open-mpi.org/projects/hwloc/doc/v2.3.0/a00354.php), such
     /// as `"l3:4 core:3 pu:2"`. The description lists the kinds of objects in the machine, from the outermost kind to
-    /// the CPUs (`pu`). Each kind has a number, which says how many of its objects are in one object of the kind
-    /// before.
+    /// the CPUs (`pu`). Each kind has a number, which says how many of its objects are in one object of the preceding
+    /// kind.
     ///
     /// Without the feature `hwloc`, each level must name its kind: `pack`, `die`, `numa` or `[numa]`, `group`, `l5` to
     /// `l1`, `core`, `pu`. The numbers of CPUs and nodes can be given as a list, `pu:2(indexes=0,2,1,3)`, or as
     /// interleaved loops, `pu:2(indexes=2*2:1*2)`. Sizes are ignored. Only hwloc can read numbers that are given by
     /// kinds, such as `pu:2(indexes=core:pu)`.
     Synthetic(String),
-    /// An XML document, as `lstopo machine.xml` writes it. Without the feature `hwloc`, such a source fails with
+    /// An XML document, as `lstopo machine.xml` writes it. Without the feature `hwloc`, this source fails with
     /// [`TopologyError::NeedsHwloc`].
     ///
     /// hwloc trusts the document, so take it only from a source that you trust. A truncated document is an error, but a
@@ -103,7 +103,7 @@ pub enum TopologyError {
         /// The problem with the source.
         cause: Box<dyn Error + Send + Sync>,
     },
-    /// Only hwloc can read such a source, but the crate was built without the feature `hwloc`.
+    /// Only hwloc can read this source, but the crate was built without the feature `hwloc`.
     #[non_exhaustive]
     NeedsHwloc {
         /// The source.

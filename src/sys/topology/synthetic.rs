@@ -3,7 +3,7 @@
 //!
 //! A description lists levels from the outermost to the CPUs, such as `pack:2 [numa] l3:2 core:4 pu:2`. Each level has
 //! a number, which says how many of its objects are in each object of the level before. The objects of a level divide
-//! the CPUs evenly and in order, so a division finds the object of a CPU.
+//! the CPUs evenly and in order. So an integer division of a CPU's place finds the CPU's object.
 
 use std::cmp::Reverse;
 use std::error::Error;
@@ -75,7 +75,7 @@ pub(super) fn read(description: &str) -> Result<Vec<Cpu>, Malformed> {
     let total = levels.last().map_or(0, |level| level.width);
     let size_of = |level: &Level| total / level.width;
     // If the machine has caches, the outermost level of caches is used. Otherwise the innermost packages or nodes take
-    // their place.
+    // the place of the caches.
     let cache = levels.iter().find(|level| level.kind == Kind::Cache);
     let outer = |level: &&Level| matches!(level.kind, Kind::Package | Kind::Node) || level.attached > 0;
     let cache = cache.or_else(|| levels.iter().rev().find(outer)).map_or(total, size_of);
@@ -91,7 +91,7 @@ pub(super) fn read(description: &str) -> Result<Vec<Cpu>, Malformed> {
     Ok((0..total).map(cpu).collect())
 }
 
-/// Returns the number of the nearest node of each CPU. The nearest node is the one with the fewest CPUs and, among
+/// Returns, for each CPU, the number of its nearest node. The nearest node is the one with the fewest CPUs and, among
 /// equals, the lowest number. Without any node, the number is 0.
 fn nodes_by_place(machine: &Machine, total: usize) -> Result<Vec<usize>, Malformed> {
     let mut nodes = Vec::new();

@@ -1,7 +1,8 @@
 //! Reads the topology from Linux's `/sys`.
 //!
-//! Where `/sys` gives no information, the reader assumes the simplest machine. A CPU without siblings is a core by
-//! itself, CPUs without caches share their package or node, and CPUs without a node are on node 0.
+//! Where `/sys` gives no information, the reader assumes the simplest machine. A CPU without listed siblings is
+//! a core by itself. If `/sys` lists no cache of a CPU, the CPU's innermost package or node takes the place of the
+//! cache. CPUs without a listed node are on node 0.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -123,7 +123,7 @@ fn a_malformed_description_is_told_what_is_wrong_where() {
     }
 }
 
-/// spec: E2.9: a topology without a CPU, which a kernel or a library could report.
+/// spec: E2.9: a topology without a CPU is an error. A kernel or a library could report such a topology.
 #[test]
 fn a_topology_needs_a_cpu() {
     let error = checked(&TopologySource::Probe, Ok(Vec::new())).unwrap_err();

@@ -169,7 +169,7 @@ impl<T> RawHandle<T> {
         self.head.as_ptr().cast::<Header>().cast_const()
     }
 
-    /// Refuses a wait, if the caller would wait for itself.
+    /// Refuses a wait if the calling item would wait for itself.
     fn check_wait(&self) -> Result<(), WaitError> {
         match waits::check_one_shot(self.item(), self.limiter) {
             // The item has ended since the caller looked, and its slot no longer counts.
@@ -235,8 +235,8 @@ impl<T> RawHandle<T> {
         waits::poll(self.origin, || self.check_wait(), waker, |alarm| self.state().watch(alarm))
     }
 
-    /// If the token is cancelled and the item has not begun, cancels the item. Returns whether it did. Otherwise the
-    /// cancel of the token and its deadline will wake the task.
+    /// If the token is cancelled and the item has not begun, cancels the item. Returns whether it did. Otherwise, a
+    /// cancel of the token will wake the task, and so will the token's deadline.
     #[cold]
     fn poll_token(&mut self, waker: &Waker) -> bool {
         let has_begun = self.state().load().has_begun();
@@ -298,7 +298,7 @@ impl<T> RawHandle<T> {
             // SAFETY: the item is done. If its result was taken before, `take_result` panics and writes nothing.
             unsafe { (handle.operations.take_result)(handle.head, NonNull::from(&mut result).cast()) };
         }
-        // SAFETY: according to `detach`, the entry is gone.
+        // SAFETY: `leave` has returned true, so the entry is gone.
         unsafe { (handle.operations.free)(handle.head) };
         // SAFETY: if the item ran, its result was written just now.
         let payload = ran.then(|| unsafe { result.assume_init() })?.err();
@@ -313,7 +313,7 @@ impl<T> Drop for RawHandle<T> {
     #[inline]
     fn drop(&mut self) {
         if self.state().leave() {
-            // SAFETY: according to `detach`, the entry is gone.
+            // SAFETY: `leave` has returned true, so the entry is gone.
             unsafe { (self.operations.free)(self.head) };
         }
     }

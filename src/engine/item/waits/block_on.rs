@@ -13,12 +13,12 @@ use super::guarded;
 
 thread_local! {
     /// Whether `block_on` is polling a task on this thread. If so, the item of the thread cannot end before the task
-    /// does.
+    /// is done.
     static POLLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Puts the thread to sleep until a waker of the task is called. The flag says that the task was woken and has not been
-/// polled since.
+/// Puts the thread to sleep until a waker of the task is called. The flag says whether the task was woken and has not
+/// been polled since.
 struct Parker(AtomicU64);
 
 impl Parker {

@@ -54,11 +54,11 @@ pub(crate) fn wait(
 }
 
 thread_local! {
-    /// Says whether it is worth searching on this thread. This depends on the thread's last waits.
+    /// Says, by the thread's last waits, whether the thread stays awake for a short time before it sleeps.
     static PATIENCE: Cell<Patience> = const { Cell::new(Patience::NEW) };
 }
 
-/// Stays awake for a short time, before the calling thread would sleep until `until`. Returns whether the wait is over
+/// Keeps the calling thread awake for a short time, before it sleeps until `until`. Returns whether the wait is over
 /// by then. A worker does not stay awake, because it leaves its CPU to other workers of its pool while it waits.
 pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
     let ends_early = || until.time().is_some_and(|end| end < clock::now() + LIMIT);
@@ -77,8 +77,8 @@ pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
 /// Waits for the target on behalf of a task. `watch` keeps the alarm, and returns false if the wait is over.
 ///
 /// A task that is not ready holds no thread, so an item may poll the task and end. But an item that polls the task
-/// under [`block_on`](block_on::block_on) cannot end before the task. Only in this case is `check` called, which
-/// refuses a wait of the calling item.
+/// under [`block_on`](block_on::block_on) cannot end before the task. `check` refuses a wait of the calling item, and
+/// is called only in this case.
 pub(crate) fn poll(
     origin: Origin,
     check: impl FnOnce() -> Result<(), WaitError>,
@@ -158,7 +158,7 @@ pub(crate) fn check_submission(work: &WorkItem) -> Result<(), WaitError> {
         let state = work.cell.load();
         state.is_pending_on_list().then(|| state.home())
     };
-    // The second look at `home` finds out whether the item has begun before the other items gave up their slots.
+    // The item may have begun before the other items gave up their slots. The second look at `home` shows this.
     let needs_slot_of =
         |current: &Current, home_then| current.is_only_slot_of(home_then) && home() == Some(home_then);
     refuse_if(|current| {
@@ -191,7 +191,7 @@ fn keeps_only_slot_of(current: &Current, limiter: *const Limiter) -> bool {
         let own = entry.shard().limiter();
         let slots_of_the_caller = 1 + u64::from(std::ptr::eq(current.shard().limiter(), own));
         let word = own.cell.load();
-        // `in_flight` acquires what the items have released that left the limiter before the first read.
+        // `in_flight` acquires the writes of the items that left the limiter before the first read.
         let holds = word.max() == 1 && word.active() <= slots_of_the_caller && own.cell.in_flight() > 0;
         std::ptr::eq(own, limiter) && holds
     });

@@ -2,21 +2,21 @@
 //! among these items.
 //!
 //! An item is registered while it waits without a timeout. If it waits for a one-shot that has a deadline and has not
-//! begun, the deadline ends this wait, and cancels the one-shot. So the register treats the wait as one that always
-//! ends, also if the one-shot belongs to a scope that the waiting item has opened. An item is also registered while it
-//! has an open scope, because the item cannot end before the scope ends. Before a wait begins,
+//! begun, the deadline ends this wait, and cancels the one-shot. So the register treats this wait as one that always
+//! ends. It does so even if the one-shot belongs to a scope that the waiting item has opened. An item is also
+//! registered while it has an open scope, because the item cannot end before the scope ends. Before a wait begins,
 //! [`policy::waits`](crate::policy::waits) decides under the register's lock whether the wait would ever end. So a
-//! cycle is found when the last of its waits is about to begin. The wait at the end of a scope is not checked, but each
-//! spawn into the scope is. Other events are not checked, with one exception: if an item gets a slot while it waits,
-//! and is stuck for this reason, the register logs a report. The item keeps waiting. If a lowered limit makes a wait
-//! endless, the register notices this only when it checks a later wait.
+//! cycle is found when the last of its waits is about to begin. The wait at the end of a scope is not checked, but
+//! each spawn into the scope is. Other events are not checked, with one exception: if an item gets a slot while it
+//! waits, and is stuck for this reason, the register logs a report. The item keeps waiting. If a lowered limit makes a
+//! wait endless, the register notices this only when it checks a later wait.
 //!
-//! **No false reports.** A wait is refused only if it would never end by itself. At most a thread outside of the cycle
-//! could end it, by the cancel of an awaited item. The decision never rests on outdated facts, for these reasons:
+//! **No false reports.** A wait is refused only if it would never end by itself. Only a thread outside of the cycle
+//! could end it, by cancelling an awaited item. The decision never rests on outdated facts, for these reasons:
 //!
-//! * A registered item cannot end or return from its wait before its worker takes the item out of the register, for
-//!   which the worker needs the register's lock. So while the decision is made under the lock, the worker still
-//!   executes the same item. The item holds the same slots, and keeps its limiter, its queue and its target in memory.
+//! * Before a registered item ends, or returns from its wait, its worker takes the item out of the register. For this,
+//!   the worker needs the register's lock. So while the decision is made under the lock, the worker still executes the
+//!   same item. The item holds the same slots, and keeps its limiter, its queue and its target in memory.
 //! * A wait can be over before the worker of the waiting item has noticed this. So the register keeps the target of
 //!   each wait, and reads the target's present state. A one-shot that has ended, a signal that is set, or a flush that
 //!   is over blocks no item.
@@ -350,7 +350,8 @@ impl Node {
         // SAFETY: a scope stays open, and its roll stays in memory, as long as the roll is in the list.
         let rolls = self.scopes.iter().map(|roll| unsafe { &**roll });
         let members = rolls.flat_map(|roll| roll.0.lock().by_number.values().copied().collect::<Vec<_>>());
-        // A member that this item joins, and that its deadline cancels, does not keep the scope open.
+        // If this item joins a member, and the member's deadline will cancel the member, that member does not keep the
+        // scope open.
         let is_cancelled_in_time = |member: &Member| match self.target {
             Some(Target::OneShot { item, state, has_deadline: true, .. }) => {
                 member.item == item.addr() && !state.load().has_begun()
@@ -359,7 +360,7 @@ impl Node {
         };
         let mut needs: Vec<Need> =
             members.filter(|member| !is_cancelled_in_time(member)).map(|member| member.need).collect();
-        // The inner item is the present one of its worker only while that worker is registered itself.
+        // The register knows the present item of the inner worker only while that worker is registered itself.
         let inner = self.lent_to.and_then(|inner| nodes.get(&inner));
         needs.extend(inner.map(|inner| Need::End(inner.current.item.addr())));
         match self.target {

@@ -1,5 +1,5 @@
-//! Tests of executors that cannot learn some facts about threads, because the system refuses them. Such an executor
-//! uses the remaining facts, reports the refusal, and goes on.
+//! Tests of executors that cannot learn some facts about threads, because the system refuses these facts. The executor
+//! then uses the remaining facts, reports the refusal, and goes on.
 
 use std::io;
 use std::sync::mpsc;
@@ -130,7 +130,8 @@ fn without_thread_states_a_busy_worker_does_not_count_as_asleep() {
     let mistaken = mistaken.count();
     let is_crowded = clock::now().since(begin) > Duration::from_millis(150);
     assert!(mistaken < 5 || is_crowded, "{:?}", executor.undeclared_blockers());
-    // A worker that was taken for a sleeping one is not found to be a hog, so a crowded machine may need more attempts.
+    // A worker that was taken for a sleeping worker is not found to be a hog. So on a crowded machine, the test may
+    // need more attempts.
     let is_hog_found = || {
         work_before_another();
         !executor.hogs().is_empty()
@@ -212,7 +213,7 @@ fn if_the_manager_cannot_wait_for_records_thread_states_are_sampled() {
     blocks_are_found(&executor);
 }
 
-/// spec: S1.3: the descriptors may run out at any time.
+/// spec: S1.3: the process may run out of descriptors at any time.
 #[test]
 fn workers_whose_switches_cannot_be_recorded_are_sampled() {
     if let Err(error) = switches::permitted() {

@@ -250,13 +250,13 @@ impl Meter {
     }
 
     /// Reads the CPU clock and ends the window. Charges the window's CPU time to the shard whose item began last. But
-    /// if the window is mixed, charges the shard whose item was running at the last tick and which has an item in the
-    /// window. An interrupted last item is charged anyway if only this item can have used that much time. `course` is
-    /// the course of the last item, if the window ends with that item.
+    /// if the window is mixed, charges the shard whose item was running at the last tick, if that shard has an item in
+    /// the window. If the last item was interrupted and only this item can have used that much time, charges the shard
+    /// of this item in any case. `course` is the course of the last item, if the window ends with that item.
     fn end_window(&self, now: Time, course: Course) {
         let total = thread_state::own_cpu_time().map(as_nanos);
-        // This reading is a system call. A kernel that preempts lazily often preempts a thread there. A tick meanwhile
-        // met no item, so the next window begins after it.
+        // This reading is a system call. A kernel that preempts lazily often preempts a thread there. A tick during
+        // this call meets no item. So the next window begins after the call.
         let after = clock::coarse();
         let used = match total {
             Some(total) => Duration::from_nanos(self.worker.reading.since(total)),

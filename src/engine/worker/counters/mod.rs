@@ -83,7 +83,7 @@ impl Events {
         match finding {
             Finding::Asleep => self.undeclared_blocks.raise(),
             Finding::Hog => self.cpu_hogs.raise(),
-            // Either the item has declared that it blocks, or it does nothing wrong.
+            // This is no offence: the item has declared that it blocks, or it need not declare that.
             Finding::Blocks | Finding::Runs => {}
         }
     }

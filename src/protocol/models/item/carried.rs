@@ -50,8 +50,7 @@ fn each_run_finds_what_its_submission_carries() {
     });
 }
 
-/// spec: I2.3: a submission uses a cancelled entry again, which a worker pops at the same time. The run finds the
-/// value.
+/// spec: I2.3: a submission uses a cancelled entry again while a worker pops this entry. The run finds the value.
 #[test]
 fn a_revived_entry_finds_the_value() {
     check(3, || {
@@ -65,7 +64,8 @@ fn a_revived_entry_finds_the_value() {
     });
 }
 
-/// spec: I2.3: the same in a queue that has no room, while another thread submits the item, too.
+/// spec: I2.3: the queue has no room, so a submission uses a cancelled entry again. Meanwhile a worker pops this
+/// entry, and another thread submits the item, too.
 #[test]
 fn an_entry_that_is_revived_for_want_of_room_finds_the_value() {
     check(3, || {
@@ -81,7 +81,8 @@ fn an_entry_that_is_revived_for_want_of_room_finds_the_value() {
     });
 }
 
-/// spec: I2.6 (a cancelled submission gives back what it carries): a cancel, while a worker begins the run.
+/// spec: I2.6 (a cancelled submission gives back what it carries): a thread cancels the submission while a worker
+/// begins its run.
 #[test]
 fn a_cancel_returns_the_value_or_the_run_finds_it() {
     check(3, || {
@@ -96,7 +97,7 @@ fn a_cancel_returns_the_value_or_the_run_finds_it() {
 }
 
 /// spec: I2.3: an item that carries a value runs. Meanwhile the item is submitted again with another value. A thread
-/// that waits for the first run is told.
+/// that waits for the first run learns of its end.
 #[test]
 fn a_value_waits_while_the_item_runs() {
     check(2, || {

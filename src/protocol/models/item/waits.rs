@@ -20,8 +20,8 @@ fn a_cancel_waits_for_a_run_that_submits_the_item_again() {
     });
 }
 
-/// spec: F2.1 (waits for the last submission at call time): the flush sees the run that it waited for. The flush does
-/// not wait for the next submission, which that run makes and which never runs in this model.
+/// spec: F2.1 (waits for the last submission at call time): after the flush, its thread sees what the run has written.
+/// The run submits the item again. The flush does not wait for this next submission, which never runs in this model.
 #[test]
 fn a_flush_waits_for_the_run_and_not_for_the_next_one() {
     check(3, || {
@@ -111,7 +111,8 @@ fn in_an_ordered_queue_a_cancelled_entry_is_not_used_again() {
     });
 }
 
-/// spec: Q4.3: the first of two entries does not run the item, even if the item is cancelled and submitted meanwhile.
+/// spec: Q4.3: the first of two entries does not run the item, even if the item is cancelled and submitted again
+/// meanwhile.
 #[test]
 fn in_an_ordered_queue_the_oldest_entry_is_the_cancelled_one() {
     check(3, || {

@@ -24,7 +24,7 @@ fn flush_and_run(world: &mut World, waits_for: Option<usize>) -> usize {
     later
 }
 
-/// Lets this item, for which the flush waits, report and end the count.
+/// Lets this item report, and ends the count. The flush waits for this item.
 fn end_count(world: &mut World, item: usize) {
     assert_eq!(world.items[item].state, State::Reporting);
     world.report(item);
@@ -61,8 +61,8 @@ fn a_flush_waits_for_a_later_run_that_keeps_an_entry_from_before_the_flush() {
     }
 }
 
-/// spec: F1.2, F1.6 (no other exception): the item keeps an entry whose thread has begun after the flush. So the run
-/// can wait for the flush.
+/// spec: F1.2, F1.6 (no other exception): the item keeps an entry that a thread began to queue after the flush had
+/// begun. So the run can wait for the flush.
 #[test]
 fn a_flush_does_not_wait_for_a_later_run_that_keeps_an_entry_from_after_the_flush() {
     let mut world = world();

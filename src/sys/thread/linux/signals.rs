@@ -64,7 +64,7 @@ impl Drop for SignalsBlocked {
     }
 }
 
-/// The mask that the main thread publishes while [`SignalsBlocked`] hides it.
+/// The main thread's own mask. The main thread publishes this mask while [`SignalsBlocked`] replaces it.
 struct MainThread {
     /// The low half is the id of the process whose main thread has its signals blocked, or 0. The high half counts the
     /// changes. A forked child has another id, so the child ignores a mask that its parent published.
@@ -124,8 +124,8 @@ pub(crate) struct SignalMask(u64);
 impl SignalMask {
     /// Returns the current mask of the process's main thread.
     ///
-    /// While a thread makes another thread or starts a program, the C library blocks all its signals for a short time.
-    /// In this case the function reads the mask again, up to [`LOOKS`] times.
+    /// While a thread makes another thread or starts a program, the C library blocks all signals of the calling thread
+    /// for a short time. In this case the function reads the mask again, up to [`LOOKS`] times.
     ///
     /// While the main thread makes a thread of this crate, it blocks its own signals and [publishes](Told) its previous
     /// mask. The main thread publishes the mask before it blocks the signals, and withdraws the published mask after it
@@ -135,13 +135,13 @@ impl SignalMask {
     /// # Errors
     ///
     /// Fails only on a thread other than the main thread: if `/proc` cannot be read, if the main thread has ended, or
-    /// if the C library blocks its signals at each attempt.
+    /// if the C library blocks the main thread's signals at each attempt.
     pub(crate) fn of_main_thread() -> io::Result<Self> {
         if thread_id() == std::process::id() {
             return Ok(Self::of_this_thread());
         }
-        // The main thread goes on in real time, even if this thread belongs to a made-up machine. So the number of
-        // reads is not the machine's to repeat, and no read may be a point.
+        // The main thread goes on in real time, even if this thread belongs to a made-up machine. So the machine
+        // cannot repeat the number of reads, and no read may be a point.
         machine::quietly(Self::read_of_main_thread)
     }
 
@@ -192,7 +192,7 @@ impl SignalMask {
     }
 }
 
-/// The number of times that a mask is read while it changes. One read takes about 20 µs.
+/// A mask is read at most this many times while it changes. One read takes about 20 µs.
 const LOOKS: usize = 32;
 
 /// The C library's own signals. The library blocks its own signals only for a short time, together with all other

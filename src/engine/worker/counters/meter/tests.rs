@@ -81,8 +81,8 @@ const fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// spec: O1.4 (CPU time): the queues are charged for all CPU time of their items, and for no other time. A search for
-/// work is left out. An item that sleeps and a worker that rests use no CPU time.
+/// spec: O1.4 (CPU time): the queues are charged for all CPU time of their items, and for no other time. They are not
+/// charged for a search for work. An item that sleeps and a worker that rests use no CPU time.
 #[test]
 fn all_cpu_time_of_items_is_charged_once() {
     for seed in 0..20 {
@@ -121,8 +121,8 @@ fn all_cpu_time_of_items_is_charged_once() {
     }
 }
 
-/// spec: O1.2, O1.4: the meter asks once for the items of a window where they start, and again for the item after a
-/// rest, after an interrupted item, and after an item of another shard.
+/// spec: O1.2, O1.4: for the items of one window, the meter asks only once where they start. It asks again for an item
+/// that comes after a rest, after an interrupted item, or after an item of another shard.
 #[test]
 fn a_worker_looks_around_once_for_the_items_of_a_window() {
     with_scripted_clocks(|script| {
@@ -139,7 +139,7 @@ fn a_worker_looks_around_once_for_the_items_of_a_window() {
     });
 }
 
-/// spec: O1.2: items of two shards start at different places in turn, and each is counted at its own.
+/// spec: O1.2: items of two shards alternate, and start at different places. Each item is counted at its own place.
 #[test]
 fn a_place_belongs_to_the_items_of_one_shard() {
     let stolen = with_scripted_clocks(|script| {
@@ -173,8 +173,8 @@ fn queues_whose_short_items_alternate_are_charged_for_their_shares() {
     assert!((found - due).abs() < 0.1, "a share of {found:.3}, and not {due:.3}");
 }
 
-/// spec: O1.4 (CPU time): an item sleeps after a few short items of another queue. The item's queue is charged for what
-/// short items cannot have used, and the next item has a window of its own.
+/// spec: O1.4 (CPU time): an item sleeps after a few short items of another queue. The queue of this item is charged
+/// for the CPU time that the short items cannot have used. The next item has a window of its own.
 #[test]
 fn an_item_that_sleeps_is_charged_for_its_own_cpu_time() {
     let [before, after] = with_scripted_clocks(|script| {
