@@ -13,7 +13,8 @@ use crate::policy::time::Time;
 use crate::sys::clock;
 use crate::sys::wait::Until;
 
-/// Returns whether the calling code should stop. A long item asks from time to time, and returns early if it should.
+/// Returns whether the calling code should stop. A long item calls this from time to time, and returns early when the
+/// result is true.
 ///
 /// In an item, this is true once
 ///

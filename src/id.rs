@@ -125,7 +125,7 @@ impl Hash for Work {
 impl UnwindSafe for WorkQueue {}
 impl RefUnwindSafe for WorkQueue {}
 
-/// A panic of its function does not change what an item does: the next run calls the function again.
+/// After a panic of an item's function, the next run calls the function again.
 impl UnwindSafe for Work {}
 impl RefUnwindSafe for Work {}
 
@@ -133,7 +133,7 @@ impl RefUnwindSafe for Work {}
 impl UnwindSafe for CancelToken {}
 impl RefUnwindSafe for CancelToken {}
 
-/// A permit that a panic drops returns its place.
+/// If a panic drops a permit, the permit gives its place back.
 impl UnwindSafe for Permit {}
 impl RefUnwindSafe for Permit {}
 
@@ -141,7 +141,7 @@ impl RefUnwindSafe for Permit {}
 impl UnwindSafe for WorkQueueBuilder {}
 impl RefUnwindSafe for WorkQueueBuilder {}
 
-/// As for a builder of queues.
+/// An executor's builder calls none of its hooks, either.
 impl UnwindSafe for ExecutorBuilder {}
 impl RefUnwindSafe for ExecutorBuilder {}
 

@@ -15,8 +15,8 @@ use crate::sys::wait::Until;
 pub(crate) mod fork;
 pub(crate) mod stop_on_drop;
 
-/// The handle of an item that runs once. Dropping the handle detaches the item, which still runs, unless the handle was
-/// told to [stop it](JoinHandle::stop_on_drop).
+/// The handle of an item that runs once. If the handle is dropped, the item still runs, unless the handle was told to
+/// [stop it](JoinHandle::stop_on_drop).
 ///
 /// # Examples
 ///

@@ -130,11 +130,11 @@
 //! The number of threads follows from this. An executor that has had no item has one thread, its manager. A program
 //! with default queues has one pool for each last-level cache. A pool whose CPUs all compute has a worker for each of
 //! them, and a spare one. Each item that blocks under a guard adds a worker, up to 256 for each queue and each CPU on
-//! which items were queued. When the pool is idle again, two workers stay. Each further class has pools of its own,
-//! and a class of per-CPU queues has one for each CPU.
+//! which items were queued. When the pool is idle again, two workers stay. Each further class has pools of its own. A
+//! class of per-CPU queues has a pool for each CPU.
 //!
-//! A blocked item continues as soon as its call returns, even if
-//! another item has taken its place. Then the pool runs one item more than its limit, until one of its items ends.
+//! A blocked item continues as soon as its call returns, even if another item has taken its place. Then the pool runs
+//! one item more than its limit, until one of its items ends.
 //!
 //! CPUs can come and go. While the executor has work, it watches which CPUs the process may use. Cpusets, hotplug and
 //! the affinity of the main thread, which `taskset` sets, determine these CPUs. The executor also watches the CPU quota
@@ -150,7 +150,7 @@
 //! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. Otherwise,
 //!   it starts in the nearest pod that has a free CPU, or in its own pod if items often sleep there [without a
 //!   guard](#missing-guards). If the items before it are so short that a running worker will be ready sooner than a
-//!   woken one, the item waits for them. If they turn out to be long, it waits for **at most 3.2 ms**. A CPU may seem
+//!   woken one, the item waits for them. If those turn out to be long, it waits for **at most 3.2 ms**. A CPU may seem
 //!   free although another process or the issuer keeps it. Then the item waits for **at most 3.2 ms** (0.2 ms in a
 //!   quiet pod). It then starts in another pod, or waits once more. The time to make and run threads is not included.
 //! * An item of a [strict](Attrs::strict) queue starts in its pod, and waits if it must. The item stays in the pod as
@@ -226,8 +226,8 @@
 //! * As long as the process lives, accepted work runs, or its owner learns that it does not. A queue that refuses a
 //!   closure hands the closure back.
 //! * Everything that happens before a submission is visible to the run. Everything that the run does is visible after
-//!   the join or flush that waited for it. If [`enqueue`](WorkQueue::enqueue) returns false, everything that happened
-//!   before the call is visible to the pending run.
+//!   a join or flush that waited for the run. If [`enqueue`](WorkQueue::enqueue) returns false, everything that
+//!   happened before the call is visible to the pending run.
 //! * A panic in an item ends only that run. The worker goes on, and a [`Work`] can be queued again. The joiner gets
 //!   [`JoinError::Panicked`]. The process's panic hook and the [`panic_handler`](ExecutorBuilder::panic_handler) learn
 //!   of the panic, even if the item has no handle. In a program that is built with `panic = "abort"`, any panic ends
@@ -262,14 +262,14 @@
 //!   [`Executor::undeclared_blockers`] lists the types of the items that slept without a guard while others waited.
 //! * An item of a per-CPU queue that uses its CPU for 10 ms ([`ExecutorBuilder::hog_threshold`]) counts as [CPU
 //!   intensive](WorkQueueBuilder::cpu_intensive) from then on. [`Executor::hogs`] lists the types of such items, and
-//!   the log names them. An item of a queue that is not per-CPU keeps its CPU, and is on no list. The histogram of a
-//!   queue's [run times](Latency::run) shows that there are such items, and `tracing` events show which.
+//!   the log names them. In queues of other kinds, such an item goes on as before, and is on no list. The histogram of
+//!   a queue's [run times](Latency::run) shows that there are such items, and `tracing` events show which.
 //! * The number of threads stays bounded. The pool replaces workers that were found asleep without a guard, or that
-//!   keep their CPU. It replaces as many of them without delay as it has CPUs. Each sleeper that comes back lets one
+//!   keep their CPU. It replaces one of them for each of its CPUs without delay. Each sleeper that comes back lets one
 //!   more sleeper be replaced without delay. So the number of sleepers may double in the time of a sleep. All others
 //!   are replaced after gaps, which grow. For workers that sleep, the gaps grow from 0.2 ms (about 30 replacements in
-//!   a second in which no sleeper comes back). For workers that keep their CPU, they grow from 10 ms (about 10). A
-//!   worker that blocks under a guard is always replaced without delay.
+//!   a second in which no sleeper comes back). For workers that keep their CPU, they grow from 10 ms (about 10
+//!   replacements in a second). A worker that blocks under a guard is always replaced without delay.
 //! * If a pool has work and starts none of it for 30 s ([`ExecutorBuilder::watchdog_threshold`]), the watchdog reports
 //!   the pool once, and tells what its workers are doing. The report goes to the log or to a
 //!   [`stall_handler`](ExecutorBuilder::stall_handler).

@@ -1,8 +1,8 @@
 //! Channels like crossbeam's, in which a thread waits under a guard.
 //!
 //! If no wait is needed, sending and receiving cost the same as with crossbeam's channels. A thread that finds the
-//! channel full or empty waits under a [guard](crate::BlockingGuard). The errors are crossbeam's, and the iterators are
-//! crossbeam's or like them.
+//! channel full or empty waits under a [guard](crate::BlockingGuard). Apart from the errors of calls that can be
+//! cancelled, the errors are crossbeam's. Each iterator is crossbeam's own, or works like crossbeam's.
 //!
 //! To wait for several channels at the same time, pass their crossbeam ends ([`Receiver::as_inner`],
 //! [`Sender::as_inner`]) to [`crossbeam_channel::select!`] or [`crossbeam_channel::Select`], under a guard of your own.

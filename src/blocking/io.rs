@@ -153,7 +153,7 @@ impl<T: BufRead> BufRead for Blocking<T> {
     }
 }
 
-// `write_fmt` is the trait's default, so the worker counts as running while it formats, and only each write has a
+// `write_fmt` is the trait's default, so the worker counts as running while it formats. Each write then enters a
 // guard.
 impl<T: Write> Write for Blocking<T> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {

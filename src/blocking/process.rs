@@ -130,7 +130,7 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
     blocking(|| command.output())
 }
 
-/// A program that was started. Waits for the program's end, and calls on its pipes, are under a guard.
+/// A program that was started. A guard surrounds each wait for the program's end and each call on its pipes.
 ///
 /// As with [`std::process::Child`], dropping this value neither ends the program nor waits for it.
 ///

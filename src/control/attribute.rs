@@ -33,8 +33,8 @@ pub enum Attribute {
     CpuMask,
     /// `nice`: the nice level of the workers. The value is −20 to 19, or `default` for the executor's level.
     Nice,
-    /// `max_active`: the limit of active items. The value is 1 to 512. The limit of an ordered
-    /// queue cannot be changed.
+    /// `max_active`: the limit of active items. The value is 1 to 512, or 1 to 2000 for a plain
+    /// [unbound](crate::WorkQueue::unbound) queue. The limit of an ordered queue cannot be changed.
     MaxActive,
     /// `histograms`: whether the times of items are recorded. The value is 0 or 1. Every queue has this attribute. The
     /// kernel has no such file.

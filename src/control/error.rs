@@ -31,7 +31,7 @@ pub enum ServeError {
         /// The user that owns the path.
         owner: u32,
     },
-    /// Other users may use the default directory.
+    /// The permissions of the default directory let other users use it.
     Mode {
         /// The directory.
         path: PathBuf,
@@ -144,7 +144,8 @@ pub enum ClientError {
     Answer(RequestError),
     /// There was no answer in time.
     TimedOut,
-    /// The server has closed the connection: its process ended, or there was no request for too long.
+    /// The server has closed the connection. For example, its process or the server itself has ended, or the client
+    /// has sent no request for too long.
     Closed,
     /// The connection failed.
     Io(io::Error),

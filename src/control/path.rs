@@ -259,8 +259,9 @@ fn remove_stale(path: &Path) -> Result<(), ServeError> {
     }
 }
 
-/// Locks a directory, so that no other process removes sockets from it. Waits for the lock if only this user can open
-/// the directory. Otherwise another user could hold the lock for ever, so this returns `None` if the lock is held.
+/// Locks a directory, so that no other process removes stale sockets from it. Waits for the lock if only this user can
+/// open the directory. Otherwise another user could hold the lock for ever, so this returns `None` if the lock is
+/// held.
 fn lock(directory: &Path) -> io::Result<Option<DirectoryLock>> {
     let metadata = fs::metadata(directory)?;
     let is_private = metadata.uid() == socket::user() && metadata.mode() & 0o077 == 0;

@@ -12,7 +12,7 @@ use crate::policy::cpu_set::CpuSet;
 /// changes.
 pub const PROTOCOL: u32 = 1;
 
-/// The length of the longest request that a server reads, in bytes and without the newline.
+/// A server reads a request of at most this many bytes, not counting the newline.
 pub const MAX_REQUEST: usize = 64 * 1024;
 
 /// One line from a client.
@@ -198,7 +198,7 @@ impl Request {
     }
 }
 
-/// The largest number of characters of a client's text that a message repeats.
+/// A message repeats at most this many characters of a text.
 const REPEATED: usize = 200;
 
 /// Returns the text, but cuts it after `REPEATED` characters and marks the cut with `…`. A text from a client or a

@@ -22,7 +22,7 @@ use super::protocol::{
 };
 use super::values;
 
-/// The largest number of names that a message lists.
+/// A message lists at most this many names.
 const LISTED: usize = 20;
 
 /// See the module.
@@ -127,7 +127,7 @@ fn attribute_of(name: &str) -> Result<Attribute, RequestError> {
     name.parse().map_err(|error| RequestError::new(ErrorKind::UnknownAttribute, format!("{error}")))
 }
 
-/// Splits a text such as `mail#7`, which means queue number 7 with the name `mail`, into the name and the number.
+/// Splits a text such as `mail#7` into the name and the number. This text means queue number 7 with the name `mail`.
 fn numbered(wanted: &str) -> Option<(&str, u64)> {
     let (name, number) = wanted.rsplit_once('#')?;
     Some((name, number.parse().ok()?))

@@ -14,7 +14,8 @@ use super::user_code::{self, contain, destroy};
 pub(crate) struct Carrier(Option<Arc<Capture>>);
 
 type Capture = dyn Fn() -> Enter + Send + Sync;
-/// A function that makes the captured values current for the worker. They are current until its result is dropped.
+/// A function that makes the captured values current for the worker. They stay current until the worker drops the
+/// function's result.
 type Enter = Box<dyn FnOnce() -> Entered + Send>;
 type Entered = Box<dyn Any>;
 

@@ -15,7 +15,7 @@ use std::fmt;
 pub enum QueueError {
     /// The number of pending items has reached `max_pending`. A queue without `max_pending` is full when a hundred
     /// million items wait for a slot. The waiting items of the whole queue are counted together. But if `max_active`
-    /// applies per CPU, the waiting items of each CPU are counted separately. The queue is also full while the
+    /// applies per CPU, the waiting items of each CPU are counted separately. The queue also counts as full while the
     /// executor has no room for further items or bytes of this queue
     /// ([`max_pending`](crate::ExecutorBuilder::max_pending),
     /// [`max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes)).
@@ -110,10 +110,10 @@ impl std::error::Error for QueueError {}
 #[non_exhaustive]
 pub enum WaitError {
     /// The wait would never end, because the caller waits for its own item, or for an item that can run only after the
-    /// caller's item. A debug build also detects cycles of several items that wait for each other. The last item to
-    /// wait gets this error, and the log tells which item waits for which. This check ignores waits with a timeout and
-    /// waits that a cancel ends, because such waits may end by themselves. It also ignores waits for room in a full
-    /// queue, and awaited futures.
+    /// caller's item. A debug build also detects cycles of several items that wait for each other. The item whose wait
+    /// closes the cycle gets this error, and the log tells which item waits for which. This check ignores waits with a
+    /// timeout and waits that a cancel ends, because such waits may end by themselves. It also ignores waits for room
+    /// in a full queue, and awaited futures.
     ///
     /// A release build does not detect the following cases, and the caller waits for ever:
     ///

@@ -27,9 +27,9 @@ use crate::sys::sync::Mutex;
 pub enum JoinError {
     /// The item panicked.
     Panicked(PanicPayload),
-    /// The item was cancelled before it began. Its handle, its token, a shutdown, or a
-    /// [`destroy_now`](crate::WorkQueue::destroy_now) of its queue cancelled it, or its queue was destroyed while its
-    /// timer was armed.
+    /// The item was cancelled before it began: by its handle, by its token, by a shutdown, or by a
+    /// [`destroy_now`](crate::WorkQueue::destroy_now) of its queue. If the item's timer was armed, any destruction of
+    /// its queue also cancelled the item.
     Cancelled,
     /// The item did not run, because its [deadline](crate::Submission::deadline) had passed before it began.
     DeadlinePassed,

@@ -5,10 +5,10 @@ use std::fmt;
 
 use crate::engine::refusal::QueueError;
 
-/// The error of a one-shot that a queue did not accept. The error [gives the closure back](Self::into_closure). It is
-/// `Send` and `Sync` if the closure is `Send`, so `?` turns it into an error type such as `anyhow::Error` or
-/// `Box<dyn Error + Send + Sync>`, and into a [`QueueError`]. Even a queue without
-/// `max_pending` refuses items while a hundred million items wait (see [`QueueError::Full`]).
+/// The error of a one-shot that a queue did not accept. The error [gives the closure back](Self::into_closure). The
+/// error is `Send` and `Sync` if the closure is `Send`, so `?` turns it into an error type such as `anyhow::Error` or
+/// `Box<dyn Error + Send + Sync>`, and into a [`QueueError`]. Even a queue without `max_pending` refuses items while a
+/// hundred million items wait (see [`QueueError::Full`]).
 ///
 /// # Examples
 ///

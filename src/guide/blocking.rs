@@ -57,10 +57,10 @@
 //!   without delay as the pool has CPUs. After that, each sleeper that comes back lets one more sleeper be replaced
 //!   without delay. If no sleeper comes back, about 30 are replaced in the first second. So items that wait for each
 //!   other do not immediately become a crowd of threads.
-//! * If items often sleep without a guard, a pod of several CPUs may run twice as many items as it has CPUs. So it
-//!   also uses the CPUs of items whose sleep the executor has not noticed yet. The price is that items share CPUs
-//!   while they do not sleep. A pod with a CPU quota below its number of CPUs does not do this. Guards make it
-//!   unnecessary.
+//! * If items often sleep without a guard, a pod of several CPUs may run twice as many items as it has CPUs. So the
+//!   pod also uses the CPUs of items whose sleep the executor has not noticed yet. The price is that items share CPUs
+//!   while they do not sleep. A pod with a CPU quota below its number of CPUs runs no such additional items. Guards
+//!   make them unnecessary.
 //! * Plain unbound queues ([`WorkQueue::unbound`](crate::WorkQueue::unbound)) need no detection: each active item has a
 //!   thread. This kind is for code in which no guard can be placed.
 //!

@@ -49,9 +49,10 @@
 //! | [`JoinHandle::join`](crate::JoinHandle::join) | [`join_cancellable`](crate::JoinHandle::join_cancellable) |
 //! | [`WorkQueue::reserve`](crate::WorkQueue::reserve) | [`reserve_cancellable`](crate::WorkQueue::reserve_cancellable) |
 //!
-//! Outside of items, these forms behave like the usual waits. For any other wait of an item, such as a read of a
-//! socket, another thread or a task can [wait](crate::CancelToken::wait) for the token. This thread or task then ends
-//! the item's wait, for example by a shutdown of the socket.
+//! Outside of items and of [`CancelToken::enter`](crate::CancelToken::enter), these forms behave like the usual waits.
+//! For any other wait of an item, such as a read of a socket, another thread or a task can
+//! [wait](crate::CancelToken::wait) for the token. This thread or task then ends the item's wait, for example by a
+//! shutdown of the socket.
 //!
 //! # Requests with parts
 //!

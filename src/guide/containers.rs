@@ -9,7 +9,7 @@
 //! | seccomp or `kernel.perf_event_paranoid` above 2 denies `perf_event_open` | the executor finds missing guards by sampling, within milliseconds | `detection`, `detection_fallback` |
 //! | no privilege to raise priorities | workers of `high_priority` queues have the normal nice level, but still pools and a [class](crate#classes) of their own | `nice_denied` |
 //! | denies the affinity of threads | workers run anywhere | `affinity_denied` |
-//! | limit of tasks (`--pids-limit`), `ulimit -u` | the default of `max_threads` is at most half of it, and at least 4 for each CPU | `max_threads`, `thread_limit_reached` |
+//! | limit of tasks (`--pids-limit`), `ulimit -u` | the default of `max_threads` is at most half of it, but never less than 4 for each CPU | `max_threads`, `thread_limit_reached` |
 //! | hides `/proc` | a thread whose CPU time does not change for 3 ms counts as asleep | `detection_fallback` |
 //!
 //! A service should log these facts after it has run for a moment. Workers are made on demand, so a refusal shows only
@@ -57,5 +57,6 @@
 //!
 //! # Fork
 //!
-//! A process that forks after it has used an executor finds no worker in the child: see [Fork](crate#fork). A server
-//! that loads a program first and forks worker processes later makes the executor in each worker process.
+//! If a process forks after it has used an executor, this executor has no workers in the child: see
+//! [Fork](crate#fork). A server that loads a program first and forks worker processes later makes the executor in each
+//! worker process.

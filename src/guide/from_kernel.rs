@@ -88,9 +88,9 @@
 //!   [`max_pending`](crate::WorkQueueBuilder::max_pending) is an addition. There is no `min_active`.
 //! * **bh** is a pinned thread for each CPU and priority, not a softirq. An item that blocks holds up only the items
 //!   behind it. In debug builds, a guard in such an item is reported.
-//! * **A flush counts submissions, not colours.** A later item may wait for it, with one exception: if another thread
-//!   is still queueing a [`Work`](crate::Work) when the flush begins, a later run of that item must not wait for the
-//!   flush.
+//! * **A flush counts submissions, not colours.** A later item may wait for the flush, with one exception: if another
+//!   thread is still queueing a [`Work`](crate::Work) when the flush begins, a later run of that item must not wait
+//!   for the flush.
 //! * **A rescuer** runs items whenever threads cannot be made, for whatever reason: a limit of the system, a lack of
 //!   memory, or `max_threads`. The rescuer has the nice level that its queue's workers had when the queue was built,
 //!   and keeps that level when the attributes change.

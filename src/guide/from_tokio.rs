@@ -85,7 +85,8 @@
 //! # What changes
 //!
 //! * **Computing needs no semaphore.** tokio makes a thread for each pending closure, up to 512. A queue of
-//!   [`WorkQueue::new`](crate::WorkQueue::new) runs as many items as there are CPUs, and replaces those that block.
+//!   [`WorkQueue::new`](crate::WorkQueue::new) runs as many items as there are CPUs. While an item blocks, another
+//!   item runs in its place.
 //! * **Guards are needed** around calls that sleep. Without a guard, the executor finds the sleep a little later: see
 //!   [`guide::blocking`](crate::guide::blocking). If no guard can be placed, `WorkQueue::unbound(name)` gives each
 //!   active item a thread, as tokio does. [`max_active_total`](crate::WorkQueueBuilder::max_active_total) limits the

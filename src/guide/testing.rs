@@ -207,8 +207,8 @@
 //! # Whatever fails
 //!
 //! A plan of faults, `testing::Faults`, says what fails in a run. Here, an outbox must know which mails were sent. It
-//! must know this even if the process is told to end, if the queue refuses submissions, or if items panic. Each seed
-//! draws such faults. If a mail is lost, the message has the seed and its faults.
+//! must know this even if the executor is shut down, if the queue refuses submissions, or if items panic. Each seed
+//! draws its faults from all kinds. If a mail is lost, the message has the seed and its faults.
 //!
 //! ```
 //! # #[cfg(not(feature = "testing"))] fn main() {}
@@ -249,7 +249,7 @@
 //!
 //! # If a run fails
 //!
-//! The message on standard error has the seed and the order of events. `CMWQ_TEST_SEED=17 cargo test name` repeats the
-//! run of seed 17. In the code, `testing::seed(17).run(|| …)` does the same, for a test that stays.
+//! The message on standard error shows the seed and the order of events. `CMWQ_TEST_SEED=17 cargo test name` repeats
+//! the run of seed 17. In the code, `testing::seed(17).run(|| …)` does the same, for a test that stays.
 //! `CMWQ_TEST_RUNS=100000` searches longer. The documentation of the module lists what a run finds, and what the kit
 //! cannot do.

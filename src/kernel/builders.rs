@@ -28,9 +28,9 @@ pub trait WorkQueueBuilderExt: Sealed + Sized {
     #[must_use]
     fn freezable(self, yes: bool) -> Self;
 
-    /// Sets whether the queue is unbound if the executor was built as
-    /// [`power_efficient`](ExecutorBuilderExt::power_efficient). Otherwise, the queue stays per-CPU. Only per-CPU
-    /// queues can have this setting. Default: false.
+    /// Sets whether the queue is unbound on an executor that was built as
+    /// [`power_efficient`](ExecutorBuilderExt::power_efficient). On other executors, the queue stays per-CPU. Only
+    /// per-CPU queues can have this setting. Default: false.
     #[doc(alias = "WQ_POWER_EFFICIENT")]
     #[must_use]
     fn power_efficient(self, yes: bool) -> Self;

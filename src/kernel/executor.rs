@@ -234,7 +234,7 @@ pub trait ExecutorExt: Sealed {
     /// # Errors
     ///
     /// Returns [`RunError::Refused`] if the executor is shut down. Returns [`RunError::Failed`] if `f`
-    /// panicked on a CPU. If `f` panicked on several CPUs, the error carries the panic of the one with the lowest
+    /// panicked on a CPU. If `f` panicked on several CPUs, the error carries the panic of the CPU with the lowest
     /// number. When the call returns, the runs on all other CPUs have ended, too.
     #[doc(alias = "schedule_on_each_cpu")]
     fn run_on_each_cpu<F>(&self, f: F) -> Result<(), RunError>

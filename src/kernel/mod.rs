@@ -1,5 +1,5 @@
-//! What only ports of kernel code need: the nine system queues, bh queues, freezing, power-efficient queues, and calls
-//! on chosen CPUs. Everything has the kernel's semantics, and mostly its names. A page of the
+//! The interface that only ports of kernel code need: the nine system queues, bh queues, freezing, power-efficient
+//! queues, and calls on chosen CPUs. Everything has the kernel's semantics, and mostly its names. A page of the
 //! [guide](crate::guide::from_kernel) lists the kernel's names, and the departures from the kernel.
 //!
 //! ```
@@ -66,10 +66,10 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Returns a builder for a queue of short items that must not block and that should run soon, like the kernel's
-/// bottom halves. Each CPU has one thread for such items, and one for such items of high priority. CPU 0, for
-/// example, has `cmwq/bh0` and `cmwq/bh0H`. All bh queues share these threads. Such a thread runs one item after
-/// the other, in the order in which they were queued on that CPU, regardless of what else runs on the CPU.
+/// Returns a builder for a queue of short items that must not block and that should run soon, like the kernel's bottom
+/// halves. Each CPU has one thread for such items, and one for such items of high priority. CPU 0, for example, has
+/// `cmwq/bh0` and `cmwq/bh0H`. All bh queues share these threads. Such a thread runs one item after the other, in the
+/// order in which the items were queued on that CPU, regardless of what else runs on the CPU.
 ///
 /// There is no concurrency management. While an item blocks, no other item takes its place, and all other items of
 /// its thread wait. So a blocking guard has no effect here, and neither have the guards of joins and flushes. Debug

@@ -14,8 +14,8 @@ use super::text::{NAME, Name};
 
 /// Takes samples of the counters of an executor's queues. A sample contains less than a [`Snapshot`], and is cheaper.
 ///
-/// [`Executor::monitor`](crate::Executor::monitor) makes a monitor. The monitor does not keep the executor alive; after
-/// the executor's end, its samples are empty.
+/// [`Executor::monitor`](crate::Executor::monitor) makes a monitor. The monitor does not keep the executor alive.
+/// After the executor's end, the monitor's samples are empty.
 ///
 /// # Examples
 ///

@@ -82,8 +82,8 @@ pub struct Snapshot {
     pub portable: bool,
     /// Whether some workers do not have their requested nice level, because the process lacks the privilege. Such
     /// workers have the level of the manager, which made them. The manager usually has the executor's normal level. If
-    /// the system denied that level as well, the manager has the level of the thread that started it. That thread is
-    /// the thread that made the executor, unless that thread's attempt to start the manager failed.
+    /// the system denied that level as well, the manager has the level of the thread that started it. This is usually
+    /// the thread that made the executor. If that thread could not start the manager, another thread started it later.
     pub nice_denied: bool,
     /// Whether workers could not be bound to their CPUs.
     pub affinity_denied: bool,
@@ -185,7 +185,7 @@ pub struct PoolSnapshot {
     /// The number of workers that are being made, or that were woken but have not begun to run.
     pub waking: usize,
     /// The number of runnable workers that the pool tries to keep. `None` if the pool is unmanaged. This number is
-    /// twice the number of CPUs while many items sleep without a guard.
+    /// doubled while many items sleep without a guard.
     pub target: Option<usize>,
     /// The number of workers that exist. Rescuers are not among them.
     pub workers: usize,
@@ -298,7 +298,8 @@ pub struct QueueSnapshot {
     /// Whether the queue is frozen at the moment. A frozen queue starts no items.
     pub frozen: bool,
     /// Whether the queue refuses submissions from outside, because it is being drained or destroyed, or its executor is
-    /// being shut down. The queue's own items may still submit to the queue.
+    /// being shut down. The queue's own items may still submit to the queue, unless it is [destroyed at
+    /// once](crate::WorkQueue::destroy_now) or the shutdown has run out of time.
     #[doc(alias = "__WQ_DRAINING")]
     pub draining: bool,
     /// The number of items that may be active while the queue is not frozen, for each CPU or for the queue as a whole.
@@ -318,7 +319,8 @@ pub struct QueueSnapshot {
     /// The number of items that have a slot. These items run, or are about to start.
     #[doc(alias = "nr_active")]
     pub active: usize,
-    /// The number of items that wait for a slot, because [`max_active`](Self::max_active) items are active.
+    /// The number of items that wait for a slot, because [`max_active`](Self::max_active) items are active, or because
+    /// the queue is frozen.
     #[doc(alias = "inactive_works")]
     pub inactive: usize,
     /// The counters of the queue's items.

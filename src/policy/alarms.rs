@@ -68,7 +68,8 @@ impl FalseAlarms {
         if recent < MOST {
             return Self { recent, since, ..self };
         }
-        // The rings must be heeded for at least as many checks as they were ignored.
+        // If the manager has heeded the rings for fewer checks than it ignored them before, it now ignores them for
+        // twice as many checks.
         let is_soon = self.heeded < self.last_ignored;
         let ignored = if is_soon { (2 * self.last_ignored).min(MOST_IGNORED_CHECKS) } else { IGNORED_CHECKS };
         // If a ring gives another false alarm soon after these checks, the manager ignores the rings again.

@@ -2,28 +2,28 @@
 //!
 //! A woken worker arrives after some 5 to 50 µs, and the thread that wakes it pays some 2 µs. If the workers that run
 //! take the backlog in that time, the woken worker arrives in vain. In a pool of several CPUs, an issuer that wakes a
-//! worker for each no-op is slower than a single worker. Then the pool is idle between the items, so that the issuer
-//! has to wake a worker for each of them. If the woken worker belongs to a sibling pool, it has also moved cache lines
-//! that all pods share. These moves can cost a hundred times as much as the items.
+//! worker for each no-op is slower than a single worker that runs the no-ops. So the pool has no work between two
+//! items, and the issuer has to wake a worker for each item. If the woken worker belongs to a sibling pool, this
+//! worker has also moved cache lines that all pods share. These moves can cost a hundred times as much as the items.
 //!
 //! So a pool is *brisk* while its items are short and many. A brisk pool leaves [`AHEAD`] items to each of its
 //! workers. While a worker runs, or while two workers are on their way, a push neither wakes another worker nor offers
-//! anything to siblings. Instead, each worker *takes stock* after some of its items: it judges the pool, wakes a
-//! worker if there are too many items for the workers that run, and offers siblings what the pool does not keep. A
-//! worker that was woken wakes the next one by the same rule. After a thread has left [`STRIDE`] items to workers,
-//! this thread checks the pool of the last of these items in the same way. A thread that pushes items slowly leaves
-//! few items to workers ([`Habit`]). A worker that blocks is replaced at once, as in any pool.
+//! anything to siblings, unless woken workers are late. Instead, each worker *takes stock* after some of its items: it
+//! judges the pool, wakes a worker if there are too many items for the workers that run, and offers siblings what the
+//! pool does not keep. A worker that was woken wakes the next one by the same rule. After a thread has left [`STRIDE`]
+//! items to workers, this thread checks the pool of the last of these items in the same way. A thread that pushes
+//! items slowly leaves few items to workers ([`Habit`]). A worker that blocks is replaced at once, as in any pool.
 //!
 //! Items may turn out to be long while the pool is brisk. So the manager checks a brisk pool at least every 1.5 ms. It
 //! checks any other pool with siblings as often, unless it checks that pool rarely. If work is pending and a CPU is
 //! free, each check wakes a worker. Each check also offers what the pool does not keep. If the pool has begun few
 //! items since the last check, or no more items than it leaves to its workers, the pool is not brisk any more. Then
-//! workers are woken for all its items. So after two checks, an item has begun, or a worker is woken for it, or it may
-//! leave the pool. This holds because by then, either the pool's workers have taken all the items before this item, or
-//! the pool has offered this item to siblings. This reasoning relies on the order of the items. While the sideline
-//! comes first, the pool keeps nothing. Between the [parts](super::parts) of a worklist there is no order. So if the
-//! worker of a CPU is busy, a kept item in the part of this CPU may wait for some stretches of 25 µs more. This wait
-//! ends when the part was passed over often enough.
+//! workers are woken for all its items. So after two checks, one of three things is true of an item: the item has
+//! begun, a worker is woken for it, or siblings may take it. By then, the pool's workers have taken all the items
+//! before this item, or the pool has offered this item to siblings. This reasoning relies on the order of the items.
+//! While the sideline comes first, the pool keeps nothing. Between the [parts](super::parts) of a worklist there is no
+//! order. So if the worker of a CPU is busy, a kept item in the part of this CPU may wait for some stretches of 25 µs
+//! more. This wait ends when the part was passed over often enough.
 //!
 //! A worker judges its items by the CPU time of its last windows ([`metering`](super::metering)), its own overhead
 //! included. So in a build with `cmwq_uncounted`, which measures no items, no pool becomes brisk.
@@ -98,11 +98,11 @@ impl Countdown {
 /// What a thread does about an item that it pushes to a brisk pool with a free CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Left {
-    /// Leave it to the workers that run.
+    /// Leave the item to the workers that run.
     Leave,
-    /// Leave it to them, but check whether they have too many items.
+    /// Leave the item to the workers that run, but check whether they have too many items.
     Check,
-    /// Wake a worker for it after all.
+    /// Wake a worker for the item after all.
     Wake,
 }
 
@@ -141,7 +141,7 @@ impl Habit {
 /// What a worker knows about its last items. This is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Last {
-    /// The number of items that use 0.1 ms of CPU time.
+    /// This many of the items together use 0.1 ms of CPU time.
     pub(crate) span: u32,
     /// Whether the items may be shorter than the span says.
     pub(crate) grows: bool,
@@ -203,8 +203,8 @@ mod tests {
         }
     }
 
-    /// Pushes `items` items, one every `nanos` ns. Returns how many of them the thread leaves to workers without a
-    /// check, with a check, and not at all.
+    /// Pushes `items` items, one every `nanos` ns. Returns three counts: the items that the thread leaves to workers
+    /// without a check, those that it leaves with a check, and those for which it wakes a worker.
     fn pushes(habit: &mut Habit, at: &mut Time, items: u32, nanos: u64) -> [u32; 3] {
         let mut lefts = [0; 3];
         for _ in 0..items {

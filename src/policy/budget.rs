@@ -14,7 +14,7 @@ use super::time::Time;
 /// The time limit of a run.
 const TIME: Duration = Duration::from_millis(2);
 
-/// A run may restart this many times. A run restarts with the items that have arrived meanwhile.
+/// A run may restart at most this many times. A run restarts with the items that have arrived meanwhile.
 const RESTARTS: u32 = 10;
 
 /// The rest of a run's limits, and of its present batch.

@@ -40,7 +40,7 @@ const RUNNING: u32 = 0;
 const WAKING: u32 = FIELD;
 /// This field has the number of woken workers. A managed pool wakes at most as many workers as its limit, which fits
 /// into the field. An unmanaged pool wakes one worker at a time. An abandoned pool wakes one worker for each thread
-/// that is just pushing.
+/// that is pushing at that moment.
 const WAKING_MASK: u64 = MASK >> 1;
 /// The target, or twice the target if the pool is covered.
 const LIMIT: u32 = 2 * FIELD - 1;
@@ -250,7 +250,8 @@ impl Running {
 
     /// Returns the next word. Also returns a reservation if a worker is wanted for forks that no worker has taken.
     /// `joining` is the number of the pool's threads that wait for forks and keep their places. Each of these threads
-    /// is called if its fork makes parts. So a recursion needs no more threads than the pool keeps runnable.
+    /// is called to take the parts that its fork makes. So a recursion needs no more threads than the pool keeps
+    /// runnable.
     pub(crate) const fn fork(self, joining: u64) -> (Self, Option<Reserved>) {
         let wants = self.wants_worker_for_fork(joining);
         if wants { (self.wake_one(), Some(Reserved { errand: None })) } else { (self, None) }

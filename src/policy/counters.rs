@@ -23,9 +23,10 @@ use std::time::Duration;
 ///
 /// > 0.2 KiB × parts + 0.1 KiB × pairs of a thread and a part
 ///
-/// A thread keeps its counts for at most 256 parts, in at most 32 KiB, and adds further counts to the parts' own
-/// counts. So the memory does not grow with the number of queues that have existed. After a queue's end, each thread
-/// keeps its counts of that queue until it needs the memory for other queues, or ends.
+/// A thread keeps its counts for at most 256 parts, in at most 32 KiB. To make room for another part, it adds its
+/// counts of one part to that part's own counts. So the memory does not grow with the number of queues that have
+/// existed. After a queue's end, each thread keeps its counts of that queue until it needs the memory for other
+/// queues, or ends.
 ///
 /// # Examples
 ///
@@ -44,7 +45,8 @@ use std::time::Duration;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct Counters {
-    /// Items that a worker, or the [rescuer](crate::WorkQueueBuilder::rescuer), has begun.
+    /// Items that have begun, on a worker, on the [rescuer](crate::WorkQueueBuilder::rescuer), or on [the caller's
+    /// thread](crate::WhenFull::CallerRuns).
     #[doc(alias = "PWQ_STAT_STARTED")]
     pub started: u64,
     /// Items whose function has returned, or panicked.
@@ -65,7 +67,7 @@ pub struct Counters {
     /// counted as running.
     #[doc(alias = "PWQ_STAT_CM_WAKEUP")]
     pub concurrency_wakeups: u64,
-    /// Items that a worker of their own pod began on a CPU of another pod. This happens only in plain
+    /// Items that began on a CPU of another pod, on a worker of their own pod. This happens only in plain
     /// [`unbound`](crate::WorkQueue::unbound) queues that are not strict, because only such queues let the system move
     /// workers.
     pub away: u64,

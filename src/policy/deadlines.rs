@@ -71,7 +71,8 @@ impl<T> Deadlines<T> {
         self.queue.remove(&deadline)
     }
 
-    /// Takes all entries that `is_wanted` selects, in the order of their deadlines. Costs O(n).
+    /// Takes all entries that `is_wanted` selects, in the order of their deadlines. Costs O(n + k log n) for k wanted
+    /// entries.
     pub(crate) fn take_all(&mut self, is_wanted: impl Fn(&T) -> bool) -> Vec<(Deadline, T)> {
         let wanted = self.queue.iter().filter(|(_, what)| is_wanted(what)).map(|(deadline, _)| *deadline);
         let wanted: Vec<Deadline> = wanted.collect();

@@ -35,7 +35,7 @@ pub enum Detection {
     /// [hog](crate::ExecutorBuilder::hog_threshold). While a managed or per-CPU queue has pending work and no free
     /// place, the manager still wakes up at least every 3 ms, because of [`may_block`](crate::may_block).
     Off,
-    /// The executor samples the states of threads every 0.25 to 3 ms, so it notices a block within milliseconds. This
+    /// The executor samples the states of threads every 0.1 to 3 ms, so it notices a block within milliseconds. This
     /// mode exists only on Linux; elsewhere the mode is [`Off`](Self::Off). If `/proc` cannot be read, a thread whose
     /// CPU time does not change for 3 ms is treated as asleep.
     Sampling,

@@ -218,8 +218,8 @@ impl Fairness {
             return;
         }
         let Turn { flow, weight, charged, .. } = turn;
-        // If the flow is not known any more, the other flows have caught up with its tag. The item may have used more
-        // CPU time since then.
+        // If the flow is not known any more, the other flows have caught up with its tag. The item may nevertheless
+        // have used more CPU time than it was charged for.
         let own = self.flows.get(&flow).map_or(turn.tag, |known| known.tag);
         let used = nanos(used).max(LEAST_CHARGE);
         let tag = if used >= charged {

@@ -42,7 +42,8 @@ pub(crate) struct IdleSet {
     making: bool,
     /// The deadline at which idle workers leave. This deadline is set while too many workers are idle.
     cull_at: Option<Time>,
-    /// Whether the pool closes. No issuer will push again, so workers leave instead of parking.
+    /// Whether the pool is closed, so that workers leave instead of parking. The pool [opens](Self::open) again when
+    /// an issuer pushes to it.
     closing: bool,
     /// The state of calls for help. A call begins when a reservation waits for a worker that cannot be made.
     distress: Distress,
@@ -171,8 +172,8 @@ impl IdleSet {
         (reserved, self.prepare())
     }
 
-    /// Takes the errands from the reservations of all workers that were woken and do not run yet, because these workers
-    /// get no CPU. Returns the sibling pods for whose work the workers were woken.
+    /// Takes the errands from all reservations with which no worker has begun yet, because the woken workers get no
+    /// CPU. Returns the sibling pods for whose work these reservations were made.
     pub(crate) fn hand_over_errands(&mut self) -> Vec<PodId> {
         self.waking.iter_mut().chain(&mut self.owed).filter_map(Reserved::take_errand).collect()
     }
@@ -345,8 +346,8 @@ impl IdleSet {
         Some(idle.id)
     }
 
-    /// Closes the idle set: no issuer will push again. The idle workers leave now, and the other workers leave when
-    /// they have no more work.
+    /// Closes the idle set until an issuer [opens](Self::open) it again. Returns the idle workers, which leave now.
+    /// The other workers leave when they have no more work.
     pub(crate) fn close(&mut self) -> Vec<WorkerId> {
         self.closing = true;
         self.alive -= self.idle.len();

@@ -10,10 +10,11 @@
 //!   items serve as the measure. So a pool with long items behaves as if there were no local lists. So does a build
 //!   with `cmwq_uncounted`, which measures no items.
 //! * A worker takes several local items in a row before other items. It takes as many as it can run in 0.1 ms, but at
-//!   most [`IN_A_ROW`]. Then it takes as many items of the pool's list, if there are any. So on each CPU, at most
-//!   `IN_A_ROW` local items overtake an item of the pool's list. One further local item may overtake it for each item
-//!   that the workers take before it from the pool's list. Items of other [parts](super::parts) are included. If the
-//!   local items turn out to be long, a check of the manager ends the row.
+//!   most [`IN_A_ROW`]. Then it takes the same number of items from the pool's list, if there are any. Suppose that an
+//!   item waits on the pool's list. On each CPU, at most `IN_A_ROW` local items overtake this item. In addition, one
+//!   local item may overtake it for each item that workers take from the pool's list before it. Items of other
+//!   [parts](super::parts) of the list are included. If the local items turn out to be long, a check of the manager
+//!   ends the row.
 //! * The first local item wakes no other worker, because its own worker will be ready sooner. The second local item
 //!   wakes a worker if the pool has a free CPU. If the present item turns out to be long, a check of the manager moves
 //!   the local items to the pool's list. If the pool has a free CPU, this is the next check. Otherwise, it is the
@@ -30,7 +31,7 @@ const IN_A_ROW: u32 = 64;
 /// A local list has at most this many items.
 const MOST: usize = 64;
 
-/// If a list has this many local items, it is worth waking another worker.
+/// A local list with this many items is a reason to wake another worker.
 pub(crate) const CROWD: usize = 2;
 
 /// Returns whether a worker keeps an item that its present item queues. `span` is the number of items that take 0.1 ms,
@@ -73,7 +74,8 @@ impl Row {
         Self { local: self.local + 1, ..self }
     }
 
-    /// Counts an item of the pool's list. After a row, the worker takes as many of these items as the row had.
+    /// Counts an item of the pool's list. After a row, the worker takes as many of these items as the row had local
+    /// items.
     #[inline]
     #[must_use]
     pub(crate) const fn gives_way(self) -> Self {

@@ -530,8 +530,8 @@ mod tests {
         assert_eq!(due(&mut manager, at(4999)), [Duty::Create('a')]);
     }
 
-    /// spec: E2.5 (a busy worker gives way between items): after a turn, every busy worker may give way. Each new
-    /// thread begins a new turn.
+    /// spec: E2.5 (a busy worker gives way between items): after a turn, every busy worker may give way. After a new
+    /// thread, the next turn begins when a starving pool is refused again.
     #[test]
     fn workers_hurry_after_a_pool_has_starved_for_a_turn() {
         let mut manager = Manager::new(Rules::default());

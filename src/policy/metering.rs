@@ -53,7 +53,7 @@ impl Metering {
         Self { items: 0, left: 1, span: 1, grows: true }
     }
 
-    /// Notes that an item has ended. Returns whether the worker now reads the coarse clock.
+    /// Notes that an item has ended. Returns whether the worker must now read the coarse clock.
     #[inline]
     pub(crate) fn item_ended(&mut self) -> bool {
         self.items += 1;

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-/// The number of an item type's first reported offence.
+/// The first offence of an item type that is reported has this number. Numbers start at 1.
 pub(crate) const TOLD_FROM: u64 = 4;
 
 /// Returns whether the offence number `count` of an item type is reported. The reported offences are the 4th, 5th, 7th,

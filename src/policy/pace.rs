@@ -18,9 +18,9 @@
 //! sleep without the manager's knowledge, so checks may be rarer, too. The price is that workers share CPUs while none
 //! of them sleeps.
 //!
-//! Known limit: items that take turns with one lock also come back one after the other. So each of them that comes
-//! back may let one more of them start, up to the limits of the queues and of the executor. But only one of them goes
-//! on at a time.
+//! Known limit: items that take turns with one lock also come back one after the other. So each return of such an
+//! item may let one more of these items start, up to the limits of the queues and of the executor. But only one of
+//! them goes on at a time.
 //!
 //! The gaps are longer for hogs, because further threads do not help against hogs. A hog that ends does not let the
 //! pool spare one more hog. Declared blocks (guards) are not paced.
@@ -193,7 +193,7 @@ mod tests {
     }
 
     /// spec: S5.1: while sleepers come back, their number doubles in the time of a sleep. While none comes back, the
-    /// gaps limit it.
+    /// gaps limit the number of sleepers.
     #[test]
     fn sleepers_that_come_back_let_others_leave() {
         let ms = Duration::from_millis;

@@ -15,8 +15,8 @@
 //! * With each choice, the worker *passes over* all other parts that have entries. If a part was passed over twice as
 //!   often as there are parts, the next worker that chooses a part chooses this one.
 //! * If the items are long, it hardly matters in which cache they are. Then each worker goes from part to part.
-//! * Of several parts that were passed over so often, a worker chooses the one that was passed over most often. If its
-//!   items are long, a worker chooses in this way among all parts that have entries.
+//! * If several parts were passed over twice as often as there are parts, a worker chooses the part that was passed
+//!   over most often. If its items are long, a worker chooses in this way among all parts that have entries.
 //!
 //! There are at most as many parts as CPUs. So at most 64 entries for each CPU overtake the first entry of a part.
 //! These are the entries of three stretches for each part, and those that each running worker still takes in a stretch
@@ -50,7 +50,7 @@ const fn are_long(span: u32) -> bool {
     span < 2 * PER_SPAN
 }
 
-/// The parts of a worklist, and how they belong to CPUs.
+/// The number of a worklist's parts, and the rule that gives each CPU its part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Division {
     /// The number of parts, less one. The number of parts is a power of two.

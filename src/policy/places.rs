@@ -9,7 +9,8 @@
 
 use std::fmt;
 
-/// Issuers wait in line. This is the highest bit. So while it is set, the word is larger than any number of places.
+/// This bit says that issuers wait in line. It is the highest bit. So while it is set, the word is larger than any
+/// number of places.
 const LINE: u64 = 1 << 63;
 
 /// The number of places that are taken, and whether issuers wait in line.

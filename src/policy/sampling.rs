@@ -1,9 +1,9 @@
 //! Decides which items are timed.
 //!
 //! Timing an item requires three readings of the clock, which take longer than a short item. So only some of the short
-//! items are timed, and each timed item stands for several items. This number is its *weight*. The timed items are
-//! drawn at random, so that no pattern of items is missed or favoured. The weight of an item is fixed before the item's
-//! run time is known, so sums are right on average for any mix of items.
+//! items are timed, and each timed item stands for several items. The number of these items is its *weight*. The timed
+//! items are drawn at random, so that no pattern of items is missed or favoured. The weight of an item is fixed before
+//! the item's run time is known, so sums are right on average for any mix of items.
 //!
 //! The rate follows from the *mean* run time of items, because the cost of timing is compared with this mean. The rate
 //! does not follow from the last item alone, because a single long item at the end of a burst says nothing about the

@@ -14,10 +14,10 @@
 //!   if events are far apart, searches take about 1/64 of a `LIMIT` for each event.
 //!
 //! A search is most expensive if another thread wants the CPU. The system may let that thread run for milliseconds,
-//! whereas a sleeping thread gets its CPU soon after it is woken. So a search of a thread that waits for an item
-//! spends this time, too, even if its event has happened by then. A worker spends only the CPU time that its search
-//! has used. The worker often loses its CPU to the issuer of the next item, and other workers can take the items that
-//! arrive meanwhile.
+//! whereas a sleeping thread gets its CPU soon after it is woken. So if a thread searches while it waits for an item,
+//! it also spends the time for which it lost its CPU. It does so even if the item has ended by then. A worker spends
+//! only the CPU time that its search has used. The worker often loses its CPU to the issuer of the next item, and
+//! other workers can take the items that arrive meanwhile.
 
 #![forbid(unsafe_code)]
 
@@ -96,14 +96,15 @@ impl Searching {
         (Self { searcher: if searches { worker } else { WorkerId::MAX }, patience }, searches)
     }
 
-    /// Returns whether this worker still searches. If not, a worker that became idle later has taken over the search.
+    /// Returns whether this worker still searches. If not, another worker has become idle since this worker began its
+    /// search.
     #[must_use]
     pub(crate) const fn is_by(self, worker: WorkerId) -> bool {
         self.searcher == worker
     }
 
     /// Notes that this worker ends its search. If another worker has taken over the search, that worker goes on. Then
-    /// this result counts only if the search has found work.
+    /// the result of this worker's search counts only if it has found work.
     #[must_use]
     pub(crate) const fn end(self, worker: WorkerId, found: bool, used: Duration) -> Self {
         match (self.searcher == worker, found) {

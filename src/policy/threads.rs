@@ -25,8 +25,7 @@ const ASKED: u64 = 1 << 61;
 const URGENT: u64 = 1 << 62;
 const FULL: u64 = 1 << 63;
 
-/// The default cap on a small machine. This cap leaves room for about this many blocked items besides the running
-/// items.
+/// The default cap on a small machine. With this cap, about 500 items can be blocked while others run.
 const DEFAULT_CAP: usize = 512;
 /// The default cap per CPU on a machine with many CPUs.
 const DEFAULT_CAP_PER_CPU: usize = 8;

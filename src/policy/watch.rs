@@ -46,8 +46,8 @@ pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
 const SHORTEST_COVERED: Duration = Duration::from_micros(500);
 /// The longest time between two checks of a pool that counts running workers, unless the pool is checked rarely.
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
-/// The longest time between two checks of a brisk pool, and of any pool with siblings. If an item turns out to be
-/// long, the second check after that lets other workers take the items behind it ([`brisk`](super::brisk)).
+/// [`LONGEST`] for a brisk pool, and for a pool with siblings. If an item turns out to be long, the second check after
+/// that lets other workers take the items behind it ([`brisk`](super::brisk)).
 pub(crate) const BRISK_LONGEST: Duration = Duration::from_micros(1500);
 /// The longest time between two checks of a pool that is checked rarely.
 const RARE: Duration = Duration::from_millis(24);
@@ -533,7 +533,7 @@ mod tests {
             assert_eq!((outcome.covers, next), (covers, at(period)), "{look:?}");
             assert_eq!(outcome.listens, !covers && !look.is_brisk, "{look:?}");
         }
-        // A report of a sleep changes nothing, because the next sleep is not reported.
+        // A report of a sleep does not delay the next check, because the manager does not listen for the next sleep.
         let mut watch = Watch::new(at(0));
         watch.tell();
         assert_eq!(watch.look(&covered, told, &mut FirstSleeps, at(0)).1, at(500));

@@ -41,12 +41,12 @@ pub enum WhenFull {
     /// If no slot is free, the call waits for room, or is refused, as with [`Wait`](Self::Wait). So issuers that are
     /// too fast slow down, and do useful work meanwhile.
     ///
-    /// The item is an item of the queue in every way: it counts, it is traced, and it can be cancelled. Waits for the
+    /// The item is an item of the queue in every way: it is counted and traced, and it can be cancelled. Waits for the
     /// queue include it, and its panic goes to its handle. But it runs before the submitting call returns, on the
     /// caller's thread, with that thread's name, CPUs, nice level and stack. So do not hold a lock that the item
     /// takes. The item may overtake items that were queued before it.
     ///
-    /// In these cases, the submitting call waits for room, too:
+    /// In these cases, the submitting call does not run the item, but waits for room or is refused:
     ///
     /// * The submission is part of a [batch](crate::WorkQueue::items), or names a [CPU](crate::Submission::on_cpu) or a
     ///   [node](crate::Submission::on_node).
@@ -56,8 +56,9 @@ pub enum WhenFull {
     /// * The caller's thread unwinds from a panic.
     /// * The queue is being drained, its attributes have become strict, or they leave out CPUs of the executor.
     ///
-    /// Ordered, per-CPU and bh queues, and queues with [strict](crate::Attrs::strict) attributes, cannot have this
-    /// setting, because a caller may be on any CPU.
+    /// Per-CPU and bh queues, and queues with [strict](crate::Attrs::strict) attributes, cannot have this setting,
+    /// because a caller may be on any CPU. Ordered queues cannot have it either, because their items run one at a
+    /// time, in order.
     #[doc(alias = "CallerRunsPolicy")]
     CallerRuns,
 }

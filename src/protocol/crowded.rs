@@ -1,4 +1,4 @@
-//! Names a worker of a pool that has more local entries than it needs.
+//! Names one worker of a pool. This worker has more local entries than it needs.
 //!
 //! The word is a hint for the other workers of the pool. Two handshakes concern a local list. In each of them, each
 //! side issues a fence between its write and its read, so at least one side sees the other side's write:
@@ -14,12 +14,12 @@
 //!     however long that takes.
 //!
 //! A local entry needs the fence of `kept` for one more reason, as an entry of the worklist needs the fence of
-//! [`RunningCell::pushed`]. After the fence, the owner checks three things: whether its pool was abandoned, whether it
-//! was taken out of the count itself, and whether the route of its entry was turned. A thread that does one of these
-//! things then takes the entries off the list. It issues a fence before it reads the list.
+//! [`RunningCell::pushed`]. After the fence, the owner checks three things: whether its pool was abandoned, whether
+//! the owner itself was taken out of the count, and whether the route of its entry was turned. A thread that does one
+//! of these things then takes the entries off the list. It issues a fence before it reads the list.
 //!
-//! A worker may overwrite the name of another worker. The other worker names itself again with its next entry. If it
-//! has no next entry, it runs the entries on its list itself.
+//! A worker may overwrite the name of another worker. The other worker names itself again when it puts its next entry
+//! on its list. If it has no next entry, it runs the entries on its list itself.
 //!
 //! [`RunningCell::kept`]: super::running::RunningCell::kept
 //! [`RunningCell::look`]: super::running::RunningCell::look

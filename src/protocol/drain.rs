@@ -6,11 +6,11 @@
 //! * item in the second limiter: puts another item into the first limiter, and completes;
 //! * thread: reads the second limiter, which is empty. So the thread misses the item in the first limiter.
 //!
-//! Therefore the thread first sets all intakes so that issuers count the items that they add. They count them in a
-//! [`CountedItems`]. A drain lets in only the items of the queue's own items. A mere look ([`Intake::Counted`]) lets in
-//! all items. The thread reads the count, then the limiters, and then the count again. An issuer raises the count
-//! *after* its item is admitted, and *before* the submission returns. So an item that adds another item raises the
-//! count before it gives up its own slot:
+//! Therefore the thread first sets all intakes so that issuers count the items that they add. The count is a
+//! [`CountedItems`]. During a drain, only the queue's own items can add items. During a shutdown, all items of the
+//! executor can. During a mere look ([`Intake::Counted`]), all issuers can. The thread reads the count, then the
+//! limiters, and then the count again. An issuer raises the count *after* its item is admitted, and *before* the
+//! submission returns. So an item that adds another item raises the count before it gives up its own slot:
 //!
 //! * If the first reading of the count includes the added item, the thread finds this item in its limiter, unless the
 //!   item has completed by then. The reason is that `admit` raises the count with release, and `load` reads the count

@@ -5,15 +5,15 @@
 //! bit, and searches the other set:
 //!
 //! * **Offer.** A thread has pushed to a full pool, or has withdrawn a worker or a helper from a full pool. Or it has
-//!   found that a [brisk](crate::policy::brisk) pool has more items than this pool keeps. Then the thread searches for
-//!   a sibling with room. It reserves a worker of that sibling, on an errand to the pool with excess.
+//!   found that a [brisk](crate::policy::brisk) pool has more items than such a pool keeps. Then the thread searches
+//!   for a sibling with room. It reserves a worker of that sibling, on an errand to the pool with excess.
 //! * **Seek.** A thread has lowered the count of a pool, so the pool has room. The thread searches for a sibling with
 //!   excess, and reserves a worker of its own pool, on an errand to that sibling.
 //!
 //! A worker that is reserved on an errand counts as a *helper* of the pool to which it is sent. The helper counts
-//! until it has taken its first item from any pool, or until it certainly takes no item. So an item is offered to one
-//! worker, and not to the workers of all pools with room. After a thread takes a helper out of the count, it issues a
-//! fence and offers the remaining items, because other threads may have relied on the helper.
+//! until it has taken its first item from any pool, or until it is certain to take no item. So an item is offered to
+//! one worker, and not to the workers of all pools with room. After a thread takes a helper out of the count, it
+//! issues a fence and offers the remaining items, because other threads may have relied on the helper.
 //!
 //! In each of the following pairs, each side issues a fence after each step but the last. So at least one of the two
 //! sides reads what the other side, or an issuer, wrote:
@@ -234,7 +234,7 @@ impl Exchange {
     }
 
     /// Notes that the pool of this pod gets no worker for the work of siblings, because none can be made at present.
-    /// So siblings stop offering their items to this pool. When workers can be made again, the pool
+    /// So siblings stop offering their items to this pool. Once it is possible again to make workers, the pool
     /// [seeks](Self::seek).
     #[cold]
     pub(crate) fn gets_no_worker(&self, pod: PodId) {

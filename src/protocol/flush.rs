@@ -161,8 +161,9 @@ impl<E> FlushCell<E> {
         publish();
     }
 
-    /// Calls `admit`, which admits items to a limiter that the caller has seen flushing. If new items still take
-    /// tickets, gives these items a ticket. `came` extracts the number of admitted items from the result of `admit`.
+    /// Calls `admit`, which admits items to a limiter that the caller has seen flushing. Gives the admitted items a
+    /// ticket if new items still take tickets. `came` extracts the number of admitted items from the result of
+    /// `admit`.
     #[cold]
     pub(crate) fn admit<A>(
         &self,

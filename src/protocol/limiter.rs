@@ -136,7 +136,7 @@ impl LimiterCell {
         })
     }
 
-    /// Admits an item whose issuer runs it without delay. The item is not admitted without a slot.
+    /// Admits an item whose issuer runs it without delay. The item is admitted only if it gets a slot.
     #[cold]
     pub(crate) fn admit_here(&self) -> Came {
         self.admit_by(Admission::admit_here)

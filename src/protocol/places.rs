@@ -93,9 +93,9 @@ impl PlacesCell {
         let mut line = self.line.lock();
         match line.iter().position(|other| std::ptr::eq(&**other, &**turn)) {
             Some(place) => {
-                // The bit may stay set although the line is empty now. While all places are taken, this does no harm,
-                // and the thread that gives the next one back clears the bit. If the number of places changes, the
-                // caller calls `hand`, which clears the bit.
+                // The bit may stay set although the line is empty now. While all places are taken, this does no harm:
+                // the thread that gives the next place back clears the bit. If the number of places can change, the
+                // caller of this function calls `hand`, which clears the bit.
                 line.remove(place);
                 false
             }

@@ -214,8 +214,8 @@ impl<P, E, U> RouteCell<P, E, U> {
         plug.left.push(user);
     }
 
-    /// Notes that a marker was popped. If it was the last marker, calls `push` with the pool that the route leads to
-    /// and each held entry, and then opens the route. Returns the users of the pools that the route no longer needs.
+    /// Notes that a marker was popped. If it was the last marker, calls `push` for each held entry, with the pool that
+    /// the route leads to, and then opens the route. Returns the users of the pools that the route no longer needs.
     pub(crate) fn marker_popped(&self, mut push: impl FnMut(*const P, E)) -> Vec<U> {
         let mut plug = self.plug.lock();
         debug_assert!(plug.markers > 0, "more markers were popped than pushed");

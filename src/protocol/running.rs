@@ -283,8 +283,8 @@ impl RunningCell {
         self.update(Running::check_often)
     }
 
-    /// Notes that the pool's items are short. Returns whether the caller tells the manager to watch the pool and to
-    /// check it often.
+    /// Notes that the pool's items are short. Returns whether the caller must tell the manager to watch the pool and
+    /// to check it often.
     #[cold]
     pub(crate) fn brisk(&self) -> bool {
         self.update(Running::brisk)

@@ -20,8 +20,8 @@
 //! * **Push against empty.** The thread that abandons the pool empties the worklist. Then it takes the lock, and makes
 //!   a note if the worklist is still empty. A pushing thread that finds the mark in the running word after its push
 //!   takes the lock. If this thread finds the note, it gives up the worklist itself. Otherwise, it leaves its entry to
-//!   the thread that abandons the pool, which will find the entry. So one thread gives up all entries that arrive
-//!   before the note. This thread has counted these entries when the shutdown reports their number.
+//!   the thread that abandons the pool, which will find the entry. So the abandoning thread gives up all entries that
+//!   arrive before the note. It has counted these entries when the shutdown reports their number.
 //! * **Pop against abandon.** A number of entries never replaces the mark in `Shown`. A worker that finds the sideline
 //!   empty does not update `Shown`, and a thread that changes the sideline after the mark was set shows the mark
 //!   again.
@@ -96,7 +96,7 @@ impl<E: Bound> Sideline<E> {
         self.is_emptied = true;
     }
 
-    /// Returns whether a thread that has pushed an entry to the abandoned pool gives up the worklist itself.
+    /// Returns whether a thread that has pushed an entry to the abandoned pool must give up the worklist itself.
     pub(crate) fn is_emptied(&self) -> bool {
         self.is_emptied
     }
@@ -116,8 +116,8 @@ impl<E: Bound> Sideline<E> {
         Ok(())
     }
 
-    /// Adds an entry behind all others. The caller has seen that the pool is not abandoned, and calls
-    /// [`show`](Self::show) afterwards.
+    /// Adds an entry behind all entries that were put back or moved aside. The caller has seen that the pool is not
+    /// abandoned, and calls [`show`](Self::show) afterwards.
     pub(crate) fn push_back(&mut self, entry: E) {
         debug_assert!(!self.is_abandoned, "an entry was moved to the sideline of a pool that is abandoned");
         self.bound += usize::from(entry.is_bound());
@@ -208,8 +208,8 @@ impl<E: Bound> Sideline<E> {
         entry
     }
 
-    /// Takes the first entry, and adds `entry` behind all others. If the sideline is empty, returns `entry`, and adds
-    /// nothing.
+    /// Takes the first entry that was put back or moved aside, and adds `entry` behind the last of these entries. If
+    /// there are no such entries, returns `entry`, and adds nothing.
     pub(crate) fn swap_front(&mut self, entry: E, shown: &Shown) -> E {
         if self.entries.is_empty() {
             return entry;

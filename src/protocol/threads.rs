@@ -101,7 +101,7 @@ impl ThreadsCell {
     }
 
     /// Frees the room of a thread that has ended its own code, or could not be made. Returns whether the caller must
-    /// tell the manager.
+    /// tell the manager that there is room.
     #[must_use]
     pub(crate) fn leaves(&self, kind: Kind) -> bool {
         self.update(|word| word.leaves(kind))

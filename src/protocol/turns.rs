@@ -14,8 +14,8 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::sideline::Bound;
 
-/// The weight of a queue, and what the queue has used in its turns. Threads write the numbers under the locks of
-/// different pools, and read them as hints.
+/// The weight of a queue, and what the queue has used in its turns. Apart from the weight, threads write the numbers
+/// under the locks of different pools. All numbers are read as hints.
 #[derive(Debug)]
 pub(crate) struct FairShare {
     weight: AtomicU64,

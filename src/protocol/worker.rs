@@ -23,7 +23,7 @@
 //! **The count.** A thread that takes the worker out of the pool's count first changes the word, then lowers the count,
 //! issues a fence, and checks for work. A thread that puts the worker back raises the count before it changes the word.
 //! So the count can be one too high for a short time, but it is never too low. The check for work makes up for a count
-//! that is too high. If the detector raised the count after it changes the word, this could happen:
+//! that is too high. If the detector changed the word first and raised the count afterwards, this could happen:
 //!
 //! * detector: changes the word to *running*;
 //! * owner: ends its item, and leaves the count, so that the count falls below zero;

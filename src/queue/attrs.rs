@@ -13,8 +13,8 @@ impl WorkQueue {
     /// and items that are queued later, go to workers with the new attributes. Meanwhile, all limits hold, and items
     /// keep their order. An ordered queue runs one item at a time, in queueing order. In other queues, the change does
     /// not cause a new item to overtake an item that was queued before it on the same CPU. A
-    /// [`high_priority`](crate::WorkQueueBuilder::high_priority) queue keeps the high nice level if the attributes
-    /// specify no nice level. The call costs O(CPUs).
+    /// [`high_priority`](crate::WorkQueueBuilder::high_priority) queue keeps the nice level of high-priority pools if
+    /// the attributes specify no nice level. The call costs O(CPUs).
     ///
     /// The former attributes still apply in two cases. A [`Work`](crate::Work) that was cancelled while active may get
     /// its former place back if it is queued again before a worker has reached that place. Then the `Work` runs once

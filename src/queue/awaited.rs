@@ -6,12 +6,12 @@ use crate::engine::queue::awaited;
 use crate::engine::refusal::WaitError;
 use crate::queue::WorkQueue;
 
-/// These calls are for tasks of an async runtime. Their futures need no runtime of a particular kind. Each call begins
-/// its work at once, and the returned future only waits until the work has ended. `wait_idle_async` begins nothing.
+/// These calls are for tasks of an async runtime. Their futures need no runtime of a particular kind. Each call except
+/// `wait_idle_async` begins its work at once. The returned future only waits until this work has ended.
 impl WorkQueue {
     /// Begins a [`flush`](Self::flush). The returned future is ready when every item that was queued before this call
     /// has ended. An item that is queued later can itself wait for the flush without a deadlock, except in the case
-    /// that `flush` names. Dropping the future ends only the wait.
+    /// that the documentation of `flush` describes. Dropping the future ends only the wait.
     ///
     /// # Examples
     ///

@@ -51,9 +51,11 @@ pub struct Batch<'queue, C> {
 
 impl WorkQueue {
     /// Begins the submission of many items: an iterator of closures, or a slice or vector of [`Work`]. The items are
-    /// queued in order, on one CPU. This is the caller's CPU, unless [`on_cpu`](Batch::on_cpu) chooses another. The
-    /// pool is notified once for the whole batch, or once for each 256 items of a longer batch, instead of once per
-    /// item.
+    /// queued in order, on one CPU. This is the caller's CPU, unless [`on_cpu`](Batch::on_cpu) or
+    /// [`on_node`](Batch::on_node) chooses another. The pool is notified once for the whole batch, or once for each
+    /// 256 items of a longer batch, instead of once per item. Items with a delay or bytes are submitted one by one. So
+    /// if neither option is used, and the caller moves to another CPU during the call, the later of these items go to
+    /// that CPU.
     ///
     /// # Examples
     ///
@@ -238,7 +240,7 @@ impl<C: AsRef<[Work]>> Batch<'_, C> {
         let items = self.items.as_ref();
         let works = items.iter().map(|work| &work.item);
         let (handle, after) = (self.queue.handle(), self.options.delay());
-        // The refused item itself is counted already.
+        // The refused item itself is already counted as a refusal.
         let cut_short = |error, index, newly_pending| {
             let error = handle.queue().count_refusals(error, items.len() - index - 1);
             EnqueueBatchError::new(error, index, newly_pending)
@@ -278,7 +280,7 @@ impl To<'_> {
         !self.after.is_zero() || self.bytes > 0
     }
 
-    /// Returns the queue and the options for one closure, if the closures are submitted one by one.
+    /// Returns the queue and the options for a closure that is submitted alone.
     fn way_of_one(&self) -> submission::To<'_> {
         submission::To {
             queue: self.queue.handle(),

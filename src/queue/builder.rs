@@ -122,8 +122,9 @@ impl WorkQueueBuilder {
         }
     }
 
-    /// Sets whether the queue's items go to separate pools, whose workers have the high nice level. Default: false.
-    /// This cannot be combined with `attrs` that specify a nice level.
+    /// Sets whether the queue's items go to separate pools, whose workers have the [nice level of high-priority
+    /// pools](crate::ExecutorBuilder::high_priority_nice). Default: false. This setting cannot be combined with
+    /// `attrs` that specify a nice level.
     #[doc(alias = "WQ_HIGHPRI")]
     pub fn high_priority(mut self, yes: bool) -> Self {
         self.high_priority = yes;
@@ -204,26 +205,26 @@ impl WorkQueueBuilder {
     }
 
     /// Limits the number of active items (running, blocked, or on a worklist) for each CPU on which items were queued.
-    /// The limit is between 1 and 512, or 2000 for a plain [unbound](WorkQueue::unbound) queue, and the default is 256.
-    /// The other items wait in order. [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active) can change the
-    /// limit later. Ordered and bh queues run one item at a time, so they have no such setting.
+    /// The limit is 1 to 512, or 1 to 2000 for a plain [unbound](WorkQueue::unbound) queue. Default: 256. The other
+    /// items wait in order. [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active) can change the limit
+    /// later. Ordered and bh queues run one item at a time, so they have no such setting.
     pub fn max_active(mut self, items: usize) -> Self {
         self.max_active = Some(items);
         self
     }
 
-    /// Limits the number of active items of the whole queue, instead of the number for each CPU. The limit is between 1
-    /// and 512, or 2000 for a plain [unbound](WorkQueue::unbound) queue, and the default is 256. This limit cannot be
-    /// combined with `max_active`. Ordered and bh queues run one item at a time, and have no such setting.
+    /// Limits the number of active items of the whole queue, instead of the number for each CPU. The limit is 1 to
+    /// 512, or 1 to 2000 for a plain [unbound](WorkQueue::unbound) queue. Default: 256. This limit cannot be combined
+    /// with `max_active`. Ordered and bh queues run one item at a time, and have no such setting.
     pub fn max_active_total(mut self, items: usize) -> Self {
         self.max_active_total = Some(items);
         self
     }
 
     /// Limits the number of accepted items of the whole queue that have not begun. At this limit, the queue refuses
-    /// further items with [`QueueError::Full`](crate::QueueError::Full). Without this setting, there is a limit for
-    /// each CPU: a hundred million of the items that were queued on it. A cancelled item counts until a worker reaches
-    /// its place in the queue.
+    /// further items with [`QueueError::Full`](crate::QueueError::Full). Without this setting, the limit is a hundred
+    /// million items for each CPU on which they were queued. A cancelled item counts until a worker reaches its place
+    /// in the queue.
     ///
     /// Armed timers do not count. When a timer fires, the queue accepts the timer's item even if the limit is reached.
     /// There are two exceptions. First, in ordered queues and during flushes, a cancelled item can keep its former
@@ -310,8 +311,8 @@ impl WorkQueueBuilder {
         }
     }
 
-    /// Makes the queue, even in a forked process or on an executor that was shut down. There, the queue refuses every
-    /// operation. Also returns whether the executor accepts the queue.
+    /// Makes the queue, even in a forked process or on an executor that was shut down. In these two cases, the queue
+    /// refuses every operation. Also returns whether the executor accepts the queue.
     pub(crate) fn make_on(self, executor: &Executor) -> Result<(WorkQueue, bool), BuildQueueError> {
         let (limit, share, unbound) = (self.limit()?, self.share()?, self.unbound(executor));
         let attrs = self.attrs.clone().unwrap_or_default();

@@ -31,7 +31,7 @@ impl WorkQueue {
     /// [`WorkQueueBuilder::histograms`](crate::WorkQueueBuilder::histograms) or
     /// [`set_histograms`](Self::set_histograms) has turned the measurement on.
     ///
-    /// If the items run for 4 µs or more on average, every item is measured. If they are shorter, a random sample of
+    /// If the items run for more than 2 µs on average, every item is measured. If they are shorter, a random sample of
     /// the items is measured, and each measured item stands for up to 32 items. If an item is queued again while it is
     /// pending, its wait is measured from the first submission. Costs O(CPUs).
     ///

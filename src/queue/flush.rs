@@ -15,8 +15,8 @@ impl WorkQueue {
     /// may wait for a later run of that item. Such a run must not wait for the flush.
     ///
     /// The call costs O(CPUs) for a queue that is used on all CPUs. Until the items that were queued before the call
-    /// have ended, each submission to the same queue takes one more lock and makes one more allocation, even if the
-    /// flush has timed out.
+    /// have ended, each submission to the same queue takes one more lock and makes one more allocation. This holds
+    /// even if the flush has timed out.
     ///
     /// # Examples
     ///

@@ -74,11 +74,12 @@ impl WorkQueue {
     ///
     /// While items are short, the items that a running item queues stay with its worker. Other workers of the pod take
     /// them from there. So these items may overtake an item that was queued earlier. On each CPU, at most 64 of them
-    /// overtake it. After that, one overtakes it for each item that the pod takes before it.
+    /// overtake the earlier item. Then one more may overtake it for each item that the pod's workers take before it
+    /// from the pod's list.
     ///
     /// A pod also keeps the items of different issuing CPUs apart, so that short items mostly run where they were
-    /// queued. The items of one CPU leave the pod's list in order. At most 64 items for each CPU of the pod overtake
-    /// the first of them. While items are short, these 64 items take less than 1 ms. If the items become long, the
+    /// queued. The items of one CPU leave the pod's list in order. The first of them is overtaken by at most 64 items
+    /// for each CPU of the pod. While items are short, 64 items take less than 1 ms. If the items become long, the
     /// overtaking ends with the second check of the manager, which comes within 48 ms, and mostly within 6 ms. While
     /// the items are long, the issuing CPUs take turns.
     ///

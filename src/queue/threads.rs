@@ -15,8 +15,8 @@ impl WorkQueueBuilder {
     /// again before it sleeps or runs an item of another queue. [`std::thread::Thread::name`] always returns the
     /// thread's own name. On systems other than Linux, this setting does nothing.
     ///
-    /// Each change of the name costs a system call. If a thread runs several items of the same queue in a row, they
-    /// cost only one.
+    /// Each change of the name costs a system call. If a thread runs several items of the same queue in a row, it
+    /// changes its name only once for all of them.
     ///
     /// # Examples
     ///

@@ -53,8 +53,8 @@ fn stream(queue: &WorkQueue, items: usize) {
     }
 }
 
-/// Calls `body` with a queue whose pool has eight CPUs and is brisk. The threads of each run take their steps in
-/// another order.
+/// Calls `body` in three runs, with a queue whose pool has eight CPUs and is brisk. In each run, the threads take
+/// their steps in a different order.
 fn with_brisk_pool(body: impl Fn(&WorkQueue) + Copy + Send + 'static) {
     with_brisk_pool_of(move |_, queue| body(queue));
 }

@@ -13,7 +13,7 @@ use crate::sys::machine::{Config, run};
 use crate::sys::thread::{self, spawn};
 use crate::sys::wait::Until;
 
-/// The random runs of an ordinary test run.
+/// The number of random runs in an ordinary test run.
 const RUNS: u64 = if cfg!(debug_assertions) { 300 } else { 3000 };
 
 /// spec: T1.3, I3.2 (tokens), X2 (pools)

@@ -152,7 +152,7 @@ fn a_fork_begins_when_its_item_blocks() {
     });
 }
 
-/// spec: W7.14: a thread that waits for a fork runs the parts of the fork that come later.
+/// spec: W7.14: a thread that waits for a fork runs the parts that this fork makes later.
 #[test]
 fn a_joining_thread_runs_the_parts_of_its_fork() {
     always(2, "l3:1 core:2 pu:1", |executor, queue| {

@@ -83,8 +83,8 @@ fn note(moments: &Moments) -> impl FnOnce() + Send + 'static + use<> {
     move || moments.lock().push(now())
 }
 
-/// Queues a long item, which queues a second item and then runs for 50 ms. The second item adds the moment of its start
-/// to `noted`. Returns the moment at which the long item begins.
+/// Queues a long item, which queues a second item and then runs for 50 ms. The second item adds the moment of its
+/// start to `noted`. Returns a cell, in which the long item stores the moment at which it begins.
 fn queue_long_item(queue: &WorkQueue, noted: &Moments) -> Arc<Mutex<Duration>> {
     let (own, queued, noted) = (queue.clone(), Arc::new(Mutex::new(Duration::ZERO)), Arc::clone(noted));
     let begins = Arc::clone(&queued);
@@ -193,7 +193,7 @@ fn idle_workers_steal_local_items() {
             queue.flush().unwrap();
             now() - begin
         });
-        // One CPU alone would take 1500 µs. Two CPUs take 900 µs, or longer if the second CPU begins later.
+        // One CPU alone would take 1500 µs. Two CPUs take 900 µs, unless the second CPU begins late.
         assert!(took <= micros(900), "{later:?}: {took:?}");
     }
 }

@@ -13,7 +13,7 @@ use crate::sys::clock;
 use crate::sys::machine::{self, Absence, Config, Mutex, Plan, Tid, burn, pause, run, stand_on};
 use crate::{AffinityScope, Attrs, CpuSet, WorkQueue};
 
-/// The longest time for which a strict item can begin outside of its pod after a CPU is lost.
+/// Strict items may begin outside of their pod for at most this long after a CPU is lost.
 const LONGEST: Duration = Duration::from_millis(400);
 
 /// The CPUs of the items' pod.

@@ -19,6 +19,7 @@
 //! | `fairness` | queues with weights: their shares, and how long others wait behind a backlog |
 //! | `brisk` | pools whose items are short: when they wake another worker |
 //! | `pods` | managed queues on machines of several caches: for how long an item may wait |
+//! | `parts` | the parts of a worklist: how many items overtake an item in another part, and for how long |
 //! | `local` | items that stay with the worker whose item has queued them |
 //! | `forks` | items that fork: how soon forks begin, and how many threads a recursion needs |
 //! | `lost_cpu` | strict items while the process loses a CPU |

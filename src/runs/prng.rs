@@ -23,7 +23,7 @@ impl Prng {
         self.0.usize(range)
     }
 
-    /// Returns true with a probability of `percent`.
+    /// Returns true with a probability of `percent` %.
     pub(super) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

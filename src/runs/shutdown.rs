@@ -20,7 +20,7 @@ const ITEMS: usize = 5;
 /// The number of these items that are cancelled.
 const CANCELLED: usize = 2;
 
-/// The time at which the shutdown's patience ends.
+/// The time at which the timeout of the shutdown ends.
 const END: Duration = Duration::from_millis(1);
 /// The time that the destructor of an item takes.
 const DESTROYS: Duration = Duration::from_micros(10);

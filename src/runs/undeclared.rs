@@ -1,5 +1,5 @@
-//! Loads without any guard: how soon other items start, and how long the whole load takes. The numbers are those that
-//! the documentation promises, and are not taken from policy.
+//! Tests of loads without guards: how soon other items start, and how long the whole load takes. The numbers are those
+//! that the documentation promises, and are not taken from the code of the policy.
 //!
 //! Red under: `sleepers-come-back-for-nothing`, `no-pool-is-covered`, `covered-without-sleepers`.
 

@@ -78,7 +78,8 @@ impl CpuGroups {
 }
 
 /// Returns the limit that the process's cgroups set on the number of tasks (processes and their threads). The limit
-/// covers the tasks of all processes in these cgroups. If a limit cannot be read, it is ignored.
+/// covers the tasks of all processes in these cgroups. Ignores a limit that cannot be read. If the process lacks
+/// descriptors or memory to read the limits, ignores all of them.
 pub(crate) fn task_limit() -> Option<u64> {
     task_limit_below(Path::new("/")).ok().flatten()
 }

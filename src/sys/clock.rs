@@ -54,7 +54,7 @@ pub(crate) fn time(at: Instant) -> Time {
     Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Returns the time of the last tick of the system's clock. This tick was a few milliseconds ago at most. The call
+/// Returns the time of the last tick of the system's clock. This tick was at most a few milliseconds ago. The call
 /// takes a fifth of the time that [`now`] takes. If the system has no such clock, returns [`now`].
 #[inline]
 pub(crate) fn coarse() -> Time {

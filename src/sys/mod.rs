@@ -5,7 +5,7 @@
 //!
 //! Linux is the platform. If a service has a Linux and a portable version, its `mod.rs` states the contract of both,
 //! and the portable version does as little as the contract allows. Tests build both versions, and `--cfg cmwq_portable`
-//! selects the portable versions on Linux. The models contain only `sync` and `wait` of this folder.
+//! selects the portable versions on Linux. The models contain only `sync`, `wait` and `wakers` of this folder.
 
 #[cfg(not(cmwq_loom))]
 pub(crate) mod affinity;

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use super::{clock, machine, thread};
 
-/// The number of looks between two offers of the CPU to other threads. These looks take about 1 µs.
+/// A search looks for its event this many times before it offers the CPU to other threads. Together, these looks take
+/// about 1 µs.
 const LOOKS: u32 = 32;
 
 /// If an offer of the CPU takes longer than this, another thread has used the CPU.
 const TAKEN: Duration = Duration::from_micros(5);
 
-/// The time between two looks in a made-up machine. Each look there takes much of the simulator's time.
+/// In a made-up machine, a search lets this time pass between two looks, because each look takes much of the
+/// simulator's time.
 const BETWEEN_LOOKS: Duration = Duration::from_nanos(250);
 
 /// The result of a search.

@@ -3,8 +3,8 @@
 //! Contract: `sleep` blocks only if `validate` still returns true after the sleeper was registered. `wake_all` wakes
 //! all threads that were registered before the call. So no wake-up is missed if the waker changes the state that
 //! `validate` reads *before* it calls `wake_all`. The address is only a key and is never read, so the object may
-//! already be freed when `wake_all` is called. A sleeper may wake up without a reason, because of another object with
-//! the same key, or because of a chore. So callers sleep in a loop.
+//! already be freed when `wake_all` is called. A sleeper may also wake up without a reason, because of a wake-up for
+//! another object, or because of a chore. So callers sleep in a loop.
 
 #[cfg(not(cmwq_loom))]
 mod imp {
@@ -55,7 +55,7 @@ mod imp {
             self.0.is_some_and(|end| end <= clock::now())
         }
 
-        /// Returns the earlier of this limit and the end of `time` from now.
+        /// Returns the earlier of this limit and the limit that is `time` from now.
         pub(crate) fn or_after(self, time: Duration) -> Self {
             let other = Self::after(time);
             Self(self.0.into_iter().chain(other.0).min())

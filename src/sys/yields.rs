@@ -1,4 +1,4 @@
-//! Atomics and locks with *points* around each operation, at which other threads may run. All unit tests have points.
+//! Atomics and locks whose operations have *points*, at which other threads may run. All unit tests have points.
 //! Unoptimised builds with the feature `__testing` also have points, and the crate's other tests use such builds. No
 //! user's build has points.
 //!

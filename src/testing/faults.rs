@@ -61,7 +61,9 @@ pub struct Faults {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// For some time, no thread can be made except the first one, which is the manager of an executor.
+    /// For some time, no thread can be made. This time begins at one of the attempts 2 to 8 to make a thread, or at
+    /// least 1 ms after the start of the run. So if the test makes an executor first of all, the executor gets its
+    /// manager.
     Threads,
     /// Queues refuse some submissions.
     Refusals,
@@ -71,7 +73,7 @@ pub enum FaultKind {
     Cpus,
     /// An item panics.
     Panics,
-    /// The executors are shut down at one of the first thousand steps.
+    /// The executors are shut down at one of the first 1024 steps.
     Shutdown,
 }
 
@@ -116,9 +118,9 @@ impl Faults {
         Self { drawn: kinds.to_vec(), ..Self::new() }
     }
 
-    /// Refuses threads for this time, which begins at the attempt with this number to make a thread. The attempts of
-    /// executors and of [`blocking::thread::spawn`](crate::blocking::thread::spawn) are numbered. The first thread of
-    /// an executor is its manager. [`Duration::MAX`] means for ever.
+    /// Refuses threads for this time, from the `nth` attempt to make a thread on. The attempts of executors and of
+    /// [`blocking::thread::spawn`](crate::blocking::thread::spawn) are numbered. The first thread of an executor is
+    /// its manager. [`Duration::MAX`] means for ever.
     ///
     /// # Panics
     ///
@@ -173,11 +175,13 @@ impl Faults {
         self
     }
 
-    /// Refuses one submission to a queue with this text in its name, with the error
+    /// Refuses the `nth` submission to the queues with this text in their names. The error is
     /// [`QueueError::Full`](crate::QueueError::Full). Only submissions that need a place among the pending items are
-    /// numbered. So an item that is pending already, an item with a delay, and a submission with a permit are never
-    /// refused. An issuer that [waits](crate::WhenFull::Wait) for a place is not refused, and gets its place. If
-    /// [callers run](crate::WhenFull::CallerRuns) the queue's items, the issuer runs the item or waits for a place.
+    /// numbered. So an item that is pending already and a submission with a permit are never refused. An item with a
+    /// delay is refused only if a cancelled entry of this item is still on a list. Closures of a batch that the queue
+    /// admits in one step count as one submission. An issuer that [waits](crate::WhenFull::Wait) for a place is not
+    /// refused, and gets its place. If [callers run](crate::WhenFull::CallerRuns) the queue's items, the issuer runs
+    /// the item or waits for a place.
     ///
     /// # Panics
     ///
@@ -202,7 +206,7 @@ impl Faults {
         self
     }
 
-    /// Refuses this many of a thousand submissions to the queues with this text in their names, as
+    /// Refuses about this many of a thousand submissions to the queues with this text in their names, as
     /// [`refuse`](Self::refuse) does. The seed determines which submissions are refused. Without a seed, seed 0
     /// determines them.
     ///
@@ -403,7 +407,7 @@ impl fmt::Display for Faults {
     }
 }
 
-/// Draws a time between a millisecond and two minutes. Each order of magnitude is as likely as any other.
+/// Draws a time between 1 ms and 131 s. All orders of magnitude are about equally likely.
 fn time(random: &mut Rng) -> Duration {
     Duration::from_millis(magnitude(random, 17))
 }

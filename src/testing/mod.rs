@@ -43,9 +43,10 @@
 //! # Schedules
 //!
 //! The threads of a run are real threads, but only one of them runs at a time. Without a seed, a thread goes on until
-//! it waits. With a [`seed`], another thread may also go on at each operation of this crate, at the start and the end
-//! of each item, and at each [`point`]. The seed alone determines which thread goes on. So the same seed leads to the
-//! same order of [`events`], in each process and in each build of the same code. [`explore`] tries many seeds.
+//! it waits. With a [`seed`], the run may also switch to another thread at each operation of this crate, at the start
+//! and the end of each item, and at each [`point`]. The seed alone determines which thread goes on. So the same seed
+//! leads to the same order of [`events`], in each process and in each build of the same code. [`explore`] tries many
+//! seeds.
 //!
 //! ```
 //! use cmwq::{WorkQueue, testing};
@@ -101,9 +102,10 @@
 //! * A thread gives way only at operations of this crate, and nothing interrupts it between two such operations. To
 //!   let other threads go on between two accesses to an atomic, put a [`point`] there.
 //! * Waits of other crates and of the standard library stop the run, because no other thread goes on meanwhile. A lock
-//!   of another crate that is held across an operation of this crate can stop the run, too. Use the waits and the locks
-//!   of [`blocking`](mod@crate::blocking). Files, processes and sockets may be used, but take real time. The peer of a
-//!   socket must be another process or a thread outside of the run, because a thread that waits for it stops the run.
+//!   of another crate that is held across an operation of this crate can stop the run, too. Use the waits and the
+//!   locks of [`blocking`](mod@crate::blocking). Files, processes and sockets may be used, but take real time. The
+//!   peer of a socket must be another process or a thread outside of the run. A peer inside of the run could not go on
+//!   while another thread of the run waits for it.
 //! * `Instant::now`, `SystemTime` and timers of other crates do not follow virtual time. Their values, random numbers,
 //!   addresses and the order of a `HashMap` differ from run to run. If code depends on these, the same seed may lead
 //!   to another run.
@@ -127,9 +129,9 @@
 //! * If the threads take a million steps while no time passes, the kit reports an item without an end. So a loop that
 //!   polls must sleep in between. A test that submits hundreds of thousands of items at one moment must [permit
 //!   more](Setup::max_steps).
-//! * If more than a million timers fire while the test's own thread waits, the kit reports a wait without an end. So
-//!   if the run has a periodic item, the kit finds a deadlock only then. If an item has a period of 50 ms, a test that
-//!   advances by a day must [permit more](Setup::max_steps).
+//! * If the clock moves more than a million times while the test's own thread waits, the kit reports a wait without an
+//!   end. So if the run has a periodic item, the kit finds a deadlock only then. If an item has a period of 50 ms, a
+//!   test that advances by a day must [permit more](Setup::max_steps).
 //! * If a debugger stops the process for several seconds of real time, the run may fail, because it has taken no step.
 
 mod explore;
@@ -339,8 +341,8 @@ pub fn compute(time: Duration) {
 
 /// Marks a point at which another thread of the run may go on, if the run has a seed. Outside of a run, does nothing.
 ///
-/// Each operation of this crate is such a point by itself. If code is built with the feature only in its tests, it
-/// calls this function under `#[cfg(test)]`.
+/// Each operation of this crate is such a point by itself. If a crate enables the feature `testing` only for its
+/// tests, it calls this function under `#[cfg(test)]`.
 ///
 /// # Examples
 ///
@@ -383,7 +385,7 @@ pub fn events() -> Vec<String> {
     events.iter().map(Event::to_string).collect()
 }
 
-/// Returns the value that every thread of a run has. Panics if the calling thread belongs to no run.
+/// Returns a value that only threads of a run have. Panics if the calling thread belongs to no run.
 #[track_caller]
 fn in_a_run<T: OfARun>(value: T) -> T::Value {
     value.value().expect("only a thread of a test run can call this: see `cmwq::testing::run`")

@@ -84,9 +84,9 @@ impl Setup {
     }
 
     /// Sets how long a thread may wait in real time for something outside of the kit, such as a file. If a thread
-    /// waits longer, the run fails. Without calling this crate, a thread may compute for at most ten times the
-    /// patience. All sleeps in real time that the kit notices may together take at most a tenth of the patience.
-    /// Default: one second.
+    /// waits longer, the run fails. A thread may compute for at most ten times the patience without calling this
+    /// crate. All sleeps in real time that the kit notices may together take at most a tenth of the patience. Default:
+    /// one second.
     ///
     /// # Panics
     ///
@@ -101,9 +101,9 @@ impl Setup {
         self
     }
 
-    /// Sets the number of steps after which a run counts as endless, if no time passes meanwhile. At most this many
-    /// timers may fire while the test's own thread waits. Default: a million. A test needs more if it submits hundreds
-    /// of thousands of items at one moment, or advances by a year while an item has a short period.
+    /// Sets the number of steps after which a run counts as endless, if no time passes meanwhile. Time may also pass
+    /// at most this many times while the test's own thread waits. Default: a million. A test needs more if it submits
+    /// hundreds of thousands of items at one moment, or advances by a year while an item has a short period.
     ///
     /// # Panics
     ///

@@ -34,12 +34,13 @@ impl WaitTimeoutResult {
     }
 }
 
-/// A condition variable for this module's [`Mutex`](super::Mutex), on which threads wait under a guard.
+/// A condition variable for this module's [`Mutex`](super::Mutex), on which threads wait under a blocking guard.
 ///
-/// The guard of a wait begins before the mutex is released, and ends after the mutex is locked again. The guard costs
-/// about 20 ns, far less than the wait. A wait may end without a notification, so [`wait_while`](Self::wait_while)
-/// then checks its condition again, outside the guard. A notification costs as much as with parking_lot. If it finds
-/// no thread in a wait that cannot be cancelled, it costs one load more.
+/// The blocking guard of a wait begins before the mutex is released, and ends after the mutex is locked again. The
+/// guard costs about 20 ns, far less than the wait. A wait may end without a notification, so
+/// [`wait_while`](Self::wait_while) then checks its condition again, outside the blocking guard. A notification costs
+/// as much as with parking_lot, or one load more. A `notify_one` saves this load if it wakes a thread from a wait that
+/// cannot be cancelled.
 ///
 /// # Examples
 ///

@@ -1,7 +1,7 @@
 //! parking_lot's `Mutex`, `RwLock` and `Condvar`, with guards around their waits.
 //!
-//! A thread takes a free lock as in parking_lot, at the same cost. Most locks that are held become free shortly after.
-//! So for the first 20 µs (about 70 µs with the slack of the system's timers), a waiting item keeps its place, as in
+//! A thread takes a free lock as in parking_lot, at the same cost. Most held locks become free soon. So for the first
+//! 20 µs (about 70 µs with the slack of the system's timers), a waiting item keeps its place, as in
 //! [`may_block`](crate::may_block). Otherwise, a lock that many items want would start a crowd of threads. After these
 //! 20 µs, the item waits under a [guard](crate::BlockingGuard). There is no poisoning: if a thread panics while it
 //! holds a lock, the lock is simply released.

@@ -107,9 +107,9 @@ impl RawRwLock {
     }
 }
 
-/// Issues a fence after a successful upgrade, and returns `success`. If there is a deadline, or if its first attempt
-/// fails, parking_lot 0.12 upgrades with a relaxed read-modify-write. The fence adds the acquire that such an upgrade
-/// lacks:
+/// Issues a fence after a successful upgrade, and returns `success`. parking_lot 0.12 upgrades with a relaxed
+/// read-modify-write if there is a deadline, or if the first compare-and-exchange of `try_upgrade` fails. The fence
+/// adds the acquire that such an upgrade lacks:
 ///
 /// ```text
 /// reader:  reads the value, and unlocks (release)

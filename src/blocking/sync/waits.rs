@@ -1,11 +1,11 @@
 //! The cancellable waits on a condition variable.
 //!
-//! A thread that cancels a token cannot end a wait on parking_lot's condition variable. It does not hold the mutex, so
-//! its notification could come before the waiting thread sleeps, and would be lost. So these waits sleep on another
-//! key. A waiting thread reads the number of notifications while it holds the mutex. Then it sleeps until this number
-//! changes, or until its token is cancelled. A thread that notifies raises the number and then wakes the sleepers. A
-//! thread that cancels the token sets the token and then wakes them. [`wait`](crate::sys::wait) says why neither
-//! wake-up is lost.
+//! A thread that cancels a token cannot end a wait on parking_lot's condition variable. The cancelling thread does not
+//! hold the mutex, so its notification could come before the waiting thread sleeps, and would be lost. So these waits
+//! sleep on another key. A waiting thread reads the number of notifications while it holds the mutex. Then it sleeps
+//! until this number changes, or until its token is cancelled. A thread that notifies raises the number and then wakes
+//! the sleepers. A thread that cancels the token first marks the token as cancelled, and then wakes the sleepers.
+//! [`wait`](crate::sys::wait) says why neither wake-up is lost.
 
 use crate::engine::item::token::Token;
 use crate::engine::refusal::Cancelled;

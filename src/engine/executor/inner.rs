@@ -46,7 +46,7 @@ pub(crate) struct ExecutorInner {
     pub(crate) power_efficient: bool, // I
     /// Whether the executor times the items of a queue if the queue's builder does not specify this.
     pub(crate) times_items: bool, // I
-    /// Whether a new queue makes the workers of its pools.
+    /// Whether the pools of a queue make workers when the queue is built, before it has items.
     pub(crate) prestarts: bool, // I
     pub(crate) queues: Register,     // K
     /// The pending items of all queues, if there is a bound on them.

@@ -51,7 +51,7 @@ pub struct StallReport<'a> {
     pub pool: &'a str,
     /// The CPUs that the pool serves.
     pub cpus: &'a CpuSet,
-    /// The number of entries on the pool's worklist, including cancelled entries.
+    /// The number of entries that wait in the pool, including cancelled entries.
     pub pending: usize,
     /// A lower bound on the time for which the pool has started no work.
     pub stalled_for: Duration,

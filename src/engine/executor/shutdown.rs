@@ -86,7 +86,7 @@ impl ExecutorInner {
         Ok(Remains { queues: queues.collect(), threads })
     }
 
-    /// Refuses a shutdown for which the caller would wait for itself.
+    /// Returns an error if the shutdown would wait for its own caller.
     pub(super) fn check_shutdown(&self) -> Result<(), ShutdownError> {
         // A shutdown waits until all threads of the executor have ended. So a caller on such a thread would wait for
         // itself. An item that runs on another executor, but is pending again on a queue of this executor, would also
@@ -159,8 +159,8 @@ impl QueueRemains {
 }
 
 /// Completes an entry without running its item, and tells the item's owner. The caller keeps the entry's pool in
-/// memory. This call may run the item's destructor. So if the manager calls this, the cleaner completes the entry
-/// later.
+/// memory. This call may run the item's destructor. So if the manager calls this function, the cleaner completes the
+/// entry later.
 #[cold]
 pub(crate) fn give_up(entry: Entry) {
     user_code::destroy(|| give_up_here(entry));

@@ -22,7 +22,7 @@ pub(crate) struct Upkeep {
     pub(crate) core: Arc<Core>,     // I
     pub(crate) pools: Arc<Pools>,   // P
     pub(crate) timers: Arc<Timers>, // K
-    /// Destroys what the manager must not destroy.
+    /// Destroys the values that the manager must not destroy.
     pub(crate) cleaner: Arc<Cleaner>, // K
     /// Calls the wakers that are due. This is not the `cleaner`, because a destructor may wait until a waker is
     /// called.

@@ -5,8 +5,8 @@
 //! token, together with the item's number. When the worker begins another item, this number no longer matches. So an
 //! item that does not ask pays nothing.
 //!
-//! Without a token, the answer comes from three places: the item's own state, in which a handle can ask it to stop; the
-//! queue's token; and the executor's token.
+//! Without a token, three places say whether the item should stop: the item's own state, in which a handle can ask the
+//! item to stop; the queue's token; and the executor's token.
 #![allow(unsafe_code, reason = "a worker stores the addresses of its item and queue")]
 
 use std::cell::RefCell;
@@ -62,7 +62,7 @@ impl Token {
         ENTERED.try_with(is_this).unwrap_or(false)
     }
 
-    /// Makes a handle of the worker's item cancel this token when the handle asks the item to stop.
+    /// Cancels this token when a handle asks the worker's item to stop, or now if a handle has already asked.
     fn listen(&self, worker: &WorkerThread) {
         let listens = with_one_shot(worker, |state| state.listen(self.alarm()))
             .or_else(|| with_work(worker, |work| work.cell.listen(self.alarm())));

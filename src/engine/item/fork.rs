@@ -88,8 +88,8 @@ enum Contents<F, T> {
 }
 
 /// Calls both closures, and returns both results. Another worker may call the second closure meanwhile. If the calling
-/// thread is not a worker whose item [may fork](WorkerThread::forking_item), this thread calls the closures one after
-/// the other.
+/// thread is not a worker whose item [is allowed to fork](WorkerThread::forking_item), this thread calls the closures
+/// one after the other.
 pub(crate) fn join<A, B, T, U>(first: A, second: B) -> (T, U)
 where
     A: FnOnce() -> T,
@@ -112,7 +112,7 @@ where
     U: Send,
 {
     let shard = item.shard();
-    // These are made first, so that the compiler makes the fork in its place.
+    // These two values are made first, so that the compiler makes the fork in its final place.
     let (token, carried) = (cancellation::token_for_fork(worker), shard.queue().carried());
     let fork = Fork {
         untyped: Untyped {
@@ -221,7 +221,7 @@ impl Untyped {
             true
         };
         // A fork that has not begun is given back if it gets no slot. So the fork needs no slot in order to end. In
-        // this, it is like an item that its deadline will end.
+        // this respect, the fork is like an item that ends at its deadline.
         let target = Target::OneShot { item, limiter: shard.lane(), state, has_deadline: true };
         worker.sleeps_for_fork(|| {
             if waits::wait(target, Until::FOREVER, || self.is_over(), sleep).is_err() {

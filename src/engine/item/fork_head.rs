@@ -27,7 +27,7 @@ pub(super) struct ForkHead {
     forking: NonNull<()>,
     /// The pool of the joining thread. This thread keeps the pool in memory.
     pool: NonNull<dyn JoiningPool>,
-    /// The call of a thread that has made a part of this fork. The call asks the joining thread to take the part. It
+    /// A *call*: a thread that has made a part of this fork asks the joining thread to take the part. The call
     /// contains the reservation of a worker's place, and the joining thread takes that place.
     call: Mutex<Option<Reserved>>, // K
     /// Whether there is a call. A thread reads this field when it is about to sleep, and then it must not take a lock.
@@ -78,8 +78,8 @@ impl ForkHead {
         self.is_called.load(Ordering::Acquire)
     }
 
-    /// Wakes the joining thread in the place of a worker, if this thread sleeps, was not called, and a CPU of its pool
-    /// is free. Returns whether it woke the thread. The caller runs this fork or a part of it.
+    /// Wakes the joining thread in the place of a worker, if the joining thread sleeps, was not called, and a CPU of
+    /// its pool is free. Returns whether this call woke the joining thread. The caller runs this fork or a part of it.
     fn call(&self) -> bool {
         if !self.head.cell.load().is_joined() || self.is_called.load(Ordering::Relaxed) {
             return false;

@@ -38,7 +38,7 @@ use super::one_shot::handle::Operations;
 #[repr(C)]
 struct OneShot<F: Closure<T>, T, O> {
     head: Head,
-    /// Tells the type of the closure, also while and after the closure runs.
+    /// Tells the type of the closure. Unlike the closure, this value stays in the cell during and after the run.
     closure_type: F::Type,
     contents: UnsafeCell<Contents<F, T, O>>,
 }

@@ -47,7 +47,7 @@ impl Placement {
         }
     }
 
-    /// Returns the slot on which the calling thread queues now.
+    /// Returns the slot on which the calling thread queues items now.
     #[inline]
     fn slot(&self) -> usize {
         match &self.mode {
@@ -63,9 +63,9 @@ impl Placement {
         self.by_cpu.get(cpu).map_or_else(|| cpu % self.slots.len(), |slot| *slot as usize)
     }
 
-    /// Returns the slot on which the calling thread queues if the system does not report the current CPU. A worker uses
-    /// its own slot. Each other thread always uses the same slot, so that its items stay in order. These threads are
-    /// spread over the slots.
+    /// Returns the slot on which the calling thread queues items if the system does not report the current CPU. A
+    /// worker uses its own slot. Each other thread always uses the same slot, so that its items stay in order. These
+    /// threads are spread over the slots.
     fn slot_without_cpu(&self) -> usize {
         let spread = || (thread::number() % self.slots.len() as u64) as usize;
         self.slot_of_worker().unwrap_or_else(spread)

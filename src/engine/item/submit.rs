@@ -381,8 +381,8 @@ pub(crate) fn enqueue<'q>(
     put(shard, entry, has_slot);
 }
 
-/// Traces an entry, and passes it to `put`. If the calling thread belongs to a machine, then marks a point of that
-/// machine.
+/// Traces an entry, and passes it to `put`. If the calling thread belongs to a made-up machine, the call ends with a
+/// point of that machine.
 #[cold]
 #[inline(never)]
 fn enqueue_traced<'q>(

@@ -1,4 +1,5 @@
-//! Timers, which queue items later. Each executor has one ordered map of deadlines, and its manager fires the timers.
+//! Timers, which queue items later. Each executor has an ordered map of its timers by deadline, and its manager fires
+//! the timers.
 //!
 //! An armed timer owns a handle to its queue and a share of its item. So the queue and the item stay in memory until
 //! the timer fires or is cancelled. A timer is not a submission, so no limiter counts it, and no flush waits for it.
@@ -253,7 +254,7 @@ impl Unlisted {
         take
     }
 
-    /// Ends the item, which was taken with this answer.
+    /// Ends the item. `take` is the answer with which the item was taken.
     fn end(&self, take: Take) {
         // SAFETY: the item was taken, and the thread that took the item has left the item's end to this call.
         let operations = unsafe { self.0.as_ref() }.operations;

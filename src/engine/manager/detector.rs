@@ -50,7 +50,7 @@ const KEPT_RINGS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Detector {
     probe: Probe,
-    /// Whether the detector reads blocks from the rings of the system. Such a ring can wake the manager.
+    /// Whether the detector opens rings, which can wake the manager.
     listens: bool,
     pools: Vec<Watched>,
     /// The total number of eyes that are kept open, over all pools.
@@ -76,20 +76,20 @@ struct Sight {
     ear: Ear,
 }
 
-/// The reason why the rings of a pool let the manager check the pool.
+/// The reason why a ring makes the manager check the worker's pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Told {
-    /// The next sleep of a worker may go unnoticed, because the worker's ring cannot wake the manager any more. The
-    /// worker may also be in a `may_block` guard.
+    /// The worker's ring cannot wake the manager any more, so the worker's next sleep may go unnoticed. The worker may
+    /// also be asleep in a `may_block` guard now.
     Deaf,
-    /// A worker sleeps that should be awake.
+    /// The worker is asleep, although it should be awake.
     Sleeps,
 }
 
 /// Whether the system records a worker's context switches.
 #[derive(Debug)]
 enum Ear {
-    /// No ring has been requested yet.
+    /// No ring is open, and the system has refused none.
     None,
     Opened(Box<Listening>),
     /// The system has refused a ring, or the ring could not be read.

@@ -66,7 +66,7 @@ pub(crate) enum Point {
 pub(crate) enum Request {
     Create(Weak<Pool>),
     Watch(Weak<Pool>),
-    /// The pool's first deadline.
+    /// The pool's earliest deadline, which the manager does not know yet.
     Deadline(Weak<Pool>, Time),
     /// A queue with a rescuer is being built.
     Rescuer(Arc<Order>),

@@ -123,8 +123,8 @@ impl Division {
         self.attrs == *attrs
     }
 
-    /// Returns the pod for items that are queued on `cpu`. If the CPU belongs to a pod, this is the pod. If not, it is
-    /// the pod of all CPUs if there is one, and otherwise a near pod.
+    /// Returns the pod for items that are queued on `cpu`. A CPU that belongs to a pod leads to that pod. Any other
+    /// CPU leads to the pod of all CPUs or, if there is no such pod, to one of the nearest pods.
     pub(crate) fn pod_for(&self, cpu: usize, topology: &Topology) -> PodId {
         let pods = self.pods.pods();
         let pod = match self.pods.pod_of(cpu) {

@@ -45,7 +45,7 @@ impl Pool {
         leaving.iter().for_each(|worker| worker.unpark());
     }
 
-    /// Tells a new manager all known deadlines, because no manager may have heard them.
+    /// Tells a new manager all known deadlines, because it does not know any of them.
     pub(super) fn repeat_deadlines(&self) {
         let known = self.state.lock().known_deadlines.all().to_vec();
         known.into_iter().for_each(|at| self.tell_deadline(Some(at)));

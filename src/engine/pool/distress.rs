@@ -42,8 +42,8 @@ impl Pool {
     /// calls this function.
     pub(super) fn mayday(self: &Arc<Self>, now: Time) {
         if self.needs_help() {
-            // Workers may never begin their local entries. So these entries go to the worklist, from which rescuers
-            // can take them.
+            // It is possible that no worker ever begins the local entries. So these entries go to the worklist, from
+            // which rescuers can take them.
             self.spread();
         }
         let mut state = self.state.lock();

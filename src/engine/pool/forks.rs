@@ -100,8 +100,8 @@ impl Pool {
         false
     }
 
-    /// Returns whether items of this pool may fork. They may if the pool is managed, and if it or a sibling may have a
-    /// free CPU.
+    /// Returns whether the pool permits its items to fork. It does if it is managed and serves several CPUs, or if it
+    /// has siblings. In both cases, another CPU may be free.
     #[inline]
     pub(crate) fn permits_forks(&self) -> bool {
         self.several_cpus || self.has_siblings()

@@ -37,8 +37,8 @@ impl Pool {
         self.crowded.unname(worker);
     }
 
-    /// Steals half of the entries of a worker that has several. The calling worker, which has none, gets the stolen
-    /// entries. Returns the first of these.
+    /// Steals half of the entries of a worker that has several. Returns the first stolen entry. The others go to the
+    /// list of the calling worker, which is empty.
     pub(crate) fn steal_local(&self, thief: WorkerId, own: &List<Entry>) -> Option<Entry> {
         while let Some(victim) = self.crowded.named().filter(|victim| *victim != thief) {
             let state = self.state.lock();

@@ -25,8 +25,8 @@ pub(crate) struct Worklist {
 #[derive(Debug)]
 struct Part {
     list: EntryList, // A
-    /// How often workers have passed over the part since a worker last chose it. This is a hint. If two workers change
-    /// it at the same time, one change may be lost.
+    /// The number of times that workers have passed over the part since a worker last chose it. This is a hint. If two
+    /// workers change it at the same time, one change may be lost.
     passed_over: AtomicU64, // A
 }
 

@@ -91,7 +91,7 @@ impl Pool {
 
     /// Before a worker is woken, binds it to this CPU if the pool still has this CPU. So the worker begins there.
     /// Without this call, the system would put the worker on the CPU where it ran last, behind the thread that runs
-    /// there now. This CPU would stay idle.
+    /// there now. The CPU `cpu` would stay idle.
     pub(super) fn place_on(&self, cpu: usize, worker: &Worker) {
         if self.binding.state.lock().cpus.contains(cpu) {
             let comes_home = self.left_home(worker).is_some_and(|home| home.contains(cpu));

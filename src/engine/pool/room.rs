@@ -1,5 +1,5 @@
 //! A pool whose executor has reached its cap on threads: how urgently the pool needs a thread, and how its workers
-//! leave so that other pools get their threads.
+//! leave so that there is room for threads of other pools.
 
 use crate::policy::room::Shortage;
 use crate::policy::time::Time;

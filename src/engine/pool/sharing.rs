@@ -88,9 +88,9 @@ impl Pool {
         }
     }
 
-    /// Looks for siblings with excess items, because this pool may have room for them after the caller has lowered its
-    /// count. Wakes or requests workers for these items, and returns whether it did so. `near`: where a woken worker of
-    /// this pool should run.
+    /// Looks for siblings with excess items, because this pool may have room for these items after the caller has
+    /// lowered the pool's count. Wakes or requests workers for the items, and returns whether it did so. `near`: where
+    /// a woken worker of this pool should run.
     #[inline]
     pub(super) fn seek(&self, near: Near) -> bool {
         let Some(seat) = &self.seat else { return false };

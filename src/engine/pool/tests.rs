@@ -12,7 +12,8 @@ use testkit::{SOON, eventually};
 
 use super::worker_pool::*;
 
-/// The number of items in a batch. A batch may push more items at once, and more items may be active.
+/// The number of items in a batch. A batch may push more items than that at once, and more items than that may be
+/// active.
 const ITEMS: usize = 200;
 
 /// Makes an executor without detection. Its pools know only the blocks that items declare.

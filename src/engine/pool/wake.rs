@@ -66,8 +66,8 @@ impl Pool {
     }
 
     /// Leaves an item to the workers of the brisk pool, unless the calling thread pushes items slowly. The items may
-    /// have become long. So after the thread has left some items in any pools, it checks whether the workers of this
-    /// pool have too many.
+    /// have become long. So after the thread has left some items to the workers of this or other pools, it checks
+    /// whether the workers of this pool have too many items.
     pub(super) fn leave_to_workers(&self) {
         let (habit, left) = HABIT.get().pushes(clock::now);
         HABIT.set(habit);
@@ -79,8 +79,8 @@ impl Pool {
     }
 
     /// Wakes a worker for the *rest* of the brisk pool's items, if there is a rest. The rest are the items that the
-    /// pool's workers will not run soon. The pushes of these items have woken no worker. The woken worker does the
-    /// same when it begins. Returns whether there is a rest.
+    /// pool's workers will not run soon. The pushes of these items have woken no worker. Later, the woken worker wakes
+    /// the next worker by the same rule. Returns whether there is a rest.
     pub(super) fn wake_for_rest(&self) -> bool {
         let pending = || if self.crowded.named().is_some() { u64::MAX } else { self.pending() as u64 };
         let wants = self.running.load().wants_worker_for_rest(pending, !self.sideline_comes_first());

@@ -53,7 +53,7 @@ pub(crate) struct Pool {
     pub(crate) search: SearchCell, // A
     /// Names a worker that has more local entries than it needs. A hint.
     pub(super) crowded: CrowdedCell, // A
-    /// The workers that may have forks. A hint.
+    /// The workers that perhaps have forks. A hint.
     pub(super) forks: ForkBits, // A
     /// The number of the pool's threads that wait for forks.
     pub(super) joining: AtomicU64, // A

@@ -110,8 +110,8 @@ impl Pool {
         self.aside.has_entries() || self.worklist.has_entries_of(cpu) || self.crowded.named().is_some()
     }
 
-    /// Like [`has_work`](Self::has_work), but correct even while another thread moves entries from one list to the
-    /// other.
+    /// Like [`has_work`](Self::has_work), but counts the workers' local entries, too, and is correct even while
+    /// another thread moves entries from one list to the other.
     #[cold]
     pub(crate) fn has_entries(&self) -> bool {
         let state = self.state.lock();
@@ -189,7 +189,7 @@ impl Pool {
     }
 
     /// Takes the first entry of the worklist that may leave the pool, and moves the entries before it aside. Returns
-    /// `None` if there is none.
+    /// `None` if no entry may leave.
     fn give_from_worklist(&self, state: &mut State, set_aside: &mut bool) -> Option<Entry> {
         loop {
             let entry = self.worklist.take()?;

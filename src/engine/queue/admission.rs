@@ -59,9 +59,8 @@ impl Queue {
         }
     }
 
-    /// Admits an item, even if the limiter should refuse more items, as long as the limiter's word can count the item.
-    /// The manager calls this for items of timers, which were accepted before. An issuer calls this off the common
-    /// path.
+    /// Admits an item, even if the limiter counts as full, as long as the limiter's word can count the item. The
+    /// manager calls this for items of timers, which were accepted before. An issuer calls this off the common path.
     #[cold]
     pub(crate) fn admit(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         match self.pass(limiter, None) {

@@ -39,8 +39,8 @@ pub(crate) async fn idle(queue: Arc<QueueHandle>) -> Result<(), WaitError> {
     Ok(())
 }
 
-/// Shuts the queue to outsiders. The returned future is ready when the queue is empty. The drop of the future opens the
-/// queue again.
+/// Shuts the queue to outsiders. The returned future is ready when the queue is empty. The queue opens again when the
+/// future has returned or is dropped.
 pub(crate) fn drain(
     queue: Arc<QueueHandle>,
 ) -> impl Future<Output = Result<(), WaitError>> + Send + Sync + 'static + use<> {
@@ -118,8 +118,8 @@ impl Drop for Flushing {
     fn drop(&mut self) {
         let queue = self.queue.queue();
         if let Some((wait, flush)) = self.flush.take().filter(|_| !queue.executor.origin.is_forked()) {
-            // The wait shares the flush's signal. So the wait is dropped first, and `abandon` finds that no other part
-            // shares the flush.
+            // The wait shares the flush's signal, so it is dropped first. Otherwise `abandon` would take it for a
+            // thread or another task that waits for the flush.
             drop(wait);
             queue.flush.abandon(flush);
         }

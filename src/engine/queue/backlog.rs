@@ -1,7 +1,7 @@
 //! The executor's bound on the pending items of all queues.
 //!
 //! An item of one queue may make room for the issuers of other queues. So a queue is listed here while its issuers
-//! wait. A thread that makes room hands it to the lines of all listed queues.
+//! wait. A thread that makes room hands the free places to the issuers in line at all listed queues.
 
 use crossbeam_utils::CachePadded;
 
@@ -15,7 +15,7 @@ use super::workqueue::Queue;
 /// The pending items of all queues of an executor.
 #[derive(Debug)]
 pub(crate) struct Backlog {
-    /// The greatest number of items that may be pending.
+    /// The limit on pending items. Each queue may exceed it by one item (see [`backlog`]).
     bound: u64, // I
     cell: CachePadded<BacklogCell>, // A
     /// The queues whose issuers wait for a place, each with the number of these issuers. Each of these issuers keeps
@@ -34,7 +34,7 @@ impl Backlog {
         self.cell.pending() as usize
     }
 
-    /// Returns how many items of a queue with `own` pending items may be pending at present.
+    /// Returns how many items of a queue may be pending at present. `own` of its items are pending now.
     #[inline]
     pub(super) fn most(&self, own: u64) -> u64 {
         backlog::most(self.bound, self.cell.pending(), own)

@@ -3,10 +3,10 @@
 //! Only submissions that name a number of bytes count. An item keeps its bytes from its submission until it begins. If
 //! it never begins, it keeps them until its closure is dropped, because the closure owns the [`KeptBytes`].
 //!
-//! An issuer takes its place among the pending items first, and its bytes last. So an issuer that owns bytes waits for
-//! nothing, and each wait for bytes ends when items begin. In the opposite order, one issuer could wait for the place
-//! that another issuer has reserved, while the other issuer waits for the bytes of the first. The bytes are also taken
-//! after the hooks of the submission have run, because a hook may submit items, too.
+//! An issuer takes its place among the pending items first, and its bytes last. So an issuer never waits while it owns
+//! bytes, and each wait for bytes ends when other items begin. In the opposite order, one issuer could wait for the
+//! place that another issuer has reserved, while the other issuer waits for the bytes of the first. The bytes are also
+//! taken after the hooks of the submission have run, because a hook may submit items, too.
 //!
 //! An item with a delay keeps its bytes during the delay. So an issuer may have to wait for room until the delay of
 //! another item ends.
@@ -44,10 +44,10 @@ pub(crate) enum Ask {
 }
 
 impl Queue {
-    /// Takes room for an item with this many bytes. Returns `None` if the executor does not count bytes, or if the item
-    /// has none. A caller that owns the bytes waits for nothing until it has submitted the item.
+    /// Takes room for an item with this many bytes. Returns `None` if the executor does not count bytes, or if the
+    /// item has no bytes. Once the caller owns the bytes, it must not wait before it has submitted the item.
     ///
-    /// A wait ends, and the submission is refused, if `token`, the submission's own token, counts as cancelled.
+    /// `token` is the submission's own token. If it counts as cancelled, the wait ends and the submission is refused.
     pub(crate) fn take_bytes(
         &self,
         bytes: u64,

@@ -1,10 +1,10 @@
 //! Cancels a whole queue: items that have not begun do not run, and running items are asked to stop.
 //!
-//! Lists cannot be searched, and a queue's entries lie on the worklists of pools that other queues share. So the
-//! thread that cancels a queue sets flags, which each worker reads before it calls a function. A worker that finds
-//! them set completes the entry without a run. The waiting lists belong to the queue alone, so the thread that cancels
-//! the queue empties them itself. Therefore the owners of the listed items learn of the cancel even while the running
-//! items hold all slots.
+//! Lists cannot be searched, and a queue's entries lie on the worklists of pools, which the queue shares with other
+//! queues. So the thread that cancels a queue sets flags, which each worker reads before it calls a function. A worker
+//! that finds them set completes the entry without a run. The waiting lists belong to the queue alone, so the thread
+//! that cancels the queue empties them itself. Therefore the owners of the listed items learn of the cancel even while
+//! the running items hold all slots.
 
 use std::sync::OnceLock;
 

@@ -88,8 +88,8 @@ impl Queue {
 
     /// Admits the item of a timer that has fired. If that is impossible, takes the timer out of `due` and returns
     /// `None`. If the queue is being drained, the timer is held until the drain ends. If the queue has ended, or can
-    /// count no more items, the timer is given up. (The queue refuses issuers earlier, at half of the number of items
-    /// that it can count.)
+    /// count no more items, the timer is given up. (The queue refuses issuers earlier, while it can still count more
+    /// items.)
     pub(crate) fn admit_fired(
         &self,
         limiter: &Limiter,

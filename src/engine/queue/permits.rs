@@ -1,7 +1,8 @@
 //! Places among a queue's pending items that are reserved before their items exist.
 //!
-//! A reserved place counts like a pending item, so the queue never holds more items and reserved places together than
-//! `max_pending`. In a queue without `max_pending`, there is always room.
+//! A reserved place counts like a pending item. So if a queue has as many pending items and reserved places together
+//! as `max_pending`, it has no room for another item or place. Forks and the items of fired timers need no room. If
+//! neither the queue nor its executor has a `max_pending`, there is always room.
 
 use std::sync::Arc;
 

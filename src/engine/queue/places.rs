@@ -55,8 +55,8 @@ impl Queue {
 
     /// Takes places for `items` items, or for as many of them as there is room for. Returns the number of places.
     pub(crate) fn take_places(&self, items: usize) -> usize {
-        // A made-up machine may refuse each single item. If it refuses here, the items of the batch are admitted one by
-        // one.
+        // A made-up machine may refuse a submission. The queue then counts as full for these items. An issuer that
+        // waits for room gets a place for one of them.
         if self.is_on_machine() && machine::refuses_submission(|| self.name()) {
             return 0;
         }
@@ -105,7 +105,7 @@ impl Queue {
     pub(super) fn waits_in_line(&self) {
         if let Some(backlog) = &self.executor.backlog {
             backlog.waits(self);
-            // An item of another queue may have made room before the issuer was listed.
+            // An item of another queue may have made room before this queue was listed.
             self.hand_places();
         }
     }
@@ -159,8 +159,8 @@ impl Queue {
     }
 
     fn left_backlog(&self, backlog: &Backlog, items: u64) {
-        // The answer is not needed. Each issuer in line is either listed already, or looks for room once more after it
-        // was listed. The last issuer to leave the line clears the mark of the line.
+        // The answer is not needed. Each issuer in line either has listed the queue already, or will list it and then
+        // look for room once more. The last issuer to leave the line clears the mark of the line.
         _ = self.places.leave(items);
         backlog.left(items);
     }
@@ -173,7 +173,7 @@ impl Queue {
         }
     }
 
-    /// Adds items to the count for the executor's bound. The items have just got their places.
+    /// Adds `items` to the number of pending items under the executor's bound. These items have just got their places.
     #[inline]
     fn came(&self, items: u64) {
         if let Some(backlog) = &self.executor.backlog {

@@ -266,7 +266,7 @@ fn with_reference(entry: Entry, submit: impl FnOnce(&Shard, Entry)) {
     drop(reference);
 }
 
-/// Handles a marker that was popped.
+/// Handles a marker that was popped or given up.
 pub(crate) fn meet(marker: Entry) {
     let shard = marker.shard();
     // SAFETY: `Shard::marker` took this reference and forgot it when it made the marker.

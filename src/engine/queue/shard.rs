@@ -43,7 +43,7 @@ pub(crate) struct Limiter {
 pub(crate) struct Shard {
     id: OwnedId, // I
     /// The number of the CPU for which the shard was made, as the operating system counts. The shard's entries go to
-    /// the part of this CPU on a pool's worklist.
+    /// the part of a pool's worklist that belongs to this CPU.
     pub(crate) cpu: usize, // I
     /// The route of the shard's items to a pool. The pools to which the route has led stay in memory as long as the
     /// queue.

@@ -23,7 +23,8 @@ pub(crate) struct QueueView {
     /// Whether the queue refuses outsiders, because the queue is being drained, or because the queue or its executor is
     /// ending.
     pub(crate) draining: bool,
-    /// The pool for items that belong to no pod, or the pool of the only pod. `None` if that pool has not been made.
+    /// The pool for items of CPUs that belong to no pod, or the pool of the only pod. `None` if that pool has not been
+    /// made.
     pub(crate) default_pool: Option<Arc<Pool>>,
 }
 

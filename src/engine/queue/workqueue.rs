@@ -104,12 +104,12 @@ pub(crate) struct Queue {
     table: Box<[AtomicPtr<Shard>]>, // A, set under M
     pub(crate) making: Mutex<Making>,        // M
     shared_limiter: Option<Limiter>,         // I
-    /// The places of the items that were accepted and have not begun. The queue counts them only if `max_pending` is
-    /// set.
+    /// The places of the items that were accepted and have not begun. The queue counts them only if the queue or its
+    /// executor has a bound on pending items.
     pub(super) places: PlacesCell, // A, and the line under K
     /// The bytes of the pending items. `None` if the executor has no bound on them.
     pub(super) bytes: Option<Arc<QueueBytes>>, // K, the lock of the executor's cell
-    /// The greatest number of items that may be pending. `None` if the queue does not count them. The executor's bound
+    /// At most this many items may be pending. `None` if the queue does not count pending items. The executor's bound
     /// may permit fewer.
     pub(super) counts_pending: Option<u64>, // I
     /// The number of items that were given up because the executor was shut down.

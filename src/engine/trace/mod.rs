@@ -1,5 +1,5 @@
-//! The events and spans for `tracing`, and the events of tests on a made-up machine. Without the features `tracing` and
-//! `testing`, the functions of this module are empty.
+//! The events and spans for `tracing`, and the events of tests on a made-up machine. Without the features `tracing`
+//! and `testing`, the functions of this module report nothing.
 //!
 //! A thread holds no lock when it reports an event. So in a test on a made-up machine, other threads may run before and
 //! after each event.

@@ -49,7 +49,7 @@ pub(super) fn is_of_this_thread(span: &Span) -> bool {
     span.with_subscriber(|(_, made)| is_same(made)).unwrap_or(false)
 }
 
-/// Sets the parent of the calling thread's run aside while the thread runs another item. When the returned value is
+/// Sets aside the parent of the calling thread's run, while the thread runs another item. When the returned value is
 /// dropped, the parent applies again.
 pub(crate) fn set_aside() -> impl Sized {
     #[cfg(feature = "tracing")]

@@ -16,10 +16,10 @@ use super::levels::Forks;
 use super::worker_thread::{Role, WorkerThread};
 
 impl WorkerThread {
-    /// If the current item may fork, returns the item.
+    /// Returns the current item, if it is allowed to make a fork now.
     ///
-    /// The item may fork while it uses its CPU, if its pool permits forks and its queue's limit has a free slot and
-    /// lets items in. Otherwise no other worker could run the fork now.
+    /// The item is allowed to fork only while its worker is in [`Phase::Running`], its pool permits forks, and its
+    /// limiter has a free slot and an open intake. Otherwise no other worker could run the fork now.
     #[inline]
     pub(crate) fn forking_item(&self) -> Option<Current> {
         let may_fork = self.pool.permits_forks()
@@ -29,7 +29,7 @@ impl WorkerThread {
     }
 
     /// Returns the item that has made the fork of this level. If this fork is a part of other forks, also returns the
-    /// items that have made those.
+    /// items that have made those forks.
     pub(super) fn forking_items(&self) -> impl Iterator<Item = Current> {
         // SAFETY: this thread runs the fork.
         let items = self.fork_at_work().map(|fork| unsafe { fork.forking() });
@@ -79,7 +79,7 @@ impl WorkerThread {
         }
     }
 
-    /// Puts a fork on the list, and wakes a thread for it if a CPU is free.
+    /// Puts a fork on the list, and finds a thread for it if the pool has a free CPU or has siblings.
     #[inline]
     pub(crate) fn fork(&self, fork: ForkAddress) {
         self.level().push(fork);
@@ -89,8 +89,9 @@ impl WorkerThread {
         }
     }
 
-    /// Finds a thread for a fork: a thread that waits for the fork that this thread runs, or a worker. If this
-    /// thread's pool has no free CPU, the pool of the waiting thread may have one.
+    /// Finds a thread for a fork. If this thread itself runs a fork, calls a thread that waits for that fork. If there
+    /// is no such thread, finds a worker. If this thread's pool has no free CPU, the pool of the waiting thread may
+    /// have one.
     #[cold]
     fn find_thread(&self, has_free_cpu: bool) {
         // SAFETY: this thread runs the fork.
@@ -122,8 +123,7 @@ impl WorkerThread {
         outermost.keeps_place.set(false);
     }
 
-    /// Takes the fork that the current item has made last off the list again. Returns false if another thread has
-    /// taken this fork.
+    /// Takes the current item's last fork off the list again. Returns false if another thread has taken this fork.
     #[inline]
     pub(crate) fn takes_back(&self, fork: ForkAddress) -> bool {
         // Other threads take older forks first. So if this fork is gone, the list is empty.

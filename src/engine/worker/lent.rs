@@ -1,4 +1,5 @@
-//! A thread that is lent to an item: it runs an item that it submits itself, because the item's queue is full.
+//! A thread that is lent to an item. Either the thread submits this item itself, and runs it because the item's queue
+//! is full. Or the item is a part of a fork for which the thread waits.
 //!
 //! Any thread can be lent, even a worker that executes another item, the *outer* item. While the thread is lent, it has
 //! a second [`WorkerThread`], which no pool counts. So code that asks for the thread's item finds the inner item. When
@@ -9,8 +10,8 @@
 //! * **Waits.** The outer item cannot end before the inner item. So the inner item must not wait for anything for which
 //!   the outer item must not wait.
 //! * **CPU time.** The queue of the outer item is not charged for the CPU time of the inner item.
-//! * **The stack.** An item on a lent thread does not lend this thread again. So the thread has at most two items on
-//!   its stack.
+//! * **The stack.** An item on a lent thread lends this thread again only to parts of a fork. So apart from such
+//!   parts, the thread has at most two items on its stack.
 #![allow(unsafe_code, reason = "the worker of the outer item is known by its address")]
 
 use std::ptr::NonNull;
@@ -81,7 +82,7 @@ fn execute_within(outer: Option<&WorkerThread>, pool: Arc<Pool>, entry: Entry, r
 }
 
 impl WorkerThread {
-    /// Returns the worker whose item submitted the present item, if the thread is lent by that worker.
+    /// Returns the worker that executes the outer item, if the thread is lent and there is an outer item.
     #[inline]
     pub(super) fn outer(&self) -> Option<&Self> {
         match self.role {
@@ -91,7 +92,7 @@ impl WorkerThread {
         }
     }
 
-    /// Returns whether the thread is lent to the item.
+    /// Returns whether this is the worker of a lent thread.
     #[inline]
     pub(super) fn is_lent(&self) -> bool {
         matches!(self.role, Role::Lent { .. })

@@ -49,8 +49,8 @@ impl Forks {
         Self { worker, run }
     }
 
-    /// Takes a part of the fork, if there is one. This is the oldest part that the fork's thread has made. If there is
-    /// none, it is a part of a part for which that thread waits.
+    /// Takes a part of the fork, if there is one. Prefers the oldest part that the fork's thread has made. If that
+    /// thread has no part left, takes a part of a part for which it waits.
     pub(crate) fn take(&self) -> Option<ForkAddress> {
         self.find(Level::take)
     }
@@ -64,8 +64,8 @@ impl Forks {
         let mut left = vec![self.clone()];
         while let Some(forks) = left.pop() {
             let lists = forks.worker.forks.0.lock();
-            // The levels further in run parts of the fork, while its thread waits. If no level has the number of this
-            // run, the fork is over.
+            // The inner levels run parts of the fork while its thread waits. If no level has the number of this run,
+            // the fork is over.
             let Some(from) = lists.lists.iter().position(|level| level.run == forks.run) else { continue };
             let found = lists.lists[from..].iter().find_map(&find);
             if found.is_some() {

@@ -164,8 +164,8 @@ impl Worker {
         self.current_item.of(&self.cell, seen).map(|_| age)
     }
 
-    /// Returns a lower bound of the CPU time that the item of the word `seen` has used and that no counter includes
-    /// yet.
+    /// Returns a lower bound of the CPU time that an item has used and that no counter includes yet. The item is the
+    /// one that the worker had when its word was `seen`.
     pub(crate) fn cpu_time(&self, seen: WorkerState) -> Option<Duration> {
         let used = self.with_thread(thread_state::cpu_time)?.ok()?;
         let is_first = self.reading.was_before(seen.sequence());

@@ -15,7 +15,7 @@ impl ExecutorBuilder {
     /// if threads submit at the same moment.
     ///
     /// A full queue refuses the item with [`QueueError::Full`](crate::QueueError::Full), or lets the issuer wait or run
-    /// the item ([`WhenFull`](crate::WhenFull)), as at its own
+    /// the item ([`WhenFull`](crate::WhenFull)), as at the queue's own
     /// [`max_pending`](crate::WorkQueueBuilder::max_pending). That limit applies, too. [Permits](crate::Permit) count
     /// as items, and armed timers do not. When a timer fires, its item is accepted in any case.
     ///

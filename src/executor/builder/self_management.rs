@@ -78,8 +78,9 @@ impl ExecutorBuilder {
     ///
     /// The threshold is a lower bound. The manager looks for hogs only in pools of one CPU, and only while items wait
     /// for that CPU. A pool of several CPUs starts items on its other CPUs. With [`Detection::Off`], the manager does
-    /// not look for hogs at all. The executor counts hogs by item type (see [`Executor::hogs`](crate::Executor::hogs)).
-    /// It logs an item type when four items of the type have been hogs, and then less and less often.
+    /// not look for hogs at all. The executor counts hogs by item type (see
+    /// [`Executor::hogs`](crate::Executor::hogs)). It logs an item type at the fourth hog of this type, and then less
+    /// and less often.
     ///
     /// # Examples
     ///

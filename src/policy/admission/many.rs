@@ -8,9 +8,8 @@
 
 use super::{ACTIVE, Admission, COMING, COMING_MASK, INTAKE, INTAKE_MASK, LISTED, LISTED_MASK, Slot};
 
-/// If at most this many items are coming, one call admits several waiting items of a batch. If more are coming, each
-/// call admits one waiting item. The number is less than half of the coming items that the word can count, because the
-/// limiter becomes full at half.
+/// A call admits waiting items of a batch only until this many items are coming, but at least one waiting item. The
+/// number is less than half of the coming items that the word can count, because the limiter becomes full at half.
 const COMING_FOR_BATCHES: u64 = COMING_MASK / 4;
 
 /// The next step of an issuer with its batch.
@@ -56,12 +55,12 @@ pub(crate) struct Arrived {
     /// The number of items that no longer count as coming. For the rest, the caller calls again after it has started
     /// the items that got a slot.
     pub(crate) arrived: usize,
-    /// The number of free slots. The caller gives these slots to the list's first items.
+    /// The number of slots that the caller gives to the list's first items.
     pub(crate) handed: usize,
 }
 
 impl Admission {
-    /// Admits `items` items, at least one, with the same effect as one call per item.
+    /// Admits `items` items, with the same effect as one call per item. `items` is at least 1.
     ///
     /// If many other items are coming already, admits only some of the items. So the word keeps room for single items,
     /// however many threads queue batches.
@@ -94,9 +93,9 @@ impl Admission {
         (next, AdmitMany::In(Admitted { started, waiting }))
     }
 
-    /// Counts `items` coming items as listed, at least one, with the same effect as one call per item. While the intake
-    /// is shut, each call counts only one item. The caller takes one item off the list and passes it on before it calls
-    /// again, so the count of active items has room for that item.
+    /// Counts `items` coming items as listed, with the same effect as one call per item. `items` is at least 1. While
+    /// the intake is shut, each call counts only one item. The caller takes one item off the list and passes it on
+    /// before it calls again, so the count of active items has room for that item.
     #[inline]
     pub(crate) fn list_many(self, items: usize) -> (Self, Arrived) {
         if self.is_shut() {

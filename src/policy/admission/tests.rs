@@ -259,7 +259,7 @@ fn no_item_stays_on_the_list_of_a_shut_limiter() {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// An item comes, and its issuer may count it.
+    /// An item comes. If `by` is given, its issuer counts the item under this intake.
     Come {
         by: Option<Intake>,
     },

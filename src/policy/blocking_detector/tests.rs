@@ -299,7 +299,7 @@ fn asleep() -> WorkerState {
     running().found(Finding::Asleep).expect("a running worker may be found asleep")
 }
 
-/// spec: S5.1: a sleeper comes back once, whether it has begun another item or has left the pool.
+/// spec: S5.1: a sleeper that comes back counts only once, whether it has begun another item or has left the pool.
 #[test]
 fn each_sleeper_that_comes_back_lets_one_more_leave() {
     let (mut detector, sleepers) = (BlockingDetector::default(), Criteria { hogs: None, ..BOTH });

@@ -12,8 +12,8 @@ impl Running {
     ///
     /// Each worker that was woken in this pool takes one item, if the worker gets a CPU. While the pool runs fewer
     /// workers than it may, no helper is needed, because a worker of this pool is woken first. A brisk pool keeps some
-    /// items for its own workers, but only if few later items can come before them. `has_order` says so: the workers
-    /// take the items of each issuing CPU in order.
+    /// items for its own workers, but only if few later items can come before them. `has_order` says that this is the
+    /// case, because the workers take the items of each issuing CPU in order.
     pub(crate) const fn has_excess(self, pending: u64, helpers: u64, has_order: bool) -> bool {
         if self.is_late() {
             pending > helpers
@@ -23,16 +23,16 @@ impl Running {
         }
     }
 
-    /// Returns whether a brisk pool has begun too few items since the manager's last check. Either the pool is not
-    /// brisk any more, or its backlog may have to wait until the next check.
+    /// Returns whether a brisk pool has begun too few items since the manager's last check. In this case, the pool's
+    /// items are no longer short, or its backlog may have to wait until the next check.
     pub(crate) const fn is_slow(self, begun: u64) -> bool {
         self.is_brisk() && (begun < MANY || begun <= self.ahead())
     }
 
-    /// Returns whether a thread that sees work leaves it to the workers that run or come. They will be there before
-    /// another worker would. If only one worker comes and none runs, another one is woken, because the first may get
-    /// no CPU. In an abandoned pool, a thread leaves nothing, because each thread that pushes must find the pool's
-    /// mark.
+    /// Returns whether a thread that sees work leaves it to the workers that run or come. These workers take the work
+    /// sooner than a newly woken worker would. If only one worker comes and none runs, another one is woken, because
+    /// the first may get no CPU. In an abandoned pool, a thread leaves nothing, because each thread that pushes must
+    /// find the pool's mark.
     pub(super) const fn leaves_items_to_workers(self) -> bool {
         let has_workers = self.running() > 0 || self.waking() > 1;
         self.is_brisk() && has_workers && !self.is_late() && !self.is_abandoned()
@@ -50,8 +50,8 @@ impl Running {
         AHEAD * (self.running() + self.waking())
     }
 
-    /// Does the same as [`kick`](Self::kick), even if the pool is brisk. Either the workers of the pool will not run
-    /// the items soon, or one of the workers no longer needs its CPU.
+    /// Does the same as [`kick`](Self::kick), even if the pool is brisk. The caller uses this if the pool's workers
+    /// will not run the items soon, or if one of these workers no longer needs its CPU.
     pub(crate) const fn kick_anyway(self) -> (Self, Kick) {
         if self.starves() { self.kick() } else { self.kick_further() }
     }

@@ -22,9 +22,9 @@ pub(crate) struct IdleLimits {
 }
 
 impl IdleSet {
-    /// Asks for workers although there is no item for them yet. Their number is that of the idle workers that are never
-    /// culled. They are made one after the other. If one cannot be made now, the others are not made either until the
-    /// pool needs a worker.
+    /// Asks for workers although there is no item for them yet. The pool gets as many workers as it never culls, or
+    /// one worker if it keeps no spare. They are made one after the other. If one cannot be made now, the others are
+    /// not made either until the pool needs a worker.
     pub(crate) fn prestart(&mut self) -> Prepare {
         self.ahead = if self.keeps_spare { self.limits.min_idle } else { 1 };
         self.next_ahead()

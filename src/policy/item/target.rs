@@ -27,7 +27,7 @@ pub(crate) struct Target {
     pub(crate) shard: ShardId,
     /// Whether the entries of the shard's queue begin in the order in which they were pushed.
     pub(crate) ordered: bool,
-    /// Whether a submission uses a cancelled entry on the shard's lists again. The value is false for an ordered queue,
+    /// Whether a submission may reuse a cancelled entry on the shard's lists. The value is false for an ordered queue,
     /// and while a flush of the queue waits.
     pub(crate) revives: bool,
 }

@@ -15,7 +15,7 @@ fn to(shard: ShardId) -> Target {
     Target { shard, ordered: false, revives: true }
 }
 
-/// Returns a target for which a flush of the queue waits.
+/// Returns the target of a submission that comes while a flush of the queue waits.
 fn flushed(shard: ShardId) -> Target {
     Target { revives: false, ..to(shard) }
 }
@@ -183,7 +183,7 @@ fn cancelling_an_item() {
 
 /// A worker has popped the entry of A, which the slow-path state names, and waits for the slow-path state's lock.
 /// Meanwhile the item is queued to A again, which revives this entry. The worker asks again under the lock, and runs
-/// it.
+/// the item.
 #[test]
 fn an_entry_revived_between_its_pop_and_the_slow_path_runs() {
     let (word, begin) = stale().begin(A);

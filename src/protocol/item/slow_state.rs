@@ -40,7 +40,7 @@ pub(super) struct SlowState<E, T, C> {
 pub(super) enum Stop {
     /// The run was not asked, and has left no alarm. This is also the value while there is no run.
     No,
-    /// The run was not asked. The alarm rings when a thread asks it.
+    /// The run was not asked, and has left this alarm. The alarm rings when a thread asks the run to stop.
     Listens(Alarm),
     Asked,
 }

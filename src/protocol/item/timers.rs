@@ -61,8 +61,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         self.slow_state.lock().timer.clone()
     }
 
-    /// Cancels the pending submission. Its timer is given up instead of fired. Returns false if this timer no longer
-    /// arms the item.
+    /// Cancels the pending submission, because its timer is given up instead of fired. Returns false if this timer no
+    /// longer arms the item.
     pub(crate) fn disarm(&self, timer: &T) -> bool {
         let mut slow_state = self.slow_state.lock();
         if slow_state.timer.as_ref() != Some(timer) {

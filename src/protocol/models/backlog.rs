@@ -1,5 +1,5 @@
-//! Models of [`BacklogCell`](crate::protocol::backlog::BacklogCell): an issuer waits for room, and items of other
-//! queues make it.
+//! Models of [`BacklogCell`](crate::protocol::backlog::BacklogCell): an issuer waits for room, and an item of another
+//! queue makes room.
 //!
 //! Red under: `backlog-left-without-fence`, `backlog-waits-without-fence`.
 

@@ -15,7 +15,7 @@ use crate::protocol::bell::BellCell;
 
 struct Executor {
     bell: BellCell,
-    /// Whether it is known how to wake the manager: 0 means no, and 1 means yes. All accesses to these fields are
+    /// Whether the manager has published how to wake it: 0 means no, and 1 means yes. All accesses to these fields are
     /// relaxed, so that only the bell orders them.
     sleeper: AtomicU64,
     requests: [AtomicU64; 2],

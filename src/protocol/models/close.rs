@@ -1,9 +1,9 @@
 //! Models of the end of a queue: its limiters are closed while the last items complete.
 //!
-//! For each limiter, one party finds that it was the last user of the limiter. This party is the thread that drops the
-//! handle if no item is in flight, and otherwise the thread whose completion frees the last slot. The queue's parts
-//! exist until each limiter has lost its last user. Exactly one party frees the parts. Every access to a limiter is
-//! ordered before the parts are freed, which loom checks because it sees the limiters being dropped.
+//! For each limiter, one party finds that it was the last user of the limiter. If no item is in flight, this party is
+//! the thread that drops the handle. Otherwise it is the thread whose completion frees the last slot. The queue's
+//! parts exist until each limiter has lost its last user. Exactly one party frees the parts. Every access to a limiter
+//! is ordered before the parts are freed. Loom checks this order, because it sees the limiters being dropped.
 //!
 //! Red under: `close-without-acquire`, `close-in-two-steps`, `complete-looks-again`, `reference-without-acquire`.
 

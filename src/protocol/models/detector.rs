@@ -59,8 +59,8 @@ fn a_worker_that_sleeps_without_a_guard_is_replaced() {
     });
 }
 
-/// A worker that runs an item, in a pool without any other worker or item. So a thread that takes the worker out of the
-/// count looks for work and finds none.
+/// A worker that runs the only item of its pool. So a thread that takes the worker out of the count looks for work and
+/// finds none.
 struct Alone(Arc<Pool>, WorkerId);
 
 impl Alone {

@@ -1,9 +1,9 @@
 //! Models of flushes: [`FlushCell`](crate::protocol::flush::FlushCell) over one or two limiters, and the end of the
 //! queue.
 //!
-//! A flush ends only after all items that were queued before it began. It sees what these items wrote, and does not
-//! wait for later items. The same holds if another flush waits at the same time. The queue's parts are freed once,
-//! after the last access to them.
+//! A flush ends only after all items have ended that were queued before the flush began. Its thread sees what these
+//! items wrote. The flush does not wait for later items. The same holds if another flush waits at the same time. The
+//! queue's parts are freed once, after the last access to them.
 //!
 //! Red under: `count-without-reference`, `counts-what-has-a-ticket`, `report-is-relaxed`, `ticket-after-admission`,
 //! `ticket-given-up-before-the-slot`, `waits-for-its-own-tickets`, `limiter-is-added-without-the-count`,
@@ -32,7 +32,7 @@ struct Parts {
 
 struct Queue {
     parts: Owned<Parts>,
-    /// The references of the handle, of each closed limiter, of the counts, and of the items with tickets.
+    /// The references of the handle, of each closed limiter, of the flushes' counts, and of the items with tickets.
     references: ReferenceCount,
 }
 
@@ -306,8 +306,8 @@ fn the_queue_ends_with_an_item_that_has_a_ticket() {
     });
 }
 
-/// A limiter is added while a flush counts. If an item arrives at this limiter, it is later than the flush, or the
-/// flush waits for it.
+/// A limiter is added while a flush counts. An item that arrives at this limiter either is later than the flush, or
+/// the flush waits for this item.
 #[test]
 fn a_limiter_is_added_while_a_flush_begins() {
     check(3, || {

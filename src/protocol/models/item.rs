@@ -338,7 +338,7 @@ fn a_run_sees_what_was_written_before_each_submission_that_it_answers() {
     });
 }
 
-/// As above, but with another thread as the worker: a submission coalesces while the run begins.
+/// An issuer submits the item again while a worker begins the item. A run then sees what the issuer wrote.
 #[test]
 fn a_coalesced_submission_is_answered() {
     check_all(|| {
@@ -429,7 +429,7 @@ fn a_stale_entry_is_popped_while_it_is_revived() {
     });
 }
 
-/// As above, but meanwhile a worker also runs the item for its new shard.
+/// An issuer submits the item to shard 0. Meanwhile, a stale entry there is popped, and the item runs for shard 1.
 #[test]
 fn a_stale_entry_is_popped_while_the_item_runs_for_another_shard() {
     check(2, || {

@@ -295,7 +295,7 @@ fn items_of_one_issuer_keep_their_order_beside_another() {
     keep_the_order(3, &[&[&[1], &[2]], &[&[3]]]);
 }
 
-/// As above, but with a batch.
+/// As above, but one of the issuers submits a batch.
 ///
 /// spec: W8.4
 #[test]

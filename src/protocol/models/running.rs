@@ -1,9 +1,10 @@
 //! Models of [`RunningCell`](crate::protocol::running::RunningCell) and [`IdleSet`](crate::policy::idle_set::IdleSet):
 //! how workers are woken and park.
 //!
-//! Issuers push items. Meanwhile workers go idle, are refused when they start, or are woken by their own reservations.
-//! Every item must run. A lost wake-up shows as a deadlock. The pools are not watched. A push that sets the watched
-//! bit is a read-modify-write, so it would see more than the usual push does.
+//! Issuers push items. Meanwhile workers go idle, are refused when they start, or are woken by reservations that they
+//! made themselves. Every item must run. A lost wake-up shows as a deadlock. Except for the brisk pools, the manager
+//! does not watch the pools. A push that sets the watched bit is a read-modify-write, so it would see more than the
+//! usual push does.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
 //! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`, `cover-without-look`,

@@ -1,10 +1,10 @@
 //! Models of [`ThreadsCell`](crate::protocol::threads::ThreadsCell): a worker leaves while a manager finds no room,
 //! and a thread waits for the end of all threads.
 //!
-//! After a manager has found no room, it is told of new room, or it finds room when it asks again. If a thread waits
-//! until all threads of every kind are gone, it is woken. It then sees everything that these threads did, including
-//! their last destructors. If a worker becomes idle while a worker is asked to give way, the idle worker is found, or
-//! leaves by itself. If several busy workers are asked, one of them gives way.
+//! A manager that needs room either finds it, or is told when there is room. If a thread waits until all threads of
+//! every kind are gone, it is woken. It then sees everything that these threads did, including their last destructors.
+//! If a worker becomes idle while a worker is asked to give way, the idle worker is found, or leaves by itself. If
+//! several busy workers are asked, exactly one of them gives way.
 //!
 //! Red under: `asks-after-the-look`, `full-in-two-steps`, `gives-way-in-two-steps`, `last-thread-wakes-no-waiter`,
 //! `thread-leaves-without-release`, `threads-wait-without-acquire`, `gone-as-it-leaves`.

@@ -35,7 +35,7 @@ impl<C: IntoIterator> Batch<'_, C> {
         self
     }
 
-    /// Sets the time until which each item must begin, as [`Submission::deadline`](crate::Submission::deadline) does.
+    /// Sets the time by which each item must begin, as [`Submission::deadline`](crate::Submission::deadline) does.
     ///
     /// # Examples
     ///
@@ -58,7 +58,7 @@ impl<C: IntoIterator> Batch<'_, C> {
         self
     }
 
-    /// Sets a [deadline](Self::deadline) in `time` from now.
+    /// Sets a [deadline](Self::deadline) that passes `time` after this call.
     pub fn within<T>(mut self, time: Duration) -> Self
     where
         C::Item: FnOnce() -> T,

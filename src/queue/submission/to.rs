@@ -1,4 +1,4 @@
-//! The bytes of a submission, and the way of its closure into the queue.
+//! The bytes of a submission, and how the submission queues its closure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +23,10 @@ use super::Submission;
 impl<I> Submission<'_, I> {
     /// Says how many bytes the closure keeps in memory until it runs, such as the length of a buffer. If the executor
     /// has a limit on the bytes of pending items ([`max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes)),
-    /// the bytes count from the submission until the closure begins. If it never begins, they count until it is
-    /// dropped. So the bytes of a [delayed](Self::after) item count during the delay, too. Without a limit, this
-    /// option has no effect. By default, a closure has no bytes. Of several calls, the last one applies. More than
-    /// 2^48 bytes count as 2^48.
+    /// the bytes count from the submission until the closure begins. If the closure never begins, its bytes count
+    /// until it is dropped. So the bytes of a [delayed](Self::after) item count during the delay, too. Without a
+    /// limit, this option has no effect. By default, a closure has no bytes. Of several calls, the last one applies.
+    /// More than 2^48 bytes count as 2^48.
     ///
     /// If there is no room for the bytes, the submission is refused with [`QueueError::Full`], waits, or lets the
     /// issuer run the item, as the queue's [`when_full`](crate::WorkQueueBuilder::when_full) says. While an issuer

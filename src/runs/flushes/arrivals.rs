@@ -1,4 +1,5 @@
-//! The items of these runs that are on their way to the waiting list. The calls have the engine's order.
+//! The items of these runs that are on their way to the waiting list. The functions make their calls in the engine's
+//! order.
 
 #![forbid(unsafe_code)]
 

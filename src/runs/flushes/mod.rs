@@ -28,8 +28,8 @@ const RUNS: u64 = 20_000;
 const STEPS: usize = 60;
 
 /// spec: F1.2, F1.5, F1.6 (a flush waits for exactly the items that were queued before it, however many threads flush;
-/// a later item that waits for a flush cannot hang the flush, even if the later item was queued and cancelled before,
-/// or if an earlier item that needs the later item's slot is still on its way)
+/// the flush ends even if a later item waits for it. The later item may have been queued and cancelled before the
+/// flush. An earlier item that needs the later item's slot may still be on its way.)
 #[test]
 fn a_flush_ends_with_the_last_item_that_was_queued_before_it() {
     let mut seen = Seen::default();
@@ -115,7 +115,7 @@ struct World {
     flushers: Vec<Flusher>,
     /// Whether a thread was told to end the count and has not done so yet.
     ends_count: bool,
-    /// The number of references to the queue that the counts hold.
+    /// How many references to the queue the counts stand for.
     references: usize,
     seen: Seen,
 }

@@ -149,7 +149,7 @@ impl World {
         let Item { limiter, ticket, .. } = self.items[item];
         let pushed = &mut self.works[work].pushed;
         let at = pushed.iter().position(|pushed| *pushed == item);
-        // `None` if the last run has put the entry back.
+        // `at` is `None` if the last run has put the entry back.
         let overtaken =
             at.is_some_and(|at| pushed[..at].iter().any(|other| self.items[*other].limiter == limiter));
         pushed.retain(|pushed| *pushed != item);

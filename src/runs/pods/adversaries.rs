@@ -16,10 +16,10 @@ use crate::sys::thread;
 use crate::sys::wait::Until;
 use crate::{AffinityScope, blocking};
 
-/// The longest time from the waking of a thread until the thread is ready.
+/// A woken thread is ready after this time at the latest.
 pub(super) const LATENCY: Duration = Duration::from_micros(50);
 
-/// A time that is longer than all waits in these tests.
+/// A time that is longer than any wait of an item that may leave its pod.
 pub(super) const LONG: Duration = Duration::from_millis(20);
 
 /// The number of orders of steps that are played, unless `CMWQ_SIM_RUNS` sets another number.
@@ -89,7 +89,7 @@ fn a_pod_that_is_filled_by_returning_blocked_items_gives_its_waiting_items_away(
             blocking(|| pause(micros(1000)));
             burn(LONG);
         });
-        // When the blocked items return, workers for these items are on their way.
+        // The blocked items return while workers for the next six items are on their way.
         setup.at(micros(1130));
         let items = setup.queue(0, 6, burns(micros(1000)));
         setup.end();
@@ -179,7 +179,7 @@ fn a_thief_that_gets_no_cpu_is_replaced() {
 #[test]
 fn a_pod_without_threads_gives_its_items_away() {
     always(AffinityScope::Cache, |setup| {
-        // Makes the pools in the order of the pods, and makes the threads of the other pods.
+        // Makes the pools in the order of the pods, and makes their threads.
         (0..4).for_each(|pod| drop(setup.queue(pod, 6, burns(micros(300)))));
         setup.at(ms(5));
         machine::refuse_threads_named("/u0:");

@@ -85,8 +85,8 @@ fn items_that_are_not_quite_short_leave_a_brisk_pod_within_the_bound() {
     }
 }
 
-/// Such items leave a pod of six CPUs within the bound, too. The workers of this pod have run very short items before.
-/// So each worker takes stock only after many further items.
+/// Items that are not quite short leave a pod of six CPUs within the bound, too. The workers of this pod have run very
+/// short items before. So each worker takes stock only after many further items.
 ///
 /// spec: A3.10
 #[test]

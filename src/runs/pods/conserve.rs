@@ -12,9 +12,9 @@
 //! the patience is [`AFTER_A_PAUSE`]. In a stream of the pod's wake-ups, the patience is the time for which the stream
 //! has lasted, up to [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. An item waits for the items of a
 //! *brisk* pod for [`BRISK`] at most. A pod can be brisk only if one of its workers has begun [`MANY`] items within
-//! [`SOON`] in the last [`PAUSE`]. After that, an item that another item has queued may stay with the other item's
-//! worker, for [`LOCAL`] at most. The documentation promises these numbers. The checks do not read policy's own
-//! numbers, so they fail if policy becomes less exact.
+//! [`SOON`] in the last [`PAUSE`]. Once a worker of the pod has begun so many items, an item that another item has
+//! queued may stay with the other item's worker, for [`LOCAL`] at most. The documentation promises these numbers. The
+//! checks do not read policy's own numbers, so they fail if policy becomes less exact.
 //!
 //! While the item waits, a worker of another pod may be called for the item's pod, but may find work of its own pod
 //! when it arrives. Then another worker is called. *Diversions* count such workers: they are the workers of other pods
@@ -162,8 +162,9 @@ pub(super) fn check_theft(setup: &Setup, home: Pod) {
     );
 }
 
-/// Returns whether a worker has been on its way to this pool for longer than is permitted after a pause. How long a
-/// worker has been on its way is not known if its thread was made but has not begun. Such a worker counts as late.
+/// Returns whether a worker has been on its way to this pool for longer than is permitted after a pause. A worker
+/// whose thread was made but has not begun counts as late, because it is not known how long this worker has been on
+/// its way.
 fn is_late(setup: &Setup, pool: &Pool) -> bool {
     let (name, (counts, workers)) = (worker_of(pool), pool.counts());
     let state_of = |thread: &str| workers.iter().find(|(worker, _)| worker.name() == thread);

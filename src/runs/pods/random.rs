@@ -41,9 +41,10 @@ enum Act {
     QueueBound(usize, usize),
     /// From this CPU, queues an item of another class that takes the given time.
     QueueOther(usize, Duration),
-    /// Lets an issuer on this CPU queue the item with this number, and then go on using the CPU.
+    /// Lets an issuer queue the item with the first number on the CPU with the second number. Then the issuer uses the
+    /// CPU for the given time.
     QueueAndBurn(usize, usize, Duration),
-    /// Queues this many items, each of which takes the given time, from this CPU.
+    /// From this CPU, queues this many items, each of which takes the given time.
     QueueShort(usize, usize, Duration),
     /// Another process takes this CPU.
     TakeCpu(usize, Duration),
@@ -58,7 +59,7 @@ struct Load {
     acts: Vec<(Duration, Act)>,
 }
 
-/// The events of all loads.
+/// How many items began at home and away, and the longest wait while a pod had room.
 #[derive(Default, Debug)]
 struct Seen {
     home: usize,

@@ -92,7 +92,7 @@ struct Program {
     detection: Detection,
     /// The maximum number of workers.
     max_threads: Option<usize>,
-    /// The number of threads, out of a thousand, that cannot be made.
+    /// Of a thousand attempts to make a thread, about this many fail.
     refused: u32,
     /// Whether workers are made when their queue is built.
     prestarts: bool,
@@ -101,7 +101,7 @@ struct Program {
     issuers: Vec<Vec<Operation>>,
     /// The time from the end of the issuers until the executor is shut down.
     ends_after: Duration,
-    /// Whether the first queue is destroyed after that time, so that its pending items do not run.
+    /// Whether the first queue is destroyed before the shutdown, so that its pending items do not run.
     destroys_now: bool,
 }
 
@@ -288,8 +288,8 @@ impl Program {
     }
 
     /// Draws whether the callers of the first queue run its items. Items of other queues may wait for a place in this
-    /// queue. So no other queue works in this way, and no thread may be lacking. Otherwise these waits could form a
-    /// cycle.
+    /// queue. So that these waits form no cycle, callers never run the items of another queue, and in a program that
+    /// may lack threads, they run no items at all.
     fn draw_callers(&mut self, random: &mut Rng) {
         let first = &mut self.queues[0];
         let fits = matches!(first.which, Which::Managed | Which::Unbound);

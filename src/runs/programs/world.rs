@@ -27,7 +27,7 @@ pub(super) struct World {
     /// For each queue, its accounts if the queue is ordered.
     ordered: Vec<Option<Ordered>>,
     works: Vec<Work>,
-    /// For each queue, the number of running items that take their own slots.
+    /// For each queue, the number of items of type [`Item`] that are running.
     active: Vec<AtomicU64>,
     made: AtomicU64,
     ran: AtomicU64,
@@ -45,7 +45,7 @@ pub(super) struct World {
 #[derive(Default)]
 struct Ordered {
     active: AtomicU64,
-    /// For each issuer, the number of its last item.
+    /// For each issuer, the number of its last item that has begun.
     last: [AtomicU64; ISSUERS],
 }
 
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// Returns whether each item has run or was dropped.
+    /// Returns whether each item has begun or was dropped.
     pub(super) fn is_even(&self) -> bool {
         self.made.load(Relaxed) == self.ran.load(Relaxed) + self.dropped.load(Relaxed)
     }

@@ -8,14 +8,14 @@ use testkit::table::aligned;
 
 use super::{Kind, LOADS, Load, Measured, OF_CACHE, measure};
 
-/// The numbers of CPUs, unless the environment sets others.
+/// The numbers of CPUs of the machines, unless `CMWQ_SCALE` sets others.
 const CPUS: &str = "1,2";
 
 /// An item of the default queue may cost at most this many times as much on a machine of many caches as on a machine
 /// of one cache.
 const MOST: f64 = 4.0;
 
-/// Items that cost less than this, in nanoseconds, count as if they cost this much.
+/// If an item on one cache costs less than this, in nanoseconds, its cost counts as this much.
 const FLOOR: f64 = 500.0;
 
 const INTRODUCTION: &str = "# The cost of short items on machines with many CPUs

@@ -1,7 +1,6 @@
 //! Carries out the [`Plan`] of a run's faults.
 //!
-//! The faults have a generator of random numbers for themselves. So their draws do not change the draws of the
-//! schedule.
+//! The faults have their own generator of random numbers. So their draws do not change the draws of the schedule.
 
 #![forbid(unsafe_code)]
 
@@ -23,9 +22,9 @@ pub(super) struct Faults {
     threads: u64,
     /// For each range of refused threads, the time of the first refusal.
     refused_since: Vec<Option<Time>>,
-    /// For each chosen submission, the number of submissions that could have been chosen so far.
+    /// For each choice of a submission, the number of submissions so far that match the choice.
     submissions: Vec<u64>,
-    /// For each chosen run of an item, the number of runs that could have been chosen so far.
+    /// For each choice of a run of an item, the number of runs so far that match the choice.
     runs: Vec<u64>,
     steps: u64,
     /// The thread that shuts the executors down.
@@ -65,8 +64,9 @@ impl Faults {
         by_number || self.plan.no_threads_during.iter().any(|times| times.contains(&at))
     }
 
-    /// Returns the latest end of the periods without new threads that have begun and will end. This end may lie in the
-    /// future. If there is no such period, returns the start of the run.
+    /// Returns the time at which the last of the known periods without new threads ends. This function considers only
+    /// periods that have begun and that do not last for ever. The time may lie in the future. If there is no such
+    /// period, returns the start of the run.
     pub(super) fn threads_since(&self, now: Time) -> Time {
         let begin = Time::default();
         let ranges = self.plan.no_threads_during.iter().map(|times| (begin + times.start, begin + times.end));
@@ -85,7 +85,7 @@ impl Faults {
         chosen | (rates.filter(|(_, rate)| self.random.u32(0..1000) < *rate).count() > 0)
     }
 
-    /// Returns whether this run of an item panics. The description has the names of the item and of its queue.
+    /// Returns whether this run of an item panics. The text of `item` has the names of the item and of its queue.
     pub(super) fn panics(&mut self, item: &impl ToString) -> bool {
         !self.plan.panics.is_empty() && is_chosen(&self.plan.panics, &mut self.runs, &item.to_string())
     }

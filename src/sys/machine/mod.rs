@@ -1,9 +1,9 @@
 //! A machine with simulated CPUs and simulated time, on which tests run the real engine.
 //!
 //! The threads are real, but only one of them runs at a time: the thread that has the *baton*. At a *point*, the
-//! machine may give the baton to another thread that has a CPU. A thread that waits by a means of this crate gives the
-//! baton away, until the thread is woken or its time has come. If every thread waits, the time moves on. So a run
-//! takes no more real time than its steps take, and the same seed gives the same run.
+//! machine may give the baton to another thread that has a CPU. A thread that waits through this crate gives the baton
+//! away, until it is woken or its waiting time is over. If every thread waits, the time moves on. So a run takes no
+//! more real time than its steps take, and the same seed gives the same run.
 //!
 //! There are two kinds of machines. [`run`] makes a machine for the crate's own unit tests. There, each access to an
 //! atomic or a lock of the crate is a point ([`Config::fine`]). [`run_watched`] makes a machine for the tests of

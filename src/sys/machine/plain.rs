@@ -1,5 +1,4 @@
-//! The locks in builds for the tests of users. These locks are those of parking_lot, and cost as much as in other
-//! builds.
+//! The locks in builds for users' tests. These locks are those of parking_lot, and cost as much as in other builds.
 //!
 //! A machine need not see these locks. Its threads hold none of the crate's locks while they give the baton away. So a
 //! thread never finds one of these locks taken by another thread of the same machine. A debug build checks this at

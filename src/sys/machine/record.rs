@@ -11,7 +11,7 @@ use super::schedule::{State, Tid};
 use crate::policy::time::Time;
 use crate::sys::affinity::ThreadId;
 
-/// The number of events that are kept. Older events are only counted.
+/// At most this many events are kept. Older events are only counted.
 const KEPT: usize = 10_000;
 
 /// See the module.
@@ -66,7 +66,7 @@ pub(super) enum Waits {
     Queue(String, String),
     /// The thread waits for the lock at this address.
     Lock(usize),
-    /// The thread waits for the end of this thread.
+    /// The thread waits for the end of the thread with this number.
     Thread(Tid),
     Other(&'static str),
 }

@@ -1,5 +1,5 @@
-//! Decides which sleeping threads go on when no other thread can take a step, and in which runs nothing happens any
-//! more.
+//! Decides which sleeping threads go on when no other thread can take a step. Also decides whether a run is
+//! *deserted*: nothing happens in it any more.
 
 #![forbid(unsafe_code)]
 
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::schedule::{Schedule, State, Thread, Tid, Timer};
 
-/// A machine is deserted if only threads that keep house have taken steps for this long, and if time has passed at
-/// least this many times meanwhile.
+/// A run is deserted if only threads that keep house have taken steps for this long, and if time has passed at least
+/// this many times meanwhile.
 const DESERTED: (Duration, u64) = (Duration::from_secs(60), 100);
 
 /// After threads have parked in vain this many times without any time passing, the machine no longer wakes a parked

@@ -31,7 +31,8 @@ const RESTLESS: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) cpus: usize,
-    /// Chooses the order of steps. Without a seed, the lowest CPU comes first, and each thread goes on until it waits.
+    /// Chooses the order of steps. Without a seed, each thread goes on until it waits. Then a thread that needs no CPU
+    /// comes first, and otherwise the thread on the lowest CPU.
     pub(crate) seed: Option<u64>,
     /// If there is a seed, another thread goes on at this many of a thousand points.
     pub(crate) switches: u32,

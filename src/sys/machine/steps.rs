@@ -75,8 +75,8 @@ fn guard_against_strangers(number: u64) {
     }
 }
 
-/// Sets whether the calling thread keeps house from now on. If only such threads take steps for a long time, the run
-/// ends.
+/// Sets whether the calling thread keeps house from now on. If only threads that keep house take steps for a long
+/// time, the run ends.
 pub(crate) fn keeps_house(only: bool) {
     with(|machine, me| machine.enter().schedule.threads[me].keeps_house = only);
 }
@@ -289,12 +289,12 @@ pub(crate) fn waiting_threads() -> String {
     with(|machine, _| machine.enter().waits_and_circle()).unwrap_or_default()
 }
 
-/// Returns how often time may pass while the main thread waits. If time passes more often, the run fails.
+/// Returns how many times time may pass while the main thread waits. If time passes more times, the run fails.
 pub(crate) fn most_moves() -> Option<u64> {
     with(|machine, _| machine.enter().schedule.config.restless)
 }
 
-/// Waits until no other thread can take a step before time passes.
+/// Waits until no other thread can take a step unless time passes.
 pub(crate) fn settle() -> bool {
     with(|machine, me| machine.sleep(me, Key::Quiet, None, Rests::UntilQuiet)).is_some()
 }

@@ -1,5 +1,6 @@
-//! Runs that a thread outside of the machine watches. The watcher learns of failures. It also notices a thread that
-//! keeps the baton, because the thread computes without an end, or waits for an event that the machine does not know.
+//! Watches the runs of a machine from a thread outside of the machine. The watcher learns of failures. It also notices
+//! a thread that keeps the baton, because the thread computes without an end, or waits for an event that the machine
+//! does not know.
 //!
 //! If a run fails, its threads stay where they are. They cannot be ended: a thread may be in the middle of a step, or
 //! in a wait that must not unwind. So a failed run costs memory and threads, until the process ends.
@@ -18,7 +19,7 @@ use super::record::Event;
 use super::schedule::{Config, Tid};
 use crate::sys::thread_state::{self, Eye};
 
-/// A thread may compute without a step for this many times the patience.
+/// A thread may compute for this many times the patience before it takes its next step.
 const COMPUTES: u32 = 10;
 
 /// The number of times that the watcher looks at the machine during one patience.
@@ -124,7 +125,7 @@ fn wait<R>(machine: &Machine, told: &Receiver<Said<R>>, patience: Duration) -> S
 /// The thread that has the baton, as the watcher sees it.
 struct Holder {
     patience: Duration,
-    /// The thread, and the number of times so far that the baton was passed on or that a thread was at a point.
+    /// The thread, and a number that grows when the baton is passed on or when a thread reaches a point.
     seen: (Tid, u64),
     since: Instant,
     /// If the thread sleeps, the number of its sleeps so far, and the time at which the watcher first saw this number.

@@ -16,12 +16,12 @@ use crate::sys::sync::{AtomicU64, Ordering};
 /// The value of `armed` while the timer is stopped.
 const STOPPED: u64 = u64::MAX;
 
-/// A timer of the system (timerfd). Its descriptor is ready from the end of the time until the timer is armed anew.
+/// A timer of the system (timerfd). Its descriptor becomes ready when the time has come, and stays ready until the
+/// timer is armed anew.
 ///
 /// The timer stays armed from one sleep to the next. So after a sleep that ended early, the next sleep until the same
-/// time changes no timer. In a virtual machine, each change of a CPU's timer can cost a call of the hypervisor, and the
-/// timeout of a system call makes two changes. The system ends this timer on time, whatever the timer slack of the
-/// thread.
+/// time changes no timer. In a virtual machine, each change of a CPU's timer can cost a call of the hypervisor, and
+/// the timeout of a system call makes two changes. The timer slack of the thread does not delay this timer.
 #[derive(Debug)]
 pub(super) struct Timer {
     timer: File,

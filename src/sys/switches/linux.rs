@@ -87,8 +87,9 @@ pub(crate) struct Ring {
     read: u64,
     thread: ThreadId,
     parity: Parity,
-    /// An event that wakes a listener for the first record if this record is an out, because the ring itself does not
-    /// wake a listener for that record. `None` after that record. The pages are dropped before their event.
+    /// A second event, which wakes a listener for the first record. It exists only if the first record is an out,
+    /// because the ring itself does not wake a listener for this out. `None` after the first record. The pages are
+    /// dropped before their event.
     first: Option<(Pages, OwnedFd)>,
     /// The last record that was read, with its CPU. `None` if no record was read so far, or if the kernel may have
     /// dropped a later record.

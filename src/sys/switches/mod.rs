@@ -7,9 +7,9 @@
 //!   memory left.
 //! * `Ring::drain(tell) -> io::Result<()>`: takes the records that were written since the last drain out of the ring,
 //!   and passes them to `tell` in order.
-//! * `Ring::is_awake_on() -> Option<usize>`: the CPU of the last record, or `None` if that record is of a sleep. `None`
-//!   also if there is no record so far, or if a later record may have been lost. The answer is from the time of the
-//!   last `drain`.
+//! * `Ring::is_awake_on() -> Option<usize>`: the CPU of the last record, or `None` if that record is of a sleep. The
+//!   result is also `None` if there is no record so far, or if a later record may have been lost. The answer is from
+//!   the time of the last `drain`.
 //! * `Ring::is_primed()`: whether a thread that waits for the ring's descriptor will be woken when the recorded thread
 //!   next gives its CPU away. While the answer is false, the recorded thread's next sleep may go unnoticed. Until the
 //!   answer is true, the caller reads the thread's state and drains the ring, once after attaching and then about every

@@ -5,7 +5,7 @@ use std::io;
 use super::Switch;
 use crate::sys::affinity::ThreadId;
 
-/// It cannot be made.
+/// The records of a thread. On these systems, no value of this type exists.
 #[derive(Debug)]
 pub(crate) enum Ring {}
 
@@ -31,7 +31,7 @@ impl Ring {
     }
 }
 
-/// It cannot be made.
+/// The proof that the system permits records. On these systems, no value of this type exists.
 #[derive(Debug)]
 pub(crate) enum Readiness {}
 

@@ -35,7 +35,7 @@ pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandl
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &mut at) };
     let nanos = at.tv_nsec as u64 + u64::from(left.subsec_nanos());
     let seconds = left.as_secs().saturating_add(nanos / NANOS);
-    // 68 years at most.
+    // The time is limited to 68 years from now.
     at.tv_sec = at.tv_sec.saturating_add(i32::try_from(seconds).unwrap_or(i32::MAX).into());
     at.tv_nsec = (nanos % NANOS) as _;
     // The handle is a number in the standard library, but a pointer in musl.

@@ -12,8 +12,8 @@ use std::fmt;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::topology::Cpu;
 
-/// The largest number of CPUs that a description may have. The caller reports an error if a [`CpuSet`] cannot number a
-/// CPU. This limit only bounds the memory that the reader uses before the caller checks the CPUs.
+/// The largest number of CPUs that a description may have. The caller reports an error if a CPU's number is too large
+/// for a [`CpuSet`]. This limit only bounds the memory that the reader uses before the caller checks the CPUs.
 const CPUS: usize = 16 * CpuSet::LIMIT;
 
 const BLANKS: [char; 2] = [' ', '\n'];

@@ -90,7 +90,7 @@ impl<T> RawHandle<T> {
         self.state().load().is_finished()
     }
 
-    /// Does the same as [`is_finished`](Self::is_finished). It is for users, who may call it in a loop.
+    /// Does the same as [`is_finished`](Self::is_finished). This function is for users, who may call it in a loop.
     pub(crate) fn has_finished(&self) -> bool {
         machine::step();
         self.is_finished()

@@ -77,8 +77,8 @@ pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
 /// Waits for the target on behalf of a task. `watch` keeps the alarm, and returns false if the wait is over.
 ///
 /// A task that is not ready holds no thread, so an item may poll the task and end. But an item that polls the task
-/// under [`block_on`](block_on::block_on) cannot end before the task. `check` refuses a wait of the calling item, and
-/// is called only in this case.
+/// under [`block_on`](block_on::block_on) cannot end before the task. Only in this case, `poll` calls `check`, which
+/// refuses a wait of the calling item that could never end.
 pub(crate) fn poll(
     origin: Origin,
     check: impl FnOnce() -> Result<(), WaitError>,
@@ -104,8 +104,8 @@ pub(crate) fn check_origin(origin: Origin) -> Result<(), WaitError> {
     if origin.is_forked() { Err(WaitError::Forked) } else { Ok(()) }
 }
 
-/// Refuses a wait for a one-shot that has not ended, if the caller would wait for itself. `limiter` is the one-shot's
-/// lane.
+/// Refuses a wait for a one-shot if the caller would wait for itself. The one-shot has not ended. `limiter` is the
+/// one-shot's lane.
 #[inline]
 pub(crate) fn check_one_shot(item: *const Header, limiter: *const Limiter) -> Result<(), WaitError> {
     refuse_if(|current| std::ptr::eq(current.item, item) || is_in_the_way(current, limiter))
@@ -146,7 +146,7 @@ pub(crate) fn check_rescuers(awaited: &Queue) {
     }
 }
 
-/// Refuses a wait for the end of a run that has begun, if that run is the caller's own.
+/// Refuses a wait for this item's present run if the caller would wait for the end of its own run.
 pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
     refuse_if(|current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast()))
 }

@@ -16,7 +16,7 @@ use crate::engine::worker::shared::Worker;
 
 use super::Account;
 
-/// The greatest number of cells that a thread holds.
+/// A thread holds at most this many cells.
 pub(super) const MOST_HELD: usize = 256;
 /// The number of places in a set.
 const SET: usize = 4;

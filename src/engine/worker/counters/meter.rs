@@ -249,10 +249,11 @@ impl Meter {
         }
     }
 
-    /// Reads the CPU clock and ends the window. Charges the window's CPU time to the shard whose item began last. But
-    /// if the window is mixed, charges the shard whose item was running at the last tick, if that shard has an item in
-    /// the window. If the last item was interrupted and only this item can have used that much time, charges the shard
-    /// of this item in any case. `course` is the course of the last item, if the window ends with that item.
+    /// Reads the CPU clock, ends the window, and charges one shard for the window's CPU time. Usually, this is the
+    /// shard whose item began last. A mixed window is charged to the shard whose item was running at the last tick, if
+    /// that shard has an item in the window. But if the last item was interrupted, and only this item can have used
+    /// that much time, this item's shard is charged in any case. `course` is the course of the last item, if the
+    /// window ends with that item.
     fn end_window(&self, now: Time, course: Course) {
         let total = thread_state::own_cpu_time().map(as_nanos);
         // This reading is a system call. A kernel that preempts lazily often preempts a thread there. A tick during

@@ -25,7 +25,7 @@ type Submission = u64;
 /// The number of the last flush that had begun when an entry was pushed, or when an item was queued.
 type Ticket = u64;
 
-/// An entry of this item.
+/// An entry of the item with the number `id`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Entry {
     id: usize,

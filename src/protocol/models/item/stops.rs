@@ -8,7 +8,7 @@ use super::super::Event;
 use super::*;
 use crate::sys::wakers::Alarm;
 
-/// An alarm that is an event.
+/// An alarm that sets an event.
 struct Ring(Event);
 
 impl Wake for Ring {

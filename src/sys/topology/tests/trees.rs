@@ -154,8 +154,8 @@ const MACHINES: [(&str, &str, &str, &str, &str); 15] = [
         "0-3",
     ),
     ("names of old kernels", "online 0-3\nsiblings 0-1 2-3\nl2 0-3\nnode0 0-3", "0-1 2-3", "0-3", "0-3"),
-    // The machine lacks the first CPU of one core and of a cache, and all CPUs of another core. Linux does not list
-    // offline CPUs, but old kernels did.
+    // Two cores and two caches lack their first CPU, one core lacks its last CPU, and one core lacks all its CPUs. The
+    // sets contain the offline CPUs, as on old kernels. Newer kernels leave these CPUs out of the sets.
     (
         "offline",
         "online 1-3,5,8
@@ -236,7 +236,8 @@ fn groups_are_those_of_the_tree() {
     }
 }
 
-/// spec: A6.1: 1100 CPUs with every third number. The last 32 CPUs form pairs of threads, and have two caches.
+/// spec: A6.1: 1100 CPUs whose numbers are the multiples of 3. The last 32 CPUs form pairs of threads, and have two
+/// caches.
 #[test]
 fn more_than_a_thousand_cpus_with_gaps_are_all_read() {
     let cpus = |from: usize, to: usize| (from..to).map(|cpu| cpu * 3).collect::<CpuSet>();
