@@ -51,10 +51,15 @@ pub(crate) fn set_max_active(queue: &Queue, items: usize) -> Result<(), SetMaxAc
     if queue.spec.ordered {
         return Err(SetMaxActiveError::Ordered);
     }
-    let limit = most_active(queue.spec.unbound.is_some_and(|unbound| !unbound.managed));
+    let limit = highest_max_active(queue);
     if !(1..=limit).contains(&items) {
         return Err(SetMaxActiveError::MaxActive { value: items, limit });
     }
     queue.set_max_active(items);
     Ok(())
+}
+
+/// Returns the highest limit of active items that the queue may have.
+pub(crate) fn highest_max_active(queue: &Queue) -> usize {
+    most_active(queue.spec.unbound.is_some_and(|unbound| !unbound.managed))
 }

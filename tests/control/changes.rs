@@ -113,6 +113,10 @@ fn bad_values_change_nothing_and_are_reported() {
         assert!(message.len() < 2000, "{message}");
         assert_eq!((queue.attrs(), queue.max_active()), before, "{attribute} {value:?}");
     }
+    let plain = WorkQueue::unbound("plain").control(true).build_on(&served.executor).unwrap();
+    let message = refused_as(ErrorKind::BadValue, client.set("plain", Attribute::MaxActive, "many"));
+    assert!(message.contains("write a number from 1 to 2000"), "{message}");
+    drop(plain);
     let mut raw = served.raw();
     let answer = raw.ask(r#"{"request":"set","queue":"mail","attribute":"limit","value":"5"}"#);
     assert!(answer.contains("unknown_attribute"), "{answer}");

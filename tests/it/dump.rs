@@ -12,8 +12,8 @@ use cmwq::{
 };
 
 use crate::support::{
-    Door, SOON, all_kinds, begun_on, builder, eventually, has_yields, holds_within, on_each_executor_unseen,
-    stress, time_limit, unseen,
+    Door, SOON, all_kinds, begun_on, builder, cpus, eventually, has_yields, holds_within,
+    on_each_executor_unseen, stress, time_limit, unseen,
 };
 
 /// Two nodes of two caches, with two cores of two CPUs each.
@@ -277,6 +277,25 @@ fn changes_are_shown() {
     });
     item.join().unwrap();
     assert!(refused.into_inner() && !queue_of(&executor.dump(), "q").draining);
+}
+
+/// spec: O2.1: a thread that waits for idleness looks at the whole queue again and again. The queue refuses nothing
+/// meanwhile, so no dump says that it drains.
+#[test]
+fn a_queue_that_is_only_looked_at_is_not_shown_as_draining() {
+    let _limit = time_limit();
+    let executor = cpus(4);
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..2000).for_each(|_| queue.wait_idle().unwrap());
+            over.store(true, Ordering::SeqCst);
+        });
+        while !over.load(Ordering::SeqCst) {
+            assert!(!queue_of(&executor.dump(), "q").draining);
+        }
+    });
 }
 
 /// spec: O2.1 (rescuers)

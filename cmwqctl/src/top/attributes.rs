@@ -24,7 +24,7 @@ pub(crate) fn possible(attribute: Attribute) -> &'static str {
         Attribute::AffinityStrict => "0: items may start elsewhere; 1: they stay in their pod",
         Attribute::CpuMask => "a list of CPUs, 0-3,8, a mask, 0xf, or default",
         Attribute::Nice => "-20 to 19, or default",
-        Attribute::MaxActive => "items in flight at once: 1 to 512",
+        Attribute::MaxActive => "items in flight at once: 1 to 512, plain unbound: 2000",
         Attribute::Histograms => "0: off; 1: times of items are recorded",
         _ => "",
     }

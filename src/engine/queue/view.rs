@@ -59,7 +59,8 @@ impl Queue {
             attrs,
             max_active: requested.max_active,
             frozen: effective_state.frozen,
-            draining: effective_state.answer(Caller::Outsider) != Answer::Freely,
+            // During a mere look at the queue, submissions are counted, but none is refused.
+            draining: !matches!(effective_state.answer(Caller::Outsider), Answer::Freely | Answer::Counted),
             default_pool,
         }
     }
