@@ -265,7 +265,7 @@
 //!   the log names them. In queues of other kinds, such an item goes on as before, and is on no list. The histogram of
 //!   a queue's [run times](Latency::run) shows that there are such items, and `tracing` events show which.
 //! * The number of threads stays bounded. The pool replaces workers that were found asleep without a guard, or that
-//!   keep their CPU. It replaces one of them for each of its CPUs without delay. Each sleeper that comes back lets one
+//!   keep their CPU. It replaces as many of them without delay as it has CPUs. Each sleeper that comes back lets one
 //!   more sleeper be replaced without delay. So the number of sleepers may double in the time of a sleep. All others
 //!   are replaced after gaps, which grow. For workers that sleep, the gaps grow from 0.2 ms (about 30 replacements in
 //!   a second in which no sleeper comes back). For workers that keep their CPU, they grow from 10 ms (about 10

@@ -182,8 +182,8 @@ impl Work {
         !self.item.origin.is_forked() && self.item.cell.load().is_pending()
     }
 
-    /// Returns whether a worker executes the item. The answer is a hint, as that of [`is_pending`](Self::is_pending).
-    /// Both may be true at the same time.
+    /// Returns whether a worker executes the item. Like that of [`is_pending`](Self::is_pending), the answer
+    /// is only a hint. Both may be true at the same time.
     #[doc(alias = "work_busy")]
     #[must_use]
     pub fn is_running(&self) -> bool {

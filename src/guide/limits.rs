@@ -26,10 +26,11 @@
 //! * At `max_pending`, the queue refuses items with [`QueueError::Full`](crate::QueueError::Full), and returns the
 //!   closure. The caller answers "busy". To wait for room instead, the caller can [reserve](crate::WorkQueue::reserve)
 //!   a place before it makes the item. Or the program builds the queue with [`WhenFull::Wait`](crate::WhenFull::Wait).
-//!   A submission to such a queue blocks its thread while the queue is full. But the queue refuses a submission by one
-//!   of its own items. With [`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns), the submitting thread runs the item
-//!   itself if a slot is free. Otherwise, the thread waits. Armed timers do not count towards the limit. When a timer
-//!   fires, its item is accepted even if the queue is full.
+//!   While such a queue is full, a submission blocks its thread. But the full queue refuses a submission by one of its
+//!   own items, because there may be no room before that item ends. With
+//!   [`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns), the submitting thread runs the item itself if a slot is
+//!   free. Otherwise, the thread waits. Armed timers do not count towards the limit. When a timer fires, its item is
+//!   accepted even if the queue is full.
 //! * A cancelled item leaves an empty place in the queue, which counts towards `max_pending` until a worker reaches it.
 //! * Near the executor's `max_pending`, the queues with the longest backlogs are full first. A queue without pending
 //!   items still accepts one item. Near the executor's `max_pending_bytes`, the queues whose items have the most bytes

@@ -10,17 +10,18 @@
 //! workers. While a worker runs, or while two workers are on their way, a push neither wakes another worker nor offers
 //! anything to siblings, unless woken workers are late. Instead, each worker *takes stock* after some of its items: it
 //! judges the pool, wakes a worker if there are too many items for the workers that run, and offers siblings what the
-//! pool does not keep. A worker that was woken wakes the next one by the same rule. After a thread has left [`STRIDE`]
-//! items to workers, this thread checks the pool of the last of these items in the same way. A thread that pushes
-//! items slowly leaves few items to workers ([`Habit`]). A worker that blocks is replaced at once, as in any pool.
+//! pool does not keep. A worker that was woken wakes the next one by the same rule. Each time a thread has left
+//! [`STRIDE`] more items to workers, this thread checks the pool of the last of these items in the same way. A thread
+//! that pushes items slowly leaves few items to workers ([`Habit`]). A worker that blocks is replaced at once, as in
+//! any pool.
 //!
-//! Items may turn out to be long while the pool is brisk. So the manager checks a brisk pool at least every 1.5 ms. It
-//! checks any other pool with siblings as often, unless it checks that pool rarely. If work is pending and a CPU is
+//! Items may turn out to be long while the pool is brisk. So the manager checks a brisk pool at least every 1.5 ms.
+//! It checks any other pool with siblings as often, unless it checks that pool rarely. If work is pending and a CPU is
 //! free, each check wakes a worker. Each check also offers what the pool does not keep. If the pool has begun few
 //! items since the last check, or no more items than it leaves to its workers, the pool is not brisk any more. Then
 //! workers are woken for all its items. So after two checks, one of three things is true of an item: the item has
-//! begun, a worker is woken for it, or siblings may take it. By then, the pool's workers have taken all the items
-//! before this item, or the pool has offered this item to siblings. This reasoning relies on the order of the items.
+//! begun, a worker is woken for it, or siblings may take it. Siblings may take it because the pool's workers have
+//! taken all the items before it, or because the pool has offered it. This reasoning relies on the order of the items.
 //! While the sideline comes first, the pool keeps nothing. Between the [parts](super::parts) of a worklist there is no
 //! order. So if the worker of a CPU is busy, a kept item in the part of this CPU may wait for some stretches of 25 µs
 //! more. This wait ends when the part was passed over often enough.

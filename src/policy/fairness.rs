@@ -67,7 +67,7 @@ impl FlowId {
 /// A virtual time: CPU time in nanoseconds, divided by a weight, and multiplied by [`MAX_WEIGHT`].
 type Tag = u128;
 
-/// The expected length of a flow's items in nanoseconds, which follows its latest items. 0 if none of its items has
+/// The expected length of a flow's items, in nanoseconds, estimated from its latest items. 0 if none of its items has
 /// been measured.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Estimate(u64);

@@ -37,7 +37,7 @@ pub(crate) struct LateWorkers {
     next_look: Option<Time>,
     /// Whether a worker was woken since the last check.
     woke: bool,
-    /// Whether the last check found a late worker, and some worker has been late ever since.
+    /// Whether the last check found a late worker, and there has been a late worker at every moment since.
     late: bool,
     /// In a stream, the interval until the next check. The last check that found no worker on its way has set this
     /// interval.

@@ -56,9 +56,9 @@ pub enum WhenFull {
     /// * The caller's thread unwinds from a panic.
     /// * The queue is being drained, its attributes have become strict, or they leave out CPUs of the executor.
     ///
-    /// Per-CPU and bh queues, and queues with [strict](crate::Attrs::strict) attributes, cannot have this setting,
-    /// because a caller may be on any CPU. Ordered queues cannot have it either, because their items run one at a
-    /// time, in order.
+    /// Per-CPU queues, and queues with [strict](crate::Attrs::strict) attributes, cannot have this setting, because a
+    /// caller may be on any CPU. Ordered and bh queues cannot have it either, because their items run one at a time,
+    /// in order.
     #[doc(alias = "CallerRunsPolicy")]
     CallerRuns,
 }

@@ -54,8 +54,8 @@ impl WorkQueue {
     /// queued in order, on one CPU. This is the caller's CPU, unless [`on_cpu`](Batch::on_cpu) or
     /// [`on_node`](Batch::on_node) chooses another. The pool is notified once for the whole batch, or once for each
     /// 256 items of a longer batch, instead of once per item. Items with a delay or bytes are submitted one by one. So
-    /// if neither option is used, and the caller moves to another CPU during the call, the later of these items go to
-    /// that CPU.
+    /// if the caller moves to another CPU during the call, the later of these items go to that CPU, unless `on_cpu` or
+    /// `on_node` chooses one.
     ///
     /// # Examples
     ///

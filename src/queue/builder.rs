@@ -156,9 +156,9 @@ impl WorkQueueBuilder {
     /// A rescuer is one thread, so an item that it runs must not wait for another item that also needs the rescuer.
     /// Rescuers do not count towards [`max_threads`](crate::ExecutorBuilder::max_threads), because they help out when
     /// these threads are not enough. The executor calls its thread hooks for rescuers, too. A rescuer ends with its
-    /// queue. A bh queue cannot have a rescuer. A rescuer cannot help if the
-    /// [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook or the system's call that makes a thread never
-    /// returns. The hook or the call must refuse the thread.
+    /// queue. A bh queue cannot have a rescuer. A rescuer helps if the
+    /// [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook or the system's call that makes a thread refuses
+    /// the thread. It cannot help if the hook or the call never returns.
     ///
     /// # Examples
     ///

@@ -78,10 +78,10 @@ impl WorkQueue {
     /// from the pod's list.
     ///
     /// A pod also keeps the items of different issuing CPUs apart, so that short items mostly run where they were
-    /// queued. The items of one CPU leave the pod's list in order. The first of them is overtaken by at most 64 items
-    /// for each CPU of the pod. While items are short, 64 items take less than 1 ms. If the items become long, the
-    /// overtaking ends with the second check of the manager, which comes within 48 ms, and mostly within 6 ms. While
-    /// the items are long, the issuing CPUs take turns.
+    /// queued. The items of one CPU leave the pod's list in order. At most 64 items for each CPU of the pod overtake
+    /// the first of them. While items are short, this overtaking takes less than 1 ms in all. If the items become
+    /// long, it ends with the second check of the manager, which comes within 48 ms, and mostly within 6 ms. While the
+    /// items are long, the issuing CPUs take turns.
     ///
     /// Managed queues share the limit of a pod if they divide the same CPUs in the same way and have the same nice
     /// level. So a hundred such queues run no more items at a time than one queue: see [Classes](crate#classes).

@@ -114,7 +114,7 @@ mod imp {
         }
     }
 
-    /// Sleeps on a made-up machine like [`sleep`], and performs the machine's chores about once a second.
+    /// Does the same as [`sleep`] on a made-up machine, and also performs the machine's chores about once a second.
     #[cold]
     fn sleep_with_chores(key: usize, validate: &mut dyn FnMut() -> bool, until: Until) -> bool {
         let break_at = until.or_after(Duration::from_secs(1));

@@ -9,10 +9,10 @@ use crate::blocking::guard::{blocking, may_block};
 use crate::engine::worker::worker_thread;
 use crate::sys::{clock, machine};
 
-/// An item that waits for a lock lets no other item start for this long. The system adds slack to short sleeps,
-/// usually 50 µs. Most locks are held for a shorter time than this slack. If each wait let another item start, that
-/// item would soon want the same lock, and many threads would queue for the lock. This time is so short that an item
-/// that waits for long hardly delays the items behind it.
+/// For this long, an item that waits for a lock keeps its place: no other item starts in its stead. The system adds
+/// slack to short sleeps, usually 50 µs. Most locks are held for a shorter time than this slack. If each wait let
+/// another item start, that item would soon want the same lock, and many threads would queue for the lock. This time
+/// is so short that an item that waits for long hardly delays the items behind it.
 const MOMENT: Duration = Duration::from_micros(20);
 
 /// Takes a lock by calling `lock`. On a worker, the first call of `lock` waits for [`MOMENT`] at most, as an item that

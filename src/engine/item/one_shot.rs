@@ -43,8 +43,9 @@ struct OneShot<F: Closure<T>, T, O> {
     contents: UnsafeCell<Contents<F, T, O>>,
 }
 
-/// The owner of an item, which learns when the item is over. The owner is told if the item is cancelled. If the item
-/// does not run for another reason, the owner is dropped. In both cases, the closure is already gone.
+/// The owner of an item, which learns when the item is over. The owner is told if the item is cancelled by its token
+/// or its handle. If the item does not run for another reason, the owner is dropped. In both cases, the closure is
+/// already gone.
 pub(crate) trait Owner: Send {
     /// Notes that the item begins. The worker that is about to run the item calls this with the item's address.
     fn begins(&self, _item: NonNull<Header>) {}
@@ -340,7 +341,7 @@ unsafe fn end_without_run<F: Closure<T>, T, O: Owner>(
         OneShotCell::wake(key, waiting);
     }
     match given_up {
-        // The item was not cancelled, so the owner is only dropped.
+        // The queue or the executor gave the item up, so the owner is only dropped.
         Abandoned::Ready => drop(owner),
         Abandoned::Obstructed(_) | Abandoned::Cancelled { .. } => owner.cancelled(),
     }

@@ -10,8 +10,8 @@
 //! item's slow-path state. See `protocol::item`.
 //!
 //! A second map holds the wakers of tasks that await an item with a deadline. The manager takes a waker off the map at
-//! the deadline, and a thread such as the cleaner calls the waker. These wakers have no queue and no item, so no count
-//! includes them.
+//! the deadline, and the executor's *ringer* thread calls the waker. These wakers have no queue and no item, so no
+//! count includes them.
 #![allow(unsafe_code, reason = "a one-shot with a delay is a pointer that owns its entry's side")]
 
 use std::ptr::NonNull;

@@ -62,7 +62,7 @@ impl Offenders {
         match found.finding {
             Finding::Asleep => self.blocker(item_type, queue),
             Finding::Hog => self.hog(item_type, queue),
-            // This is no offence: the item has declared that it may block, or it need not declare that.
+            // The item has declared that it may block, or it runs again after a sleep that was counted before.
             Finding::Blocks | Finding::Runs => {}
         }
     }

@@ -121,8 +121,8 @@ impl Levels {
         }
     }
 
-    /// Notes that the innermost level begins to wait for the fork with these parts. `None` means that it no longer
-    /// waits.
+    /// Notes the parts of the fork for which the innermost level waits from now on. `None` means that no parts are
+    /// known yet, or that the level no longer waits.
     pub(crate) fn joins(&self, parts: Option<&Forks>) {
         let mut parts = parts.cloned();
         if let Some(level) = self.0.lock().lists.last_mut() {

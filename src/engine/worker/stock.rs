@@ -11,7 +11,7 @@ use super::worker_thread::WorkerThread;
 pub(super) struct Stocktaking {
     /// The number of items until the worker takes stock.
     countdown: Cell<Countdown>,
-    /// Whether the worker has run out of items since it last took stock.
+    /// Whether the worker was without an item for a while since it last took stock.
     has_rested: Cell<bool>,
     /// `None` if the pool never becomes brisk.
     stock: Option<Cell<Stock>>,

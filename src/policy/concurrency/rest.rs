@@ -23,8 +23,9 @@ impl Running {
         }
     }
 
-    /// Returns whether a brisk pool has begun too few items since the manager's last check. In this case, the pool's
-    /// items are no longer short, or its backlog may have to wait until the next check.
+    /// Returns whether a brisk pool has begun too few items since the manager's last check. If it has begun fewer than
+    /// [`MANY`], it is no longer brisk. If it has begun no more than it leaves to its workers, its backlog may have to
+    /// wait until the next check.
     pub(crate) const fn is_slow(self, begun: u64) -> bool {
         self.is_brisk() && (begun < MANY || begun <= self.ahead())
     }

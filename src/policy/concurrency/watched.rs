@@ -39,7 +39,7 @@ impl Running {
     }
 
     /// Notes whether the pool is covered. Returns whether this changes the word. If so, the caller checks the
-    /// worklist, as after [`retarget`](Self::retarget). A covered pool is not checked rarely, because no ring reports
+    /// worklist, as after [`retarget`](Self::retarget). A covered pool is checked often, because no ring reports
     /// the pool's sleepers.
     pub(crate) const fn cover(self, covers: bool) -> (Self, bool) {
         match self.target() {

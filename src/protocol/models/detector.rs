@@ -135,7 +135,7 @@ fn a_guard_inside_of_a_may_block_guard_and_the_detector_take_a_worker_out_once()
     });
 }
 
-/// The item ends while the detector takes its worker out of the count, or puts it back.
+/// The item ends while the detector takes the item's worker out of the count, or puts this worker back.
 #[test]
 fn an_item_ends_while_the_detector_carries_out_a_finding() {
     check_all(|| {

@@ -79,7 +79,7 @@ impl Held {
         held.into_iter().find(|held| held.account.as_ptr() == id.0.as_ptr()).map(|held| &held.cell)
     }
 
-    /// Opens a cell for an account of which the thread holds no cell.
+    /// Opens a cell for an account. The thread holds no cell of this account yet.
     #[cold]
     pub(super) fn open(&mut self, account: &Arc<Account>) -> &Arc<CounterCell> {
         let cell = Arc::new(CounterCell::new());

@@ -83,7 +83,7 @@ impl Events {
         match finding {
             Finding::Asleep => self.undeclared_blocks.raise(),
             Finding::Hog => self.cpu_hogs.raise(),
-            // This is no offence: the item has declared that it blocks, or it need not declare that.
+            // The item has declared that it may block, or it runs again after a sleep that was counted before.
             Finding::Blocks | Finding::Runs => {}
         }
     }
