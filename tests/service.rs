@@ -209,8 +209,8 @@ fn jobs_that_do_not_end_in_time_are_reported() {
     assert_eq!(service.process.wait().expect("it ends").code(), Some(1));
 }
 
-/// spec: I5.1: jobs that wait for their clients keep no CPU, so other clients are answered meanwhile. In the end, the
-/// slow clients get their answers as well.
+/// spec: I5.1: some clients are slow. The jobs that wait for them delay no other client. In the end, the slow clients
+/// get their answers as well.
 #[test]
 fn slow_clients_delay_no_others() {
     // The HTTP library has four threads at first. In a burst of connections, it may make no further thread although

@@ -103,6 +103,11 @@ impl EffectiveState {
         }
     }
 
+    /// Returns whether the queue refuses submissions from outside. A mere look at the queue refuses nothing.
+    pub(crate) fn refuses_outsiders(self) -> bool {
+        matches!(self.intake(), Intake::Draining | Intake::Shut)
+    }
+
     /// Returns the answer to a submission by this caller.
     pub(crate) fn answer(self, caller: Caller) -> Answer {
         let RequestedSettings { drains, looks, end, .. } = self.requested;
@@ -165,6 +170,8 @@ mod tests {
                 assert_eq!(looked_at.answer(caller), answer, "{usual:?}, {caller:?}");
             }
             assert_eq!(looked_at.intake(), intake, "{usual:?}");
+            assert_eq!(looked_at.refuses_outsiders(), usual.refuses_outsiders(), "{usual:?}");
+            assert_eq!(looked_at.refuses_outsiders(), intake != Intake::Counted, "{usual:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::policy::attrs::PoolAttrs;
 use crate::policy::cpu_set::CpuSet;
-use crate::policy::effective_state::{Answer, Caller, EffectiveState};
+use crate::policy::effective_state::EffectiveState;
 use crate::sys::affinity;
 
 use crate::engine::pool::class::Division;
@@ -59,8 +59,7 @@ impl Queue {
             attrs,
             max_active: requested.max_active,
             frozen: effective_state.frozen,
-            // During a mere look at the queue, submissions are counted, but none is refused.
-            draining: !matches!(effective_state.answer(Caller::Outsider), Answer::Freely | Answer::Counted),
+            draining: effective_state.refuses_outsiders(),
             default_pool,
         }
     }
