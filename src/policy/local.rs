@@ -1,8 +1,14 @@
-//! Decides which items stay with the worker that queued them, and for how long such items come first.
+//! Decides which items stay with the worker that queued them, and for how long such items come first. Decides in the
+//! same way whether a worker runs the item that gets the slot of its last item.
 //!
 //! If a worker's item queues another item, the same worker should run that item. The data is in the worker's cache, and
 //! neither a wake-up nor a shared cache line is needed. So the worker keeps a short *local list* of such items. Other
 //! workers of the pool can steal from it.
+//!
+//! When an item ends, the first item that waits for a slot of the queue gets its slot. This item is the *heir*. If the
+//! pool has other work, the heir goes to the end of the pool's list. But if an issuer is faster than the workers, most
+//! of its items wait for slots, so most items would pass through two lists. So while the pool is
+//! [brisk](super::brisk), a worker may run an heir at once, and counts it as a local item.
 //!
 //! A local item delays other items, and may itself wait although a CPU is free. Three rules limit both delays:
 //!
@@ -59,6 +65,14 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// Returns whether the worker runs the heir of its last item at once, although other items may wait. While a pool
+    /// is brisk, the manager checks it often, so a row of heirs ends as a row of other local items does.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn takes_heir(self, span: u32, is_brisk: bool) -> bool {
+        is_brisk && self.goes_on(span)
+    }
+
     /// Returns whether the worker's next item is a local one although other items wait.
     #[inline]
     #[must_use]
@@ -126,6 +140,18 @@ mod tests {
             assert!(ends_row(begun));
         }
         assert!(!ends_row(begun + 1));
+    }
+
+    /// spec: F8.6 (an item that gets the slot of another one)
+    #[test]
+    fn only_a_brisk_pool_runs_heirs_at_once_and_not_many_in_a_row() {
+        let row = Row::default();
+        assert!(row.takes_heir(1024, true) && !row.takes_heir(1024, false));
+        let row = (0..64).fold(row, |row, _| row.longer());
+        assert!(!row.takes_heir(1024, true));
+        let row = (0..63).fold(row, |row, _| row.gives_way());
+        assert!(!row.takes_heir(1024, true), "as many items of the pool's list come first");
+        assert!(row.gives_way().takes_heir(1024, true));
     }
 
     #[test]

@@ -145,6 +145,11 @@ impl Stretch {
         Self { left: 0, is_ended: true, ..self }
     }
 
+    /// Returns whether the manager has ended the stretch.
+    pub(crate) const fn is_ended(self) -> bool {
+        self.is_ended
+    }
+
     /// Counts an entry.
     #[inline]
     #[must_use]

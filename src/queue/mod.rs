@@ -73,7 +73,8 @@ impl WorkQueue {
     /// CPU.
     ///
     /// While items are short, the items that a running item queues stay with its worker. Other workers of the pod take
-    /// them from there. So these items may overtake an item that was queued earlier. On each CPU, at most 64 of them
+    /// them from there. While items are short and many, a worker may also run, right after an item, the item that gets
+    /// its slot. Both kinds of items may overtake an item that was queued earlier. On each CPU, at most 64 of them
     /// overtake the earlier item. Then one more may overtake it for each item that the pod's workers take before it
     /// from the pod's list.
     ///

@@ -1,7 +1,9 @@
-//! Tests of the parts of a pool's worklist: how many items overtake an item that is in another CPU's part, and how
-//! long this takes. The bounds are the numbers that the documentation promises, not those of policy.
+//! Tests of the parts of a pool's worklist: how many items overtake an item that is in another CPU's part, or behind
+//! items that pass on their slots, and how long this takes. The bounds are the numbers that the documentation promises,
+//! not those of policy.
 //!
-//! Red under: `part-is-neglected`, `slot-bypasses-other-parts`, `stretch-outlasts-short-items`.
+//! Red under: `heirs-make-no-row`, `idle-part-bypasses-others`, `long-heirs-come-first`, `part-is-neglected`,
+//! `slot-bypasses-other-parts`, `stretch-outlasts-short-items`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,17 +27,21 @@ fn default_queue(name: &str) -> WorkQueueBuilder {
     WorkQueue::builder(name).attrs(Attrs::new().scope(AffinityScope::System))
 }
 
-/// What happens to an item of CPU 1 while that CPU's worker has a long item.
+/// What happens to an item while the worker of CPU 1 has a long item.
 struct Overtaken {
-    /// The number of items of CPU 0 that begin in the meantime.
+    /// The number of short items of CPU 0 that begin in the meantime.
     by: u64,
     /// The time until the item begins.
     waits: Duration,
 }
 
 /// Runs short items for a while. Then queues many items of CPU 0 to a queue with `max_active`, where item `n` runs for
-/// `each(n)`. Then queues an item of CPU 1 to another queue, and returns what happens to this item.
-fn overtaken(max_active: usize, each: impl Fn(u64) -> Duration + Copy + Send + 'static) -> Overtaken {
+/// `each(n)`. Then queues an item of CPU `of` to another queue, and returns what happens to this item.
+fn overtaken(
+    of: usize,
+    max_active: usize,
+    each: impl Fn(u64) -> Duration + Copy + Send + 'static,
+) -> Overtaken {
     run(Config { slice: ms(3), ..Config::new(2) }, move || {
         let executor = executor("l3:1 core:2 pu:1", |builder| builder.detection(Detection::Sampling));
         let many = default_queue("many").max_active(max_active).build_on(&executor).unwrap();
@@ -63,7 +69,7 @@ fn overtaken(max_active: usize, each: impl Fn(u64) -> Duration + Copy + Send + '
         let (before, queued) = (begun.load(Ordering::Relaxed), now());
         assert!(before < 400, "items of CPU 0 are left");
         let item = move || Overtaken { by: begun.load(Ordering::Relaxed) - before, waits: now() - queued };
-        let overtaken = other.item(item).on_cpu(1).spawn().unwrap().join().unwrap();
+        let overtaken = other.item(item).on_cpu(of).spawn().unwrap().join().unwrap();
         executor.shutdown(Duration::MAX).unwrap();
         overtaken
     })
@@ -72,7 +78,7 @@ fn overtaken(max_active: usize, each: impl Fn(u64) -> Duration + Copy + Send + '
 /// spec: F8.7 (the number of items, and the time)
 #[test]
 fn short_items_of_another_cpu_overtake_an_item_by_a_bounded_number_for_a_bounded_time() {
-    let Overtaken { by, waits } = overtaken(512, |_| micros(1));
+    let Overtaken { by, waits } = overtaken(1, 512, |_| micros(1));
     assert!(by <= 2 * 64, "{by} items");
     assert!(waits <= ms(1), "{waits:?}");
 }
@@ -81,7 +87,7 @@ fn short_items_of_another_cpu_overtake_an_item_by_a_bounded_number_for_a_bounded
 #[test]
 fn items_that_get_the_slots_of_others_overtake_no_more() {
     for max_active in [1, 2] {
-        let Overtaken { by, waits } = overtaken(max_active, |_| micros(1));
+        let Overtaken { by, waits } = overtaken(1, max_active, |_| micros(1));
         assert!(by <= 2 * 64, "{by} items");
         assert!(waits <= ms(1), "{waits:?}");
     }
@@ -92,7 +98,38 @@ fn items_that_get_the_slots_of_others_overtake_no_more() {
 fn an_item_waits_for_two_checks_and_one_long_item_of_another_cpu() {
     for (short, max_active) in (20..60).zip([512, 1].into_iter().cycle()) {
         let each = move |number| if number < short { micros(1) } else { ms(5) };
-        let Overtaken { by, waits } = overtaken(max_active, each);
+        let Overtaken { by, waits } = overtaken(1, max_active, each);
         assert!(waits <= 2 * LONGEST + ms(5) + micros(100), "{short}: {waits:?}, behind {by} items");
+    }
+}
+
+/// spec: F8.6 (the number of items, and the time): items that get the slots of others overtake an item of their CPU.
+#[test]
+fn items_that_get_slots_overtake_an_item_of_their_cpu_by_a_bounded_number_for_a_bounded_time() {
+    for max_active in [2, 8, 16, 64] {
+        let Overtaken { by, waits } = overtaken(0, max_active, |_| micros(1));
+        // The items before it, 64 in a row, and one for each item that the pool takes before it.
+        assert!(by <= 64 + 2 * max_active as u64 + 1, "{by} items of {max_active}");
+        assert!(waits <= ms(1), "{waits:?}");
+    }
+}
+
+/// spec: F8.6 (the time): the items of a row suddenly become long.
+#[test]
+fn an_item_waits_for_two_checks_and_one_long_item_that_got_a_slot() {
+    for short in 20..60 {
+        let each = move |number| if number < short { micros(1) } else { ms(5) };
+        let Overtaken { by, waits } = overtaken(0, 2, each);
+        // At most two items with slots are before it.
+        assert!(waits <= 2 * LONGEST + 3 * ms(5) + micros(100), "{short}: {waits:?}, behind {by} items");
+    }
+}
+
+/// spec: F8.6 (only while items are short)
+#[test]
+fn long_items_that_get_slots_overtake_no_item() {
+    for max_active in [2, 4] {
+        let Overtaken { by, .. } = overtaken(0, max_active, |_| micros(100));
+        assert!(by <= max_active as u64, "{by} items of {max_active}");
     }
 }

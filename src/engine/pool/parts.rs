@@ -72,6 +72,11 @@ impl Worklist {
         !self.part_of(cpu).list.is_empty()
     }
 
+    /// Returns the number of the part of this CPU.
+    pub(crate) const fn part_number(&self, cpu: usize) -> usize {
+        self.division.part_of(cpu)
+    }
+
     /// Takes the first entry of a part.
     #[inline]
     pub(super) fn take_from(&self, part: usize) -> Option<Entry> {

@@ -100,14 +100,14 @@ impl Pool {
 
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.aside.has_entries() || !self.worklist.is_empty() || self.crowded.named().is_some()
+        self.has_stray_work() || !self.worklist.is_empty()
     }
 
-    /// Returns whether the pool has work that comes before an entry of this CPU. Entries in the parts of other CPUs
-    /// do not count.
+    /// Returns whether the pool has work that is not on its worklist: entries on the sideline, or local entries of a
+    /// worker that has more of them than it needs.
     #[inline]
-    pub(crate) fn has_other_work(&self, cpu: usize) -> bool {
-        self.aside.has_entries() || self.worklist.has_entries_of(cpu) || self.crowded.named().is_some()
+    pub(crate) fn has_stray_work(&self) -> bool {
+        self.aside.has_entries() || self.crowded.named().is_some()
     }
 
     /// Like [`has_work`](Self::has_work), but counts the workers' local entries, too, and is correct even while

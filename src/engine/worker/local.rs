@@ -108,21 +108,48 @@ impl WorkerThread {
         }
     }
 
-    /// Returns whether other entries of the pool come before this entry, which was given the slot of the worker's last
-    /// item. If not, the worker executes this entry next, and the entry counts as one of the present stretch.
+    /// Returns whether other entries of the pool come before this entry, which is the heir of the worker's last item.
+    /// If not, the worker executes the heir next, and the heir counts as one of the present stretch.
     #[inline(always)] // for the same reason as `work_for`
-    pub(super) fn gives_way_to_others(&self, next: &Entry) -> bool {
+    pub(super) fn gives_way_to_others(&self, heir: &Entry) -> bool {
         if !self.local.is_empty() {
             return true;
         }
         if self.pool.worklist.is_whole() {
             return self.pool.has_work();
         }
-        if self.pool.has_other_work(next.shard().cpu) || !self.stretch_goes_on() && self.pool.has_work() {
+        if self.pool.has_stray_work() {
             return true;
         }
-        self.stretch.set(self.stretch.get().taken());
-        false
+        let (row, cpu) = (self.row.get(), heir.shard().cpu);
+        let in_row = row.takes_heir(self.meter.span(), self.pool.running.load().is_brisk());
+        let comes_first = if in_row {
+            // Here the worker does not look at the part of the heir's CPU for each item. If several workers take
+            // entries from this part, each look moves a cache line.
+            self.stretch_goes_on() || self.begins_stretch_with(cpu)
+        } else {
+            !self.pool.worklist.has_entries_of(cpu) && (self.stretch_goes_on() || !self.pool.has_work())
+        };
+        if comes_first {
+            self.stretch.set(self.stretch.get().taken());
+            self.row.set(if in_row { row.longer() } else { row });
+        }
+        !comes_first
+    }
+
+    /// Chooses a part of the worklist for an heir whose shard is of this CPU. Returns whether the heir comes before the
+    /// entries of the chosen part.
+    #[inline(never)]
+    fn begins_stretch_with(&self, cpu: usize) -> bool {
+        let (last, span) = (self.stretch.get(), self.meter.span());
+        if last.is_ended() {
+            // The worker's items have become long, so it goes from part to part.
+            return !self.pool.has_work();
+        }
+        let own = self.pool.worklist.part_number(cpu);
+        let part = self.pool.worklist.choose(self.shared.cpu(), last, span).unwrap_or(own);
+        self.stretch.set(Stretch::begin(part, last, span, clock::now));
+        part == own
     }
 
     /// Returns the next entry of the sideline, or the entry whose turn it is. Ends the worker's last turn.
