@@ -5,10 +5,11 @@
 //! neither a wake-up nor a shared cache line is needed. So the worker keeps a short *local list* of such items. Other
 //! workers of the pool can steal from it.
 //!
-//! When an item ends, the first item that waits for a slot of the queue gets its slot. This item is the *heir*. If the
-//! pool has other work, the heir goes to the end of the pool's list. But if an issuer is faster than the workers, most
-//! of its items wait for slots, so most items would pass through two lists. So while the pool is
-//! [brisk](super::brisk), a worker may run an heir at once, and counts it as a local item.
+//! When an item ends, the first item that waits for a slot of the queue gets its slot. This item is the *heir*. If
+//! other items wait in the heir's [part](super::parts) of the pool's list, the heir goes to the end of this part. But
+//! if an issuer is faster than the workers, most of its items wait for slots, so most items would pass through two
+//! lists. So while the pool is [brisk](super::brisk), a worker runs up to [`HEIRS`] short heirs at once, and counts
+//! them as local items.
 //!
 //! A local item delays other items, and may itself wait although a CPU is free. Three rules limit both delays:
 //!
@@ -33,6 +34,12 @@ const SHORT: u32 = 16;
 
 /// While other items wait, a worker runs at most this many local items one after the other.
 const IN_A_ROW: u32 = 64;
+
+/// While other items wait, a worker runs at most this many heirs one after the other. Meanwhile, it takes no item from
+/// the heirs' part of the pool's list. If a row were twice as long, another worker of the same speed would pass over
+/// this part so often in the meantime that it takes items from this part. Then both workers would write the part's
+/// cache lines.
+const HEIRS: u32 = 32;
 
 /// A local list has at most this many items.
 const MOST: usize = 64;
@@ -70,7 +77,7 @@ impl Row {
     #[inline]
     #[must_use]
     pub(crate) const fn takes_heir(self, span: u32, is_brisk: bool) -> bool {
-        is_brisk && self.goes_on(span)
+        is_brisk && keeps(span, 0) && self.goes_on(span) && self.local < HEIRS
     }
 
     /// Returns whether the worker's next item is a local one although other items wait.
@@ -144,12 +151,12 @@ mod tests {
 
     /// spec: F8.6 (an item that gets the slot of another one)
     #[test]
-    fn only_a_brisk_pool_runs_heirs_at_once_and_not_many_in_a_row() {
+    fn only_a_brisk_pool_runs_heirs_at_once_and_only_short_ones_and_not_many_in_a_row() {
         let row = Row::default();
-        assert!(row.takes_heir(1024, true) && !row.takes_heir(1024, false));
-        let row = (0..64).fold(row, |row, _| row.longer());
+        assert!(row.takes_heir(16, true) && !row.takes_heir(16, false) && !row.takes_heir(15, true));
+        let row = (0..32).fold(row, |row, _| row.longer());
         assert!(!row.takes_heir(1024, true));
-        let row = (0..63).fold(row, |row, _| row.gives_way());
+        let row = (0..31).fold(row, |row, _| row.gives_way());
         assert!(!row.takes_heir(1024, true), "as many items of the pool's list come first");
         assert!(row.gives_way().takes_heir(1024, true));
     }

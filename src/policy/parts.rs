@@ -13,7 +13,8 @@
 //!   clock before each entry, and all entries of a stretch begin within 1 ms. So short items that wait behind long
 //!   ones start together.
 //! * With each choice, the worker *passes over* all other parts that have entries. If a part was passed over twice as
-//!   often as there are parts, the next worker that chooses a part chooses this one.
+//!   often as there are parts, the next worker that chooses a part chooses this one. A stretch that begins with
+//!   an heir ([`local`](super::local)) is no choice of the heir's part, because the worker takes no entry from it.
 //! * If the items are long, it hardly matters in which cache they are. Then each worker goes from part to part.
 //! * If several parts were passed over twice as often as there are parts, a worker chooses the part that was passed
 //!   over most often. If its items are long, a worker chooses in this way among all parts that have entries.

@@ -73,10 +73,10 @@ impl WorkQueue {
     /// CPU.
     ///
     /// While items are short, the items that a running item queues stay with its worker. Other workers of the pod take
-    /// them from there. While items are short and many, a worker may also run, right after an item, the item that gets
-    /// its slot. Both kinds of items may overtake an item that was queued earlier. On each CPU, at most 64 of them
-    /// overtake the earlier item. Then one more may overtake it for each item that the pod's workers take before it
-    /// from the pod's list.
+    /// them from there. So these items may overtake an item that was queued earlier. While items are short and many, a
+    /// worker may also run, right after an item, the item that gets its slot, before earlier items of the same CPU. On
+    /// each CPU, at most 64 such items overtake an earlier item. Then one more may overtake it for each item that the
+    /// pod's workers take before it from the pod's list.
     ///
     /// A pod also keeps the items of different issuing CPUs apart, so that short items mostly run where they were
     /// queued. The items of one CPU leave the pod's list in order. At most 64 items for each CPU of the pod overtake

@@ -2,8 +2,8 @@
 //! items that pass on their slots, and how long this takes. The bounds are the numbers that the documentation promises,
 //! not those of policy.
 //!
-//! Red under: `heirs-make-no-row`, `idle-part-bypasses-others`, `long-heirs-come-first`, `part-is-neglected`,
-//! `slot-bypasses-other-parts`, `stretch-outlasts-short-items`.
+//! Red under: `heirs-hide-their-part`, `heirs-make-no-row`, `idle-part-bypasses-others`, `long-heirs-come-first`,
+//! `part-is-neglected`, `slot-bypasses-other-parts`, `stretch-outlasts-short-items`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,5 +131,59 @@ fn long_items_that_get_slots_overtake_no_item() {
     for max_active in [2, 4] {
         let Overtaken { by, .. } = overtaken(0, max_active, |_| micros(100));
         assert!(by <= max_active as u64, "{by} items of {max_active}");
+    }
+}
+
+/// Both CPUs have short items. Those of CPU 0 pass on a single slot, and take `heirs` each. Those of CPU 1 take
+/// `others` each. Once `lead` items of CPU 0 have begun, queues an item of CPU 0 to another queue. Returns the number
+/// of items of CPU 1 that overtake it.
+fn overtaken_by_others(heirs: Duration, others: Duration, lead: u64) -> u64 {
+    run(Config { slice: ms(3), ..Config::new(2) }, move || {
+        let executor = executor("l3:1 core:2 pu:1", |builder| builder.detection(Detection::Sampling));
+        let build =
+            |name, max_active| default_queue(name).max_active(max_active).build_on(&executor).unwrap();
+        let (zero, last) = (build("zero", 1), build("last", 256));
+        let ones = ["one", "two", "three", "four"].map(|name| build(name, 512));
+        let begun = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let queue = |queue: &WorkQueue, cpu: usize, length| {
+            let begun = Arc::clone(&begun);
+            let item = move || {
+                begun[cpu].fetch_add(1, Ordering::Relaxed);
+                burn(length);
+            };
+            drop(queue.item(item).on_cpu(cpu).spawn().unwrap());
+        };
+        for _ in 0..20 {
+            (0..50).for_each(|_| queue(&zero, 0, heirs));
+            (0..50).for_each(|_| queue(&ones[0], 1, others));
+            zero.flush().unwrap();
+            ones[0].flush().unwrap();
+        }
+        // Both workers are busy until all items are queued.
+        for cpu in [0, 1] {
+            drop(last.item(|| burn(ms(3))).on_cpu(cpu).spawn().unwrap());
+        }
+        (0..1800).for_each(|number| queue(&ones[number % 4], 1, others));
+        (0..1500).for_each(|_| queue(&zero, 0, heirs));
+        let first = begun[0].load(Ordering::Relaxed);
+        while begun[0].load(Ordering::Relaxed) < first + lead {
+            pause(micros(2));
+        }
+        let (counted, before) = (Arc::clone(&begun), begun[1].load(Ordering::Relaxed));
+        let item = last.item(move || counted[1].load(Ordering::Relaxed)).on_cpu(0).spawn().unwrap();
+        let by = item.join().unwrap() - before;
+        executor.shutdown(Duration::MAX).unwrap();
+        by
+    })
+}
+
+/// spec: F8.7 (the number of items): a worker that runs heirs does not hide an item from the other workers.
+#[test]
+fn short_items_of_another_cpu_overtake_an_item_behind_heirs_by_a_bounded_number() {
+    for (lead, nanos) in
+        [32, 40, 64, 80, 150].into_iter().flat_map(|lead| [(lead, 200), (lead, 300), (lead, 400)])
+    {
+        let by = overtaken_by_others(Duration::from_nanos(1500), Duration::from_nanos(nanos), lead);
+        assert!(by <= 2 * 64, "{lead}, {nanos} ns: {by} items");
     }
 }

@@ -30,6 +30,12 @@ struct Part {
     passed_over: AtomicU64, // A
 }
 
+impl Part {
+    fn seen(&self) -> Seen {
+        Seen { has_entries: !self.list.is_empty(), passed_over: self.passed_over.load(Ordering::Relaxed) }
+    }
+}
+
 impl Worklist {
     pub(super) fn new(division: Division) -> Self {
         let part = || Part { list: EntryList::new(), passed_over: AtomicU64::new(0) };
@@ -43,9 +49,15 @@ impl Worklist {
         self.division.parts() == 1
     }
 
+    /// Returns the number of the part of this CPU.
+    #[inline]
+    pub(crate) const fn part_number(&self, cpu: usize) -> usize {
+        self.division.part_of(cpu)
+    }
+
     #[inline]
     fn part_of(&self, cpu: usize) -> &Part {
-        self.part(self.division.part_of(cpu))
+        self.part(self.part_number(cpu))
     }
 
     #[inline]
@@ -70,11 +82,6 @@ impl Worklist {
     #[inline]
     pub(crate) fn has_entries_of(&self, cpu: usize) -> bool {
         !self.part_of(cpu).list.is_empty()
-    }
-
-    /// Returns the number of the part of this CPU.
-    pub(crate) const fn part_number(&self, cpu: usize) -> usize {
-        self.division.part_of(cpu)
     }
 
     /// Takes the first entry of a part.
@@ -112,11 +119,8 @@ impl Worklist {
     /// last stretch. `span` is the number of the worker's items that take 0.1 ms.
     #[inline(never)]
     pub(crate) fn choose(&self, cpu: usize, last: Stretch, span: u32) -> Option<usize> {
-        let see = |part: usize| {
-            let Part { list, passed_over } = self.part(part);
-            Seen { has_entries: !list.is_empty(), passed_over: passed_over.load(Ordering::Relaxed) }
-        };
-        let chosen = choose(self.division.part_of(cpu), last, span, self.division.parts(), see)?;
+        let own = self.division.part_of(cpu);
+        let chosen = choose(own, last, span, self.division.parts(), |part| self.part(part).seen())?;
         for (part, Part { list, passed_over }) in self.parts().enumerate() {
             if part != chosen && !list.is_empty() {
                 passed_over.fetch_add(1, Ordering::Relaxed);
@@ -125,6 +129,28 @@ impl Worklist {
             }
         }
         Some(chosen)
+    }
+
+    /// Returns whether a worker on this CPU runs an heir that belongs to the part of the CPU `of`, before it takes
+    /// entries of any part. If so, passes over all other parts that have entries. The count of the heir's part does not
+    /// change, because the worker takes no entry from this part. `last` and `span` are as in [`choose`](Self::choose).
+    #[inline(never)]
+    pub(crate) fn heir_comes_first(&self, cpu: usize, of: usize, last: Stretch, span: u32) -> bool {
+        let part_of_heir = self.division.part_of(of);
+        let see = |part: usize| {
+            let seen = self.part(part).seen();
+            Seen { has_entries: seen.has_entries || part == part_of_heir, ..seen }
+        };
+        let chosen = choose(self.division.part_of(cpu), last, span, self.division.parts(), see);
+        let comes_first = chosen == Some(part_of_heir);
+        if comes_first {
+            for (number, Part { list, passed_over }) in self.parts().enumerate() {
+                if number != part_of_heir && !list.is_empty() {
+                    passed_over.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        comes_first
     }
 
     #[inline]

@@ -126,7 +126,7 @@ impl WorkerThread {
         let comes_first = if in_row {
             // Here the worker does not look at the part of the heir's CPU for each item. If several workers take
             // entries from this part, each look moves a cache line.
-            self.stretch_goes_on() || self.begins_stretch_with(cpu)
+            self.stretch_goes_on() || self.begins_stretch_with_heir(cpu)
         } else {
             !self.pool.worklist.has_entries_of(cpu) && (self.stretch_goes_on() || !self.pool.has_work())
         };
@@ -137,19 +137,21 @@ impl WorkerThread {
         !comes_first
     }
 
-    /// Chooses a part of the worklist for an heir whose shard is of this CPU. Returns whether the heir comes before the
-    /// entries of the chosen part.
+    /// Begins a stretch with an heir whose shard is of this CPU, unless entries of another part come before the heir.
+    /// Returns whether the worker has begun the stretch.
     #[inline(never)]
-    fn begins_stretch_with(&self, cpu: usize) -> bool {
+    fn begins_stretch_with_heir(&self, cpu: usize) -> bool {
         let (last, span) = (self.stretch.get(), self.meter.span());
         if last.is_ended() {
             // The worker's items have become long, so it goes from part to part.
             return !self.pool.has_work();
         }
-        let own = self.pool.worklist.part_number(cpu);
-        let part = self.pool.worklist.choose(self.shared.cpu(), last, span).unwrap_or(own);
-        self.stretch.set(Stretch::begin(part, last, span, clock::now));
-        part == own
+        let worklist = &self.pool.worklist;
+        let comes_first = worklist.heir_comes_first(self.shared.cpu(), cpu, last, span);
+        if comes_first {
+            self.stretch.set(Stretch::begin(worklist.part_number(cpu), last, span, clock::now));
+        }
+        comes_first
     }
 
     /// Returns the next entry of the sideline, or the entry whose turn it is. Ends the worker's last turn.

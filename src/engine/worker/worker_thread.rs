@@ -389,9 +389,9 @@ impl WorkerThread {
         }
     }
 
-    /// Completes an entry and passes its slot to the next entry, if one waits for a slot. If the next entry belongs to
-    /// this pool and the pool has no other work, this worker executes that entry next, bypassing the worklist. A
-    /// rescuer and a lent thread instead submit the next entry in every case.
+    /// Completes an entry and passes its slot to its heir, if an entry waits for a slot. If the heir belongs to this
+    /// pool, and does not [give way](Self::gives_way_to_others) to other entries, this worker executes the heir next,
+    /// bypassing the worklist. A rescuer and a lent thread instead submit the heir in every case.
     #[inline(always)] // for the same reason as `work_for`
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);

@@ -13,7 +13,8 @@ impl Running {
     /// Each worker that was woken in this pool takes one item, if the worker gets a CPU. While the pool runs fewer
     /// workers than it may, no helper is needed, because a worker of this pool is woken first. A brisk pool keeps some
     /// items for its own workers, but only if few later items can come before them. `has_order` says that this is the
-    /// case, because the workers take the items of each issuing CPU in order.
+    /// case, because the workers take the entries of each part in order, and the rows of local items and heirs are
+    /// bounded.
     pub(crate) const fn has_excess(self, pending: u64, helpers: u64, has_order: bool) -> bool {
         if self.is_late() {
             pending > helpers
