@@ -52,8 +52,8 @@ What the tables show:
   third table.
 * The worklist of the default queue has a part for each CPU of a cache. If only every other CPU has an issuer, the
   worker of a CPU without one takes the no-ops of another CPU. So the lines of each issuer move between two CPUs,
-  which takes longer than a no-op, but they do not move among all CPUs. Beyond one cache, the costs of a no-op grow
-  little, because a pool leaves a small backlog of short items to the sibling that has it.
+  which takes longer than a no-op, but they do not move among all CPUs. A pool leaves a small backlog of short items to
+  the sibling that has it. So from one cache to sixteen caches, the costs of a no-op only double.
 * A chain moves no line. But two chains may share a CPU for up to 3 ms while another CPU is free (promise F8.6), which
   is longer than this work takes.
 ";
