@@ -25,7 +25,7 @@
 //! While the sideline comes first, the pool keeps nothing. Between the [parts](super::parts) of a worklist there is no
 //! order. So if the worker of a CPU is busy, a kept item in the part of this CPU may wait for some stretches of 25 µs
 //! more. This wait ends when the part was passed over often enough. Local items and heirs ([`local`](super::local))
-//! come before kept items, too, but only for two checks and one item.
+//! come before a kept item, too: for two checks and one item, and then one for each item that is taken before it.
 //!
 //! A worker judges its items by the CPU time of its last windows ([`metering`](super::metering)), its own overhead
 //! included. So in a build with `cmwq_uncounted`, which measures no items, no pool becomes brisk.

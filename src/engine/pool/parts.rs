@@ -121,14 +121,21 @@ impl Worklist {
     pub(crate) fn choose(&self, cpu: usize, last: Stretch, span: u32) -> Option<usize> {
         let own = self.division.part_of(cpu);
         let chosen = choose(own, last, span, self.division.parts(), |part| self.part(part).seen())?;
-        for (part, Part { list, passed_over }) in self.parts().enumerate() {
-            if part != chosen && !list.is_empty() {
-                passed_over.fetch_add(1, Ordering::Relaxed);
-            } else if part == chosen && passed_over.load(Ordering::Relaxed) != 0 {
-                passed_over.store(0, Ordering::Relaxed);
-            }
+        self.pass_over_others(chosen);
+        let passed_over = &self.part(chosen).passed_over;
+        if passed_over.load(Ordering::Relaxed) != 0 {
+            passed_over.store(0, Ordering::Relaxed);
         }
         Some(chosen)
+    }
+
+    /// Passes over all parts that have entries, except this one.
+    fn pass_over_others(&self, chosen: usize) {
+        for (number, Part { list, passed_over }) in self.parts().enumerate() {
+            if number != chosen && !list.is_empty() {
+                passed_over.fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Returns whether a worker on this CPU runs an heir that belongs to the part of the CPU `of`, before it takes
@@ -144,11 +151,7 @@ impl Worklist {
         let chosen = choose(self.division.part_of(cpu), last, span, self.division.parts(), see);
         let comes_first = chosen == Some(part_of_heir);
         if comes_first {
-            for (number, Part { list, passed_over }) in self.parts().enumerate() {
-                if number != part_of_heir && !list.is_empty() {
-                    passed_over.fetch_add(1, Ordering::Relaxed);
-                }
-            }
+            self.pass_over_others(part_of_heir);
         }
         comes_first
     }
